@@ -1,0 +1,77 @@
+"""Random numbers keyed by what they are for, not by when they are asked for.
+
+Every draw is a pure function of ``(seed, kind, index, k)``: the Gaussian vector of round ``t`` of a
+random projection, or the starting column of feature ``j`` of Oja's sketch. A stream cut into blocks,
+a resumed run, a sparse and a dense run therefore see the same numbers.
+
+The generator hashes the key with SplitMix64's finalizer (Steele, Lea and Flood 2014) and turns pairs
+of uniforms into pairs of Gaussians (Box and Muller 1958).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+ROUND = 1
+"""Kind of the draws of a random projection, indexed by the round (the first round is 1)."""
+FEATURE = 2
+"""Kind of the starting columns of Oja's sketch, indexed by the feature."""
+COIN = 3
+"""Kind of the random signs and samples of a fixed linear map (Ada-LR, RadaGrad), indexed by the coordinate."""
+
+_UNIT = 2.0**-53
+
+
+@njit(cache=True, inline="never")
+def _mix(z: np.uint64) -> np.uint64:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True)
+def uniform(seed: int, kind: int, index: int, k: int) -> float:
+    """The k-th uniform number in (0, 1) of this key."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    z = _mix(np.uint64(seed) + golden)
+    z = _mix(z ^ (np.uint64(kind) * golden))
+    z = _mix(z + np.uint64(index) * golden)
+    z = _mix(z + (np.uint64(k) + np.uint64(1)) * golden)
+    return (float(z >> np.uint64(11)) + 0.5) * _UNIT
+
+
+@njit(cache=True)
+def fill_gaussian(seed: int, kind: int, index: int, out: NDArray[np.float64]) -> None:
+    """Fill ``out`` with the standard Gaussian numbers of this key."""
+    for k in range(0, out.size, 2):
+        radius = math.sqrt(-2.0 * math.log(uniform(seed, kind, index, k)))
+        angle = 2.0 * math.pi * uniform(seed, kind, index, k + 1)
+        out[k] = radius * math.cos(angle)
+        if k + 1 < out.size:
+            out[k + 1] = radius * math.sin(angle)
+
+
+def gaussian(seed: int, kind: int, index: int, size: int) -> NDArray[np.float64]:
+    """``size`` standard Gaussian numbers of the key ``(seed, kind, index)``.
+
+    >>> from onsketch import draws
+    >>> bool((draws.gaussian(0, draws.ROUND, 7, 4) == draws.gaussian(0, draws.ROUND, 7, 6)[:4]).all())
+    True
+    """
+    out = np.empty(size)
+    fill_gaussian(seed, kind, index, out)
+    return out
+
+
+def feature_columns(seed: int, features: NDArray[np.int64] | range, size: int) -> NDArray[np.float64]:
+    """The Gaussian starting columns of Oja's sketch for these features, ``(size, len(features))``."""
+    return np.column_stack([gaussian(seed, FEATURE, int(j), size) for j in features])
+
+
+def round_vector(seed: int, t: int, size: int) -> NDArray[np.float64]:
+    """The random-projection vector of round ``t`` (from 1): entries of variance ``1/size``."""
+    return gaussian(seed, ROUND, t, size) / math.sqrt(size)

@@ -1,0 +1,1 @@
+"""Online linear learners: one algorithm, many combinations of sketch, geometry and update."""

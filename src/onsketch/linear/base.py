@@ -1,0 +1,172 @@
+"""What every linear learner offers, whatever its state: learn, predict, weights, leverage, merge."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.errors import OptionError, UpdateError
+from onsketch.linear.features import INTERCEPT
+from onsketch.linear.methods import Method
+from onsketch.linear.options import Options
+from onsketch.linear.rows import Rows, as_labels, as_rows, as_weights
+from onsketch.losses import LOSSES
+
+_CHUNK = 1 << 20
+"""Values handed to a compiled loop at a time, which bounds the working memory; it changes no result."""
+
+
+class Learner(ABC):
+    """An online linear learner. Made by :func:`onsketch.learner` or :func:`onsketch.compose`.
+
+    Subclasses hold the state and implement the five underscored methods.
+    """
+
+    def __init__(self, method: Method, options: Options) -> None:
+        self.method = method
+        self.options = options
+        self._loss = LOSSES[options.loss]
+        self._width = options.n_features or 0
+
+    def __repr__(self) -> str:
+        return f"<onsketch learner {self.method.name}, {self.rounds} rounds, {self.n_features} features>"
+
+    @property
+    @abstractmethod
+    def rounds(self) -> int:
+        """Rounds played: rows learned."""
+
+    @property
+    def n_features(self) -> int:
+        """Width of the widest row met, or as given."""
+        return self._width
+
+    @property
+    def loss(self) -> str:
+        """The loss this learner minimises."""
+        return self.options.loss
+
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
+        """Learn from these rows, one after the other, in one pass.
+
+        Args:
+            X: (rows, features), an array or a SciPy sparse matrix.
+            y: the labels; −1 and +1 for logistic, hinge and squared hinge.
+            sample_weight: c ≥ 0 per row; the gradient becomes c·ℓ'(z)·x.
+
+        Returns:
+            the (clipped) margin predicted for each row *before* it was learned.
+
+        Raises:
+            InputError: something in the input is not finite, of the wrong shape or no label; nothing was learned.
+            UpdateError: a row's update would not be finite; the rows before it have been learned, it has not.
+        """
+        rows = as_rows(X, self.options.n_features)
+        labels = as_labels(y, rows.count, self._loss)
+        weights = as_weights(sample_weight, rows.count)
+        self._width = max(self._width, rows.n_features)
+        predictions = np.empty(rows.count)
+        for start, stop in _chunks(rows):
+            part = slice(start, stop)
+            done = start + self._learn(rows.part(start, stop), labels[part], weights[part], predictions[part])
+            if done < stop:
+                raise UpdateError(
+                    f"row {done}: its update would not be finite (method {self.method.name}, loss {self.loss}). "
+                    "Rescale the features, raise ridge or lower step_size. "
+                    f"The {done} rows before it have been learned, this one has not.",
+                    done,
+                    predictions[:done],
+                )
+        return predictions
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The clipped margins of these rows; the state does not change."""
+        rows = as_rows(X, self.options.n_features)
+        predictions = np.empty(rows.count)
+        for start, stop in _chunks(rows):
+            predictions[start:stop] = self._predict(rows.part(start, stop))
+        return predictions
+
+    def leverage(self, X: Any) -> NDArray[np.float64]:
+        """x·A⁻¹x of each row under the learner's current metric A: how little the past says of it."""
+        if self.method.geometry != "newton":
+            raise OptionError(f"{self.method.name}: leverage is for methods of Newton geometry.")
+        rows = as_rows(X, self.options.n_features)
+        leverages = np.empty(rows.count)
+        for start, stop in _chunks(rows):
+            leverages[start:stop] = self._leverage(rows.part(start, stop))
+        return leverages
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The weights of all features, dense; the unprojected iterate, or the mean of iterates with ``average``."""
+        features, values = self._coefficients()
+        weights = np.zeros(self.n_features)
+        seen = features != INTERCEPT
+        weights[features[seen]] = values[seen]
+        return weights
+
+    @property
+    def intercept(self) -> float:
+        """The weight of the constant feature of ``fit_intercept``."""
+        features, values = self._coefficients()
+        return float(values[features == INTERCEPT].sum())
+
+    def coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The features seen, ascending, and their weights: what ``weights`` holds, without the zeros between."""
+        features, values = self._coefficients()
+        order = np.argsort(features)
+        order = order[features[order] != INTERCEPT]
+        return features[order], values[order]
+
+    def merge(self, other: Learner, base: Learner | None = None) -> Self:
+        """Take in what another learner has learned from other rows; in place, the other is left as it was.
+
+        Args:
+            other: a learner of the same method and options.
+            base: the learner both started from; left out, both started from nothing.
+        """
+        if type(self) is not type(other) or self.method != other.method:
+            raise OptionError(f"merge: a {self.method.name} learner cannot take in {other!r}.")
+        if replace(self.options, seed=0) != replace(other.options, seed=0):
+            raise OptionError("merge: both learners must have the same options (but for the seed).")
+        self._merge(other, base)
+        self._width = max(self._width, other._width)
+        return self
+
+    @abstractmethod
+    def state_bytes(self) -> dict[str, int]:
+        """Memory: ``packed`` for the features seen, ``total`` for everything held."""
+
+    @abstractmethod
+    def _learn(
+        self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> int:
+        """Learn checked rows, filling the predictions; returns how many were learned."""
+
+    @abstractmethod
+    def _predict(self, rows: Rows) -> NDArray[np.float64]: ...
+
+    @abstractmethod
+    def _leverage(self, rows: Rows) -> NDArray[np.float64]: ...
+
+    @abstractmethod
+    def _coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Features seen (INTERCEPT for the constant one) and their weights."""
+
+    @abstractmethod
+    def _merge(self, other: Any, base: Any) -> None: ...
+
+
+def _chunks(rows: Rows) -> list[tuple[int, int]]:
+    """Stretches of rows of about _CHUNK values."""
+    edges = [0]
+    while edges[-1] < rows.count:
+        goal = rows.indptr[edges[-1]] + _CHUNK
+        stop = int(np.searchsorted(rows.indptr, goal, side="right")) - 1
+        edges.append(min(max(stop, edges[-1] + 1), rows.count))
+    return list(zip(edges[:-1], edges[1:], strict=True))

@@ -1,0 +1,82 @@
+"""The front doors: a learner by name, or by parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from onsketch.errors import OptionError
+from onsketch.linear.base import Learner
+from onsketch.linear.methods import METHODS, PACKED, PER_FEATURE, Method, compose_method
+from onsketch.linear.options import LearnerOptions, Options, resolve
+from onsketch.linear.warming import announce_compilation
+
+
+def methods() -> Mapping[str, Method]:
+    """Every method by name; printing an entry gives its one line and citation.
+
+    >>> print(methods()["rfd-son"])
+    sketched online Newton by robust frequent directions (Luo, Chen, Zhang, Li and Zhang 2019)
+    """
+    return METHODS
+
+
+def learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
+    """An online learner by name.
+
+    Args:
+        method: a name out of :func:`methods`.
+        **options: see :class:`onsketch.linear.options.Options`; an option that does not concern the method is an error.
+
+    >>> import numpy as np, onsketch
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 5)) * [1, 10, 0.1, 3, 1]
+    >>> y = np.sign(X @ [1.0, 0.1, -9.0, 0.3, 0.5])
+    >>> model = onsketch.learner("rfd-son", sketch_size=3, ridge=0.0)
+    >>> predictions = model.learn(X, y)  # made before each row is learned
+    >>> bool(np.mean(np.sign(predictions) != y) < 0.2)
+    True
+    """
+    if method not in METHODS:
+        raise OptionError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}.")
+    return _build(METHODS[method], options)
+
+
+def compose(sketch: str = "rfd", geometry: str = "newton", **options: Unpack[LearnerOptions]) -> Learner:
+    """An online learner by parts, for the combinations that have no name.
+
+    Args:
+        sketch: none, diagonal, fd, rfd, pfd, cfd, greedy, ffd, rp, oja, exact, low-rank or rada.
+        geometry: newton, adagrad, s-adagrad, or gradient (with sketch="none").
+        **options: as for :func:`learner`.
+
+    >>> compose(sketch="oja", geometry="adagrad", update="dual", sketch_size=5).method.parts
+    'oja × adagrad × mirror or dual'
+    """
+    return _build(compose_method(sketch, geometry), options)
+
+
+def _build(method: Method, given: Mapping[str, Any]) -> Learner:
+    options = resolve(method.name, method.concerns, method.defaults, given)
+    _check(method, options)
+    announce_compilation()
+    if method.sketch in PER_FEATURE:
+        from onsketch.linear.first_order.learner import FirstOrderLearner
+
+        return FirstOrderLearner(method, options)
+    if method.sketch in PACKED and not (options.l1 or options.l2 or options.box):
+        from onsketch.linear.sketched.learner import SketchedLearner
+
+        return SketchedLearner(method, options)
+    from onsketch.linear.dense.learner import DenseLearner
+
+    return DenseLearner(method, options)
+
+
+def _check(method: Method, options: Options) -> None:
+    if options.forget != 1.0:
+        raise OptionError("forget: forgetting is not available yet; leave it at 1.0.")
+    if options.diagonal and (options.l1 or options.l2 or options.box):
+        raise OptionError(
+            "diagonal=True does not combine with l1, l2 or box: the weights live in changing coordinates."
+        )

@@ -1,0 +1,223 @@
+"""The online Newton step with the full matrix, ``ons`` (Hazan, Agarwal and Kale 2007).
+
+Round t: with ``|u·x| > C``, w is the projection of u in the metric A, else ``w = u``. Predict ``w·x``,
+absorb the row ``r = √(σ+η_t)·g`` (or x, or √ℓ''·x) into ``A = ridge·I + Σ rrᵀ``, and step to ``u = w −
+η·A⁻¹g``, or in dual averaging to ``u = −η·A⁻¹ḡ``. O(d²) a round and d² numbers of memory, with the inverse
+as inverse_factor.py has it.
+
+Elad Hazan, Amit Agarwal, Satyen Kale: "Logarithmic regret algorithms for online convex optimization", Machine
+Learning 69, 2007. Haipeng Luo et al.: "Efficient second order online learning by sketching", NIPS 2016 (the
+projection).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onsketch import losses
+from onsketch.errors import OptionError
+from onsketch.linear.dense.inverse_factor import (
+    absorb,
+    copied,
+    dot,
+    extend,
+    factor_of,
+    fits_within,
+    matrix_of,
+    new_factor,
+    residual,
+    restore,
+    rows_fit,
+    safe_scale,
+    times,
+    wider_factor,
+)
+from onsketch.linear.dense.iterate import Array, Engine, Iterate, largest_weight
+from onsketch.linear.methods import Method
+from onsketch.linear.options import Options
+from onsketch.linear.setup import CURVATURE, make_setup, row_scale
+from onsketch.linear.sketched.driver import FIRST_DIAGONAL
+from onsketch.numerics import LARGEST, inner, kernel
+
+
+@inner
+def _project(factor, x, n, outside, excess, w, b):
+    """Take ``excess`` off ``w·x`` by the shortest move in the metric A: along A⁻¹x, or n, which is free."""
+    if outside > 0.0:
+        for i in range(w.size):
+            w[i] -= excess / outside * n[i]
+        return
+    length = times(factor, x, b)
+    if length > 0.0:
+        for i in range(w.size):
+            w[i] -= excess / length * b[i]
+
+
+@inner
+def _risky(setup, factor, iterate, g, length, w, limit):
+    """Whether the step might not be finite, by a bound on it: then F is saved before it changes."""
+    if factor.ridge == 0.0:
+        return True
+    if setup.dual:
+        length = length * abs(g) + math.sqrt(dot(iterate.gradient_sum, iterate.gradient_sum, w.size))
+    else:
+        length *= abs(g)
+    return not (setup.step * length / factor.ridge <= 0.5 * limit and fits_within(w, 0.5 * limit))
+
+
+@inner
+def _adapt(setup, iterate, raw, x):
+    """The row in adapted coordinates."""
+    for i in range(x.size):
+        x[i] = raw[i]
+    if setup.diagonal:
+        for i in range(x.size):
+            x[i] /= math.sqrt(FIRST_DIAGONAL + iterate.diagonal[i])
+
+
+@inner
+def _newton_step(factor, x, rho, g, n, outside, r, b):
+    """Absorb the row ρ·x; returns s with ``A_t⁻¹(g·x) = s·b``."""
+    if rho == 0.0 or (outside > 0.0 and abs(rho) * math.sqrt(outside) <= 1.0 / LARGEST):
+        return 0.0  # nothing to absorb, or too short to be inverted
+    if outside > 0.0:
+        extend(factor, x, rho, n, outside, b)
+        return g / rho
+    for i in range(x.size):
+        r[i] = rho * x[i]
+    scale = safe_scale(factor, r)
+    return g / rho / (absorb(factor, r, scale, b) * scale)
+
+
+@inner
+def _commit(setup, iterate, w, gradient_sum, g, raw):
+    """Make w the iterate."""
+    for i in range(w.size):
+        iterate.weights[i] = w[i]
+    if setup.dual:
+        for i in range(w.size):
+            iterate.gradient_sum[i] = gradient_sum[i]
+    if setup.average:
+        for i in range(w.size):
+            iterate.total[i] += w[i]
+    if setup.diagonal:
+        for i in range(w.size):
+            iterate.diagonal[i] += (g * raw[i]) ** 2
+    iterate.clock[0] += 1
+
+
+@kernel
+def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predictions):
+    """Play the rounds of a block of dense rows; returns how many were learned: fewer when one is refused."""
+    d = X.shape[1]
+    x = np.empty(d)
+    r = np.empty(d)
+    w = np.empty(d)
+    b = np.empty(d)
+    n = np.empty(d)
+    for k in range(X.shape[0]):
+        _adapt(setup, iterate, X[k], x)
+        for i in range(d):
+            w[i] = iterate.weights[i]
+        margin = dot(w, x, d)
+        length = math.sqrt(dot(x, x, d))
+        if not (abs(margin) <= LARGEST and length <= LARGEST):
+            return k
+        outside = residual(factor, x, n)
+        if abs(margin) > setup.clip:
+            clipped = setup.clip if margin > 0.0 else -setup.clip
+            if not setup.dual:
+                _project(factor, x, n, outside, margin - clipped, w, b)
+            margin = clipped
+        slope = losses.slope(setup.loss, margin, labels[k])
+        bend = losses.curvature(setup.loss, margin, labels[k]) if setup.summary == CURVATURE else 0.0
+        rho = row_scale(setup, slope, bend, sample_weights[k], iterate.clock[0] + 1)
+        g = sample_weights[k] * slope
+        raw = math.sqrt(dot(X[k], X[k], d)) if setup.diagonal else length
+        if not max(abs(g), abs(rho)) * max(1.0, length, raw) <= LARGEST:
+            return k
+        risky = _risky(setup, factor, iterate, g, length, w, limit)
+        rank = factor.rank[0]
+        saved = copied(factor, rank if risky else 0)
+        step = _newton_step(factor, x, rho, g, n, outside, r, b)
+        if setup.dual:
+            for i in range(d):
+                r[i] = iterate.gradient_sum[i] + g * x[i]
+                w[i] = 0.0
+            times(factor, r, b)
+            step = 1.0 / factor.unit
+        if step != 0.0:
+            for i in range(d):
+                w[i] -= setup.step * step * b[i]
+        if not (
+            fits_within(w, limit) and (not setup.dual or fits_within(r, limit)) and (not risky or rows_fit(factor))
+        ):
+            restore(factor, saved, rank)
+            return k
+        _commit(setup, iterate, w, r, g, X[k])
+        predictions[k] = margin
+    return X.shape[0]
+
+
+@kernel
+def leverage_rows(factor, X, leverages):
+    """``x·A⁻¹x`` of rows in adapted coordinates; infinite for a row outside the range of a singular A."""
+    d = X.shape[1]
+    n = np.empty(d)
+    for k in range(X.shape[0]):
+        if residual(factor, X[k], n) > 0.0:
+            leverages[k] = np.inf
+            continue
+        leverages[k] = times(factor, X[k], n) / factor.unit
+
+
+class ExactNewton(Engine):
+    """The rounds of ``ons``: O(d²) each, in one compiled loop over a block."""
+
+    def __init__(self, method: Method, options: Options) -> None:
+        assert options.ridge is not None
+        self.setup = make_setup(method, options)
+        self.limit = largest_weight(options)
+        self.factor = new_factor(options.ridge)
+
+    def widen(self, width: int) -> None:
+        """New features have nothing but the ridge."""
+        self.factor = wider_factor(self.factor, width)
+
+    def learn(self, iterate: Iterate, X: Array, labels: Array, sample_weights: Array, out: Array) -> int:
+        """Play the rounds of a block."""
+        return int(learn_rows(self.setup, self.factor, iterate, self.limit, X, labels, sample_weights, out))
+
+    def leverage(self, X: Array) -> Array:
+        """``x·A⁻¹x``; infinite at ridge 0 for a row outside of what was seen."""
+        leverages = np.empty(len(X))
+        leverage_rows(self.factor, X, leverages)
+        return leverages
+
+    def merge(self, mine: Iterate, other: ExactNewton, theirs: Iterate, base: ExactNewton, common: Iterate) -> Array:
+        """``A = A₁ + A₂ − A₀`` and ``A w = A₁w₁ + A₂w₂ − A₀w₀``, 0 being the base; O(d³).
+
+        Exact (to rounding, for any split of the stream) for curvature rows of the squared loss without a clip
+        at step 1, which are recursive least squares. Dual averaging steps anew from the sum of all gradients.
+        """
+        matrix = np.zeros_like(self.factor.rows)
+        right = np.zeros(len(matrix))
+        for sign, engine, iterate in ((1.0, self, mine), (1.0, other, theirs), (-1.0, base, common)):
+            part = sign * matrix_of(engine.factor)
+            matrix += part
+            right += part @ iterate.weights
+        try:
+            self.factor = factor_of(matrix, self.factor.ridge)
+        except np.linalg.LinAlgError:
+            raise OptionError("merge: these learners did not start from the base given.") from None
+        F = self.factor.rows[: self.factor.rank[0]]
+        if self.setup.dual:
+            right = -self.setup.step * mine.gradient_sum.astype(np.float64)
+        return np.asarray(F.T @ (F @ right) / self.factor.unit)
+
+    @property
+    def nbytes(self) -> int:
+        """F, and without a ridge Q."""
+        return self.factor.rows.nbytes + self.factor.basis.nbytes

@@ -1,0 +1,1 @@
+"""Learners that keep a few numbers per feature: gradient descent, AdaGrad, Adam, FTRL, AROW."""

@@ -1,0 +1,67 @@
+"""Merging learners that keep a few numbers per feature: two tables and the one they started from become one.
+
+Everything that is a sum over rounds (energies E, ḡ, FTRL's z and n, sums of iterates, the rounds themselves)
+adds, the base being counted once: ``a + b − base``. For dual averaging and FTRL-proximal that is all.
+
+Weights reached by steps are combined by precision, feature by feature:
+
+    w = (H_a w_a + H_b w_b − H_base w_base) / (H_a + H_b − H_base)
+
+with H the learner's own metric (``ridge + E`` for Newton, for which this is the exact rule of quadratic
+losses, ``ridge + √E`` for AdaGrad, ``1 + E`` for AROW). Without a base, w_base is 0 and H_base the metric
+before any row, so that a feature seen by one learner only keeps its weight. Gradient descent and Adam have no
+metric that grows with the data: there H is the number of rounds, which without a base is the mixing of
+parameters of Zinkevich, Weimer, Smola and Li (2010), and with one adds up small displacements. Adam's moments
+are means over the recent past, and become the mean of both learners' by rounds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.linear.first_order.rules import FIRST, SECOND
+from onsketch.linear.first_order.steps import ENERGY, HEAD, Terms
+from onsketch.linear.methods import Method
+
+Floats = NDArray[np.float64]
+
+
+def precision(method: Method, terms: Terms, table: Floats, rounds: int) -> Floats:
+    """H of each feature, as a learner's weights are trusted in a merge."""
+    if method.rule == "arow":
+        return 1.0 + table[:, ENERGY]
+    match method.geometry:
+        case "newton":
+            return terms.ridge + table[:, ENERGY]
+        case "adagrad":
+            return terms.ridge + np.sqrt(table[:, ENERGY])
+        case "s-adagrad":
+            return np.sqrt(terms.ridge + table[:, ENERGY])
+        case _:
+            return np.full(len(table), float(rounds))
+
+
+def merged(method: Method, terms: Terms, dual: bool, tables: Floats, rounds: list[int]) -> Floats:
+    """The table of both learners together, given those of the two and of their base over the same features.
+
+    The tables are up to date, with whole sums of iterates. Dual averaging and FTRL are ``dual``.
+    """
+    a, b, base = tables
+    table: Floats = a + b - base
+    if dual:
+        return table
+    trust = [precision(method, terms, part, t) for part, t in zip(tables, rounds, strict=True)]
+    whole = np.maximum(trust[0] + trust[1] - trust[2], math.ulp(0.0))
+    share = [part / whole for part in trust]
+    weights = share[0] * a[:, HEAD] + share[1] * b[:, HEAD] - share[2] * base[:, HEAD]
+    table[:, HEAD] = np.clip(weights, terms.low, terms.high)
+    if method.rule in ("adam", "lazy-adam"):
+        of_a = rounds[0] / max(rounds[0] + rounds[1], 1)
+        for moment in (FIRST, SECOND):
+            table[:, moment] = of_a * a[:, moment] + (1.0 - of_a) * b[:, moment]
+    else:
+        table[:, ENERGY] = np.maximum(table[:, ENERGY], 0.0)
+    return table

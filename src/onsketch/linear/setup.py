@@ -1,0 +1,104 @@
+"""The fixed numbers of a learner, as compiled loops read them, and the vocabulary they are coded in."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from onsketch.errors import OptionError
+from onsketch.geometry import GEOMETRIES
+from onsketch.linear.methods import Method
+from onsketch.linear.options import Options
+from onsketch.losses import LOSSES
+from onsketch.numerics import inner
+
+GRADIENT, SCALED_GRADIENT, DATA, CURVATURE = range(4)
+"""What a sketch absorbs: g, √(σ+η_t)·g, x, or √ℓ''·x."""
+
+CONSTANT, INVERSE, INVERSE_ROOT = range(3)
+"""Curvature schedules η_t: 0, 1/t, 1/√t."""
+
+SCHEDULES = {"none": CONSTANT, "1/t": INVERSE, "1/sqrt(t)": INVERSE_ROOT}
+
+
+class Setup(NamedTuple):
+    """What never changes while a learner learns."""
+
+    loss: int
+    geometry: int
+    rule: int
+    """How frequent directions shrinks (see frequent_directions.RULES)."""
+    summary: int
+    schedule: int
+    dual: bool
+    diagonal: bool
+    average: bool
+    size: int
+    """m, the sketch size."""
+    capacity: int
+    """Rows held before a shrink."""
+    fraction: float
+    """β of parameterised frequent directions."""
+    step: float
+    clip: float
+    """C, or infinity."""
+    sigma: float
+    seed: int
+
+
+@inner
+def row_scale(setup, slope, curvature, weight, t):
+    """ρ with absorbed row = ρ·x, for a round of this loss slope, curvature and sample weight."""
+    if setup.summary == GRADIENT:
+        return weight * slope
+    if setup.summary == DATA:
+        return 1.0
+    if setup.summary == CURVATURE:
+        return math.sqrt(weight * curvature)
+    extra = 0.0
+    if setup.schedule == INVERSE:
+        extra = 1.0 / t
+    elif setup.schedule == INVERSE_ROOT:
+        extra = 1.0 / math.sqrt(t)
+    return math.sqrt(setup.sigma * weight + extra * weight * weight) * slope
+
+
+def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int = 0) -> Setup:
+    """The numbers of a learner of this method with these options; refuses combinations that mean nothing."""
+    loss = LOSSES[options.loss]
+    newton = method.geometry == "newton"
+    summary = {"gradient": SCALED_GRADIENT if newton else GRADIENT, "data": DATA, "curvature": CURVATURE}[
+        options.summary
+    ]
+    if summary == CURVATURE and not loss.smooth:
+        raise OptionError(f"summary='curvature': loss={loss.name!r} has no curvature; use summary='gradient'.")
+    if options.ridge == 0.0 and not (newton and method.sketch in ("exact", "rfd")):
+        raise OptionError(f"ridge=0: {method.name} needs a ridge above 0; only ons and rfd-son do without.")
+    assert options.step_size is not None
+    clip = options.clip if isinstance(options.clip, float) else None
+    sigma, schedule = 0.0, CONSTANT
+    if summary == SCALED_GRADIENT:
+        sigma = loss.exp_concavity(clip) if options.curvature is None else options.curvature
+        schedule = SCHEDULES[options.curvature_schedule or ("1/t" if options.ridge == 0.0 else "none")]
+        if sigma == 0.0 and schedule == CONSTANT:
+            raise OptionError(
+                f"{method.name}: with curvature 0 (loss={loss.name!r}) and no schedule the sketch would absorb "
+                "nothing; give curvature_schedule='1/sqrt(t)' or '1/t', or a curvature."
+            )
+    return Setup(
+        loss=loss.code,
+        geometry=GEOMETRIES.get(method.geometry, -1),
+        rule=rule,
+        summary=summary,
+        schedule=schedule,
+        dual=options.update == "dual",
+        diagonal=options.diagonal,
+        average=options.average,
+        size=options.sketch_size,
+        capacity=capacity,
+        fraction=options.shrink_fraction,
+        step=options.step_size,
+        clip=math.inf if clip is None else clip,
+        sigma=sigma,
+        seed=options.seed,
+    )

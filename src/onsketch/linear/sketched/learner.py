@@ -1,0 +1,114 @@
+"""Learners whose summary is a sketch with a sparse form: a packed table, a small sketch, and the driver over both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.errors import OptionError
+from onsketch.linear.base import Learner
+from onsketch.linear.features import FeatureMap
+from onsketch.linear.methods import SHRINKING, Method
+from onsketch.linear.options import Options
+from onsketch.linear.rows import Rows
+from onsketch.linear.setup import make_setup
+from onsketch.linear.sketched.driver import FIRST_DIAGONAL, learn_rows
+from onsketch.linear.sketched.frequent_directions import RULES, Directions
+from onsketch.linear.sketched.oja import Subspace
+from onsketch.linear.sketched.packed import ROUNDS, grown, new_table
+from onsketch.linear.sketched.random_projection import Projection
+from onsketch.linear.sketched.rank_counting import RankedDirections
+from onsketch.linear.sketched.reading import fill_weights, leverage_rows, predict_rows
+from onsketch.linear.sketched.state import BASE, State
+
+
+class SketchedLearner(Learner):
+    """w = base·head + Sᵀa, with head and S packed per feature; see driver.py for a round and packed.py for the table.
+
+    Cost of a round: O(m) per non-zero, plus O(m²) (Newton) or O(m³) (AdaGrad) for the small algebra, whatever d.
+    """
+
+    def __init__(self, method: Method, options: Options) -> None:
+        super().__init__(method, options)
+        assert options.ridge is not None
+        size, ridge = options.sketch_size, options.ridge
+        kept, capacity = size, size
+        if size == 0:
+            sketch: State = Projection.start(0, ridge)
+        elif method.sketch in SHRINKING:
+            kept, capacity = size - 1, 2 * size if options.doubling else size
+            sketch = Directions.empty(capacity, kept, ridge)
+        elif method.sketch == "ffd":
+            kept, capacity = size - 1, 2 * size
+            sketch = RankedDirections.empty(capacity, kept, ridge)
+        elif method.sketch == "rp":
+            sketch = Projection.start(size, ridge)
+        else:
+            sketch = Subspace.start(size, ridge)
+        if options.update == "dual":
+            sketch.numbers[BASE] = 0.0  # no gradients yet
+        self._sketch = sketch
+        self._setup = make_setup(method, options, rule=RULES.get(method.sketch, 0), capacity=capacity)
+        self._logs = size > 0 and method.sketch != "rp"
+        self._table = new_table(capacity, kept if self._logs else 0, np.dtype(options.dtype))
+        self._map = FeatureMap()
+
+    @property
+    def rounds(self) -> int:
+        """Rounds played."""
+        return int(self._table.clock[ROUNDS])
+
+    def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
+
+    def _learn(
+        self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> int:
+        indptr, slots, values = self._translated(rows, learn=True)
+        self._table = grown(self._table, self._map.features, self._logs)
+        return int(learn_rows(self._setup, self._table, self._sketch, indptr, slots, values, labels, weights, out))
+
+    def _predict(self, rows: Rows) -> NDArray[np.float64]:
+        indptr, slots, values = self._translated(rows, learn=False)
+        out = np.empty(rows.count)
+        predict_rows(self._setup, self._table, self._sketch, indptr, slots, values, self.options.average, out)
+        return out
+
+    def _leverage(self, rows: Rows) -> NDArray[np.float64]:
+        indptr, slots, values = self._translated(rows, learn=False)
+        out = np.empty(rows.count)
+        # features never seen count with the ridge alone
+        lengths = np.add.reduceat(np.append(rows.values**2, 0.0), rows.indptr[:-1]) if rows.count else out
+        lengths[np.diff(rows.indptr) == 0] = 0.0
+        known = np.add.reduceat(np.append(values**2, 0.0), indptr[:-1]) if rows.count else out
+        known[np.diff(indptr) == 0] = 0.0
+        extra = np.maximum(lengths + float(self.options.fit_intercept) - known, 0.0)
+        if self.options.diagonal:
+            extra /= FIRST_DIAGONAL
+        leverage_rows(self._setup, self._table, self._sketch, indptr, slots, values, extra, out)
+        return out
+
+    def _coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        weights = np.empty(self._map.count)
+        fill_weights(self._setup, self._table, self._sketch, self.options.average, weights)
+        return self._map.features.copy(), weights
+
+    def state_bytes(self) -> dict[str, int]:
+        """Memory: packed rows and index of the features seen; and everything."""
+        row = self._table.rows.strides[0]
+        table = self._table.rows.nbytes + self._table.touched.nbytes
+        table += self._table.running.nbytes + self._table.past.nbytes
+        packed = self._map.count * (row + 8 + 4)
+        return {"packed": packed, "total": table + self._sketch.nbytes + self._map.nbytes}
+
+    def _merge(self, other: Any, base: Any) -> None:
+        from onsketch.linear.sketched.merging import merge_sketched
+
+        if base is not None:
+            raise OptionError(
+                f"merge: base is for exact and diagonal learners; a {self.method.name} learner cannot tell its "
+                "own rows from those of a common start. Start the learners from nothing and leave base out."
+            )
+        merge_sketched(self, other)

@@ -1,0 +1,306 @@
+"""Merging sketched learners that have seen different rows.
+
+Both learners are spread out over the features that either has seen. With ``M_i`` the metric of learner i, the weights
+solve ``M w = Σ M_i w_i`` for the *unshrunk* sum of the metrics, and only then is the sketch shrunk. Newton learners
+count their common starting ridge once, so that with curvature rows on squared loss this is exact as long as nothing
+was shrunk. For the AdaGrad family the same precision-weighted mean is the best rule we know; it has no theorem.
+Dual averaging keeps Σg, which adds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.errors import OptionError
+from onsketch.geometry import inverse_metric
+from onsketch.linear.sketched.frequent_directions import COMPENSATIVE, ROBUST, Directions, shrink
+from onsketch.linear.sketched.oja import ENERGY, FACTOR, START, Subspace
+from onsketch.linear.sketched.packed import (
+    DIAGONAL,
+    EPOCH_OF,
+    HEAD,
+    ROUNDS,
+    SEEN,
+    SKETCH,
+    SUM,
+    TOUCHED,
+    grown,
+    new_table,
+)
+from onsketch.linear.sketched.random_projection import Projection
+from onsketch.linear.sketched.rank_counting import LOWER, SMALL, RankedDirections
+from onsketch.linear.sketched.reading import fill_rows
+from onsketch.linear.sketched.state import (
+    A_SUM,
+    BASE,
+    BASE_SUM,
+    DUAL,
+    ESCAPED,
+    GRAM,
+    INVERSE,
+    KEEP,
+    RANK,
+    RIDGE,
+    ROWS,
+    VALUES,
+    VECTORS,
+    A,
+)
+from onsketch.numerics import CUTOFF
+
+if TYPE_CHECKING:
+    from onsketch.linear.sketched.learner import SketchedLearner
+
+Array = NDArray[np.float64]
+
+
+class Spread(NamedTuple):
+    """A learner written out over a common list of features."""
+
+    rows: Array
+    """The sketch rows S, (n, features)."""
+    head: Array
+    weights: Array
+    total: Array
+    """Sum of the iterates."""
+
+
+def _spread(learner: SketchedLearner, count: int, slots: NDArray[np.int32]) -> Spread:
+    packed = np.empty((learner._map.count, learner._table.rows.shape[1]))
+    fill_rows(learner._table, packed)
+    sketch = learner._sketch
+    n = int(sketch.counts[ROWS])
+    rows, head, total = np.zeros((n, count)), np.zeros(count), np.zeros(count)
+    rows[:, slots] = packed[:, SKETCH : SKETCH + n].T
+    head[slots] = packed[:, HEAD]
+    total[slots] = packed[:, SUM] + sketch.numbers[BASE_SUM] * packed[:, HEAD]
+    total += sketch.lines[A_SUM, :n] @ rows
+    weights = sketch.numbers[BASE] * head + sketch.lines[A, :n] @ rows
+    return Spread(rows, head, weights, total)
+
+
+def _spectrum(rows: Array) -> tuple[Array, Array]:
+    """λ (descending, cut off) and orthonormal directions V of ``rowsᵀ rows``, by way of the small Gram matrix."""
+    values, vectors = np.linalg.eigh(rows @ rows.T)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    kept = values > CUTOFF * max(values[0], 0.0) if values.size else np.zeros(0, dtype=bool)
+    values, vectors = values[kept], vectors[:, kept]
+    return values, (vectors.T @ rows) / np.sqrt(values)[:, None]
+
+
+def _energy_rows(sketch: Any, rows: Array) -> Array:
+    """Rows B with BᵀB what the sketch stands for."""
+    n = rows.shape[0]
+    if isinstance(sketch, Subspace):
+        directions: Array = sketch.squares[FACTOR] @ rows
+        return np.sqrt(sketch.lines[ENERGY])[:, None] * directions
+    if isinstance(sketch, RankedDirections):
+        root = np.sqrt(sketch.lines[VALUES, :n])[:, None] * sketch.squares[VECTORS, :n, :n]
+        return root @ np.linalg.solve(sketch.squares[LOWER, :n, :n], rows) if n else rows
+    return rows
+
+
+def _metric_rows(learner: SketchedLearner, energy_rows: Array) -> tuple[float, Array]:
+    """The metric of a learner as c·I + BᵀB."""
+    ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
+    if learner.method.geometry == "newton":
+        return ridge, energy_rows
+    values, directions = _spectrum(energy_rows)
+    geometry = learner._setup.geometry
+    flat = 1.0 / inverse_metric.py_func(geometry, 0.0, ridge, escaped)
+    metric = np.array([1.0 / inverse_metric.py_func(geometry, value, ridge, escaped) for value in values])
+    return flat, np.sqrt(np.maximum(metric - flat, 0.0))[:, None] * directions
+
+
+def _solve(scale: float, rows: Array, target: Array) -> Array:
+    """(scale·I + rowsᵀrows)⁻¹ target, or the pseudo-inverse's at scale 0."""
+    values, directions = _spectrum(rows)
+    along = directions @ target
+    if scale == 0.0:
+        return np.asarray(directions.T @ (along / values))
+    return np.asarray((target - directions.T @ (along * values / (scale + values))) / scale)
+
+
+def merge_sketched(one: SketchedLearner, two: SketchedLearner) -> None:
+    """Merge ``two`` into ``one``."""
+    if one.options.diagonal:
+        raise OptionError("merge: with diagonal=True the two learners live in different coordinates.")
+    union = one._map.copy()
+    slots_two = union.add(two._map.features)
+    count = union.count
+    slots_one = np.arange(one._map.count, dtype=np.int32)
+    spreads = [_spread(one, count, slots_one), _spread(two, count, slots_two)]
+    energies = [_energy_rows(learner._sketch, s.rows) for learner, s in zip((one, two), spreads, strict=True)]
+    metrics = [_metric_rows(learner, e) for learner, e in zip((one, two), energies, strict=True)]
+    stacked = np.vstack([rows for _, rows in metrics])
+    scale = sum(flat for flat, _ in metrics)
+    if one.method.geometry == "newton":
+        assert one.options.ridge is not None
+        scale -= one.options.ridge
+    target: Any = sum(
+        flat * s.weights + rows.T @ (rows @ s.weights) for (flat, rows), s in zip(metrics, spreads, strict=True)
+    )
+    head = sum(s.head for s in spreads) if one.options.update == "dual" else _solve(scale, stacked, target)
+    rounds = one.rounds + two.rounds
+    rows = _merge_sketches(one, two, spreads, energies)
+    base_sum = float(one._sketch.numbers[BASE_SUM] + two._sketch.numbers[BASE_SUM])
+    total = sum(s.total for s in spreads)
+    _install(one, union, rows, np.asarray(head), np.asarray(total) - base_sum * np.asarray(head))
+    one._sketch.numbers[BASE_SUM] = base_sum
+    one._table.clock[ROUNDS] = rounds
+    if one.options.update == "dual":
+        _form_dual(one, rows, np.asarray(head))
+
+
+def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, total: Array) -> None:
+    """Give a learner a fresh table with these rows; everything small has been set already."""
+    old = learner._table
+    kept = old.running.shape[1]
+    table = new_table(0, kept, old.rows.dtype)
+    table = table._replace(rows=np.zeros((0, old.rows.shape[1]), dtype=old.rows.dtype))
+    table = grown(table, union.features, learner._logs)
+    count, n = union.count, rows.shape[0]
+    table.rows[:count, HEAD] = head
+    table.rows[:count, SUM] = total
+    table.rows[:count, SKETCH : SKETCH + n] = rows.T
+    table.clock[SEEN] = count
+    if n > kept and learner._logs:  # rows in the buffer: every slot has to be on the list
+        table.rows[:count, EPOCH_OF] = 0.5
+        table.touched[:count] = np.arange(count)
+        table.clock[TOUCHED] = count
+    assert not table.rows[:count, DIAGONAL].any()
+    learner._map, learner._table = union, table
+    sketch = learner._sketch
+    sketch.lines[[A, A_SUM]] = 0.0
+
+
+def _merge_sketches(one: Any, two: Any, spreads: list[Spread], energies: list[Array]) -> Array:
+    """Set the small state of ``one`` to that of the merged sketch; returns its rows."""
+    sketch = one._sketch
+    if isinstance(sketch, Projection):
+        if one.options.sketch_size and one.options.seed == two.options.seed:
+            raise OptionError("merge: random projections must come from different seeds; both have the same.")
+        rows: Array = spreads[0].rows + spreads[1].rows
+        _set_projection(one, rows)
+    elif isinstance(sketch, Subspace):
+        rows = _set_subspace(sketch, two._sketch, energies)
+    elif isinstance(sketch, RankedDirections):
+        rows = _set_ranked(one, two, np.vstack(energies))
+    else:
+        rows = _set_directions(one, two, spreads)
+    return rows
+
+
+def _set_projection(one: Any, rows: Array) -> None:
+    sketch: Projection = one._sketch
+    sketch.squares[GRAM] = rows @ rows.T
+    values, vectors = np.linalg.eigh(sketch.squares[GRAM])
+    sketch.lines[VALUES] = np.where(values > CUTOFF * max(values.max(initial=0.0), 0.0), values, 0.0)[::-1]
+    sketch.squares[VECTORS] = turned = vectors[:, ::-1].T
+    if one.method.geometry == "newton":
+        sketch.squares[INVERSE] = (turned.T / (sketch.numbers[RIDGE] + sketch.lines[VALUES])) @ turned
+
+
+def _set_subspace(one: Subspace, two: Subspace, energies: list[Array]) -> Array:
+    m = int(one.counts[ROWS])
+    values, vectors = np.linalg.eigh(np.vstack(energies) @ np.vstack(energies).T)
+    values, vectors = values[::-1][:m], vectors[:, ::-1][:, :m]
+    alive = values > CUTOFF * max(values[0], 0.0)
+    scale = np.where(alive, 1.0 / np.sqrt(np.where(alive, values, 1.0)), 0.0)
+    turn = scale[:, None] * vectors.T
+    rows: Array = turn @ np.vstack(energies)
+    starts = [np.sqrt(s.lines[ENERGY])[:, None] * (s.squares[FACTOR] @ s.squares[START]) for s in (one, two)]
+    started = turn[:, :m] @ starts[0] + turn[:, m:] @ starts[1]
+    one.squares[START] = np.where(alive[:, None], started, np.eye(m))
+    one.lines[ENERGY] = np.where(alive, values, 0.0)
+    one.squares[[FACTOR, GRAM]] = np.diag(alive.astype(float))
+    one.counts[RANK] = int(alive.sum())
+    return rows
+
+
+def _set_ranked(one: Any, two: Any, rows: Array) -> Array:
+    sketch: RankedDirections = one._sketch
+    size, capacity = one._setup.size, one._setup.capacity
+    values, directions = _spectrum(rows)
+    energy = values.copy()
+    sketch.numbers[ESCAPED] += two._sketch.numbers[ESCAPED]
+    if values.size >= capacity:
+        sigma = values[size - 1]
+        sketch.numbers[ESCAPED] += sigma
+        values, directions = values[: size - 1], directions[: size - 1]
+        energy = values - sigma
+    n = values.size
+    sketch.squares[[LOWER, SMALL]] = 0.0
+    sketch.squares[LOWER, :n, :n] = np.diag(np.sqrt(values))
+    sketch.squares[SMALL, :n, :n] = np.diag(energy)
+    sketch.squares[VECTORS] = np.eye(capacity)
+    sketch.lines[VALUES, :n] = energy
+    sketch.counts[ROWS] = n
+    merged: Array = np.sqrt(values)[:, None] * directions
+    return merged
+
+
+def _set_directions(one: Any, two: Any, spreads: list[Spread]) -> Array:
+    sketch: Directions = one._sketch
+    setup = one._setup
+    true = [
+        learner._sketch.lines[KEEP, : s.rows.shape[0], None] * s.rows
+        for learner, s in zip((one, two), spreads, strict=True)
+    ]
+    sketch.numbers[RIDGE] += two._sketch.numbers[RIDGE] - one.options.ridge
+    sketch.numbers[ESCAPED] += two._sketch.numbers[ESCAPED]
+    rows: Array = np.vstack(true)
+    sketch.lines[KEEP] = 1.0
+    compensate = setup.rule == COMPENSATIVE and sketch.numbers[ESCAPED] > 0.0
+    if rows.shape[0] >= setup.capacity or compensate:
+        values, directions = _spectrum(rows)
+        padded = np.zeros(max(setup.capacity, values.size))
+        padded[: values.size] = values
+        energy, kept_energy = np.zeros(setup.size - 1), np.zeros(setup.size - 1)
+        rho = shrink.py_func(
+            setup.rule,
+            setup.size,
+            setup.fraction,
+            float(sketch.numbers[ESCAPED]),
+            padded,
+            energy,
+            kept_energy,
+        )
+        sketch.numbers[ESCAPED] += rho
+        if setup.rule == ROBUST:
+            sketch.numbers[RIDGE] += 0.5 * rho
+        n = min(setup.size - 1, values.size)
+        rows = np.zeros((setup.size - 1, rows.shape[1]))
+        rows[:n] = np.sqrt(energy[:n])[:, None] * directions[:n]
+        shown = energy > 0.0
+        sketch.lines[KEEP, : setup.size - 1][shown] = np.sqrt(kept_energy[shown] / energy[shown])
+    n = rows.shape[0]
+    sketch.counts[ROWS] = n
+    sketch.squares[GRAM] = 0.0
+    sketch.squares[GRAM, :n, :n] = rows @ rows.T
+    values, vectors = np.linalg.eigh(sketch.squares[GRAM, :n, :n])
+    top = max(values.max(initial=0.0), 0.0)
+    sketch.lines[VALUES, :n] = np.where(values > CUTOFF * top, values, 0.0)[::-1]
+    sketch.squares[VECTORS, :n, :n] = vectors[:, ::-1].T
+    if sketch.numbers[RIDGE] > 0.0:
+        sketch.squares[INVERSE, :n, :n] = (vectors / (sketch.numbers[RIDGE] + np.maximum(values, 0.0))) @ vectors.T
+    return rows
+
+
+def _form_dual(learner: SketchedLearner, rows: Array, head: Array) -> None:
+    """``w = −step·P ḡ`` for the merged sketch."""
+    sketch, setup = learner._sketch, learner._setup
+    n = rows.shape[0]
+    sketch.lines[DUAL, :n] = rows @ head
+    energy_rows = _energy_rows(sketch, rows)
+    values, directions = _spectrum(energy_rows)
+    ridge, escaped = (float(number) for number in sketch.numbers[[RIDGE, ESCAPED]])
+    flat = inverse_metric.py_func(setup.geometry, 0.0, ridge, escaped)
+    weights = np.array([inverse_metric.py_func(setup.geometry, value, ridge, escaped) - flat for value in values])
+    along = directions.T @ (weights * (directions @ head))  # lies in the span of the rows
+    sketch.numbers[BASE] = -setup.step * flat
+    if n:
+        sketch.lines[A, :n] = -setup.step * np.linalg.lstsq(rows.T, along, rcond=None)[0]

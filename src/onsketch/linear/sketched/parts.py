@@ -1,0 +1,57 @@
+"""What the driver asks of a sketch, chosen at compile time by the type of the sketch's state.
+
+A sketch's state is a subclass of ``State`` (state.py); its module registers its ``enter``, ``metric`` and ``absorb``
+(see driver.py) with ``serve``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from numba.extending import overload
+
+from onsketch.numerics import INNER
+
+ABSORBED, FULL, FULL_BEFORE, REFUSED = range(4)
+"""Verdicts of ``absorb``: done; done, and the transform is to be applied after the row is written, or before it;
+not finite, nothing changed."""
+
+_parts: dict[str, dict[type, Callable[..., Any]]] = {"enter": {}, "metric": {}, "absorb": {}}
+
+
+def serve(state: type, *, enter: Any, metric: Any, absorb: Any) -> None:
+    """Have the driver use these compiled functions for sketches with this type of state."""
+    _parts["enter"][state] = enter
+    _parts["metric"][state] = metric
+    _parts["absorb"][state] = absorb
+
+
+def _register(part):
+    """Have calls of ``part`` in compiled code resolve to the function served for the sketch's type of state."""
+
+    @overload(part, jit_options=cast(Any, INNER), strict=False)
+    def choose(*args):
+        sketch = next(arg for arg in args if getattr(arg, "instance_class", None) in _parts[part.__name__])
+        return _parts[part.__name__][sketch.instance_class]
+
+
+def enter(setup, table, sketch, slot):
+    """A feature is met for the first time; returns the weight that its row of S gives it, which is not yet its own."""
+
+
+def metric(setup, sketch, p, square, q):
+    """``P x = c·x + Sᵀq`` for the row gathered in p with x·x = square; returns c and fills q."""
+
+
+def absorb(setup, sketch, p, square, rho, g, t, change, limit):
+    """Take in the row ρ·x of round t, whose gradient is g·x; returns a verdict.
+
+    Changes a, writes what to add along x to the head and the sketch columns into ``change`` (whose head already
+    holds the projection's part; a sketch that moves all its rows corrects the sum too), and refuses when something
+    would exceed ``limit``.
+    """
+
+
+for _part in (enter, metric, absorb):
+    _register(_part)

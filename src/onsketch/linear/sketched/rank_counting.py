@@ -1,0 +1,248 @@
+"""Fast frequent directions that count rank: Ada-FFD (wan2021, Algorithms 3 and 4), under any geometry.
+
+Unlike fast frequent directions it shrinks when the *rank* reaches 2m, not when 2m rows have come (a row that depends
+on the others is absorbed without growing), and it does so after the step. With 2m > d it is full-matrix AdaGrad.
+
+The sketch stands for ``Vᵀ M V`` with V orthonormal and M small. The packed table holds rows S with
+``S Sᵀ = L Lᵀ`` and ``V = L^{-1} S``: a row outside the span is stored as it is and L grows by one row; a row inside
+only changes M. At a shrink, ``M = Uᵀ diag(λ) U``, the rows become ``diag(√λ) U L^{-1} S``: an isometry where every
+row was independent, so rounding errors in V do not grow from one shrink to the next. O(m³) a round for M's spectrum.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onsketch.geometry import inverse_metric
+from onsketch.linear.sketched.packed import HEAD, SKETCH
+from onsketch.linear.sketched.parts import ABSORBED, FULL, FULL_BEFORE, REFUSED, serve
+from onsketch.linear.sketched.state import (
+    A_SUM,
+    BASE,
+    BASE_SUM,
+    CLOSED,
+    COLUMN,
+    DUAL,
+    ESCAPED,
+    RIDGE,
+    ROWS,
+    VALUES,
+    VECTORS,
+    A,
+    State,
+)
+from onsketch.numerics import CUTOFF, eigh, inner
+
+LOWER, SMALL = range(2)
+"""Squares: L with SSᵀ = LLᵀ, and M; VALUES and VECTORS are the spectrum of M."""
+
+
+class RankedDirections(State):
+    """State of a rank-counting sketch."""
+
+
+def _enter(setup, table, sketch, slot):
+    return 0.0
+
+
+@inner
+def _solve_lower(lower, n, source, offset, scale, out):
+    """Out = L^{-1}(scale·source[offset:])."""
+    for i in range(n):
+        total = scale * source[offset + i]
+        for j in range(i):
+            total -= lower[i, j] * out[j]
+        out[i] = total / lower[i, i]
+
+
+@inner
+def _solve_upper(lower, n, out):
+    """Out ← L^{-T} out, along the rows of L."""
+    for i in range(n - 1, -1, -1):
+        out[i] /= lower[i, i]
+        for j in range(i):
+            out[j] -= lower[i, j] * out[i]
+
+
+@inner
+def _apply(setup, sketch, n, v, flat, out):
+    """Out = (p(M) − flat·I) v."""
+    for i in range(n):
+        out[i] = 0.0
+    for e in range(n):
+        along = 0.0
+        for j in range(n):
+            along += sketch.squares[VECTORS, e, j] * v[j]
+        weight = inverse_metric(setup.geometry, sketch.lines[VALUES, e], sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
+        along *= weight - flat
+        for j in range(n):
+            out[j] += along * sketch.squares[VECTORS, e, j]
+
+
+@inner
+def _metric(setup, sketch, p, square, q):
+    n = sketch.counts[ROWS]
+    flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
+    v = np.empty(n)
+    _solve_lower(sketch.squares[LOWER], n, p, SKETCH, 1.0, v)
+    _apply(setup, sketch, n, v, flat, q)
+    _solve_upper(sketch.squares[LOWER], n, q)
+    return flat
+
+
+@inner
+def _shrink(setup, sketch):
+    """Subtract the m-th eigenvalue and keep m − 1 directions: fills the transform, resets L and M."""
+    n = sketch.counts[ROWS]
+    kept = setup.size - 1
+    values = sketch.lines[VALUES]
+    sigma = values[kept]
+    scales = np.empty(kept)
+    for e in range(kept):
+        scales[e] = math.sqrt(max(values[e], CUTOFF * values[0]))
+        row = sketch.squares[VECTORS, e]
+        _solve_upper(sketch.squares[LOWER], n, row)
+        for i in range(n):
+            sketch.transform[i, e] = scales[e] * row[i]
+    dual = np.zeros(kept)
+    for i in range(n):
+        for e in range(kept):
+            dual[e] += sketch.transform[i, e] * sketch.lines[DUAL, i]
+        if setup.dual:
+            sketch.transform[i, kept] = 0.0
+            sketch.transform[i, kept + 1] = sketch.lines[A_SUM, i]
+        else:
+            sketch.transform[i, kept] = sketch.lines[A, i]
+            sketch.transform[i, kept + 1] = sketch.lines[A_SUM, i] - sketch.numbers[BASE_SUM] * sketch.lines[A, i]
+        sketch.lines[A, i] = 0.0
+        sketch.lines[A_SUM, i] = 0.0
+        for j in range(n):
+            sketch.squares[LOWER, i, j] = 0.0
+            sketch.squares[SMALL, i, j] = 0.0
+            sketch.squares[VECTORS, i, j] = 1.0 if i == j else 0.0
+    for e in range(kept):
+        sketch.lines[DUAL, e] = dual[e]
+        sketch.squares[LOWER, e, e] = scales[e]
+        values[e] = max(values[e] - sigma, 0.0)
+        sketch.squares[SMALL, e, e] = values[e]
+    sketch.numbers[ESCAPED] += sigma
+    sketch.counts[ROWS] = kept
+    sketch.counts[CLOSED] = n
+
+
+@inner
+def _take_in(sketch, n, v):
+    """M ← M + vvᵀ and its spectrum, with what the cutoff calls zero set to zero."""
+    for i in range(n):
+        for j in range(n):
+            sketch.squares[SMALL, i, j] += v[i] * v[j]
+    eigh(sketch.squares[SMALL], n, sketch.lines[VALUES], sketch.squares[VECTORS], np.empty(n))
+    for e in range(n):
+        if sketch.lines[VALUES, e] <= CUTOFF * sketch.lines[VALUES, 0]:
+            sketch.lines[VALUES, e] = 0.0
+
+
+@inner
+def _move(sketch, p):
+    """Sx after a change of basis, from Sx before it."""
+    moved = np.zeros(sketch.counts[ROWS])
+    for i in range(sketch.counts[CLOSED]):
+        for e in range(moved.size):
+            moved[e] += sketch.transform[i, e] * p[SKETCH + i]
+    for e in range(moved.size):
+        p[SKETCH + e] = moved[e]
+
+
+@inner
+def _noise(lower, n, v):
+    """Rounding error of |Vx|² for the row x with coordinates v.
+
+    LLᵀ is SSᵀ but for rounding, |E_ij| ≲ n·eps·|s_i||s_j|; with x = Sᵀc that makes cᵀEc, for c = L^{-T}v.
+    """
+    coefficients = np.empty(n)
+    for i in range(n):
+        coefficients[i] = v[i]
+    _solve_upper(lower, n, coefficients)
+    spread = 0.0
+    for i in range(n):
+        length = 0.0
+        for j in range(i + 1):
+            length += lower[i, j] * lower[i, j]
+        spread += abs(coefficients[i]) * math.sqrt(length)
+    return 1e-15 * (n + 1) * spread * spread
+
+
+@inner
+def _grow(sketch, p, square, rho, change, v):
+    """Take the row ρ·x into L and M; fills v with its coordinates, ρx = Vᵀv."""
+    n = sketch.counts[ROWS]
+    energy = rho * rho * square
+    _solve_lower(sketch.squares[LOWER], n, p, SKETCH, rho, v)
+    left = energy
+    for i in range(n):
+        left -= v[i] * v[i]
+    independent = left > CUTOFF * energy
+    if independent and left < 1e-4 * energy:
+        independent = left > _noise(sketch.squares[LOWER], n, v)
+    if independent:
+        v[n] = math.sqrt(left)
+        for i in range(n):
+            sketch.squares[LOWER, n, i] = v[i]
+        sketch.squares[LOWER, n, n] = v[n]
+        sketch.counts[COLUMN] = SKETCH + n
+        change[SKETCH + n] = rho
+        sketch.lines[A, n] = 0.0
+        sketch.lines[A_SUM, n] = 0.0
+        sketch.lines[DUAL, n] = rho * p[HEAD]
+        p[SKETCH + n] = rho * square
+        n += 1
+        sketch.counts[ROWS] = n
+    _take_in(sketch, n, v)
+
+
+def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
+    energy = rho * rho * square
+    if not energy <= limit * limit:
+        return REFUSED
+    sketch.counts[COLUMN] = 0
+    v = np.empty(setup.capacity)
+    q = np.empty(setup.capacity)
+    if setup.dual:
+        verdict = ABSORBED
+        if sketch.counts[ROWS] == setup.capacity:
+            # w was formed before this shrink, and has just predicted; only now may the rows go
+            _shrink(setup, sketch)
+            _move(sketch, p)
+            verdict = FULL_BEFORE
+        if energy > 0.0:
+            _grow(sketch, p, square, rho, change, v)
+        n = sketch.counts[ROWS]
+        for i in range(n):
+            sketch.lines[DUAL, i] += g * p[SKETCH + i]
+        change[HEAD] = g
+        flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
+        _solve_lower(sketch.squares[LOWER], n, sketch.lines[DUAL], 0, 1.0, v)
+        _apply(setup, sketch, n, v, flat, q)
+        _solve_upper(sketch.squares[LOWER], n, q)
+        sketch.numbers[BASE] = -setup.step * flat
+        for i in range(n):
+            sketch.lines[A, i] = -setup.step * q[i]
+        return verdict
+    if energy == 0.0:
+        return ABSORBED
+    _grow(sketch, p, square, rho, change, v)
+    n = sketch.counts[ROWS]
+    # the row is Vᵀv, all of it in the span: the head need not move
+    _apply(setup, sketch, n, v, 0.0, q)
+    _solve_upper(sketch.squares[LOWER], n, q)
+    for i in range(n):
+        sketch.lines[A, i] -= setup.step * g / rho * q[i]
+    if n == setup.capacity:
+        _shrink(setup, sketch)
+        return FULL
+    return ABSORBED
+
+
+serve(RankedDirections, enter=_enter, metric=_metric.py_func, absorb=_absorb)

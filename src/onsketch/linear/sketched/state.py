@@ -1,0 +1,57 @@
+"""The small state of a sketch, as compiled loops see it: a handful of arrays, whatever the sketch.
+
+Passing few arrays to compiled functions keeps them quick to call and, above all, quick to compile.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.linear.sketched.packed import padded
+
+ROWS, CLOSED, COLUMN, RANK = range(4)
+"""Counts: rows of S; rows before the last change of basis; the packed column the last row went to (0: none,
+−1: all sketch columns changed); independent rows (Oja)."""
+
+BASE, BASE_SUM, RIDGE, ESCAPED = range(4)
+"""Numbers: the weights are ``base·head + Sᵀa``; the sum of base over the rounds; the ridge (growing under RFD); the
+mass Σρ shrunk away."""
+
+A, A_SUM, DUAL, VALUES, KEEP = range(5)
+"""Lines: a; its sum over the rounds; Sḡ for dual averaging; a spectrum; √(true energy / energy shown) of each row."""
+
+GRAM, INVERSE, VECTORS = range(3)
+"""Squares of most sketches: SSᵀ; (ridge·I + SSᵀ)^{-1}; eigenvectors, as rows."""
+
+
+class State(NamedTuple):
+    """A sketch's state. Each sketch subclasses it, and the driver chooses its functions by that type."""
+
+    counts: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+    lines: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    transform: NDArray[np.float64]
+    """The pending change of basis, as an entry of the packed table's log."""
+
+    @classmethod
+    def empty(cls, capacity: int, kept: int, ridge: float) -> Self:
+        """A sketch of at most ``capacity`` rows, ``kept`` of which survive a change of basis."""
+        state = cls(
+            counts=np.zeros(4, dtype=np.int64),
+            numbers=np.array([1.0, 0.0, ridge, 0.0]),
+            lines=np.zeros((5, capacity)),
+            squares=np.zeros((3, capacity, capacity)),
+            transform=np.zeros((capacity, padded(kept + 2))),
+        )
+        state.lines[KEEP] = 1.0
+        state.squares[VECTORS] = np.eye(capacity)
+        return state
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return sum(array.nbytes for array in self)

@@ -1,0 +1,39 @@
+"""Summaries of a stream of rows: a small matrix ``B`` with ``BᵀB (+ ridge·I) ≈ AᵀA``.
+
+``A`` is the matrix of all rows seen so far. Sketches know nothing of learners: they absorb rows
+(`update`), show the small matrix (`matrix`, `ridge`, `spectrum`) and add up over workers (`merge`).
+
+All sketches of the frequent-directions family are one mechanism with one rule each: see
+`onsketch.sketch.shrinking`.
+"""
+
+from onsketch.sketch.base import Sketch
+from onsketch.sketch.exact import Diagonal, Exact
+from onsketch.sketch.frequent_directions import (
+    CompensativeFrequentDirections,
+    FastFrequentDirections,
+    FastRobustFrequentDirections,
+    FrequentDirections,
+    GreedyTruncation,
+    ParameterizedFrequentDirections,
+    RobustFrequentDirections,
+)
+from onsketch.sketch.oja import Oja
+from onsketch.sketch.random_projection import RandomProjection
+from onsketch.sketch.spectral import CUTOFF
+
+__all__ = [
+    "CUTOFF",
+    "CompensativeFrequentDirections",
+    "Diagonal",
+    "Exact",
+    "FastFrequentDirections",
+    "FastRobustFrequentDirections",
+    "FrequentDirections",
+    "GreedyTruncation",
+    "Oja",
+    "ParameterizedFrequentDirections",
+    "RandomProjection",
+    "RobustFrequentDirections",
+    "Sketch",
+]

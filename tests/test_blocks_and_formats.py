@@ -1,0 +1,126 @@
+"""The same rows give the same learner, however they are cut into blocks and however they are stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import coo_array, csr_array, csr_matrix
+
+import onsketch
+from streams import sparse_stream
+
+pytestmark = pytest.mark.learners
+
+METHODS = [name for name in onsketch.methods() if name not in ("ada-lr", "radagrad")]
+
+
+def make(method: str, **options: Any) -> Any:
+    concerns = onsketch.methods()[method].concerns
+    return onsketch.learner(method, **{k: v for k, v in options.items() if k in concerns})
+
+
+@pytest.mark.parametrize("method", onsketch.methods())
+def test_one_call_equals_many_bit_for_bit(method: str) -> None:
+    X, y = sparse_stream(n=120)
+    options: dict[str, Any] = {"sketch_size": 3, "n_features": X.shape[1], "average": True}
+    whole = make(method, **options)
+    predictions = whole.learn(X, y)
+    for edges in (range(len(y) + 1), [0, 1, 7, 40, 41, 120]):
+        parts = make(method, **options)
+        pieces = [parts.learn(X[a:b], y[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        assert (np.concatenate(pieces) == predictions).all()
+        assert (parts.weights == whole.weights).all()
+        assert (parts.predict(X) == whole.predict(X)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sparse_equals_dense(method: str) -> None:
+    X, y = sparse_stream(n=120)
+    dense, sparse = make(method, sketch_size=3, ridge=1.0), make(method, sketch_size=3, ridge=1.0)
+    np.testing.assert_allclose(sparse.learn(csr_array(X), y), dense.learn(X, y), atol=1e-12)
+    np.testing.assert_allclose(sparse.weights, dense.weights, atol=1e-12)
+    np.testing.assert_allclose(sparse.predict(X), dense.predict(csr_matrix(X)), atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["adagrad", "oja-son", "rfd-son", "ons"])
+def test_unsorted_repeated_and_explicitly_zero_entries(method: str) -> None:
+    X, y = sparse_stream(n=40)
+    rows, columns = np.nonzero(X)
+    rng = np.random.default_rng(0)
+    order = rng.permutation(rows.size)
+    halves = np.concatenate([order, order])  # every value in two halves, in random order within the row
+    values = np.append(X[rows, columns][halves] / 2, [0.0, 0.0])  # and two explicit zeros
+    places = (np.append(rows[halves], [3, 4]), np.append(columns[halves], [0, 1]))
+    messy = coo_array((values, places), shape=X.shape).tocsr(copy=True)
+    data, indices = messy.data.copy(), messy.indices.copy()
+    plain, learner = make(method, sketch_size=3), make(method, sketch_size=3)
+    np.testing.assert_allclose(learner.learn(messy, y), plain.learn(X, y), atol=1e-10)
+    assert (messy.data == data).all()  # the caller's matrix is left alone
+    assert (messy.indices == indices).all()
+    unsorted = csr_array((X[rows, columns][::-1], columns[::-1], np.append(0, np.cumsum((X != 0).sum(1)[::-1]))))
+    expected = make(method, sketch_size=3).learn(X[::-1], y[::-1])
+    np.testing.assert_allclose(make(method, sketch_size=3).learn(unsorted, y[::-1]), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["adagrad", "ftrl", "fd-son", "oja-son", "rp-son", "ada-ffd"])
+def test_state_follows_the_features_seen_not_the_index_space(method: str) -> None:
+    X, y = sparse_stream(n=60)
+    small = csr_array(X)
+    spread = np.sort(np.random.default_rng(0).choice(10**9, size=X.shape[1], replace=False))
+    large = csr_array((small.data, spread[small.indices], small.indptr), shape=(len(y), 10**9))
+    near, far = make(method, sketch_size=3), make(method, sketch_size=3)
+    predictions = far.learn(large, y)
+    if method != "oja-son":  # whose starting columns are drawn by feature
+        np.testing.assert_allclose(predictions, near.learn(small, y), atol=1e-12)
+        assert far.state_bytes() == near.state_bytes()
+    features, weights = far.coefficients()
+    assert (features == spread).all()
+    assert np.isfinite(weights).all()
+    assert far.state_bytes()["total"] < 10**6
+
+
+@pytest.mark.parametrize("method", ["adagrad", "fd-son", "oja-son", "rp-son", "ada-ffd"])
+def test_memory_is_that_of_the_packed_rows(method: str) -> None:
+    X, y = onsketch.data.synthetic.text_like(n=3000, d=30_000, nonzeros=60, seed=1)
+    learner = make(method, sketch_size=10)
+    learner.learn(X, y)
+    size = learner.state_bytes()
+    assert size["total"] <= 1.3 * size["packed"] + 200_000  # the second part: what does not grow with the features
+
+
+def test_a_learner_grows_with_the_stream_unless_told_its_width() -> None:
+    X, y = sparse_stream(n=60)
+    for method in ("adagrad", "rfd-son", "ons"):
+        learner = make(method, sketch_size=3)
+        learner.learn(X[:20, :4], y[:20])
+        learner.learn(X[20:], y[20:])
+        assert learner.weights.shape == (X.shape[1],)
+        learner.predict(X[:, :2])
+        fixed = make(method, sketch_size=3, n_features=5)
+        for width in (4, 6):
+            with pytest.raises(onsketch.errors.InputError, match=f"{width} features.*n_features=5"):
+                fixed.learn(X[:, :width], y)
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["fd-son", "rfd-son", "oja-son", "rp-son", "ada-ffd", "ada-fd", "s-adagrad"]),
+    st.integers(0, 6),
+    st.lists(st.integers(1, 30), min_size=1, max_size=8),
+)
+def test_random_streams_random_cuts(seed: int, method: str, size: int, cuts: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    n, d = sum(cuts), int(rng.integers(1, 12))
+    X = csr_array(rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.4))
+    y = np.sign(rng.normal(size=n))
+    whole, parts = make(method, sketch_size=size, ridge=0.5), make(method, sketch_size=size, ridge=0.5)
+    predictions = whole.learn(X, y)
+    edges = np.cumsum([0, *cuts])
+    pieces = [parts.learn(X[a:b], y[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    assert (np.concatenate(pieces) == predictions).all()
+    assert (parts.weights == whole.weights).all()

@@ -1,0 +1,126 @@
+"""The program, from its options to its exit codes."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import onsketch
+from onsketch.cli import app
+from onsketch.compare import CONTENDERS
+
+SMALL = ["compare", "--rows", "200", "--dimension", "12", "--sketch-size", "4"]
+
+
+def run(*arguments, **env):
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", **env})
+
+
+def test_version():
+    result = run("--version")
+    assert (result.exit_code, result.stdout.strip()) == (0, f"onsketch {onsketch.__version__}")
+
+
+def test_help_lists_the_commands():
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "compare" in result.stdout
+    assert "methods" in result.stdout
+
+
+def test_starting_imports_nothing_heavy():
+    code = "import sys, onsketch.cli; print(*sys.modules)"
+    env = {**os.environ, "PYTHONPATH": str(Path(onsketch.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert not {"numpy", "scipy", "numba", "rich.live"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["compare", "--rows", "0"], "--rows"),
+        (["compare", "--condition", "0.5"], "--condition"),
+        (["compare", "--nonsense"], "--nonsense"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_names_the_culprit(arguments, complaint):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert complaint in result.output
+
+
+def test_json_into_a_missing_directory_is_refused_before_any_work(tmp_path):
+    result = run(*SMALL, "--json", str(tmp_path / "nowhere" / "out.json"))
+    assert result.exit_code == 2
+    assert "nowhere" in result.output.replace("\n", "")
+
+
+@pytest.mark.learners
+def test_methods_lists_every_one():
+    result = run("methods")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in onsketch.methods())
+
+
+@pytest.mark.learners
+def test_an_unknown_learner_is_refused_with_a_hint():
+    result = run(*SMALL, "--learner", "rdf-son")
+    assert result.exit_code == 2
+    assert "rfd-son" in result.output
+
+
+@pytest.mark.learners
+def test_compare_in_plain_lines():
+    result = run(*SMALL)
+    assert result.exit_code == 0, result.output
+    assert "\x1b" not in result.stdout
+    assert all(name in result.stdout for name in CONTENDERS)
+    assert result.stdout.splitlines()[-1].startswith("What to see: as the condition number goes from 10 to 200")
+
+
+@pytest.mark.learners
+@pytest.mark.parametrize("no_color", [None, "1"])
+def test_compare_on_a_terminal_moves_a_table_and_heeds_no_color(no_color):
+    env = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": no_color}
+    result = run(*SMALL, "--learner", "ogd", "--learner", "rfd-son", **env)
+    assert result.exit_code == 0, result.output
+    assert "after 200 rows" in result.stdout
+    assert "What to see" in result.stdout
+    assert bool(re.search(r"\x1b\[[\d;]*3\dm", result.stdout)) == (no_color is None)
+
+
+@pytest.mark.learners
+def test_compare_writes_json(tmp_path):
+    path = tmp_path / "out.json"
+    names = ["rfd-son", "adagrad"]
+    chosen = [part for name in names for part in ("--learner", name)]
+    result = run(*SMALL, *chosen, "--condition", "50", "--json", str(path))
+    assert result.exit_code == 0, result.output
+    document = json.loads(path.read_text())
+    assert (document["rows"], document["sketch_size"]) == (200, 4)
+    learners = {entry["learner"]: entry for entry in document["learners"]}
+    assert set(learners) == set(names)
+    (stream,) = learners["rfd-son"]["streams"]
+    assert stream["condition"] == 50
+    assert stream["setting"] == {"ridge": 0.0}
+    assert 0 <= stream["error"] <= 1
+    assert learners["adagrad"]["settings_tried"] > 1
+    errors = [entry["streams"][0]["error"] for entry in document["learners"]]
+    assert errors == sorted(errors)
+
+
+@pytest.mark.learners
+def test_compare_repeats_itself(tmp_path):
+    def errors(seed):
+        path = tmp_path / "out.json"
+        result = run(*SMALL, "--learner", "oja-son", "--seed", str(seed), "--json", str(path))
+        assert result.exit_code == 0, result.output
+        return [stream["error"] for stream in json.loads(path.read_text())["learners"][0]["streams"]]
+
+    assert errors(3) == errors(3) != errors(4)

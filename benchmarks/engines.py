@@ -95,7 +95,10 @@ def sgd_classifier(x: Any, y: np.ndarray) -> Engine:
 
 
 def river(x: Any, y: np.ndarray, rows: int = 3000) -> Engine:
-    """River's LogisticRegression, ``learn_one`` alone, on rows that are dicts already."""
+    """River's LogisticRegression, ``predict_one`` then ``learn_one`` as its users do, on rows that are dicts already.
+
+    Our ``learn`` and Vowpal Wabbit's return the prediction made before each update, too.
+    """
     rows = min(rows, x.shape[0])
 
     def prepare() -> Callable[[], float]:
@@ -108,6 +111,7 @@ def river(x: Any, y: np.ndarray, rows: int = 3000) -> Engine:
         def one_pass() -> None:
             model = LogisticRegression()
             for features, label in zip(dicts, labels, strict=True):
+                model.predict_one(features)
                 model.learn_one(features, label)
 
         return lambda: cpu_seconds(one_pass)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 import onsketch
+from onsketch.linear.methods import METHODS as METHODS_BY_NAME
 from streams import sparse_stream
 
 pytestmark = pytest.mark.learners
@@ -19,7 +20,7 @@ METHODS = [name for name in onsketch.methods() if name not in ("ada-lr", "radagr
 
 
 def make(method: str, **options: Any) -> Any:
-    concerns = onsketch.methods()[method].concerns
+    concerns = METHODS_BY_NAME[method].concerns
     return onsketch.learner(method, **{k: v for k, v in options.items() if k in concerns})
 
 

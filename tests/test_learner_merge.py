@@ -64,8 +64,7 @@ def test_merging_with_a_learner_that_has_seen_nothing_changes_nothing(sketch: st
         one.learn(*first)
         before = one.predict(X)
         one.merge(onsketch.compose(sketch=sketch, geometry=geometry, seed=1, **options))
-        if geometry == "newton":
-            np.testing.assert_allclose(one.predict(X), before, atol=1e-9)
+        np.testing.assert_allclose(one.predict(X), before, atol=1e-9)
         assert one.rounds == len(first[1])
 
 

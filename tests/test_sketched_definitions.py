@@ -9,6 +9,7 @@ import pytest
 
 import definitions
 import onsketch
+from onsketch.linear.methods import METHODS as METHODS_BY_NAME
 from onsketch.linear.sketched.state import RIDGE
 from streams import LOSSES, SMOOTH, sparse_stream
 
@@ -38,7 +39,7 @@ def agree(learner: Any, definition: Any, X: Any, y: Any, weight: Any = None) -> 
 @pytest.mark.parametrize("method", NAMED)
 def test_named_methods_for_every_loss_and_update(method: str, loss: str, update: str) -> None:
     X, y = sparse_stream(loss)
-    newton = onsketch.methods()[method].geometry == "newton"
+    newton = METHODS_BY_NAME[method].geometry == "newton"
     for size in (1, 3, 7):
         for clip in (None, 0.5):
             options: dict[str, Any] = {"loss": loss, "update": update, "sketch_size": size, "clip": clip}
@@ -86,7 +87,7 @@ def test_sample_weights(method: str) -> None:
     weight[::7] = 0.0
     for summary in ("gradient", "curvature"):
         options: dict[str, Any] = {"sketch_size": 3, "ridge": 2.0, "step_size": 0.3, "summary": summary}
-        if onsketch.methods()[method].geometry == "newton" and summary == "gradient":
+        if METHODS_BY_NAME[method].geometry == "newton" and summary == "gradient":
             options["curvature_schedule"] = "1/t"
         definition = definitions.run(method, X, y, sample_weight=weight, **options)
         agree(onsketch.learner(method, **options), definition, X, y, weight)

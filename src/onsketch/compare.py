@@ -108,7 +108,10 @@ CONTENDERS: Mapping[str, Contender] = {
     for entry in (
         Contender("ogd", _ladder("step_size", 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2), sketched=False),
         Contender("adagrad", _ladder("step_size", 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), sketched=False),
-        Contender("ada-ffd", _ladder("step_size", 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, ridge=1.0)),
+        Contender(
+            "ada-ffd",
+            _ladder("step_size", 0.003, 0.01, 0.03, ridge=1.0) + _ladder("step_size", 0.003, 0.01, 0.03, ridge=10.0),
+        ),
         Contender("oja-son", _ladder("ridge", 100.0, 300.0, 1e3, 3e3, 1e4, 3e4)),
         Contender("fd-son", _ladder("ridge", 100.0, 300.0, 1e3, 3e3, 1e4, 3e4)),
         Contender("rfd-son", ({"ridge": 0.0},)),
@@ -116,12 +119,13 @@ CONTENDERS: Mapping[str, Contender] = {
 }
 """The usual field. RFD-SON starts at ridge 0, so that it has nothing to choose."""
 
-_UNSKETCHED = frozenset({"ogd", "adagrad", "adam", "ftrl", "arow", "ada-full", "ons", "kons"})
-
 
 def contender(name: str) -> Contender:
     """The method with its usual settings, or else with its defaults alone."""
-    return CONTENDERS.get(name, Contender(name, sketched=name not in _UNSKETCHED))
+    from onsketch.linear.methods import METHODS
+
+    sketched = name in METHODS and "sketch_size" in METHODS[name].concerns
+    return CONTENDERS.get(name, Contender(name, sketched=sketched))
 
 
 def streams(rows: int, dimension: int, conditions: Sequence[float], seed: int = 0) -> list[Stream]:

@@ -24,32 +24,48 @@ COIN = 3
 """Kind of the random signs and samples of a fixed linear map (Ada-LR, RadaGrad), indexed by the coordinate."""
 
 _UNIT = 2.0**-53
+_GOLDEN = 0x9E3779B97F4A7C15
+
+# without fast mathematics: a draw has the same bits wherever it is compiled into
+_strict = njit(error_model="numpy", forceinline=True)
+_strict_kernel = njit(cache=True, nogil=True, error_model="numpy")
 
 
-@njit(cache=True, inline="never")
+@_strict
 def _mix(z: np.uint64) -> np.uint64:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True)
-def uniform(seed: int, kind: int, index: int, k: int) -> float:
-    """The k-th uniform number in (0, 1) of this key."""
-    golden = np.uint64(0x9E3779B97F4A7C15)
-    z = _mix(np.uint64(seed) + golden)
-    z = _mix(z ^ (np.uint64(kind) * golden))
-    z = _mix(z + np.uint64(index) * golden)
-    z = _mix(z + (np.uint64(k) + np.uint64(1)) * golden)
+@_strict
+def _key(seed: int, kind: int, index: int) -> np.uint64:
+    """What all draws of (seed, kind, index) start from."""
+    z = _mix(np.uint64(seed) + np.uint64(_GOLDEN))
+    z = _mix(z ^ (np.uint64(kind) * np.uint64(_GOLDEN)))
+    return _mix(z + np.uint64(index) * np.uint64(_GOLDEN))
+
+
+@_strict
+def _uniform(key: np.uint64, k: int) -> float:
+    """The k-th uniform number in (0, 1) of a key."""
+    z = _mix(key + (np.uint64(k) + np.uint64(1)) * np.uint64(_GOLDEN))
     return (float(z >> np.uint64(11)) + 0.5) * _UNIT
 
 
-@njit(cache=True)
+@_strict_kernel
+def uniform(seed: int, kind: int, index: int, k: int) -> float:
+    """The k-th uniform number in (0, 1) of this key."""
+    return _uniform(_key(seed, kind, index), k)
+
+
+@_strict_kernel
 def fill_gaussian(seed: int, kind: int, index: int, out: NDArray[np.float64]) -> None:
     """Fill ``out`` with the standard Gaussian numbers of this key."""
+    key = _key(seed, kind, index)
     for k in range(0, out.size, 2):
-        radius = math.sqrt(-2.0 * math.log(uniform(seed, kind, index, k)))
-        angle = 2.0 * math.pi * uniform(seed, kind, index, k + 1)
+        radius = math.sqrt(-2.0 * math.log(_uniform(key, k)))
+        angle = 2.0 * math.pi * _uniform(key, k + 1)
         out[k] = radius * math.cos(angle)
         if k + 1 < out.size:
             out[k + 1] = radius * math.sin(angle)

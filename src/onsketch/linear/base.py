@@ -68,12 +68,14 @@ class Learner(ABC):
         rows = as_rows(X, self.options.n_features)
         labels = as_labels(y, rows.count, self._loss)
         weights = as_weights(sample_weight, rows.count)
-        self._width = max(self._width, rows.n_features)
+        width, self._width = self._width, max(self._width, rows.n_features)
         predictions = np.empty(rows.count)
         for start, stop in _chunks(rows):
             part = slice(start, stop)
             done = start + self._learn(rows.part(start, stop), labels[part], weights[part], predictions[part])
             if done < stop:
+                if done == 0:
+                    self._width = width
                 raise UpdateError(
                     f"row {done}: its update would not be finite (method {self.method.name}, loss {self.loss}). "
                     "Rescale the features, raise ridge or lower step_size. "
@@ -130,6 +132,8 @@ class Learner(ABC):
             other: a learner of the same method and options.
             base: the learner both started from; left out, both started from nothing.
         """
+        if self is other:
+            raise OptionError("merge: a learner cannot take in itself.")
         if type(self) is not type(other) or self.method != other.method:
             raise OptionError(f"merge: a {self.method.name} learner cannot take in {other!r}.")
         if replace(self.options, seed=0) != replace(other.options, seed=0):

@@ -8,17 +8,17 @@ from typing import Any, Unpack
 from onsketch.errors import OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.methods import METHODS, PACKED, PER_FEATURE, Method, compose_method
-from onsketch.linear.options import LearnerOptions, Options, resolve
+from onsketch.linear.options import LearnerOptions, resolve
 from onsketch.linear.warming import announce_compilation
 
 
-def methods() -> Mapping[str, Method]:
-    """Every method by name; printing an entry gives its one line and citation.
+def methods() -> dict[str, str]:
+    """Every method by name, with its one line and citation.
 
     >>> print(methods()["rfd-son"])
     sketched online Newton by robust frequent directions (Luo, Chen, Zhang, Li and Zhang 2019)
     """
-    return METHODS
+    return {name: str(method) for name, method in METHODS.items()}
 
 
 def learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
@@ -58,7 +58,6 @@ def compose(sketch: str = "rfd", geometry: str = "newton", **options: Unpack[Lea
 
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
-    _check(method, options)
     announce_compilation()
     if method.sketch in PER_FEATURE:
         from onsketch.linear.first_order.learner import FirstOrderLearner
@@ -71,12 +70,3 @@ def _build(method: Method, given: Mapping[str, Any]) -> Learner:
     from onsketch.linear.dense.learner import DenseLearner
 
     return DenseLearner(method, options)
-
-
-def _check(method: Method, options: Options) -> None:
-    if options.forget != 1.0:
-        raise OptionError("forget: forgetting is not available yet; leave it at 1.0.")
-    if options.diagonal and (options.l1 or options.l2 or options.box):
-        raise OptionError(
-            "diagonal=True does not combine with l1, l2 or box: the weights live in changing coordinates."
-        )

@@ -104,9 +104,9 @@ def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-def _count(name: str, value: Any, low: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < low:
-        raise OptionError(f"{name}={value!r}: expected a whole number, at least {low}.")
+def _count(name: str, value: Any, low: int, high: int = 2**31 - 1) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= int(value) <= high:
+        raise OptionError(f"{name}={value!r}: expected a whole number from {low} to {high}.")
     return int(value)
 
 
@@ -150,9 +150,11 @@ def _checked(name: str, value: Any) -> Any:
         return None
     match name:
         case "n_features":
-            return _count(name, value, 1)
-        case "sketch_size" | "seed":
+            return _count(name, value, 1, 2**62)
+        case "sketch_size":
             return _count(name, value, 0)
+        case "seed":
+            return _count(name, value, 0, 2**63 - 1)
         case "loss":
             return _choice(name, value, LOSS_NAMES)
         case "summary":
@@ -162,7 +164,7 @@ def _checked(name: str, value: Any) -> Any:
         case "curvature_schedule":
             return _choice(name, value, SCHEDULE_NAMES)
         case "dtype":
-            return _choice(name, str(value), ("float64", "float32"))
+            return _choice(name, getattr(value, "__name__", None) or str(value), ("float64", "float32"))
         case "clip" if value == "default":
             return value
         case "clip" | "step_size":

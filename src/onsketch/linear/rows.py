@@ -147,6 +147,8 @@ def as_rows(X: Any, n_features: int | None) -> Rows:
 
 def _plain(array: Any, dtype: Any) -> NDArray[Any]:
     """The array as compiled loops know it, so that none is compiled twice; copied only where it differs."""
+    if np.iscomplexobj(array):
+        raise TypeError("complex numbers have no order and no sign")
     return np.require(array, dtype=dtype, requirements=("C", "A", "W", "E"))
 
 
@@ -170,6 +172,20 @@ def _sparse_rows(X: Any) -> Rows:
         _sum_repeats(*given, places, indptr, indices, values)
         indices, values = indices[: indptr[-1]], values[: indptr[-1]]
     return Rows(indptr, indices, values, int(csr.shape[1]), dense=False)
+
+
+@kernel
+def unseen_squares(indptr, values, kept_ptr, kept, out):
+    """Σ x² over the entries of each row that are not among those kept, which come in the same order."""
+    for i in range(out.size):
+        total = 0.0
+        at = kept_ptr[i]
+        for j in range(indptr[i], indptr[i + 1]):
+            if at < kept_ptr[i + 1] and kept[at] == values[j]:
+                at += 1
+            else:
+                total += values[j] * values[j]
+        out[i] = total
 
 
 def as_labels(y: Any, count: int, loss: Loss) -> NDArray[np.float64]:

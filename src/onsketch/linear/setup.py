@@ -10,7 +10,7 @@ from onsketch.geometry import GEOMETRIES
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.losses import LOSSES
-from onsketch.numerics import inner
+from onsketch.numerics import LARGEST, inner
 
 GRADIENT, SCALED_GRADIENT, DATA, CURVATURE = range(4)
 """What a sketch absorbs: g, √(σ+η_t)·g, x, or √ℓ''·x."""
@@ -44,6 +44,12 @@ class Setup(NamedTuple):
     """C, or infinity."""
     sigma: float
     seed: int
+    largest: float
+    """Bound on what is written per feature: what its type can hold, and float64 can still square."""
+    calm: float
+    """Rounds below this need no undoing."""
+    grain: float
+    """A few rounding errors of what is kept per feature."""
 
 
 @inner
@@ -74,6 +80,10 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         raise OptionError(f"summary='curvature': loss={loss.name!r} has no curvature; use summary='gradient'.")
     if options.ridge == 0.0 and not (newton and method.sketch in ("exact", "rfd")):
         raise OptionError(f"ridge=0: {method.name} needs a ridge above 0; only ons and rfd-son do without.")
+    if options.ridge == 0.0 and method.sketch == "rfd" and options.sketch_size == 0:
+        raise OptionError("ridge=0 with sketch_size=0 leaves no metric at all; give a ridge or a sketch size.")
+    if summary != SCALED_GRADIENT and (options.curvature is not None or options.curvature_schedule is not None):
+        raise OptionError(f"summary={options.summary!r} does not use curvature or curvature_schedule; leave them out.")
     assert options.step_size is not None
     clip = options.clip if isinstance(options.clip, float) else None
     sigma, schedule = 0.0, CONSTANT
@@ -101,4 +111,7 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         clip=math.inf if clip is None else clip,
         sigma=sigma,
         seed=options.seed,
+        largest=LARGEST if options.dtype == "float64" else 1e30,
+        calm=1e60 if options.dtype == "float64" else 1e10,
+        grain=1e-15 if options.dtype == "float64" else 5e-7,
     )

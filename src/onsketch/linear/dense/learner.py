@@ -38,7 +38,7 @@ class DenseLearner(Learner):
     """The weights in full, one number per feature.
 
     - ``ons``: the exact matrix and Newton's step (exact_newton.py), O(d²) a round;
-    - ``ada-full``, ``ada-lr``, ``radagrad``: AdaGrad with dense summaries (dense_summaries.py, fourier.py);
+    - ``ada-full``, ``ada-lr``, ``radagrad``: AdaGrad with dense summaries (summaries.py, fourier.py);
     - any AdaGrad method whose metric is not diagonal, with l1, l2 or box (composite.py).
 
     Rows may come sparse, but are made dense. Without ``n_features`` the learner grows with the stream, new

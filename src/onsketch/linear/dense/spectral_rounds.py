@@ -49,7 +49,7 @@ def make_summary(method: Method, options: Options, width: int) -> Summary:
 
 
 class SpectralRounds(Engine):
-    """The rounds of every dense method but ``ons``; their cost is the summary's (see dense_summaries).
+    """The rounds of every dense method but ``ons``; their cost is the summary's (see summaries).
 
     Round t: predict ``z = w·x``, with w the projection of u where ``|u·x| > C``; absorb the row; then, with
     P the inverse of the metric, ``u = prox(w − η·P g)`` (mirror descent, weight η on the composite term φ)

@@ -1,8 +1,8 @@
 """Learners that keep a few numbers per feature: OGD, AdaGrad, diagonal Newton, Adam, FTRL-proximal and AROW.
 
 Their state is one packed table with a row per feature seen, and a round costs O(non-zeros) (Adam alone is
-dense, as published). What a round does is in ``first_order_steps``, ``first_order_lazy`` and
-``first_order_rules``; this file chooses between them, reads weights and merges.
+dense, as published). What a round does is in ``steps``, ``lazy`` and
+``rules``; this file chooses between them, reads weights and merges.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ from onsketch.linear.first_order.steps import (
     learn_steps,
     read_steps,
     row_products,
-    unseen_squares,
 )
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
-from onsketch.linear.rows import Rows
+from onsketch.linear.rows import Rows, unseen_squares
 from onsketch.linear.setup import make_setup
 from onsketch.linear.sketched.packed import aligned_zeros
 from onsketch.numerics import LARGEST
@@ -214,7 +213,7 @@ class FirstOrderLearner(Learner):
         return whole
 
     def _merge(self, other: Any, base: Any) -> None:
-        """By precision, feature by feature; see ``first_order_merge`` for the rule of each method."""
+        """By precision, feature by feature; see ``merge`` for the rule of each method."""
         if base is not None:
             strange = type(base) is not type(self) or base.method != self.method
             if strange or replace(base.options, seed=0) != replace(self.options, seed=0):

@@ -1,4 +1,4 @@
-"""What sleeping does to a weight, in closed form: the arithmetic behind ``first_order_lazy``.
+"""What sleeping does to a weight, in closed form: the arithmetic behind ``lazy``.
 
 Mirror descent with l1 and l2 sends a sleeping weight of size m through ``m ← max(m − l1·η, 0)/(1 + l2·η)``,
 η = step/H. All these maps, whatever η, fix the point −l1/l2. So from round r to round k, with

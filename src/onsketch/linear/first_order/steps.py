@@ -14,7 +14,7 @@ latter computed when it is read.
 
 A round reads the packed rows of its non-zeros into columns, computes on those, and writes them back when all
 went well, so that a refused round has changed nothing; O(non-zeros). This file holds the rounds that concern
-no feature but those of the row; ``first_order_lazy`` has those in which sleeping features move.
+no feature but those of the row; ``lazy`` has those in which sleeping features move.
 """
 
 from __future__ import annotations
@@ -200,18 +200,4 @@ def row_products(indptr, left, right, out):
         total = 0.0
         for j in range(indptr[i], indptr[i + 1]):
             total += left[j] * right[j]
-        out[i] = total
-
-
-@kernel
-def unseen_squares(indptr, values, kept_ptr, kept, out):
-    """Σ x² over the entries of each row that are not among those kept, which come in the same order."""
-    for i in range(out.size):
-        total = 0.0
-        at = kept_ptr[i]
-        for j in range(indptr[i], indptr[i + 1]):
-            if at < kept_ptr[i + 1] and kept[at] == values[j]:
-                at += 1
-            else:
-                total += values[j] * values[j]
         out[i] = total

@@ -34,14 +34,14 @@ from onsketch.linear.sketched.packed import (
     gather,
 )
 from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, metric
-from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, ROWS, A
-from onsketch.numerics import CUTOFF, LARGEST, inner, kernel
+from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, RIDGE, ROWS, A
+from onsketch.numerics import CUTOFF, LARGEST, inlined, inner, kernel
 
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
 
 
-@inner
+@inlined
 def margin_of(sketch, p):
     """w·x from the gathered row."""
     total = sketch.numbers[BASE] * p[HEAD]
@@ -67,7 +67,7 @@ def project(sketch, setup, p, square, margin, q):
     return -gamma * scale
 
 
-@inner
+@inlined
 def scatter_all(table, slots, x, low, high, change):
     """Add ``x_i·change`` to the packed rows, head and sketch columns alike."""
     for i in range(low, high):
@@ -77,7 +77,7 @@ def scatter_all(table, slots, x, low, high, change):
             row[c] += v * change[c]
 
 
-@inner
+@inlined
 def scatter_buffer(table, slots, x, low, high, change, column):
     """Add ``x_i·change`` to the head, and write the new buffer row (none when ``column`` is 0)."""
     clock = table.clock
@@ -97,7 +97,7 @@ def scatter_buffer(table, slots, x, low, high, change, column):
                 clock[TOUCHED] += 1
 
 
-@inner
+@inlined
 def count_iterate(sketch):
     """Add the iterate reached to the running sum of iterates."""
     for i in range(sketch.counts[ROWS]):
@@ -105,16 +105,66 @@ def count_iterate(sketch):
     sketch.numbers[BASE_SUM] += sketch.numbers[BASE]
 
 
+@inner
+def copy_state(source, target):
+    """Copy one sketch's small arrays over another's."""
+    for i in range(source.counts.size):
+        target.counts[i] = source.counts[i]
+    for i in range(source.numbers.size):
+        target.numbers[i] = source.numbers[i]
+    for i in range(source.lines.shape[0]):
+        for j in range(source.lines.shape[1]):
+            target.lines[i, j] = source.lines[i, j]
+    for i in range(source.squares.shape[0]):
+        for j in range(source.squares.shape[1]):
+            for c in range(source.squares.shape[2]):
+                target.squares[i, j, c] = source.squares[i, j, c]
+
+
+@inlined
+def harmless(setup, sketch, largest, margin, g, rho):
+    """Whether a round cannot come near the limits of floating point, so that nothing need be kept to undo it.
+
+    True only between shrinks of frequent directions, whose steps are bounded by the ridge; elsewhere ``calm`` is 0.
+    """
+    if sketch.counts[ROWS] + 1 >= setup.capacity:
+        return False
+    ridge = sketch.numbers[RIDGE]
+    reach = max(abs(g), abs(rho), abs(margin)) * largest * max(setup.step, 1.0)
+    return reach <= setup.calm * min(ridge, 1.0) and ridge > 0.0 and abs(g) <= setup.calm * abs(rho)
+
+
+@inner
+def fits(setup, sketch, change, largest, verdict):
+    """Whether everything that a round is about to write is within bounds."""
+    top = max(abs(change[HEAD]), abs(sketch.numbers[BASE]))
+    if sketch.counts[COLUMN] > 0:
+        top = max(top, abs(change[sketch.counts[COLUMN]]))
+    n = sketch.counts[ROWS]
+    for i in range(n):
+        top = max(top, abs(sketch.lines[A, i]))
+        if sketch.counts[COLUMN] < 0:
+            top = max(top, abs(change[SKETCH + i]))
+    if verdict == FULL:
+        for i in range(sketch.counts[CLOSED]):
+            for c in range(sketch.transform.shape[1]):
+                if not abs(sketch.transform[i, c]) <= LARGEST * LARGEST:
+                    return False
+    return top * largest <= setup.largest
+
+
 @kernel
-def learn_rows(setup, table, sketch, indptr, slots, values, labels, weights, predictions):
-    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused."""
+def learn_rows(setup, table, sketch, spare, indptr, slots, values, labels, weights, predictions):
+    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused.
+
+    ``spare`` is a second set of the sketch's small arrays, for undoing a round that turns out not to be finite.
+    """
     k = table.running.shape[1]
     rows = table.rows
     width = rows.shape[1]
     p = np.empty(width)
     q = np.empty(width)
     change = np.zeros(width)
-    before = np.empty(width)
     out = np.empty(table.running.shape[2])
     x = values
     if setup.diagonal:
@@ -124,43 +174,51 @@ def learn_rows(setup, table, sketch, indptr, slots, values, labels, weights, pre
         high = indptr[i + 1]
         largest = 1.0
         fresh = 0.0
+        guarded = False
         epoch = table.clock[EPOCH]
+        known = table.clock[SEEN]
+        seen = known
         for j in range(low, high):
             slot = slots[j]
             if setup.diagonal:
                 x[j] = values[j] / np.sqrt(FIRST_DIAGONAL + rows[slot, DIAGONAL])
             largest = max(largest, abs(x[j]))
-            if slot >= table.clock[SEEN]:
+            if slot >= seen:
+                if not guarded and sketch.counts[COLUMN] < 0:  # entering changes these sketches
+                    copy_state(sketch, spare)
+                    guarded = True
                 rows[slot, EPOCH_OF] = epoch
-                table.clock[SEEN] = slot + 1
+                seen = slot + 1
+                table.clock[SEEN] = seen
                 fresh += x[j] * enter(setup, table, sketch, slot)
             elif rows[slot, EPOCH_OF] < epoch:
                 bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
         square = gather(rows, slots, x, low, high, p)
-        margin = margin_of(sketch, p) - fresh
-        if not abs(margin) <= LARGEST:
-            return i
-        limit = LARGEST / largest
-        change[HEAD] = 0.0
-        change[SUM] = 0.0
-        for j in range(sketch.lines.shape[1]):
-            before[j] = sketch.lines[A, j]
-        if abs(margin) > setup.clip:
-            if not setup.dual:
-                change[HEAD] = project(sketch, setup, p, square, margin, q)
-                p[HEAD] += change[HEAD] * square
-            margin = setup.clip if margin > 0.0 else -setup.clip
+        reached = margin_of(sketch, p) - fresh
+        margin = min(max(reached, -setup.clip), setup.clip)
         slope = losses.slope(setup.loss, margin, labels[i])
         bend = losses.curvature(setup.loss, margin, labels[i]) if setup.summary == CURVATURE else 0.0
         t = table.clock[ROUNDS] + 1
         rho = row_scale(setup, slope, bend, weights[i], t)
         g = weights[i] * slope
+        if not guarded and not harmless(setup, sketch, largest, reached, g, rho):
+            copy_state(sketch, spare)
+            guarded = True
+        change[HEAD] = 0.0
+        change[SUM] = 0.0
+        if margin != reached and not setup.dual:
+            change[HEAD] = project(sketch, setup, p, square, reached, q)
+            p[HEAD] += change[HEAD] * square
         verdict = REFUSED
-        if max(abs(g), abs(rho), abs(change[HEAD])) <= limit:
+        limit = setup.largest / largest
+        if max(abs(g), abs(rho), abs(reached), abs(change[HEAD])) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, g, t, change, limit)
-        if verdict == REFUSED:
-            for j in range(sketch.lines.shape[1]):
-                sketch.lines[A, j] = before[j]
+        if verdict == REFUSED or not fits(setup, sketch, change, largest, verdict):
+            copy_state(spare, sketch)
+            for slot in range(known, seen):
+                for c in range(width):
+                    rows[slot, c] = 0.0
+            table.clock[SEEN] = known
             return i
         predictions[i] = margin
         change[SUM] -= sketch.numbers[BASE_SUM] * change[HEAD]

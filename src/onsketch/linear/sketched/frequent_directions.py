@@ -152,7 +152,7 @@ def _last_column(sketch, n, ridge, step):
         h[last, last] = step[last]
         return
     # the row depends on the others and the ridge is too small to tell: work on the span only
-    decompose(gram, sketch.lines[KEEP], n, sketch.lines[VALUES], sketch.squares[VECTORS])
+    decompose(gram, np.ones(n), n, sketch.lines[VALUES], sketch.squares[VECTORS])
     for i in range(n):
         for j in range(n):
             h[i, j] = 0.0

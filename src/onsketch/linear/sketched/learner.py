@@ -12,12 +12,12 @@ from onsketch.linear.base import Learner
 from onsketch.linear.features import FeatureMap
 from onsketch.linear.methods import SHRINKING, Method
 from onsketch.linear.options import Options
-from onsketch.linear.rows import Rows
+from onsketch.linear.rows import Rows, unseen_squares
 from onsketch.linear.setup import make_setup
 from onsketch.linear.sketched.driver import FIRST_DIAGONAL, learn_rows
 from onsketch.linear.sketched.frequent_directions import RULES, Directions
 from onsketch.linear.sketched.oja import Subspace
-from onsketch.linear.sketched.packed import ROUNDS, grown, new_table
+from onsketch.linear.sketched.packed import ROUNDS, SEEN, grown, new_table
 from onsketch.linear.sketched.random_projection import Projection
 from onsketch.linear.sketched.rank_counting import RankedDirections
 from onsketch.linear.sketched.reading import fill_weights, leverage_rows, predict_rows
@@ -50,7 +50,10 @@ class SketchedLearner(Learner):
         if options.update == "dual":
             sketch.numbers[BASE] = 0.0  # no gradients yet
         self._sketch = sketch
+        self._spare = sketch.copy()
         self._setup = make_setup(method, options, rule=RULES.get(method.sketch, 0), capacity=capacity)
+        if method.sketch not in SHRINKING or size == 0:
+            self._setup = self._setup._replace(calm=0.0)
         self._logs = size > 0 and method.sketch != "rp"
         self._table = new_table(capacity, kept if self._logs else 0, np.dtype(options.dtype))
         self._map = FeatureMap()
@@ -68,7 +71,11 @@ class SketchedLearner(Learner):
     ) -> int:
         indptr, slots, values = self._translated(rows, learn=True)
         self._table = grown(self._table, self._map.features, self._logs)
-        return int(learn_rows(self._setup, self._table, self._sketch, indptr, slots, values, labels, weights, out))
+        state = self._setup, self._table, self._sketch, self._spare
+        done = int(learn_rows(*state, indptr, slots, values, labels, weights, out))
+        if done < rows.count:  # the features of rows that were not learned have not been seen
+            self._map.forget(int(self._table.clock[SEEN]))
+        return done
 
     def _predict(self, rows: Rows) -> NDArray[np.float64]:
         indptr, slots, values = self._translated(rows, learn=False)
@@ -79,12 +86,10 @@ class SketchedLearner(Learner):
     def _leverage(self, rows: Rows) -> NDArray[np.float64]:
         indptr, slots, values = self._translated(rows, learn=False)
         out = np.empty(rows.count)
-        # features never seen count with the ridge alone
-        lengths = np.add.reduceat(np.append(rows.values**2, 0.0), rows.indptr[:-1]) if rows.count else out
-        lengths[np.diff(rows.indptr) == 0] = 0.0
-        known = np.add.reduceat(np.append(values**2, 0.0), indptr[:-1]) if rows.count else out
-        known[np.diff(indptr) == 0] = 0.0
-        extra = np.maximum(lengths + float(self.options.fit_intercept) - known, 0.0)
+        extra = np.empty(rows.count)  # features never seen count with the ridge alone
+        unseen_squares(rows.indptr, rows.values, indptr, values, extra)
+        if self.options.fit_intercept and not self._map.count:
+            extra += 1.0
         if self.options.diagonal:
             extra /= FIRST_DIAGONAL
         leverage_rows(self._setup, self._table, self._sketch, indptr, slots, values, extra, out)

@@ -95,8 +95,8 @@ def _energy_rows(sketch: Any, rows: Array) -> Array:
     """Rows B with BᵀB what the sketch stands for."""
     n = rows.shape[0]
     if isinstance(sketch, Subspace):
-        directions: Array = sketch.squares[FACTOR] @ rows
-        return np.sqrt(sketch.lines[ENERGY])[:, None] * directions
+        weighed: Array = np.sqrt(sketch.lines[ENERGY])[:, None] * (sketch.squares[FACTOR] @ rows)
+        return weighed
     if isinstance(sketch, RankedDirections):
         root = np.sqrt(sketch.lines[VALUES, :n])[:, None] * sketch.squares[VECTORS, :n, :n]
         return root @ np.linalg.solve(sketch.squares[LOWER, :n, :n], rows) if n else rows
@@ -137,9 +137,9 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner) -> None:
     metrics = [_metric_rows(learner, e) for learner, e in zip((one, two), energies, strict=True)]
     stacked = np.vstack([rows for _, rows in metrics])
     scale = sum(flat for flat, _ in metrics)
-    if one.method.geometry == "newton":
-        assert one.options.ridge is not None
-        scale -= one.options.ridge
+    assert one.options.ridge is not None
+    if one.options.ridge > 0.0:  # the metric both started from counts once
+        scale -= 1.0 / inverse_metric.py_func(one._setup.geometry, 0.0, one.options.ridge, 0.0)
     target: Any = sum(
         flat * s.weights + rows.T @ (rows @ s.weights) for (flat, rows), s in zip(metrics, spreads, strict=True)
     )

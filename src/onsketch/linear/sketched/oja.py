@@ -41,7 +41,7 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.numerics import CUTOFF, inner
+from onsketch.numerics import CUTOFF, inlined, inner
 
 STRETCH = 1e4
 """A single row may stretch Z at most this much: γ = min(1/t, STRETCH/|ĝ|²)."""
@@ -69,7 +69,7 @@ class Subspace(State):
         return state
 
 
-@inner
+@inlined
 def _update_factor(factor, v, c):
     """F ← L^{-1} F with LLᵀ = I + c·vvᵀ: column j of L below the diagonal is v_i·c·v_j/√(α_j α_{j+1})."""
     m = v.size
@@ -77,8 +77,9 @@ def _update_factor(factor, v, c):
     alpha = 1.0
     for i in range(m):
         larger = alpha + c * v[i] * v[i]
-        pivot = math.sqrt(alpha / larger)
-        weight = c * v[i] / math.sqrt(alpha * larger)
+        root = 1.0 / math.sqrt(alpha * larger)
+        pivot = alpha * root
+        weight = c * v[i] * root
         for j in range(i + 1):
             factor[i, j] = (factor[i, j] - v[i] * carried[j]) * pivot
             carried[j] += weight * factor[i, j]
@@ -114,7 +115,7 @@ def _factorise(sketch):
     sketch.counts[RANK] = rank
 
 
-@inner
+@inlined
 def _admit(sketch, column):
     """F for a Z with one more column."""
     m = column.size
@@ -156,7 +157,7 @@ def _enter(setup, table, sketch, slot):
     return fresh
 
 
-@inner
+@inlined
 def _along(sketch, p, v):
     """V = F·(Zx)."""
     for i in range(v.size):
@@ -166,7 +167,7 @@ def _along(sketch, p, v):
         v[i] = total
 
 
-@inner
+@inlined
 def _precondition(setup, sketch, v, q):
     """``P x = c·x + Zᵀq`` from v = Vx; returns c."""
     m = v.size

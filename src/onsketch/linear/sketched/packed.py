@@ -72,7 +72,7 @@ def epoch_limit(seen, k):
     return min(64 + seen // (8 * (k + 1)), (1 << BITS * LEVELS) - 1)
 
 
-@inner
+@inlined
 def gather(rows, slots, x, low, high, out):
     """``out = Σ x_i · row_i`` over the non-zeros low..high: head·x, Sx and all, in one pass; returns x·x."""
     width = out.size
@@ -192,13 +192,21 @@ def close_epoch(table, transform, n, k):
     out = np.empty(width)
     for i in range(clock[TOUCHED]):
         slot = table.touched[i]
-        times(rows, slot * rows.shape[1] + SKETCH, k, transform, 0, width, out)
+        filled = 0
         for j in range(k, n):
-            s = rows[slot, SKETCH + j]
-            if s != 0.0:
-                for c in range(width):
-                    out[c] += s * transform[j, c]
-                rows[slot, SKETCH + j] = 0.0
+            filled += rows[slot, SKETCH + j] != 0.0
+        start = slot * rows.shape[1] + SKETCH
+        if 4 * filled > n - k:
+            times(rows, start, n, transform, 0, width, out)
+        else:  # a rare feature has one or two rows in the buffer
+            times(rows, start, k, transform, 0, width, out)
+            for j in range(k, n):
+                s = rows[slot, SKETCH + j]
+                if s != 0.0:
+                    for c in range(width):
+                        out[c] += s * transform[j, c]
+        for j in range(k, n):
+            rows[slot, SKETCH + j] = 0.0
         rows[slot, HEAD] += out[k]
         rows[slot, SUM] += out[k + 1]
         for c in range(k):
@@ -222,7 +230,7 @@ def settle(table):
 
 def aligned_zeros(slots: int, width: int, dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
     """A zero table whose rows start on cache lines."""
-    per_line = 64 // dtype.itemsize
+    per_line = 128 // dtype.itemsize  # pairs of lines travel together
     raw = np.zeros(slots * width + per_line, dtype=dtype)
     skip = (-raw.ctypes.data // dtype.itemsize) % per_line
     return raw[skip : skip + slots * width].reshape(slots, width)
@@ -251,7 +259,7 @@ def grown(table: Table, features: NDArray[np.int64], logs: bool) -> Table:
     """The table with a row for each of these features (the first ones being those it has)."""
     have = table.rows.shape[0]
     if features.size > have:
-        size = max(features.size, have + have // 8, 16)
+        size = max(features.size, have + have // 5, 16)
         rows = aligned_zeros(size, table.rows.shape[1], table.rows.dtype)
         rows[:have] = table.rows
         touched = np.zeros(size, dtype=np.int32)

@@ -156,7 +156,7 @@ def _move(sketch, p):
 
 
 @inner
-def _noise(lower, n, v):
+def _noise(lower, n, v, grain):
     """Rounding error of |Vx|² for the row x with coordinates v.
 
     LLᵀ is SSᵀ but for rounding, |E_ij| ≲ n·eps·|s_i||s_j|; with x = Sᵀc that makes cᵀEc, for c = L^{-T}v.
@@ -171,11 +171,11 @@ def _noise(lower, n, v):
         for j in range(i + 1):
             length += lower[i, j] * lower[i, j]
         spread += abs(coefficients[i]) * math.sqrt(length)
-    return 1e-15 * (n + 1) * spread * spread
+    return grain * (n + 1) * spread * spread
 
 
 @inner
-def _grow(sketch, p, square, rho, change, v):
+def _grow(sketch, p, square, rho, change, v, grain):
     """Take the row ρ·x into L and M; fills v with its coordinates, ρx = Vᵀv."""
     n = sketch.counts[ROWS]
     energy = rho * rho * square
@@ -184,8 +184,8 @@ def _grow(sketch, p, square, rho, change, v):
     for i in range(n):
         left -= v[i] * v[i]
     independent = left > CUTOFF * energy
-    if independent and left < 1e-4 * energy:
-        independent = left > _noise(sketch.squares[LOWER], n, v)
+    if independent and left < 0.01 * energy:  # else there is no doubt
+        independent = left > _noise(sketch.squares[LOWER], n, v, grain)
     if independent:
         v[n] = math.sqrt(left)
         for i in range(n):
@@ -217,7 +217,7 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
             _move(sketch, p)
             verdict = FULL_BEFORE
         if energy > 0.0:
-            _grow(sketch, p, square, rho, change, v)
+            _grow(sketch, p, square, rho, change, v, setup.grain)
         n = sketch.counts[ROWS]
         for i in range(n):
             sketch.lines[DUAL, i] += g * p[SKETCH + i]
@@ -232,7 +232,7 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
         return verdict
     if energy == 0.0:
         return ABSORBED
-    _grow(sketch, p, square, rho, change, v)
+    _grow(sketch, p, square, rho, change, v, setup.grain)
     n = sketch.counts[ROWS]
     # the row is Vᵀv, all of it in the span: the head need not move
     _apply(setup, sketch, n, v, 0.0, q)

@@ -16,7 +16,7 @@ from onsketch.linear.sketched.packed import (
     bring_up_to_date,
 )
 from onsketch.linear.sketched.parts import metric
-from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, ROWS, A
+from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, RIDGE, ROWS, A
 from onsketch.numerics import inner, kernel
 
 
@@ -93,7 +93,11 @@ def leverage_rows(setup, table, sketch, indptr, slots, values, extra, leverages)
             square += v * v
             for c in range(width):
                 p[c] += v * row[c]
-        total = metric(setup, sketch, p, square, q) * square
+        flat = metric(setup, sketch, p, square, q)
+        if sketch.numbers[RIDGE] == 0.0 and flat > 0.0:
+            leverages[i] = np.inf  # x has a part of which nothing is known
+            continue
+        total = flat * square
         for c in range(sketch.counts[ROWS]):
             total += q[c] * p[SKETCH + c]
         leverages[i] = max(total, 0.0)

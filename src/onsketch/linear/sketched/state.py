@@ -5,7 +5,7 @@ Passing few arrays to compiled functions keeps them quick to call and, above all
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,11 @@ class State(NamedTuple):
         state.lines[KEEP] = 1.0
         state.squares[VECTORS] = np.eye(capacity)
         return state
+
+    def copy(self) -> Self:
+        """A state of its own with the same numbers."""
+        arrays: Any = [array.copy() for array in self]
+        return type(self)(*arrays)
 
     @property
     def nbytes(self) -> int:

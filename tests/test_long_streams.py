@@ -1,0 +1,142 @@
+"""Streams that go on: ten million rounds, thousands of changes of basis, refused rows in between."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import onsketch
+from onsketch.errors import UpdateError
+from onsketch.linear.sketched.packed import (
+    EPOCH,
+    HEAD,
+    SEEN,
+    SKETCH,
+    SUM,
+    bring_up_to_date,
+    close_epoch,
+    grown,
+    new_table,
+    padded,
+)  # fmt: skip
+from onsketch.numerics import kernel
+from streams import sparse_stream
+
+pytestmark = pytest.mark.learners
+
+SKETCHED = ("fd-son", "rfd-son", "cfd-son", "oja-son", "rp-son", "ada-fd", "ada-ffd", "s-adagrad", "ada-gp")
+
+
+@kernel
+def _close(table, transform, n, k):
+    close_epoch(table, transform, n, k)
+
+
+@kernel
+def _wake(table, slot):
+    scratch = np.empty(table.running.shape[2])
+    bring_up_to_date(table.rows, slot, table.clock[EPOCH], table.running, table.past, table.places, scratch)
+
+
+def test_sleeping_features_catch_up_over_thousands_of_epochs() -> None:
+    """The log against transforms applied at once, through several levels of the log and without a settlement."""
+    rng = np.random.default_rng(0)
+    k, slots, epochs = 3, 40, 5000
+    table = grown(new_table(k, k, np.dtype(float)), np.arange(200_000), logs=True)
+    table.clock[SEEN] = 200_000  # many features: the log may grow long
+    table.rows[:slots, SKETCH : SKETCH + k] = rng.normal(size=(slots, k))
+    expected = table.rows[:slots].copy()
+    for epoch in range(epochs):
+        transform = np.zeros((k, padded(k + 2)))
+        transform[:, :k], _ = np.linalg.qr(rng.normal(size=(k, k)))
+        transform[:, k : k + 2] = rng.normal(size=(k, 2))
+        _close(table, transform, k, k)
+        moved = expected[:, SKETCH : SKETCH + k] @ transform[:, : k + 2]
+        expected[:, SKETCH : SKETCH + k] = moved[:, :k]
+        expected[:, HEAD] += moved[:, k]
+        expected[:, SUM] += moved[:, k + 1]
+        if epoch % 7 == 0:
+            _wake(table, int(rng.integers(slots // 2)))  # half of them never wake up in between
+    assert table.clock[EPOCH] == epochs
+    for slot in range(slots):
+        _wake(table, slot)
+    columns = [HEAD, SUM, *range(SKETCH, SKETCH + k)]
+    np.testing.assert_allclose(table.rows[:slots, columns], expected[:, columns], atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["adagrad", "oja-son", "rfd-son"])
+def test_ten_million_rounds(method: str) -> None:
+    rng = np.random.default_rng(0)
+    X = csr_array(rng.normal(size=(100_000, 3)) * [1.0, 30.0, 0.01])
+    y = np.sign(X @ [1.0, 0.02, 50.0])
+    options: dict[str, Any] = {} if method == "adagrad" else {"sketch_size": 2}
+    learner = onsketch.learner(method, **options)
+    for _ in range(100):
+        predictions = learner.learn(X, y)
+        assert np.isfinite(predictions).all()
+    assert learner.rounds == 10_000_000
+    assert np.isfinite(learner.weights).all()
+    assert np.mean(np.sign(predictions) != y) < 0.35
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("method", SKETCHED)
+def test_a_refused_row_is_as_if_it_had_never_come(method: str, dtype: str) -> None:
+    """Even when it brings features of its own, and is followed by rows that do."""
+    X, y = sparse_stream(n=90)
+    wild = np.zeros((1, X.shape[1] + 4))
+    wild[0, [0, 3, 9, 10, 12]] = [1e140, 1.0, 1.0, 1e140, 1e140]
+    options: dict[str, Any] = {"sketch_size": 3, "ridge": 1.0, "clip": None, "dtype": dtype}
+    plain, tried = onsketch.learner(method, **options), onsketch.learner(method, **options)
+    for learner in (plain, tried):
+        learner.learn(X[:30, :5], y[:30])
+    with pytest.raises(UpdateError):
+        tried.learn(np.vstack([wild, np.ones_like(wild)]), [1e140, 1.0])
+    assert tried.rounds == 30
+    assert tried.weights.shape == plain.weights.shape
+    # but for rounding: features of the refused row may have been brought up to date earlier
+    tolerance = {"atol": 1e-10 if dtype == "float64" else 1e-4}
+    np.testing.assert_allclose(tried.weights, plain.weights, **tolerance)
+    np.testing.assert_allclose(tried.learn(X[30:], y[30:]), plain.learn(X[30:], y[30:]), **tolerance)
+    np.testing.assert_allclose(tried.weights, plain.weights, **tolerance)
+    assert np.isfinite(tried.weights).all()
+
+
+@pytest.mark.parametrize("method", SKETCHED)
+def test_single_precision_is_close_and_never_overflows(method: str) -> None:
+    X, y = sparse_stream(n=120)
+    single = onsketch.learner(method, sketch_size=3, ridge=2.0, dtype="float32")
+    double = onsketch.learner(method, sketch_size=3, ridge=2.0)
+    np.testing.assert_allclose(single.learn(X, y), double.learn(X, y), atol=2e-3)
+    for scale in (1e30, 1e38, 1e45, 1e60):
+        learner = onsketch.learner(method, sketch_size=2, dtype=np.float32)
+        try:
+            learner.learn(scale * X, y)
+        except UpdateError as error:
+            assert np.isfinite(np.asarray(error.predictions)).all()  # noqa: PT017
+        assert np.isfinite(learner.weights).all()
+
+
+@pytest.mark.parametrize("method", ["adagrad", "fd-son", "oja-son", "ada-ffd", "ons"])
+def test_copies_and_threads_do_not_share_state(method: str) -> None:
+    X, y = sparse_stream(n=200)
+    options: dict[str, Any] = {"sketch_size": 3} if method in ("fd-son", "oja-son", "ada-ffd") else {}
+    learner = onsketch.learner(method, **options)
+    learner.learn(X[:100], y[:100])
+    twins = [copy.deepcopy(learner), pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner)]
+    threads = [threading.Thread(target=twin.learn, args=(X[100:], y[100:])) for twin in twins]
+    before = learner.weights.copy()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (learner.weights == before).all()
+    learner.learn(X[100:], y[100:])
+    for twin in twins:
+        assert (twin.weights == learner.weights).all()

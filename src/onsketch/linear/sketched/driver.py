@@ -34,7 +34,7 @@ from onsketch.linear.sketched.packed import (
     gather,
 )
 from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, metric
-from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, RIDGE, ROWS, A
+from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, RANK, RIDGE, ROWS, A
 from onsketch.numerics import CUTOFF, LARGEST, inlined, inner, kernel
 
 FIRST_DIAGONAL = 0.1
@@ -122,15 +122,21 @@ def copy_state(source, target):
 
 
 @inlined
-def harmless(setup, sketch, largest, margin, g, rho):
+def harmless(setup, sketch, largest, margin, p, g, rho):
     """Whether a round cannot come near the limits of floating point, so that nothing need be kept to undo it.
 
-    True only between shrinks of frequent directions, whose steps are bounded by the ridge; elsewhere ``calm`` is 0.
+    The ridge bounds a step, unless the sketch is about to shrink or Oja's directions are still being gathered.
     """
-    if sketch.counts[ROWS] + 1 >= setup.capacity:
-        return False
+    n = sketch.counts[ROWS]
     ridge = sketch.numbers[RIDGE]
     reach = max(abs(g), abs(rho), abs(margin)) * largest * max(setup.step, 1.0)
+    if sketch.counts[COLUMN] < 0:
+        if sketch.counts[RANK] < n:
+            return False
+        for i in range(n):
+            reach = max(reach, abs(p[SKETCH + i]))
+    elif n + 1 >= setup.capacity:
+        return False
     return reach <= setup.calm * min(ridge, 1.0) and ridge > 0.0 and abs(g) <= setup.calm * abs(rho)
 
 
@@ -201,7 +207,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, labels, weigh
         t = table.clock[ROUNDS] + 1
         rho = row_scale(setup, slope, bend, weights[i], t)
         g = weights[i] * slope
-        if not guarded and not harmless(setup, sketch, largest, reached, g, rho):
+        if not guarded and not harmless(setup, sketch, largest, reached, p, g, rho):
             copy_state(sketch, spare)
             guarded = True
         change[HEAD] = 0.0

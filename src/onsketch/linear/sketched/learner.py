@@ -52,7 +52,7 @@ class SketchedLearner(Learner):
         self._sketch = sketch
         self._spare = sketch.copy()
         self._setup = make_setup(method, options, rule=RULES.get(method.sketch, 0), capacity=capacity)
-        if method.sketch not in SHRINKING or size == 0:
+        if method.sketch in ("ffd", "rp"):  # no bound on a, however small the step
             self._setup = self._setup._replace(calm=0.0)
         self._logs = size > 0 and method.sketch != "rp"
         self._table = new_table(capacity, kept if self._logs else 0, np.dtype(options.dtype))

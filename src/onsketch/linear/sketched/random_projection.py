@@ -25,6 +25,7 @@ from onsketch.linear.sketched.state import (
     DUAL,
     GRAM,
     INVERSE,
+    RANK,
     RIDGE,
     ROWS,
     VALUES,
@@ -45,7 +46,7 @@ class Projection(State):
     def start(cls, size: int, ridge: float) -> Self:
         """A projection of nothing yet."""
         state = cls.empty(size, size, ridge)
-        state.counts[ROWS], state.counts[COLUMN] = size, -1
+        state.counts[[ROWS, COLUMN, RANK]] = size, -1, size
         if ridge > 0.0:
             state.squares[INVERSE] = np.eye(size) / ridge
         return state

@@ -22,9 +22,6 @@ SQUARE = ("exact", "low-rank", "rada")
 
 SKETCHES = (*PER_FEATURE, *PACKED, *SQUARE)
 GEOMETRY_NAMES = ("newton", "adagrad", "s-adagrad", "gradient")
-RULE_NAMES = ("adam", "lazy-adam", "ftrl", "arow")
-"""Update rules beyond mirror descent and dual averaging; each comes with its own state per feature."""
-
 _ALWAYS = frozenset({"n_features", "loss", "step_size", "ridge", "clip", "fit_intercept", "seed", "dtype"})
 _SKETCHED = frozenset({"sketch_size", "diagonal", "summary"})
 _COMPOSITE = frozenset({"l1", "l2", "box"})
@@ -41,7 +38,7 @@ class Method:
     """What it is, in one line."""
     citation: str
     rule: str = "step"
-    """"step" (mirror descent or dual averaging) or one of RULE_NAMES."""
+    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow"."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:

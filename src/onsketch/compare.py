@@ -1,58 +1,68 @@
 """A race of learners over the same streams, in one pass, knowing nothing of terminals.
 
-Every contender brings a few settings (ridges, or step sizes). All of them learn side by side, and at any
-moment a contender is judged by whichever has erred least so far. The streams run in step too, so that the
-standings show at once how each contender bears a worse condition number.
+Every contender brings a few settings (ridges, or step sizes). All of them learn the same blocks side by side, in
+threads (the compiled loops hold no lock), and at any moment a contender is judged by whichever setting has the least
+progressive loss so far. Several streams may run in step, to show how each contender bears the difference.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from time import thread_time
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import onsketch
-from onsketch.errors import UpdateError
+from onsketch.errors import OptionError, UpdateError
+from onsketch.evaluation import Progress, new_progress
 
-Setting = Mapping[str, float]
-
-
-class Learner(Protocol):
-    """What the race asks of a learner: the margins it predicts before each update."""
-
-    def learn(self, X: NDArray[np.float64], y: NDArray[np.float64], /) -> NDArray[np.float64]:
-        """The margins of the rows, each predicted before it is learned."""
-        ...
+Setting = Mapping[str, Any]
+Block = tuple[Any, NDArray[np.float64], NDArray[np.float64] | None]
+"""Rows, labels and sample weights (None: all 1)."""
 
 
-class Stream(NamedTuple):
-    """Rows with labels -1 and +1, and the condition number of their covariance."""
+class Track(NamedTuple):
+    """A stream to race on, and what to call it."""
 
-    condition: float
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
+    name: str
+    blocks: Iterable[Block]
 
 
 class Contender(NamedTuple):
-    """A method and the settings it may choose among; ``sketched`` ones are given the sketch size."""
+    """A method and the settings it may choose among."""
 
     name: str
     settings: tuple[Setting, ...] = ({},)
     sketched: bool = True
 
 
+class Point(NamedTuple):
+    """A moment of a trial: rows learned, CPU seconds spent, loss and error so far."""
+
+    rows: int
+    seconds: float
+    loss: float
+    error: float | None
+
+
 class Score(NamedTuple):
     """A contender on one stream so far, by its best setting (None: not one of them stayed finite)."""
 
-    condition: float
-    error: float
+    track: str
+    loss: float
+    error: float | None
     setting: Setting | None
     microseconds: float
+    curve: tuple[Point, ...] = ()
+    total: float = math.inf
+    """The sum of losses, to take the best fixed weights' from."""
 
 
 class Standing(NamedTuple):
@@ -64,39 +74,46 @@ class Standing(NamedTuple):
     scores: tuple[Score, ...]
 
     @property
-    def error(self) -> float:
-        """The error on the last stream, by which the standings are sorted."""
-        return self.scores[-1].error
+    def loss(self) -> float:
+        """The loss on the last stream, by which the standings are sorted."""
+        return self.scores[-1].loss
 
     @property
     def microseconds(self) -> float:
-        """The mean time to learn one example, over the streams."""
+        """The mean CPU time to learn one example, over the streams."""
         return sum(score.microseconds for score in self.scores) / len(self.scores)
+
+
+_POINTS = 512
+"""Most points of a curve; beyond that every second one goes."""
 
 
 @dataclass
 class _Trial:
     """One learner with one setting on one stream."""
 
-    learner: Learner
+    learner: Any
     setting: Setting
-    rows: int = 0
-    mistakes: int = 0
+    progress: Progress
     seconds: float = 0.0
     finite: bool = True
+    curve: list[Point] = field(default_factory=list)
 
-    def feed(self, X: NDArray[np.float64], y: NDArray[np.float64]) -> None:
+    def feed(self, X: Any, y: NDArray[np.float64], weights: NDArray[np.float64] | None) -> None:
         if not self.finite:
             return
-        began = perf_counter()
+        began = thread_time()
         try:
-            margins = self.learner.learn(X, y)
+            margins = self.learner.learn(X, y, weights)
         except UpdateError:
             self.finite = False
             return
-        self.seconds += perf_counter() - began
-        self.rows += len(y)
-        self.mistakes += int(np.count_nonzero(~(margins * y > 0)))
+        self.seconds += thread_time() - began
+        self.progress.add(X, y, margins, weights)
+        if len(self.curve) >= _POINTS:
+            del self.curve[::2]
+        progress = self.progress
+        self.curve.append(Point(progress.rows, self.seconds, progress.mean_loss, progress.error))
 
 
 def _ladder(option: str, *values: float, **fixed: float) -> tuple[Setting, ...]:
@@ -117,105 +134,139 @@ CONTENDERS: Mapping[str, Contender] = {
         Contender("rfd-son", ({"ridge": 0.0},)),
     )
 }
-"""The usual field. RFD-SON starts at ridge 0, so that it has nothing to choose."""
+"""The usual field on the embedded streams. RFD-SON starts at ridge 0, so that it has nothing to choose."""
 
 
-def contender(name: str) -> Contender:
-    """The method with its usual settings, or else with its defaults alone."""
+def contender(name: str, grid: Mapping[str, Sequence[Any]] | None = None) -> Contender:
+    """The method with every combination of the grid that concerns it; without a grid, its usual settings.
+
+    >>> contender("adagrad", {"step_size": [0.1, 1.0], "sketch_size": [5]}).settings
+    ({'step_size': 0.1}, {'step_size': 1.0})
+    """
+    concerns = _concerns(name)
+    sketched = "sketch_size" in concerns
+    if grid is None:
+        return CONTENDERS.get(name, Contender(name, sketched=sketched))
+    names = [option for option in grid if option in concerns]
+    combinations = itertools.product(*(grid[option] for option in names))
+    return Contender(name, tuple(dict(zip(names, values, strict=True)) for values in combinations), sketched)
+
+
+def _concerns(name: str) -> frozenset[str]:
     from onsketch.linear.methods import METHODS
 
-    sketched = name in METHODS and "sketch_size" in METHODS[name].concerns
-    return CONTENDERS.get(name, Contender(name, sketched=sketched))
+    return METHODS[name].concerns
 
 
-def streams(rows: int, dimension: int, conditions: Sequence[float], seed: int = 0) -> list[Stream]:
+def embedded(rows: int, dimension: int, conditions: Sequence[float], seed: int = 0) -> list[Track]:
     """The ill-conditioned streams of Luo et al. (2016), the easiest first: same labels, other coordinates."""
     from onsketch.data.synthetic import ill_conditioned
 
-    return [
-        Stream(kappa, *ill_conditioned(rows, dimension, kappa, top=min(10, dimension), seed=seed))
-        for kappa in sorted(set(conditions))
-    ]
+    def blocks(condition: float) -> Iterator[Block]:
+        X, y = ill_conditioned(rows, dimension, condition, top=min(10, dimension), seed=seed)
+        for part in np.array_split(np.arange(rows), min(40, rows)):
+            yield X[part], y[part], None
+
+    return [Track(f"{kappa:g}", blocks(kappa)) for kappa in sorted(set(conditions))]
 
 
 class Race:
     """Contenders side by side over the same streams.
 
-    ``make`` turns a name and options into a learner; it is ``onsketch.learner`` unless given.
+    Args:
+        tracks: the streams, run in step.
+        contenders: who runs.
+        options: options for all of them; each is given to those it concerns.
+        make: turns a name and options into a learner; ``onsketch.learner`` unless given.
+        threads: how many trials learn at a time; as many as there are cores unless given.
+        signs: whether labels are −1 and +1, so that mistakes are counted; by the loss unless given.
     """
 
     def __init__(
         self,
-        streams: Sequence[Stream],
+        tracks: Sequence[Track],
         contenders: Sequence[Contender],
-        sketch_size: int = 20,
-        make: Callable[..., Learner] | None = None,
+        options: Mapping[str, Any] | None = None,
+        make: Callable[..., Any] | None = None,
+        threads: int | None = None,
+        signs: bool | None = None,
     ) -> None:
-        self._streams = streams
+        self._tracks = tracks
         self._make = make or onsketch.learner
-        self._sketch_size = sketch_size
+        self._options = dict(options or {})
+        for option in self._options:
+            if not any(option in _concerns(entry.name) for entry in contenders):
+                raise OptionError(f"the option {option} concerns none of {', '.join(e.name for e in contenders)}.")
+        self._threads = threads or os.cpu_count() or 1
+        self._signs = signs
+        self.rows = 0
+        """Rows run so far."""
         self._field = [
-            (contender, [[self._trial(contender, s) for s in contender.settings] for _ in streams])
+            (contender, [[self._trial(contender, s) for s in contender.settings] for _ in tracks])
             for contender in contenders
         ]
 
     def _trial(self, contender: Contender, setting: Setting) -> _Trial:
-        options: dict[str, Any] = {"n_features": self._streams[0].X.shape[1], **setting}
-        if contender.sketched:
-            options["sketch_size"] = self._sketch_size
-        return _Trial(self._make(contender.name, **options), setting)
+        common = {name: value for name, value in self._options.items() if name in _concerns(contender.name)}
+        learner = self._make(contender.name, **{**common, **setting})
+        return _Trial(learner, setting, new_progress(learner, self._signs))
 
-    def warm_up(self, rows: int = 64) -> Iterator[str]:
-        """Compile each contender's kernels on throw-away learners, so that the race is timed without it.
-
-        Yields the name of each contender before its turn.
-        """
-        _, X, y = self._streams[0]
+    def _warm_up(self, X: Any, y: NDArray[np.float64], rows: int = 64) -> None:
+        """Compile each contender's kernels on throw-away learners, so that the race is timed without it."""
         for contender, _ in self._field:
-            yield contender.name
-            self._trial(contender, contender.settings[0]).feed(X[:rows], y[:rows])
+            self._trial(contender, contender.settings[0]).feed(X[:rows], y[:rows], None)
 
-    def run(self, chunk: int) -> Iterator[tuple[int, list[Standing]]]:
-        """Learn ``chunk`` rows of every stream at a time; yield the rows so far and the standings."""
-        rows = len(self._streams[0].y)
-        for start in range(0, rows, chunk):
-            stop = min(start + chunk, rows)
-            for _, by_stream in self._field:
-                for (_, X, y), trials in zip(self._streams, by_stream, strict=True):
-                    for trial in trials:
-                        trial.feed(X[start:stop], y[start:stop])
-            yield stop, self.standings()
+    def run(self) -> Iterator[tuple[int, list[Standing]]]:
+        """Let everyone learn block after block; yields the rows so far and the standings."""
+        with ThreadPoolExecutor(self._threads) as pool:
+            for blocks in zip(*(track.blocks for track in self._tracks), strict=True):
+                if self.rows == 0:
+                    self._warm_up(*blocks[0][:2])
+                jobs = [
+                    pool.submit(trial.feed, *block)
+                    for _, by_track in self._field
+                    for block, trials in zip(blocks, by_track, strict=True)
+                    for trial in trials
+                ]
+                for job in jobs:
+                    job.result()
+                self.rows += len(blocks[0][1])
+                yield self.rows, self.standings()
 
     def standings(self) -> list[Standing]:
-        """Every contender with its best setting on each stream, sorted by the error on the last."""
-        return sorted((self._standing(*entry) for entry in self._field), key=lambda standing: standing.error)
+        """Every contender with its best setting on each stream, sorted by the loss on the last."""
+        return sorted((self._standing(*entry) for entry in self._field), key=lambda standing: standing.loss)
 
-    def _standing(self, contender: Contender, by_stream: list[list[_Trial]]) -> Standing:
-        scores = tuple(_best(stream.condition, trials) for stream, trials in zip(self._streams, by_stream, strict=True))
+    def _standing(self, contender: Contender, by_track: list[list[_Trial]]) -> Standing:
+        scores = tuple(_best(track.name, trials) for track, trials in zip(self._tracks, by_track, strict=True))
         return Standing(contender.name, contender.sketched, len(contender.settings), scores)
 
 
-def _best(condition: float, trials: list[_Trial]) -> Score:
-    """The score of the trial with the fewest mistakes among those that stayed finite."""
-    finite = [trial for trial in trials if trial.finite and trial.rows]
+def _best(track: str, trials: list[_Trial]) -> Score:
+    """The score of the trial with the least loss among those that stayed finite."""
+    finite = [trial for trial in trials if trial.finite and trial.progress.rows]
     if not finite:
-        return Score(condition, math.inf, None, math.nan)
-    best = min(finite, key=lambda trial: trial.mistakes)
-    return Score(condition, best.mistakes / best.rows, best.setting, 1e6 * best.seconds / best.rows)
+        return Score(track, math.inf, math.inf, None, math.nan)
+    best = min(finite, key=lambda trial: trial.progress.loss_sum)
+    progress = best.progress
+    microseconds = 1e6 * best.seconds / progress.rows
+    curve = tuple(best.curve)
+    return Score(track, progress.mean_loss, progress.error, best.setting, microseconds, curve, progress.loss_sum)
 
 
 def verdict(standings: Sequence[Standing]) -> str:
-    """One sentence on what the final standings show, in their own numbers.
+    """One sentence on what the final standings of the embedded streams show, in their own numbers.
 
     >>> def standing(name, sketched, *errors):
-    ...     return Standing(name, sketched, 6, tuple(Score(k, e, {}, 1.0) for k, e in zip((10, 200), errors)))
+    ...     return Standing(name, sketched, 6, tuple(Score(k, e, e, {}, 1.0) for k, e in zip(("10", "200"), errors)))
     >>> print(verdict([standing("fd-son", True, 0.1, 0.11), standing("adagrad", False, 0.08, 0.2)]))
     What to see: as the condition number goes from 10 to 200, the error of adagrad, the best without a sketch,
     goes from 8.0% to 20.0%; that of fd-son, the best with one, goes from 10.0% to 11.0%.
     """
-    plain = next((s for s in standings if not s.sketched), None)
-    sketched = next((s for s in standings if s.sketched), None)
-    conditions = [f"{score.condition:g}" for score in standings[0].scores]
+    by_error = sorted(standings, key=lambda standing: standing.scores[-1].error or 0.0)
+    plain = next((s for s in by_error if not s.sketched), None)
+    sketched = next((s for s in by_error if s.sketched), None)
+    conditions = [score.track for score in standings[0].scores]
     if len(conditions) == 1:
         opening, course = f"at condition number {conditions[0]}", "is {1}"
     else:
@@ -223,16 +274,18 @@ def verdict(standings: Sequence[Standing]) -> str:
         course = "goes from {0} to {1}"
 
     def told(standing: Standing) -> str:
-        return course.format(percent(standing.scores[0].error), percent(standing.error))
+        return course.format(percent(standing.scores[0].error), percent(standing.scores[-1].error))
 
     if plain is None or sketched is None:
-        return f"What to see: {opening}, the error of {standings[0].name}, the best, {told(standings[0])}."
+        return f"What to see: {opening}, the error of {by_error[0].name}, the best, {told(by_error[0])}."
     return (
         f"What to see: {opening}, the error of {plain.name}, the best without a sketch, {told(plain)}; "
         f"that of {sketched.name}, the best with one, {told(sketched)}."
     )
 
 
-def percent(error: float) -> str:
+def percent(error: float | None) -> str:
     """An error rate in words: ``12.5%``, or ``diverged`` where no setting stayed finite."""
+    if error is None:
+        return "-"
     return f"{error:.1%}" if math.isfinite(error) else "diverged"

@@ -106,6 +106,10 @@ class Learner(ABC):
             leverages[start:stop] = self._leverage(rows.part(start, stop))
         return leverages
 
+    def spectrum(self) -> NDArray[np.float64]:
+        """The eigenvalues of what the learner has absorbed, as far as its summary knows them, descending."""
+        raise OptionError(f"{self.method.name} keeps no summary with a spectrum.")
+
     @property
     def weights(self) -> NDArray[np.float64]:
         """The weights of all features, dense; the unprojected iterate, or the mean of iterates with ``average``."""

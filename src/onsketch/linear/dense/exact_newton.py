@@ -223,6 +223,10 @@ class ExactNewton(Engine):
         """F, and without a ridge Q."""
         return self.factor.rows.nbytes + self.factor.basis.nbytes
 
+    def spectrum(self) -> Array:
+        """Those of A less the ridge: O(d³)."""
+        return np.maximum(np.linalg.eigvalsh(matrix_of(self.factor)) - self.factor.ridge, 0.0)
+
     def arrays(self) -> Arrays:
         """The factor of the inverse."""
         return packed(self.factor)

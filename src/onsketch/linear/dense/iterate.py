@@ -87,6 +87,10 @@ class Engine(ABC):
         """Bytes of the metric."""
 
     @abstractmethod
+    def spectrum(self) -> Array:
+        """The eigenvalues of what was absorbed."""
+
+    @abstractmethod
     def arrays(self) -> Arrays:
         """The metric, for a model file."""
 

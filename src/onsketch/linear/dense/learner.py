@@ -177,6 +177,10 @@ class DenseLearner(Learner):
         seen = features < self.n_features
         return features[seen], weights[seen]
 
+    def spectrum(self) -> Array:
+        """The eigenvalues of the matrix or of its approximation, descending."""
+        return np.sort(self._engine.spectrum())[::-1]
+
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the vectors of one number per feature, ``total`` with the summary."""
         vectors = sum(vector.nbytes for vector in self._iterate)

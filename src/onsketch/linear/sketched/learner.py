@@ -17,12 +17,12 @@ from onsketch.linear.rows import Rows, unseen_squares
 from onsketch.linear.setup import make_setup
 from onsketch.linear.sketched.driver import FIRST_DIAGONAL, learn_rows
 from onsketch.linear.sketched.frequent_directions import RULES, Directions
-from onsketch.linear.sketched.oja import Subspace
+from onsketch.linear.sketched.oja import ENERGY, Subspace
 from onsketch.linear.sketched.packed import ROUNDS, SEEN, filled, grown, new_table, saved
 from onsketch.linear.sketched.random_projection import Projection
 from onsketch.linear.sketched.rank_counting import RankedDirections
 from onsketch.linear.sketched.reading import fill_weights, leverage_rows, predict_rows
-from onsketch.linear.sketched.state import BASE, COLUMN, ROWS, State
+from onsketch.linear.sketched.state import BASE, COLUMN, GRAM, ROWS, VALUES, State
 
 
 class SketchedLearner(Learner):
@@ -100,6 +100,17 @@ class SketchedLearner(Learner):
         weights = np.empty(self._map.count)
         fill_weights(self._setup, self._table, self._sketch, self.options.average, weights)
         return self._map.features.copy(), weights
+
+    def spectrum(self) -> NDArray[np.float64]:
+        """The eigenvalues of the sketch SᵀS (Oja's and Ada-FFD's own estimates), descending."""
+        sketch, n = self._sketch, int(self._sketch.counts[ROWS])
+        if isinstance(sketch, Subspace):
+            values = sketch.lines[ENERGY, :n]
+        elif isinstance(sketch, RankedDirections):
+            values = sketch.lines[VALUES, :n]
+        else:
+            values = np.linalg.eigvalsh(sketch.squares[GRAM, :n, :n])
+        return np.sort(np.maximum(values, 0.0))[::-1]
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: packed rows and index of the features seen; and everything."""

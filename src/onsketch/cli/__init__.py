@@ -1,0 +1,57 @@
+"""The program ``onsketch``: what it asks and what it shows. The work is done elsewhere.
+
+Everything heavy is imported inside the commands, so that ``--version`` and ``--help`` answer at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import onsketch
+from onsketch.cli.compare import compare
+from onsketch.cli.console import out, print_rows
+from onsketch.cli.inspect import inspect
+from onsketch.cli.predict import predict
+from onsketch.cli.train import train
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"onsketch {onsketch.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version and leave."),
+    ] = False,
+) -> None:
+    """Second-order online learning by matrix sketching."""
+
+
+def _methods() -> None:
+    """List every method, with one line and its citation."""
+    rows = [(name, str(entry)) for name, entry in onsketch.methods().items()]
+    print_rows(out(), ("method", "what it is"), rows)
+
+
+app.command()(train)
+app.command()(predict)
+app.command()(compare)
+app.command()(inspect)
+app.command("methods")(_methods)

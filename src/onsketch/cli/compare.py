@@ -1,0 +1,314 @@
+"""``onsketch compare``: several learners and grids of settings over one stream, in one pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import onsketch
+from onsketch.cli.console import out, print_rows, table, told_plainly
+from onsketch.cli.options import gathering, known_method, learner_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from onsketch.compare import Race, Standing
+    from onsketch.task import Task
+
+    Course = Iterator[tuple[int, list[Standing]]]
+
+EMBEDDED = "Without FILE"
+FIELD = ("rfd-son", "oja-son", "fd-son", "ada-ffd", "adagrad", "ogd")
+"""Who runs on a file unless told."""
+
+
+@gathering("reading", "learning", without=("ridge", "step_size", "sketch_size"))
+def compare(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE...]", help="Files, globs, or - for stdin; left out, two embedded streams."),
+    ] = None,
+    learner: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--learner", "-l", metavar="NAME", help="A method; repeat for more.", show_default="a field of six"
+        ),
+    ] = None,
+    ridge: Annotated[str | None, typer.Option(metavar="A,B,...", help="Ridges to try, all in the same pass.")] = None,
+    step_size: Annotated[str | None, typer.Option(metavar="A,B,...", help="Step sizes to try.")] = None,
+    sketch_size: Annotated[str, typer.Option(metavar="M,...", help="Rows of a sketch.")] = "20",
+    task: Annotated[
+        str | None, typer.Option(help="classification or regression.", show_default="by the first labels")
+    ] = None,
+    positive: Annotated[float | None, typer.Option(metavar="LABEL", help="This label against all others.")] = None,
+    regret: Annotated[
+        bool, typer.Option("--regret", help="Solve for the best fixed weights afterwards and show the regret.")
+    ] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Learners at a time.", show_default="cores")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the standings and curves.")
+    ] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", dir_okay=False, help="Write the curves, a line a point.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page with table and plots.")] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of each stream.", rich_help_panel=EMBEDDED)] = 10_000,
+    dimension: Annotated[int, typer.Option(min=1, help="Features of each row.", rich_help_panel=EMBEDDED)] = 100,
+    condition: Annotated[
+        list[float] | None,
+        typer.Option(
+            min=1.0,
+            help="Condition number of a stream; repeat for more.",
+            show_default="10 and 200",
+            rich_help_panel=EMBEDDED,
+        ),
+    ] = None,
+    reading: dict[str, Any] = {},  # noqa: B006
+    learning: dict[str, Any] = {},  # noqa: B006
+) -> None:
+    """Race learners, and grids of their settings, over the same rows in one pass.
+
+    Each learner is shown by the best of its settings so far. Without FILE the race is run on two embedded streams
+    with the same labels in other coordinates: a learner that knows the curvature errs alike on both.
+
+    \b
+    Examples:
+      onsketch compare
+      onsketch compare a9a.xz -l rfd-son -l adagrad --step-size 0.03,0.1,0.3,1 --report race.html
+      onsketch compare covtype.csv.gz --label Cover_Type --positive 2 --regret --json race.json
+    """  # noqa: D301, fmt: skip
+    for path, name in ((json_file, "--json"), (csv_file, "--csv"), (report, "--report")):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise typer.BadParameter(f"there is no directory {path.absolute().parent}", param_hint=name)
+    names = [known_method(name) for name in dict.fromkeys(learner or ())]
+    grid = {
+        name: _numbers(text, f"--{name.replace('_', '-')}", whole=name == "sketch_size")
+        for name, text in (("ridge", ridge), ("step_size", step_size), ("sketch_size", sketch_size))
+        if text is not None
+    }
+    options = learner_options(learning)
+    console = out()
+    with told_plainly():
+        if report is not None:
+            from onsketch.report.charts import pyplot
+
+            pyplot()  # say at once that it is missing
+        if files:
+            race, about = _race_on_files(files, names or list(FIELD), grid, options, reading, task, positive, threads)
+        else:
+            race, about = _race_embedded(names, grid, options, rows, dimension, condition, threads)
+        console.print(about, soft_wrap=True)
+        standings = _run(console, race)
+        if files is None or not files:
+            from onsketch.compare import verdict
+
+            console.print(f"\n{verdict(standings)}", soft_wrap=True)
+        best = _best_fixed(console, files, options, reading, task, positive, standings) if regret else None
+        parameters = {"files": files or [], "rows": race.rows, "options": options, "best_fixed_loss": best}
+        if not files:
+            parameters |= {"dimension": dimension, "seed": learning.get("seed", 0)}
+        _write(json_file, csv_file, standings, parameters)
+        if report is not None:
+            from onsketch.report.race import race_page
+
+            report.write_text(race_page(about, standings, best), encoding="utf-8")
+            console.print(f"Report written to {report}", soft_wrap=True)
+
+
+def _numbers(text: str, option: str, whole: bool = False) -> list[float]:
+    try:
+        return [(int if whole else float)(part) for part in text.split(",")]
+    except ValueError:
+        kind = "whole numbers" if whole else "numbers"
+        raise typer.BadParameter(f"expected {kind} separated by commas, not {text!r}", param_hint=option) from None
+
+
+def _race_embedded(
+    names: list[str], grid: dict[str, Any], options: dict[str, Any], rows: int, dimension: int,
+    conditions: list[float] | None, threads: int | None,
+) -> tuple[Race, str]:  # fmt: skip
+    from onsketch.compare import CONTENDERS, Race, contender, embedded
+
+    sizes = grid.pop("sketch_size")
+    usual = len(sizes) == 1 and not grid
+    field = [contender(name, None if usual else {**grid, "sketch_size": sizes}) for name in names or CONTENDERS]
+    seed = options.pop("seed", 0)
+    common = {"n_features": dimension, "loss": "squared", **options} | ({"sketch_size": sizes[0]} if usual else {})
+    race = Race(embedded(rows, dimension, conditions or (10.0, 200.0), seed), field, common, None, threads, signs=True)
+    size = ", ".join(map(str, sizes))
+    about = (
+        f"Predict, then learn: {rows:,} rows of {dimension} features, one pass, {common['loss']} loss, "
+        f"sketches of {size} rows."
+    )
+    return race, about
+
+
+def _race_on_files(
+    files: list[str], names: list[str], grid: dict[str, Any], options: dict[str, Any], reading: dict[str, Any],
+    task: str | None, positive: float | None, threads: int | None,
+) -> tuple[Race, str]:  # fmt: skip
+    from onsketch.compare import Race, Track, contender
+
+    labelled, meaning = _blocks(files, reading, task, positive)
+    common = {"loss": meaning.default_loss, **options}
+    field = [contender(name, grid) for name in names]
+    name = ", ".join(files)
+    race = Race([Track(name, labelled)], field, common, None, threads, signs=meaning.signs)
+    settings = sum(len(entry.settings) for entry in field)
+    return race, f"{name}: {meaning}, {common['loss']} loss; {settings} settings of {len(field)} learners in one pass."
+
+
+def _blocks(
+    files: list[str], reading: dict[str, Any], task: str | None, positive: float | None
+) -> tuple[Iterator[Any], Task]:
+    """The blocks of the files, labels as learners take them, and what the labels mean."""
+    from itertools import chain
+
+    from onsketch.data import stream
+    from onsketch.errors import InputError
+    from onsketch.task import understood
+
+    blocks = iter(stream(files, **reading))
+    first = next(blocks, None)
+    if first is None:
+        raise InputError(f"{', '.join(files)}: there is not a single row.")
+    meaning = understood(first.y, task, positive)
+    return ((b.X, meaning.labels(b.y), b.sample_weight) for b in chain([first], blocks)), meaning
+
+
+def _best_fixed(
+    console: Console, files: list[str] | None, options: dict[str, Any], reading: dict[str, Any], task: str | None,
+    positive: float | None, standings: Sequence[Standing],
+) -> float | None:  # fmt: skip
+    """Solve for the best fixed weights on a second reading, and show each learner's regret."""
+    from onsketch.offline import best_fixed_loss, stacked
+
+    if not files or "-" in files:
+        console.print("\nNo regret: the best fixed weights need a file that can be read a second time.")
+        return None
+    labelled, meaning = _blocks(files, reading, task, positive)
+    with console.status("Solving for the best fixed weights"):
+        best = best_fixed_loss(options.get("loss", meaning.default_loss), *stacked(labelled))
+    console.print(f"\nThe best fixed weights (with intercept) have a total loss of {best:,.2f}. Regret against them:")
+    cells = [[s.name, f"{s.scores[-1].total - best:,.2f}"] for s in standings if math.isfinite(s.loss)]
+    print_rows(console, ("learner", "regret"), cells)
+    return best
+
+
+def _run(console: Console, race: Race) -> list[Standing]:
+    """Run the race in view and return the final standings."""
+    return _run_live(console, race.run()) if console.is_terminal else _run_quietly(console, race.run())
+
+
+def _run_live(console: Console, course: Course) -> list[Standing]:
+    """A table that moves while the learners learn."""
+    from rich.live import Live
+    from rich.text import Text
+
+    standings: list[Standing] = []
+    with Live(Text("Compiling (the first time only) …"), console=console, refresh_per_second=8) as live:
+        for rows, standings in course:
+            sheet = table(*_sheet(standings), title=f"after {rows:,} rows")
+            sheet.rows[0].style = "green"
+            live.update(sheet)
+    return standings
+
+
+def _run_quietly(console: Console, course: Course) -> list[Standing]:
+    """A line at doubling counts, and the table once: for files and pipes."""
+    standings: list[Standing] = []
+    due = 1000
+    for rows, standings in course:
+        if rows >= due:
+            console.print(f"after {rows:,} rows {standings[0].name} leads, loss {standings[0].loss:.5g}")
+            while due <= rows:
+                due *= 2
+    print_rows(console, *_sheet(standings))
+    return standings
+
+
+def _sheet(standings: Sequence[Standing]) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of the standings."""
+    from onsketch.compare import percent
+
+    tracks = [score.track for score in standings[0].scores]
+    ends = [f", cond. {track}" for track in tracks] if len(tracks) > 1 else [""]
+    signs = any(score.error is not None for standing in standings for score in standing.scores)
+    figures = [f"{kind}{end}" for end in ends for kind in (("loss", "error") if signs else ("loss",))]
+    return ["learner", *figures, "µs/example", "setting kept"], [
+        [
+            standing.name,
+            *(cell for score in standing.scores for cell in _figures(score, signs, percent)),
+            f"{standing.microseconds:.1f}" if math.isfinite(standing.microseconds) else "-",
+            _setting(standing),
+        ]
+        for standing in standings
+    ]
+
+
+def _figures(score: Any, signs: bool, percent: Any) -> list[str]:
+    loss = f"{score.loss:.5g}" if math.isfinite(score.loss) else "diverged"
+    return [loss, percent(score.error)] if signs else [loss]
+
+
+def _setting(standing: Standing) -> str:
+    """The best setting on each stream, and among how many it was chosen.
+
+    >>> from onsketch.compare import Score, Standing
+    >>> kept = [Score("10", 0.1, 0.1, {"ridge": 3e3}, 1.0), Score("200", 0.2, 0.1, {"ridge": 1e3}, 1.0)]
+    >>> _setting(Standing("fd-son", True, 6, tuple(kept)))
+    'ridge 3000 | ridge 1000, best of 6'
+    """
+    texts = [
+        "none" if score.setting is None else ", ".join(f"{k} {v:g}" for k, v in score.setting.items())
+        for score in standing.scores
+    ]
+    text = " | ".join(dict.fromkeys(texts)) or "defaults"
+    return f"{text}, best of {standing.tried}" if standing.tried > 1 else f"{text}, not tuned"
+
+
+def _write(
+    json_file: Path | None, csv_file: Path | None, standings: Sequence[Standing], parameters: dict[str, Any]
+) -> None:
+    """The standings and their curves, for other programs; what is not finite is null or left out."""
+    import csv
+    import json
+
+    def finite(value: float | None) -> float | None:
+        return value if value is not None and math.isfinite(value) else None
+
+    if json_file is not None:
+        best = parameters["best_fixed_loss"]
+        learners = [
+            {
+                "learner": standing.name,
+                "settings_tried": standing.tried,
+                "microseconds_per_example": finite(standing.microseconds),
+                "streams": [
+                    {
+                        "stream": score.track,
+                        "loss": finite(score.loss),
+                        "error": finite(score.error),
+                        "regret": None if best is None else finite(score.total - best),
+                        "setting": score.setting,
+                        "microseconds_per_example": finite(score.microseconds),
+                        "curve": [point._asdict() for point in score.curve],
+                    }
+                    for score in standing.scores
+                ],
+            }
+            for standing in standings
+        ]
+        document = {"onsketch": onsketch.__version__, **parameters, "learners": learners}
+        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if csv_file is not None:
+        with csv_file.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["learner", "stream", "rows", "cpu_seconds", "loss", "error"])
+            for standing in standings:
+                for score in standing.scores:
+                    writer.writerows([standing.name, score.track, *point] for point in score.curve)

@@ -1,0 +1,68 @@
+"""How the program speaks: tables on a terminal, plain lines in a pipe, one line for an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def out() -> Console:
+    """The standard output; Rich itself heeds NO_COLOR and pipes."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False)
+
+
+def err() -> Console:
+    """The standard error: progress, and what is said beside the results."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, stderr=True)
+
+
+@contextmanager
+def told_plainly() -> Iterator[None]:
+    """Turn an error the user can mend into one line and exit code 1."""
+    from onsketch.errors import OnsketchError
+
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # the reader of our output has gone: nothing to tell
+    except (OnsketchError, OSError, ImportError) as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def print_rows(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on a terminal, aligned lines that never wrap anywhere else."""
+    if console.is_terminal:
+        console.print(table(headings, rows))
+        return
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    for row in (headings, *rows):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        console.print(line.rstrip(), soft_wrap=True)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> Table:
+    """First column bold, last one text, numbers between."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    sheet = Table(box=box.SIMPLE_HEAD, title=title)
+    sheet.add_column(headings[0], style="bold", no_wrap=True)
+    for heading in headings[1:-1]:
+        sheet.add_column(heading, justify="right")
+    sheet.add_column(headings[-1])
+    for row in rows:
+        sheet.add_row(*map(Text, row))
+    return sheet

@@ -1,0 +1,49 @@
+"""``onsketch predict``: margins, probabilities or labels for the rows of a stream."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onsketch.cli.console import told_plainly
+from onsketch.cli.options import gathering
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that 'onsketch train --save' wrote.")]
+
+
+@gathering("reading")
+def predict(
+    model: Model,
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, globs or addresses; - for stdin.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write here.")] = None,
+    kind: Annotated[str, typer.Option(help="margin, probability (logistic loss) or label.")] = "margin",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not compare with the labels in the file.")] = False,
+    reading: dict[str, Any] = {},  # noqa: B006
+) -> None:
+    """Predict with a saved model, a line for each row; the model does not change.
+
+    Rows are read the way the model's training read them, unless told otherwise. Where rows have labels, the loss
+    and the error of these predictions are reported on the standard error.
+
+    \b
+    Examples:
+      onsketch predict a9a.model a9a.t.xz > margins.txt
+      onsketch predict a9a.model a9a.t.xz --kind probability -o p.txt
+    """  # noqa: D301
+    if kind not in ("margin", "probability", "label"):
+        raise typer.BadParameter("expected margin, probability or label", param_hint="--kind")
+    with told_plainly():
+        from onsketch.prediction import predict_stream
+
+        target = output.open("w", encoding="utf-8") if output is not None else sys.stdout
+        try:
+            tally = predict_stream(model, files, kind, target, reading)
+        finally:
+            if output is not None:
+                target.close()
+    if not quiet and tally is not None and tally.rows:
+        error = "" if tally.error is None else f", error {tally.error:.4%}"
+        typer.echo(f"{tally.rows:,} rows with labels: average loss {tally.mean_loss:.6g}{error}", err=True)

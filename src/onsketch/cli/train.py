@@ -1,0 +1,222 @@
+"""``onsketch train``: one pass over a stream, with the progressive loss in view."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onsketch.cli.console import err, out, told_plainly
+from onsketch.cli.options import gathering, known_method, learner_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from onsketch.training import Training
+
+DEFAULT_METHOD = "rfd-son"
+
+File = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, globs or addresses; - for standard input.")]
+
+
+@gathering("reading", "learning")
+def train(
+    files: File,
+    learner: Annotated[str, typer.Option("--learner", "-l", metavar="NAME", help="The method.")] = DEFAULT_METHOD,
+    task: Annotated[
+        str | None, typer.Option(help="classification or regression.", show_default="by the first labels")
+    ] = None,
+    positive: Annotated[
+        float | None, typer.Option(metavar="LABEL", help="This label against all others.", show_default="the larger")
+    ] = None,
+    passes: Annotated[int, typer.Option(min=1, help="Times over the data.")] = 1,
+    holdout: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Predict every N-th row without ever learning it.")
+    ] = 0,
+    save: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the model here.")] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write the prediction made before each row was learned.")
+    ] = None,
+    checkpoint: Annotated[Path | None, typer.Option(dir_okay=False, help="Write checkpoints here.")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Rows between checkpoints.")] = 1_000_000,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write a page with curve, spectrum and weights.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
+    reading: dict[str, Any] = {},  # noqa: B006
+    learning: dict[str, Any] = {},  # noqa: B006
+) -> None:
+    """Learn a model from a stream, one example at a time.
+
+    Every row is predicted before it is learned, so the average loss shown is that of a model which has never seen
+    the row. Lines appear at rows 1, 2, 4, 8, …
+
+    \b
+    Examples:
+      onsketch train a9a.xz --save a9a.model
+      onsketch train clicks-*.vw.gz -l oja-son --sketch-size 10 -b 22 -q ua --predictions p.txt
+      zcat day.csv.gz | onsketch train - --format csv --label clicked
+      onsketch train big.svm --checkpoint big.ckpt --every 1000000 --resume --save big.model
+    """  # noqa: D301
+    from onsketch.training import Plan, Training
+
+    if resume and checkpoint is None:
+        raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
+    for path in (save, predictions, checkpoint, report):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise typer.BadParameter(f"there is no directory {path.absolute().parent}")
+    plan = Plan(files, known_method(learner), learner_options(learning), reading, task, positive, passes, holdout)
+    console = out()
+    with told_plainly():
+        if report is not None:
+            from onsketch.report.charts import pyplot
+
+            pyplot()  # say now, not after an hour, that it is missing
+        job = Training(plan, None if predictions is None else str(predictions))
+        if resume and checkpoint is not None and checkpoint.exists():
+            job.resume(checkpoint)
+            _say(console, quiet, f"Going on from {checkpoint}, after {job.rows:,} rows.")
+        _run(console, job, checkpoint, every, quiet, save)
+        if save is not None:
+            job.save(save)
+            _say(console, quiet, f"Model written to {save}")
+        if checkpoint is not None:
+            job.checkpoint(checkpoint)
+        if report is not None:
+            from onsketch.report.training import training_page
+
+            report.write_text(training_page(job), encoding="utf-8")
+            _say(console, quiet, f"Report written to {report}")
+
+
+def _run(console: Console, job: Training, checkpoint: Path | None, every: int, quiet: bool, save: Path | None) -> None:
+    """Run the job in view; on Ctrl-C save what can be saved, and leave."""
+    began, before, started, last = time.perf_counter(), job.rows, job.learner is not None, job.rows
+    if started:
+        _introduce(console, job, quiet)
+    with _interruptible() as interrupted, _bar(job, quiet) as moved:
+        for block, records in job.run():
+            if not started:
+                _introduce(console, job, quiet)
+                started = True
+            for record in records:
+                _say(console, quiet, str(record))
+            moved(block)
+            if checkpoint is not None and job.rows // every > last // every:
+                job.checkpoint(checkpoint)
+                last = job.rows
+            if interrupted():
+                break
+    if interrupted():
+        _leave(job, checkpoint, save)
+    seconds = time.perf_counter() - began
+    _say(console, quiet, "\n".join(_summary(job, job.rows - before, seconds)))
+
+
+def _leave(job: Training, checkpoint: Path | None, save: Path | None) -> None:
+    """After Ctrl-C: keep what can be kept and say what was."""
+    kept = []
+    if checkpoint is not None:
+        job.checkpoint(checkpoint)
+        kept.append(f"checkpoint {checkpoint} (go on with --resume)")
+    if save is not None:
+        job.save(save)
+        kept.append(f"model {save}")
+    what = " and ".join(kept) or "nothing was to be saved: there is no --save and no --checkpoint"
+    typer.echo(f"\nInterrupted after {job.rows:,} rows; {what}.", err=True)
+    raise typer.Exit(130)
+
+
+def _introduce(console: Console, job: Training, quiet: bool) -> None:
+    method = job.learner.method
+    _say(console, quiet, f"{method.name}: {method}")
+    _say(console, quiet, f"{job.task}, {job.learner.loss} loss")
+    error = "    error " if job.task is not None and job.task.signs else ""
+    _say(console, quiet, f"\n   average      since {error}     counter     label prediction features")
+    _say(console, quiet, f"      loss       last {'so far ' if error else '':>10}".rstrip())
+    for record in job.records:
+        _say(console, quiet, str(record))
+
+
+def _summary(job: Training, rows: int, seconds: float) -> Iterator[str]:
+    assert job.progress is not None
+    yield ""
+    yield f"rows          {job.progress.rows:,}" + (f" learned, {job.rows:,} read" if job.held_out else "")
+    yield f"average loss  {job.progress.mean_loss:.6g}"
+    if job.progress.error is not None:
+        yield f"error         {job.progress.error:.4%}"
+    elif job.progress.loss == "squared":
+        yield f"RMSE          {job.progress.mean_loss**0.5:.6g}"
+    if job.held_out is not None:
+        error = "" if job.held_out.error is None else f", error {job.held_out.error:.4%}"
+        yield f"held out      loss {job.held_out.mean_loss:.6g}{error} over {job.held_out.rows:,} rows"
+    yield f"features      {job.learner.coefficients()[0].size:,} seen"
+    if job.skipped:
+        yield f"skipped       {job.skipped:,} bad lines or rows"
+    if job.plan.passes > 1:
+        yield f"passes        {job.plan.passes}; from the second on, rows had been seen before they were predicted"
+    yield f"time          {seconds:.2f} s, {rows / max(seconds, 1e-9):,.0f} rows a second"
+
+
+def _say(console: Console, quiet: bool, text: str) -> None:
+    if not quiet:
+        console.print(text, soft_wrap=True)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Any]:
+    """Ctrl-C asks to stop after the block at hand; a second one stops at once."""
+    asked = False
+
+    def ask(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        typer.echo("\nStopping after this block; press Ctrl-C again to stop at once.", err=True)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _bar(job: Training, quiet: bool) -> Iterator[Any]:
+    """A progress bar on the standard error of a terminal; elsewhere nothing."""
+    console = err()
+    if quiet or not console.is_terminal or not sys.stdout.isatty():
+        yield lambda block: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    sizes = _plain_sizes(job.plan.sources)
+    columns = (
+        TextColumn("{task.fields[rows]:>12,} rows"), BarColumn(), TextColumn("{task.fields[loss]:.4f} loss"),
+        TimeElapsedColumn(), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=sum(sizes) * job.plan.passes if sizes else None, rows=job.rows, loss=0.0)
+
+        def moved(block: Any) -> None:
+            assert job.progress is not None
+            place = block.position
+            done = sum(sizes) * job.finished_passes + sum(sizes[: place.file]) + place.offset
+            bar.update(task, completed=done, rows=job.rows, loss=job.progress.mean_loss)
+
+        yield moved
+
+
+def _plain_sizes(sources: list[str]) -> list[int]:
+    """The sizes of the files, if all are local and not compressed, so that a place in them can be told."""
+    plain = all(os.path.isfile(source) and not source.endswith((".gz", ".xz", ".bz2", ".zst")) for source in sources)
+    return [os.path.getsize(source) for source in sources] if plain else []

@@ -1,0 +1,59 @@
+"""Predictions of a saved model for a stream of rows."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch import model_file
+from onsketch.errors import OptionError
+from onsketch.evaluation import Progress, new_progress
+from onsketch.task import Task
+from onsketch.training import lines
+
+Array = NDArray[np.float64]
+
+
+def predict_stream(
+    model: model_file.PathLike, sources: list[str], kind: str, out: TextIO, reading: dict[str, Any]
+) -> Progress | None:
+    """Write a prediction for each row; returns the tally over the rows that have labels.
+
+    Args:
+        model: a model file; what it knows of its training says how to read and what the labels mean.
+        sources: as for :func:`onsketch.data.stream`.
+        kind: ``margin``, ``probability`` or ``label``.
+        out: where the lines go.
+        reading: options of the reader that differ from those of the training.
+    """
+    from onsketch.data import stream
+
+    content = model_file.read(model)
+    learner = model_file.build(content)
+    told = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
+    task = Task(**told["task"])
+    if kind == "probability" and learner.loss != "logistic":
+        raise OptionError(f"probabilities need a model of logistic loss; this one has {learner.loss} loss.")
+    if kind == "label" and (not task.signs or task.negative is None):
+        raise OptionError("this model tells no two labels apart; ask for margins.")
+    tally = new_progress(learner, task.signs)
+    for block in stream(sources, **{**told["reading"], **reading}):
+        margins = learner.predict(block.X)
+        out.write(lines(_shown(margins, kind, task), block.tags))
+        labelled = ~np.isnan(block.y)
+        if labelled.any():
+            weights = None if block.sample_weight is None else block.sample_weight[labelled]
+            tally.add(block.X[labelled], task.labels(block.y[labelled]), margins[labelled], weights)
+    return tally
+
+
+def _shown(margins: Array, kind: str, task: Task) -> Array:
+    if kind == "probability":
+        from scipy.special import expit
+
+        return np.asarray(expit(margins))
+    if kind == "label":
+        return np.array([task.negative, task.positive], dtype=np.float64)[(margins > 0.0).astype(np.intp)]
+    return margins

@@ -1,0 +1,156 @@
+"""Charts as SVG that takes its ink from the page around it, so that one file reads well in light and dark.
+
+Every method has one colour wherever it appears. Lines are labelled at their ends.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+_INK = "#010203"
+"""Drawn in this colour, then replaced by the page's own."""
+
+_PALETTE = (
+    "#3b82c4", "#e07b39", "#3c9d63", "#c9504f", "#8a6fc0", "#9a7b4f", "#d277ad", "#7f8a94", "#b0a52c", "#2fa5ad",
+)  # fmt: skip
+
+_FAVOURITES = (
+    "rfd-son", "adagrad", "oja-son", "ogd", "fd-son", "ada-ffd", "auto", "adam", "ada-fd", "rp-son",
+)  # fmt: skip
+
+
+class Line(NamedTuple):
+    """One curve: its name, where it goes, and half-widths of its uncertainty if known."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    spread: Sequence[float] | None = None
+
+
+def colour(name: str) -> str:
+    """The colour of a method, the same in every picture.
+
+    >>> colour("rfd-son") == colour("rfd-son") != colour("adagrad")
+    True
+    """
+    if name in _FAVOURITES:
+        return _PALETTE[_FAVOURITES.index(name)]
+    return _PALETTE[sum(name.encode()) % len(_PALETTE)]
+
+
+def pyplot() -> Any:
+    """Matplotlib without a screen, or a message that says how to get it."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError("pictures need Matplotlib: pip install 'onsketch[plot]'") from None
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({
+        "svg.fonttype": "none", "svg.hashsalt": "onsketch", "font.family": "sans-serif", "font.size": 10,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": _INK, "axes.labelcolor": _INK,
+        "text.color": _INK, "xtick.color": _INK, "ytick.color": _INK, "axes.titlesize": 11, "legend.frameon": False,
+    })  # fmt: skip
+    return plt
+
+
+def line_chart(lines: Sequence[Line], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = False) -> str:
+    """Curves over a common axis, labelled at their right ends."""
+    figure, axes = pyplot().subplots(figsize=(7.2, 4.0), layout="constrained")
+    for line in lines:
+        ink = colour(line.name)
+        axes.plot(line.x, line.y, color=ink, linewidth=1.6)
+        if line.spread is not None:
+            low = [y - s for y, s in zip(line.y, line.spread, strict=True)]
+            high = [y + s for y, s in zip(line.y, line.spread, strict=True)]
+            axes.fill_between(line.x, low, high, color=ink, alpha=0.2, linewidth=0)
+    if log_x:
+        axes.set_xscale("log")
+    if log_y:
+        axes.set_yscale("log")
+    _zoom(axes, lines, log_y)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.grid(alpha=0.15, color=_INK)
+    _name_ends(axes, lines)
+    return _svg(figure)
+
+
+def bar_chart(values: Mapping[str, float], x_label: str) -> str:
+    """Horizontal bars, signed, the first on top."""
+    figure, axes = pyplot().subplots(figsize=(7.2, 0.6 + 0.24 * max(len(values), 1)), layout="constrained")
+    inks = [_PALETTE[0] if value >= 0 else _PALETTE[1] for value in values.values()]
+    axes.barh(list(values), list(values.values()), color=inks, height=0.7)
+    axes.invert_yaxis()
+    axes.axvline(0.0, color=_INK, linewidth=0.8)
+    axes.set_xlabel(x_label)
+    return _svg(figure)
+
+
+def spectrum_chart(values: Sequence[float], y_label: str) -> str:
+    """Eigenvalues in order, on a logarithmic axis."""
+    figure, axes = pyplot().subplots(figsize=(7.2, 2.8), layout="constrained")
+    positive = [value for value in values if value > 0.0]
+    axes.bar(range(1, len(positive) + 1), positive, color=_PALETTE[0], width=0.7)
+    if positive:
+        axes.set_yscale("log")
+    axes.set_xlabel("direction")
+    axes.set_ylabel(y_label)
+    return _svg(figure)
+
+
+def _zoom(axes: Any, lines: Sequence[Line], log_y: bool) -> None:
+    """Show the course after the first few points, which are noise many times as high."""
+    settled = [value for line in lines for value in list(line.y)[len(line.y) // 20 :] if math.isfinite(value)]
+    if not settled:
+        return
+    low, high = min(settled), max(settled)
+    if log_y:
+        axes.set_ylim(low / 1.1 if low > 0 else None, high * 1.1)
+    else:
+        pad = 0.06 * (high - low) or 0.05 * abs(high) or 0.05
+        axes.set_ylim(low - pad, high + pad)
+
+
+def _name_ends(axes: Any, lines: Sequence[Line]) -> None:
+    """Names beside the last points, moved apart where they would overlap."""
+    ends = [(line, line.y[-1]) for line in lines if len(line.y) and math.isfinite(line.y[-1])]
+    axes.figure.canvas.draw()
+    height = axes.bbox.height
+    places = [(axes.transData.transform((line.x[-1], y))[1] - axes.bbox.y0) / height for line, y in ends]
+    gap = 13.0 / height * axes.figure.dpi / 72.0
+    upward = sorted(range(len(ends)), key=places.__getitem__)
+    least = -math.inf
+    for k in upward:
+        places[k] = max(places[k], least)
+        least = places[k] + gap
+    most = 1.0
+    for k in reversed(upward):
+        places[k] = min(places[k], most)
+        most = places[k] - gap
+    for (line, _), place in zip(ends, places, strict=True):
+        axes.annotate(
+            line.name, xy=(1.01, place), xycoords="axes fraction", va="center", color=colour(line.name), fontsize=9,
+            annotation_clip=False,
+        )  # fmt: skip
+
+
+def _svg(figure: Any) -> str:
+    """The figure as an SVG element whose ink is ``currentColor``."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    pyplot().close(figure)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].replace(_INK, "currentColor")
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    # ids must be unique within a page of several charts
+    salt = f"c{zlib.crc32(text.encode())}"
+    text = re.sub(r'(id="|url\(#|href="#)([\w.-]+)', rf"\g<1>{salt}-\g<2>", text)
+    return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', 'class="chart"', text, count=1)

@@ -1,0 +1,80 @@
+"""One self-contained page: text, tables and charts, in light or dark as the reader's system asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1d2329; --soft: #5d6873; --paper: #ffffff; --line: #d8dde2; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e7ea; --soft: #9aa5b0; --paper: #16191d; --line: #343b42; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
+       max-width: 50rem; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
+p.note { color: var(--soft); font-size: .9rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; font-size: .9rem; }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
+th { color: var(--soft); font-weight: 600; } td.n, th.n { text-align: right; }
+div.scroll { overflow-x: auto; } svg.chart { width: 100%; height: auto; max-width: 50rem; }
+"""
+
+
+class Page:
+    """A page that is put together part by part.
+
+    >>> page = Page("Results").heading("A table").table(["a", "b"], [["x", "1.5"]])
+    >>> page.html().count("<td")
+    2
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._parts = [f"<h1>{escape(title)}</h1>"]
+
+    def heading(self, text: str) -> Page:
+        """A section's title."""
+        return self._add(f"<h2>{escape(text)}</h2>")
+
+    def text(self, text: str) -> Page:
+        """A paragraph."""
+        return self._add(f"<p>{escape(text)}</p>")
+
+    def note(self, text: str) -> Page:
+        """A paragraph in small print."""
+        return self._add(f'<p class="note">{escape(text)}</p>')
+
+    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
+        """A table; cells that are numbers stand to the right."""
+        numeric = [bool(rows) and all(_is_number(row[k]) for row in rows) for k in range(len(headings))]
+
+        def cells(tag: str, row: Sequence[str]) -> str:
+            marked = zip(row, numeric, strict=True)
+            return "".join(f"<{tag}{' class=n' if n else ''}>{escape(cell)}</{tag}>" for cell, n in marked)
+
+        lines = [f"<tr>{cells('th', headings)}</tr>"] + [f"<tr>{cells('td', row)}</tr>" for row in rows]
+        return self._add(f'<div class="scroll"><table>{"".join(lines)}</table></div>')
+
+    def chart(self, svg: str, title: str) -> Page:
+        """A chart with a name for those who cannot see it."""
+        return self._add(f'<figure role="img" aria-label="{escape(title)}" style="margin:0">{svg}</figure>')
+
+    def html(self) -> str:
+        """The whole page."""
+        title = f"<title>{escape(self._title)}</title>"
+        head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">{title}<style>{_STYLE}</style>'
+        body = "\n".join(self._parts)
+        return f"<!doctype html>\n<html lang=en><head>{head}</head>\n<body>{body}</body></html>\n"
+
+    def _add(self, part: str) -> Page:
+        self._parts.append(part)
+        return self
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.rstrip("%").replace(",", ""))
+    except ValueError:
+        return cell in ("", "-", "diverged")
+    return True

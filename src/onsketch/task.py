@@ -1,0 +1,98 @@
+"""What the labels of a stream mean: two classes, or numbers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.errors import InputError, OptionError
+
+Array = NDArray[np.float64]
+
+TASKS = ("classification", "regression")
+_FEW = 100
+"""At most so many different whole numbers look like classes."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Classification between two labels, or regression."""
+
+    kind: str
+    negative: float | None = None
+    """The label that becomes −1; None: every label that is not the positive one."""
+    positive: float | None = None
+    """The label that becomes +1."""
+
+    def __str__(self) -> str:
+        if self.kind == "regression":
+            return "regression"
+        other = "every other label" if self.negative is None else f"{self.negative:g}"
+        return f"classification, label {self.positive:g} against {other}"
+
+    @property
+    def signs(self) -> bool:
+        """Whether learners see −1 and +1."""
+        return self.kind == "classification"
+
+    @property
+    def default_loss(self) -> str:
+        """The loss that fits the task."""
+        return "logistic" if self.signs else "squared"
+
+    def labels(self, y: Array) -> Array:
+        """The labels as learners take them."""
+        if np.isnan(y).any():
+            raise InputError(f"row {int(np.isnan(y).argmax())} of the block has no label.")
+        if not self.signs:
+            return y
+        if self.negative is not None:
+            strange = (y != self.negative) & (y != self.positive)
+            if strange.any():
+                raise InputError(
+                    f"label {y[strange][0]:g}, after a beginning of {self.negative:g} and {self.positive:g} only. "
+                    "Say which class is to be found (--positive LABEL), or --task regression."
+                )
+        return np.where(y == self.positive, 1.0, -1.0)
+
+    def state(self) -> dict[str, Any]:
+        """As JSON can hold it; ``Task(**state)`` is the same task."""
+        return asdict(self)
+
+
+def understood(y: Array, kind: str | None = None, positive: float | None = None) -> Task:
+    """The task that the first labels of a stream suggest, or as told.
+
+    Two different labels make a classification, the larger one being positive; −1, 0 and +1 need not both have
+    been met. Other numbers make a regression, unless they look like the numbers of classes: then one must say.
+
+    >>> print(understood(np.array([1.0, 2.0, 2.0])))
+    classification, label 2 against 1
+    >>> print(understood(np.array([0.5, 2.25, -1.0])))
+    regression
+    """
+    if kind is not None and kind not in TASKS:
+        raise OptionError(f"task={kind!r}: expected one of {', '.join(TASKS)}.")
+    if kind == "regression":
+        if positive is not None:
+            raise OptionError("--positive names a class; it does not go with --task regression.")
+        return Task("regression")
+    if positive is not None:
+        return Task("classification", None, positive)
+    different = np.unique(y[~np.isnan(y)])
+    if different.size and np.isin(different, (-1.0, 0.0, 1.0)).all() and different.size <= 2:
+        negative = 0.0 if 0.0 in different else -1.0
+        if not (negative == 0.0 and -1.0 in different):
+            return Task("classification", negative, 1.0)
+    if different.size == 2:
+        return Task("classification", float(different[0]), float(different[1]))
+    if kind == "classification" or (2 < different.size <= _FEW and (different == np.floor(different)).all()):
+        some = ", ".join(f"{label:g}" for label in different[:6]) + (", …" if different.size > 6 else "")
+        raise InputError(
+            f"the labels ({some}) are not two classes. Say which class is to be told from the others "
+            "(--positive LABEL), or --task regression to predict the numbers."
+        )
+    return Task("regression")

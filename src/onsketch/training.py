@@ -1,0 +1,279 @@
+"""One learner over one stream, with everything that must survive a crash: the job behind ``onsketch train``.
+
+A job is a plan (what to read, what to learn) and a state (the learner, the tallies, the place in the stream). A
+checkpoint is a model file whose notes hold the plan and the state, written atomically between two blocks; a job that
+resumes from it does exactly what the job that was killed would have done, down to the bytes of the final model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+import onsketch
+from onsketch import model_file
+from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
+from onsketch.evaluation import Progress, Record, new_progress
+from onsketch.task import Task, understood
+
+if TYPE_CHECKING:
+    from onsketch.data import Block
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do: decides every byte of the outcome."""
+
+    sources: list[str]
+    """Files, globs, addresses, or ``-`` for standard input."""
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of the learner; without a loss it is chosen by the task."""
+    reading: dict[str, Any] = field(default_factory=dict)
+    """Options of :func:`onsketch.data.stream`."""
+    task: str | None = None
+    positive: float | None = None
+    passes: int = 1
+    holdout: int = 0
+    """Every so-manieth row is predicted and never learned; 0 for none."""
+
+    def check(self) -> None:
+        """Refuse what cannot be done, before anything is read."""
+        if self.passes < 1:
+            raise OptionError(f"passes={self.passes}: expected at least 1.")
+        if self.passes > 1 and "-" in self.sources:
+            raise OptionError("standard input can be read once only; --passes needs a file.")
+        if self.holdout < 0 or self.holdout == 1:
+            raise OptionError(f"holdout={self.holdout}: every so-manieth row is held out, so 0 (none), 2 or more.")
+
+
+class Training:
+    """A job under way. Iterate over :meth:`run`; everything it knows can be read at any time."""
+
+    def __init__(self, plan: Plan, predictions: str | None = None) -> None:
+        plan.check()
+        self.plan = plan
+        self.task: Task | None = None
+        self.learner: Any = None
+        self.progress: Progress | None = None
+        self.held_out: Progress | None = None
+        self.records: list[Record] = []
+        self.finished_passes = 0
+        self.refused = 0
+        """Rows whose update would not be finite, passed over with on_error="skip"."""
+        self._position: Any = None
+        self._predictions = Predictions(predictions)
+
+    @property
+    def rows(self) -> int:
+        """Rows read, in all passes."""
+        held = self.held_out.rows if self.held_out else 0
+        return self.refused + held + (self.progress.rows if self.progress else 0)
+
+    @property
+    def skipped(self) -> int:
+        """Bad lines and rows passed over."""
+        return self.refused + (self._position.skipped if self._position else 0)
+
+    # Running ----------------------------------------------------------------------------------------------
+
+    def run(self) -> Iterator[tuple[Block, list[Record]]]:
+        """Learn block after block; yields each with the records that fell due. Stop between two to stop cleanly."""
+        from onsketch.data import stream
+
+        self._predictions.open()
+        try:
+            while self.finished_passes < self.plan.passes:
+                for block in stream(self.plan.sources, start=self._position, **self.plan.reading):
+                    records = self._learn(block)
+                    self._position = block.position
+                    self.records += records
+                    yield block, records
+                self.finished_passes += 1
+                self._position = None
+            if self.learner is None:
+                raise InputError(f"{', '.join(self.plan.sources)}: there is not a single row.")
+        finally:
+            self._predictions.close()
+
+    def _learn(self, block: Block) -> list[Record]:
+        if self.task is None:
+            self._begin(block)
+        assert self.task is not None
+        assert self.progress is not None
+        y, weights = self.task.labels(block.y), block.sample_weight
+        learned = np.ones(len(y), dtype=bool)
+        predictions = np.empty(len(y))
+        if self.plan.holdout:
+            learned = (self.rows + 1 + np.arange(len(y))) % self.plan.holdout != 0
+            predictions[~learned] = self._hold_out(block, y, ~learned)
+        X = block.X if learned.all() else block.X[learned]
+        weights = None if weights is None else weights[learned]
+        predictions[learned], records = self._absorb(X, y[learned], weights)
+        self._predictions.write(predictions, block.tags)
+        return records
+
+    def _begin(self, block: Block) -> None:
+        """Make the learner when the first labels have been seen."""
+        self.task = understood(block.y, self.plan.task, self.plan.positive)
+        options = {"loss": self.task.default_loss, **self.plan.options}
+        self.learner = onsketch.learner(self.plan.method, **options)
+        self.progress = new_progress(self.learner, self.task.signs)
+        self.held_out = new_progress(self.learner, self.task.signs) if self.plan.holdout else None
+
+    def _hold_out(self, block: Block, y: Array, chosen: NDArray[np.bool_]) -> Array:
+        assert self.held_out is not None
+        X = block.X[chosen]
+        predictions: Array = self.learner.predict(X)
+        weights = None if block.sample_weight is None else block.sample_weight[chosen]
+        self.held_out.add(X, y[chosen], predictions, weights)
+        return predictions
+
+    def _absorb(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, list[Record]]:
+        """Learn the rows, counting each; a row that is refused is passed over where that was asked for."""
+        assert self.progress is not None
+        skip = self.plan.reading.get("on_error") == "skip"
+        predictions, records, start = np.zeros(len(y)), [], 0
+        while start < len(y):
+            rest = slice(start, None)
+            stop = len(y)
+            try:
+                margins = self.learner.learn(X[rest], y[rest], None if weights is None else weights[rest])
+            except UpdateError as error:
+                if not skip:
+                    raise
+                margins, stop = error.predictions, start + error.row
+                self.refused += 1
+            part = slice(start, stop)
+            predictions[part] = margins
+            shares = None if weights is None else weights[part]
+            records += self.progress.add(X[part], y[part], predictions[part], shares)
+            start = stop if stop == len(y) else stop + 1
+        return predictions, records
+
+    # Saving and resuming ----------------------------------------------------------------------------------
+
+    def save(self, path: model_file.PathLike) -> None:
+        """Write the model, with what ``predict`` and ``inspect`` need to know beside it."""
+        self.learner.save(path, {"training": self._told()})
+
+    def checkpoint(self, path: model_file.PathLike) -> None:
+        """Write everything needed to go on from here."""
+        self._predictions.flush()
+        place = None if self._position is None else self._position.to_json()
+        going = {
+            "plan": asdict(self.plan),
+            "position": place,
+            "finished_passes": self.finished_passes,
+            "refused": self.refused,
+            "due_records": [list(record) for record in self.records],
+            "predictions_written": self._predictions.written,
+        }
+        self.learner.save(path, {"training": self._told(), "checkpoint": going})
+
+    def _told(self) -> dict[str, Any]:
+        assert self.task is not None
+        assert self.progress is not None
+        return {
+            "task": self.task.state(),
+            "reading": self.plan.reading,
+            "progress": self.progress.state(),
+            "held_out": None if self.held_out is None else self.held_out.state(),
+        }
+
+    def resume(self, path: model_file.PathLike) -> None:
+        """Take up where a checkpoint of the same plan left off."""
+        from onsketch.data import Position
+
+        content = model_file.read(path)
+        going, told = content.notes.get("checkpoint"), content.notes.get("training")
+        if going is None or told is None:
+            raise ModelFileError(f"{os.fspath(path)}: a model, but not a checkpoint; --checkpoint writes those.")
+        _same_plan(asdict(self.plan), going["plan"], os.fspath(path))
+        self.learner = model_file.build(content)
+        self.task = Task(**told["task"])
+        self.progress = Progress(**told["progress"])
+        self.held_out = None if told["held_out"] is None else Progress(**told["held_out"])
+        self.records = [Record(*record) for record in going["due_records"]]
+        self.finished_passes = going["finished_passes"]
+        self.refused = going["refused"]
+        self._position = None if going["position"] is None else Position.from_json(going["position"])
+        self._predictions.written = going["predictions_written"]
+
+
+def _same_plan(now: dict[str, Any], then: dict[str, Any], path: str) -> None:
+    for name, value in now.items():
+        before = then.get(name)
+        if before != value and list_of(before) != list_of(value):
+            raise OptionError(
+                f"{path} is a checkpoint of another job: its {name} was {before!r} and is {value!r} now. "
+                "Resume with the same command, or start anew without --resume."
+            )
+
+
+def list_of(value: Any) -> Any:
+    """JSON has lists where plans may have tuples."""
+    if isinstance(value, dict):
+        return {name: list_of(item) for name, item in value.items()}
+    return [list_of(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+class Predictions:
+    """A file with one prediction a line, followed by the row's tag if it has one."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self.written = 0
+        """Bytes that belong to the rows counted so far; what lies beyond was written after the last checkpoint."""
+
+    def open(self) -> None:
+        """Begin, or go on after the bytes already written."""
+        if self._path is None:
+            return
+        target = Path(self._path)
+        if self.written and (not target.exists() or target.stat().st_size < self.written):
+            raise InputError(f"{target}: shorter than when the checkpoint was written; it cannot be continued.")
+        self._file = target.open("r+b" if self.written else "wb")
+        self._file.truncate(self.written)
+        self._file.seek(self.written)
+
+    def write(self, predictions: Array, tags: list[str] | None) -> None:
+        """One line for each prediction."""
+        if self._file is None:
+            return
+        text = lines(predictions, tags)
+        self.written += self._file.write(text.encode())
+
+    def flush(self) -> None:
+        """Put everything on the disk."""
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """End the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def lines(predictions: Array, tags: list[str] | None = None) -> str:
+    """Predictions as text, one a line.
+
+    >>> print(lines(np.array([0.5, -1.25]), ["a", ""]), end="")
+    0.5 a
+    -1.25
+    """
+    if tags is None:
+        return "".join([f"{value:.9g}\n" for value in predictions.tolist()])
+    pairs = zip(predictions.tolist(), tags, strict=True)
+    return "".join([f"{value:.9g} {tag}\n" if tag else f"{value:.9g}\n" for value, tag in pairs])

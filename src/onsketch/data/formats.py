@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from onsketch.data.block import Block, Position, csr
 from onsketch.data.hashing import column_mask
 from onsketch.data.interactions import Pairs, interact
 from onsketch.data.libsvm import NO_GROUP, parse_libsvm
-from onsketch.data.text import TextFormat, _longer
+from onsketch.data.text import TextFormat, longer
 from onsketch.data.vw import INITIAL, LABEL, WEIGHT, parse_vw
 
 _ANY_WIDTH = 1 << 62
@@ -21,7 +23,9 @@ UNDECIDED = -1
 class Libsvm(TextFormat):
     """LIBSVM lines. Column = index, less 1 where indices count from 1, modulo 2^bits where bits are given."""
 
-    def __init__(self, rows: int, zero_based: bool | str, n_features: int | None, bits: int | None, pairs: Pairs) -> None:
+    def __init__(
+        self, rows: int, zero_based: bool | str, n_features: int | None, bits: int | None, pairs: Pairs
+    ) -> None:
         super().__init__(rows)
         self.base = UNDECIDED if zero_based == "auto" else int(not zero_based)
         self.n_features = n_features
@@ -75,15 +79,14 @@ class VW(TextFormat):
         self.spaces = np.empty(0, dtype=np.uint8)
         self.marks = np.empty((0, 4), dtype=np.int64)
         self.tags: list[str] = []
-        self.tagged = False
 
     def reserve(self, count: int, text: int) -> None:
         """Make room for the values of ``text`` bytes after ``count`` values."""
         super().reserve(count, text)
         if self.pairs and self.spaces.size < self.values.size:
-            self.spaces = _longer(self.spaces, self.values.size, count)
+            self.spaces = longer(self.spaces, self.values.size, count)
         if self.names is not None and len(self.marks) < self.values.size:
-            self.marks = _longer(self.marks, self.values.size, count)
+            self.marks = longer(self.marks, self.values.size, count)
 
     def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
         """Parse lines of the text from ``state`` on."""
@@ -95,7 +98,6 @@ class VW(TextFormat):
         """Keep the tags of these rows, and the names of features met for the first time."""
         spans = self.tag_spans[rows[0] : rows[1]]
         if (spans[:, 1] > spans[:, 0]).any():
-            self.tagged = True
             self.tags.extend([""] * (rows[0] - len(self.tags)))
             self.tags.extend(text[a:b].decode("utf-8", "replace") for a, b in spans.tolist())
         if self.names is not None:
@@ -128,6 +130,4 @@ class VW(TextFormat):
 
 def _settled(position: Position, form: TextFormat) -> Position:
     """The position with what this block has decided."""
-    from dataclasses import replace
-
     return replace(position, width=form.width, base=form.base)

@@ -93,5 +93,7 @@ def hash_name(name: str, namespace: str = "", bits: int = DEFAULT_BITS, value: s
 def column_mask(bits: int) -> int:
     """2^bits − 1, for 1 to 31 bits."""
     if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 31:
-        raise OptionError(f"bits={bits!r}: a hashed column has 1 to 31 bits (Vowpal Wabbit's default is {DEFAULT_BITS}).")
+        raise OptionError(
+            f"bits={bits!r}: a hashed column has 1 to 31 bits (Vowpal Wabbit's default is {DEFAULT_BITS})."
+        )
     return (1 << bits) - 1

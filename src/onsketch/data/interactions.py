@@ -24,10 +24,10 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 def as_pairs(quadratic: str | Iterable[str]) -> Pairs:
-    """The pairs of namespaces meant; one listed twice, either way round, counts once.
+    """The pairs of namespaces meant. A pair counts once, whichever way round, and not at all beside a wider one.
 
-    >>> as_pairs(("ab", "ba", "::"))
-    ((97, 98), (58, 58))
+    >>> as_pairs(("ab", "ba")), as_pairs(("ab", "::"))
+    (((97, 98),), ((58, 58),))
     """
     pairs: list[tuple[int, int]] = []
     for word in [quadratic] if isinstance(quadratic, str) else quadratic:
@@ -35,9 +35,19 @@ def as_pairs(quadratic: str | Iterable[str]) -> Pairs:
         if len(letters) != 2:
             raise OptionError(f'quadratic={word!r}: expected the first letters of two namespaces, as "ab", or "::".')
         first, second = letters
-        if (first, second) not in pairs and (second, first) not in pairs:
-            pairs.append((first, second))
-    return tuple(pairs)
+        pairs.append((first, second))
+    kept: list[tuple[int, int]] = []
+    for k, pair in enumerate(pairs):
+        others = kept + pairs[k + 1 :]
+        if pair not in kept and not any(_covers(other, pair) and other not in (pair, pair[::-1]) for other in others):
+            if pair[::-1] not in kept:
+                kept.append(pair)
+    return tuple(kept)
+
+
+def _covers(wide: tuple[int, int], pair: tuple[int, int]) -> bool:
+    """Whether all products of a pair are among those of another one."""
+    return any(all(w in (ANY, p) for w, p in zip(wide, way, strict=True)) for way in (pair, pair[::-1]))
 
 
 @inlined

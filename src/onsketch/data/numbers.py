@@ -56,6 +56,7 @@ def _powers_of_five() -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
 
 _FIVES = _powers_of_five()
 _TENS = 10.0 ** np.arange(23)
+_NAN, _INF, _INFINITY = (np.frombuffer(word, dtype=np.uint8).astype(np.int64) for word in (b"nan", b"inf", b"infinity"))
 _ZERO, _ONE, _TWO, _TEN, _32 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(10), np.uint64(32)
 _LOW_HALF = np.uint64(2**32 - 1)
 _NINE_BITS = np.uint64(0x1FF)
@@ -218,6 +219,21 @@ def _long_number(text, start, power):
     return below + _ONE if _rounds_up(text, start, power - behind, below) else below
 
 
+@inner
+def _is_word(text, at, word):
+    """Whether this word, in small letters, stands at ``at``, in any case, and ends there."""
+    for k in range(word.size):
+        if np.int64(text[at + k]) | 32 != word[k]:  # true of a newline, which no loop may pass
+            return False
+    c = np.int64(text[at + word.size])
+    return not (48 <= c <= 57 or 97 <= (c | 32) <= 122 or c == 95)
+
+
+@inner
+def _is_not_finite(text, at):
+    return _is_word(text, at, _NAN) or _is_word(text, at, _INF) or _is_word(text, at, _INFINITY)
+
+
 @inlined
 def read_number(text, at):
     """The number at ``at``: its value, where it ends (or the unfit byte stands), and GOOD or what is wrong.
@@ -249,10 +265,7 @@ def read_number(text, at):
         q = point - at
         digits -= q
     if digits == 0:
-        second = c | 32
-        third = np.int64(text[at + 1]) | 32 if c != 10 else 0
-        word = (second == 110 and third == 97) or (second == 105 and third == 110)
-        return 0.0, at, NOT_FINITE if word and at == start else MALFORMED
+        return 0.0, at, NOT_FINITE if at == start and _is_not_finite(text, at) else MALFORMED
     power = 0
     if c == 101 or c == 69:
         at += 1

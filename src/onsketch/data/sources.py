@@ -38,9 +38,11 @@ def expand(paths: Paths) -> list[str | BinaryIO]:
     for name in map(os.fspath, names):
         if not isinstance(name, str):
             raise InputError(f"{name!r}: expected the name of a file as text.")
-        if name == STDIN or Path(name).exists() or not glob.has_magic(name):
+        if name == STDIN or Path(name).exists() or ("://" in name and not glob.has_magic(name)):
             found.append(name)
             continue
+        if not glob.has_magic(name):
+            raise InputError(f"{name}: no such file.")
         if "://" in name:
             files = _fsspec(name).open_files(name, "rb")
             matches = [file.fs.unstrip_protocol(file.path) for file in files]
@@ -98,16 +100,14 @@ class Bytes:
         self.offset += len(data)
         return cast(bytes, data)
 
-    def peek(self, size: int) -> bytes:
-        """The next bytes, up to ``size`` of them, which stay to be read."""
-        head = _read_fully(self, size)
-        self.unread(head)
+    def peek(self, size: int, lines: int = 0) -> bytes:
+        """The next bytes, up to ``size`` of them or (in a pipe that is slow) so many lines, which stay to be read."""
+        head = b""
+        while len(head) < size and not (lines and head.count(b"\n") >= lines) and (more := self.read(size - len(head))):
+            head += more
+        self._pushed = head + self._pushed
+        self.offset -= len(head)
         return head
-
-    def unread(self, data: bytes) -> None:
-        """Put back what was read last."""
-        self._pushed = data + self._pushed
-        self.offset -= len(data)
 
     def skip(self, count: int) -> None:
         """Pass over bytes, by seeking where the file can."""
@@ -201,8 +201,16 @@ def _open(name: str) -> Any:
     if name == STDIN:  # not sys.stdin: a thread that waits in its lock would keep the program from ending
         return io.FileIO(0, closefd=False)
     if "://" in name:
-        return _fsspec(name).open(name, "rb").open()
+        return open_remote(name)
     return io.FileIO(name)
+
+
+def open_remote(name: str) -> Any:
+    """A file at an address that fsspec knows."""
+    try:
+        return _fsspec(name).open(name, "rb").open()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name}: {error}.") from None
 
 
 def _fsspec(name: str) -> Any:

@@ -62,8 +62,8 @@ class TextFormat(ABC):
         need = count + text // 2 + 1
         if self.values.size < need:
             size = need + need // 4
-            self.indices = _longer(self.indices, size, count)
-            self.values = _longer(self.values, size, count)
+            self.indices = longer(self.indices, size, count)
+            self.values = longer(self.values, size, count)
 
     @abstractmethod
     def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
@@ -81,7 +81,7 @@ class TextFormat(ABC):
         return REASONS[code].format(found=found, width=self.width)
 
 
-def _longer(array: NDArray[Any], size: int, count: int) -> NDArray[Any]:
+def longer(array: NDArray[Any], size: int, count: int) -> NDArray[Any]:
     longer = np.empty((size, *array.shape[1:]), dtype=array.dtype)
     longer[:count] = array[:count]
     return longer
@@ -108,14 +108,16 @@ def _stretches(source: Bytes) -> Iterator[tuple[bytes, int]]:
 
 def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) -> Iterator[Block | Position]:
     """The blocks of one file from a position on, and at the end the last position."""
+    if source.peek(len(_BOM)) == _BOM:
+        source.skip(len(_BOM))
     header = form.begin(source)
     if start.offset:
         _check_resumed(source, start)
-    elif source.peek(len(_BOM)) == _BOM:
-        source.skip(len(_BOM))
     state = np.zeros(11, dtype=np.int64)
     state[LINE] = max(start.line, header)
-    here = replace(start, path=source.name, offset=source.offset, line=int(state[LINE]))
+    here = replace(
+        start, path=source.name, offset=source.offset, line=int(state[LINE]), width=form.width, base=form.base
+    )
     spent = 0
     for text, added in _stretches(source):
         array = np.frombuffer(text, dtype=np.uint8)
@@ -130,16 +132,16 @@ def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) 
             error = _bad_line(source.name, form, state, text) if state[CODE] else None
             spent += int(state[AT]) - at
             if state[AT] > at:
-                tail = text[max(int(state[LAST]), int(state[AT]) - _TAIL) : int(state[AT])]
-                done = before + int(state[AT]) - (added if state[AT] == array.size else 0)
+                end = min(int(state[AT]), array.size - added)
+                tail = text[max(int(state[LAST]), end - _TAIL) : end]
                 here = replace(
                     here,
-                    offset=done,
+                    offset=before + end,
                     line=int(state[LINE]),
                     rows=here.rows + int(state[ROWS]) - rows,
                     skipped=here.skipped + int(state[SKIPPED]),
-                    tail=len(tail) - (added if state[AT] == array.size else 0),
-                    checksum=zlib.crc32(tail[: len(tail) - (added if state[AT] == array.size else 0)]),
+                    tail=len(tail),
+                    checksum=zlib.crc32(tail),
                 )
             stopping = error is not None and not limits.skipping
             if state[ROWS] == limits.rows or spent >= limits.bytes or stopping:

@@ -162,7 +162,12 @@ def _features(text, at, count, mask, spaced, named, indices, values, spaces, mar
             if spaced:
                 spaces[count] = space
             if named:
-                marks[count, 0], marks[count, 1], marks[count, 2], marks[count, 3] = space_start, space_stop, start, stop
+                marks[count, 0], marks[count, 1], marks[count, 2], marks[count, 3] = (
+                    space_start,
+                    space_stop,
+                    start,
+                    stop,
+                )
             count += 1
 
 

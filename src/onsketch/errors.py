@@ -29,3 +29,19 @@ class UpdateError(OnsketchError):
 
 class ModelFileError(OnsketchError):
     """A model file that cannot be used: foreign, truncated, altered, or written by a newer version."""
+
+
+class ReadError(InputError):
+    """Something in a file that cannot be read. The rows before it have been delivered, it has not.
+
+    ``path`` names the file, ``line`` and ``column`` (both from 1, None where they mean nothing) the place,
+    and ``reason`` says what is wrong.
+    """
+
+    def __init__(self, path: str, line: int | None, column: int | None, reason: str) -> None:
+        place = ":".join(str(part) for part in (path, line, column) if part is not None)
+        super().__init__(f"{place}: {reason}")
+        self.path = path
+        self.line = line
+        self.column = column
+        self.reason = reason

@@ -23,15 +23,18 @@ class Task:
 
     kind: str
     negative: float | None = None
-    """The label that becomes −1; None: every label that is not the positive one."""
+    """The label that becomes −1."""
     positive: float | None = None
     """The label that becomes +1."""
+    named: str | None = None
+    """The label told from all others, where the reader has made +1 of it and −1 of them already."""
 
     def __str__(self) -> str:
         if self.kind == "regression":
             return "regression"
-        other = "every other label" if self.negative is None else f"{self.negative:g}"
-        return f"classification, label {self.positive:g} against {other}"
+        if self.named is not None:
+            return f"classification, label {self.named} against every other"
+        return f"classification, label {self.positive:g} against {self.negative:g}"
 
     @property
     def signs(self) -> bool:
@@ -49,13 +52,12 @@ class Task:
             raise InputError(f"row {int(np.isnan(y).argmax())} of the block has no label.")
         if not self.signs:
             return y
-        if self.negative is not None:
-            strange = (y != self.negative) & (y != self.positive)
-            if strange.any():
-                raise InputError(
-                    f"label {y[strange][0]:g}, after a beginning of {self.negative:g} and {self.positive:g} only. "
-                    "Say which class is to be found (--positive LABEL), or --task regression."
-                )
+        strange = (y != self.negative) & (y != self.positive)
+        if strange.any():
+            raise InputError(
+                f"label {y[strange][0]:g}, after a beginning of {self.negative:g} and {self.positive:g} only. "
+                "Say which class is to be found (--positive LABEL), or --task regression."
+            )
         return np.where(y == self.positive, 1.0, -1.0)
 
     def state(self) -> dict[str, Any]:
@@ -63,8 +65,10 @@ class Task:
         return asdict(self)
 
 
-def understood(y: Array, kind: str | None = None, positive: float | None = None) -> Task:
+def understood(y: Array, kind: str | None = None, named: str | None = None) -> Task:
     """The task that the first labels of a stream suggest, or as told.
+
+    ``named`` is the label that the reader was told to find (its option ``positive``).
 
     Two different labels make a classification, the larger one being positive; −1, 0 and +1 need not both have
     been met. Other numbers make a regression, unless they look like the numbers of classes: then one must say.
@@ -77,11 +81,11 @@ def understood(y: Array, kind: str | None = None, positive: float | None = None)
     if kind is not None and kind not in TASKS:
         raise OptionError(f"task={kind!r}: expected one of {', '.join(TASKS)}.")
     if kind == "regression":
-        if positive is not None:
+        if named is not None:
             raise OptionError("--positive names a class; it does not go with --task regression.")
         return Task("regression")
-    if positive is not None:
-        return Task("classification", None, positive)
+    if named is not None:
+        return Task("classification", -1.0, 1.0, named)
     different = np.unique(y[~np.isnan(y)])
     if different.size and np.isin(different, (-1.0, 0.0, 1.0)).all() and different.size <= 2:
         negative = 0.0 if 0.0 in different else -1.0

@@ -40,7 +40,6 @@ class Plan:
     reading: dict[str, Any] = field(default_factory=dict)
     """Options of :func:`onsketch.data.stream`."""
     task: str | None = None
-    positive: float | None = None
     passes: int = 1
     holdout: int = 0
     """Every so-manieth row is predicted and never learned; 0 for none."""
@@ -69,7 +68,11 @@ class Training:
         self.finished_passes = 0
         self.refused = 0
         """Rows whose update would not be finite, passed over with on_error="skip"."""
+        self.names: dict[int, str] = {}
+        """Names of features, as far as the stream has told."""
         self._position: Any = None
+        self._skipped_before = 0
+        """Bad lines of the passes finished."""
         self._predictions = Predictions(predictions)
 
     @property
@@ -81,7 +84,7 @@ class Training:
     @property
     def skipped(self) -> int:
         """Bad lines and rows passed over."""
-        return self.refused + (self._position.skipped if self._position else 0)
+        return self.refused + self._skipped_before + (self._position.skipped if self._position else 0)
 
     # Running ----------------------------------------------------------------------------------------------
 
@@ -92,11 +95,14 @@ class Training:
         self._predictions.open()
         try:
             while self.finished_passes < self.plan.passes:
-                for block in stream(self.plan.sources, start=self._position, **self.plan.reading):
-                    records = self._learn(block)
-                    self._position = block.position
-                    self.records += records
-                    yield block, records
+                with stream(self.plan.sources, resume=self._position, **self.plan.reading) as blocks:
+                    for block in blocks:
+                        records = self._learn(block)
+                        self._position = block.position
+                        self.records += records
+                        self.names |= blocks.names
+                        yield block, records
+                    self._skipped_before += blocks.skipped
                 self.finished_passes += 1
                 self._position = None
             if self.learner is None:
@@ -123,7 +129,7 @@ class Training:
 
     def _begin(self, block: Block) -> None:
         """Make the learner when the first labels have been seen."""
-        self.task = understood(block.y, self.plan.task, self.plan.positive)
+        self.task = understood(block.y, self.plan.task, self.plan.reading.get("positive"))
         options = {"loss": self.task.default_loss, **self.plan.options}
         self.learner = onsketch.learner(self.plan.method, **options)
         self.progress = new_progress(self.learner, self.task.signs)
@@ -174,6 +180,7 @@ class Training:
             "position": place,
             "finished_passes": self.finished_passes,
             "refused": self.refused,
+            "skipped_before": self._skipped_before,
             "due_records": [list(record) for record in self.records],
             "predictions_written": self._predictions.written,
         }
@@ -187,6 +194,7 @@ class Training:
             "reading": self.plan.reading,
             "progress": self.progress.state(),
             "held_out": None if self.held_out is None else self.held_out.state(),
+            "names": {str(feature): name for feature, name in sorted(self.names.items())},
         }
 
     def resume(self, path: model_file.PathLike) -> None:
@@ -205,6 +213,8 @@ class Training:
         self.records = [Record(*record) for record in going["due_records"]]
         self.finished_passes = going["finished_passes"]
         self.refused = going["refused"]
+        self._skipped_before = going["skipped_before"]
+        self.names = {int(feature): name for feature, name in told["names"].items()}
         self._position = None if going["position"] is None else Position.from_json(going["position"])
         self._predictions.written = going["predictions_written"]
 

@@ -44,7 +44,6 @@ def compare(
     task: Annotated[
         str | None, typer.Option(help="classification or regression.", show_default="by the first labels")
     ] = None,
-    positive: Annotated[float | None, typer.Option(metavar="LABEL", help="This label against all others.")] = None,
     regret: Annotated[
         bool, typer.Option("--regret", help="Solve for the best fixed weights afterwards and show the regret.")
     ] = False,
@@ -98,7 +97,7 @@ def compare(
 
             pyplot()  # say at once that it is missing
         if files:
-            race, about = _race_on_files(files, names or list(FIELD), grid, options, reading, task, positive, threads)
+            race, about = _race_on_files(files, names or list(FIELD), grid, options, reading, task, threads)
         else:
             race, about = _race_embedded(names, grid, options, rows, dimension, condition, threads)
         console.print(about, soft_wrap=True)
@@ -107,7 +106,7 @@ def compare(
             from onsketch.compare import verdict
 
             console.print(f"\n{verdict(standings)}", soft_wrap=True)
-        best = _best_fixed(console, files, options, reading, task, positive, standings) if regret else None
+        best = _best_fixed(console, files, options, reading, task, standings) if regret else None
         parameters = {"files": files or [], "rows": race.rows, "options": options, "best_fixed_loss": best}
         if not files:
             parameters |= {"dimension": dimension, "seed": learning.get("seed", 0)}
@@ -149,11 +148,11 @@ def _race_embedded(
 
 def _race_on_files(
     files: list[str], names: list[str], grid: dict[str, Any], options: dict[str, Any], reading: dict[str, Any],
-    task: str | None, positive: float | None, threads: int | None,
+    task: str | None, threads: int | None,
 ) -> tuple[Race, str]:  # fmt: skip
     from onsketch.compare import Race, Track, contender
 
-    labelled, meaning = _blocks(files, reading, task, positive)
+    labelled, meaning = _blocks(files, reading, task)
     common = {"loss": meaning.default_loss, **options}
     field = [contender(name, grid) for name in names]
     name = ", ".join(files)
@@ -163,7 +162,7 @@ def _race_on_files(
 
 
 def _blocks(
-    files: list[str], reading: dict[str, Any], task: str | None, positive: float | None
+    files: list[str], reading: dict[str, Any], task: str | None
 ) -> tuple[Iterator[Any], Task]:
     """The blocks of the files, labels as learners take them, and what the labels mean."""
     from itertools import chain
@@ -176,13 +175,13 @@ def _blocks(
     first = next(blocks, None)
     if first is None:
         raise InputError(f"{', '.join(files)}: there is not a single row.")
-    meaning = understood(first.y, task, positive)
+    meaning = understood(first.y, task, reading.get("positive"))
     return ((b.X, meaning.labels(b.y), b.sample_weight) for b in chain([first], blocks)), meaning
 
 
 def _best_fixed(
     console: Console, files: list[str] | None, options: dict[str, Any], reading: dict[str, Any], task: str | None,
-    positive: float | None, standings: Sequence[Standing],
+    standings: Sequence[Standing],
 ) -> float | None:  # fmt: skip
     """Solve for the best fixed weights on a second reading, and show each learner's regret."""
     from onsketch.offline import best_fixed_loss, stacked
@@ -190,7 +189,7 @@ def _best_fixed(
     if not files or "-" in files:
         console.print("\nNo regret: the best fixed weights need a file that can be read a second time.")
         return None
-    labelled, meaning = _blocks(files, reading, task, positive)
+    labelled, meaning = _blocks(files, reading, task)
     with console.status("Solving for the best fixed weights"):
         best = best_fixed_loss(options.get("loss", meaning.default_loss), *stacked(labelled))
     console.print(f"\nThe best fixed weights (with intercept) have a total loss of {best:,.2f}. Regret against them:")

@@ -72,19 +72,35 @@ def _reading(
         str | None,
         typer.Option(help="libsvm, vw, csv, parquet or arrow.", show_default="by the name, then by the content"),
     ] = None,
+    positive: Annotated[
+        str | None, typer.Option(metavar="LABEL", help="Tell this label from all others.", show_default="the larger")
+    ] = None,
     label: Annotated[
-        str | None, typer.Option(help="Label column of a table, by name or position.", show_default="the first")
+        str | None,
+        typer.Option(help="Label column of a table, by name or place.", show_default="label, target, y or class"),
     ] = None,
     weight: Annotated[str | None, typer.Option(help="Column of sample weights.", show_default="none")] = None,
+    tag: Annotated[str | None, typer.Option(help="Column that names rows.", show_default="none")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat for more.")] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of categories; repeat for more.", show_default="those that hold a word"),
+    ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Of CSV fields.", show_default="by the first line")] = None,
-    header: Annotated[bool | None, typer.Option(help="Whether CSV begins with names.")] = None,
-    bits: Annotated[int | None, typer.Option("--bits", "-b", help="Bits of feature hashes.")] = None,
+    header: Annotated[
+        bool | None, typer.Option(help="Whether CSV begins with names.", show_default="by the first line")
+    ] = None,
+    bits: Annotated[
+        int | None, typer.Option("--bits", "-b", help="Bits of feature hashes.", show_default="18")
+    ] = None,
     quadratic: Annotated[
         list[str] | None,
         typer.Option("--quadratic", "-q", help="Pairs of namespaces to multiply, as VW's -q ab; :: for all."),
     ] = None,
+    names: Annotated[bool | None, typer.Option("--names", help="Keep the names of hashed features.")] = None,
     zero_based: Annotated[
-        bool | None, typer.Option("--zero-based/--one-based", help="LIBSVM indices count from.")
+        bool | None,
+        typer.Option("--zero-based/--one-based", help="LIBSVM indices count from.", show_default="column = index"),
     ] = None,
     missing: Annotated[str | None, typer.Option(help="Empty fields of a table: error or zero.")] = None,
     on_error: Annotated[str | None, typer.Option(help="A bad line: stop or skip.", show_default="stop")] = None,
@@ -125,7 +141,7 @@ def gathering(*groups: str, without: tuple[str, ...] = ()) -> Callable[[Callable
 
 def learner_options(learning: dict[str, Any]) -> dict[str, Any]:
     """The learner's keyword arguments from what was given on the command line."""
-    options = dict(learning)
+    options = {name: value for name, value in learning.items() if value is not None}
     if "clip" in options:
         options["clip"] = None if options["clip"] == "none" else options["clip"]
     return options

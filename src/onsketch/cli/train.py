@@ -33,9 +33,6 @@ def train(
     task: Annotated[
         str | None, typer.Option(help="classification or regression.", show_default="by the first labels")
     ] = None,
-    positive: Annotated[
-        float | None, typer.Option(metavar="LABEL", help="This label against all others.", show_default="the larger")
-    ] = None,
     passes: Annotated[int, typer.Option(min=1, help="Times over the data.")] = 1,
     holdout: Annotated[
         int, typer.Option(metavar="N", min=0, help="Predict every N-th row without ever learning it.")
@@ -73,7 +70,7 @@ def train(
     for path in (save, predictions, checkpoint, report):
         if path is not None and not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"there is no directory {path.absolute().parent}")
-    plan = Plan(files, known_method(learner), learner_options(learning), reading, task, positive, passes, holdout)
+    plan = Plan(files, known_method(learner), learner_options(learning), reading, task, passes, holdout)
     console = out()
     with told_plainly():
         if report is not None:

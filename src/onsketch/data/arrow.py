@@ -1,0 +1,296 @@
+"""Parquet, Arrow and Feather files, read batch by batch with pyarrow."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.data.block import Block, Position, csr
+from onsketch.data.columns import Columns, Roles, find_columns
+from onsketch.data.hashing import column_mask, hash_name
+from onsketch.data.interactions import Pairs, interact
+from onsketch.data.separated import CATEGORICAL, LABEL, NUMERIC, TAG, WEIGHT
+from onsketch.data.sources import STDIN, Bytes, shown
+from onsketch.data.text import Limits
+from onsketch.errors import InputError, ReadError
+
+Floats = NDArray[np.float64]
+
+
+def import_pyarrow() -> Any:
+    """pyarrow, or a message that says how to get it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError("reading Parquet and Arrow needs pyarrow: pip install 'onsketch[arrow]'") from None
+    return pyarrow
+
+
+@dataclass
+class Tables:
+    """How tables become blocks. A row with a missing or infinite value is bad, as a line of text would be."""
+
+    roles: Roles
+    bits: int
+    pairs: Pairs
+    names: dict[int, str]
+    naming: bool
+    columns: Columns | None = None
+    first_skipped: ReadError | None = None
+
+    def begin(self, path: str, schema: Any) -> Columns:
+        """Find the columns in the schema; that of later files must have the same names."""
+        if self.columns is None:
+            wordy = [_kind(path, field, self.roles) == CATEGORICAL for field in schema]
+            self.columns = find_columns(path, schema.names, wordy, self.roles, self.bits)
+            self.names.update(self.columns.features)
+        elif tuple(schema.names) != self.columns.names:
+            raise InputError(f"{path}: its columns are not those of the first file.")
+        return self.columns
+
+
+def read_arrow(
+    source: str | BinaryIO, opened: Bytes | None, form: Tables, start: Position, limits: Limits, parquet: bool
+) -> Iterator[Block | Position]:
+    """The blocks of one file from a position on, and at the end the last position."""
+    pyarrow = import_pyarrow()
+    path = shown(source)
+    here = replace(start, path=path)
+    try:
+        for batch in _batches(pyarrow, source, opened, path, form, start.offset, limits, parquet):
+            block, here, error = _block(path, form, batch, here, limits.skipping)
+            if len(block):
+                yield block
+            if error is not None:
+                raise error
+    except pyarrow.ArrowException as error:
+        raise ReadError(
+            path, None, None, f"not a readable {'Parquet' if parquet else 'Arrow'} file ({error})"
+        ) from None
+    yield here
+
+
+def _batches(
+    pyarrow: Any,
+    source: str | BinaryIO,
+    opened: Bytes | None,
+    path: str,
+    form: Tables,
+    skip: int,
+    limits: Limits,
+    parquet: bool,
+) -> Iterator[Any]:
+    """Batches of at most ``limits.rows`` rows, after the first ``skip`` rows of the file."""
+    if parquet:
+        from pyarrow import parquet as reading
+
+        if source == STDIN:
+            raise InputError(
+                "standard input: Parquet ends with its index, so it cannot be read from a pipe; use a file."
+            )
+        file = reading.ParquetFile(_seekable(source))
+        columns = form.begin(path, file.schema_arrow)
+        counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
+        first = 0
+        while first < len(counts) and skip >= counts[first]:
+            skip -= counts[first]
+            first += 1
+        groups = list(range(first, len(counts)))
+        parts: Iterator[Any] = file.iter_batches(_rows(columns, limits), row_groups=groups) if groups else iter(())
+    else:
+        if source == STDIN:
+            stream = pyarrow.ipc.open_stream(io.BufferedReader(_AsRaw(opened or Bytes(source)), 1 << 20))
+            columns = form.begin(path, stream.schema)
+            parts = iter(stream)
+        else:
+            file = _seekable(source)
+            try:
+                whole = pyarrow.ipc.open_file(file)
+            except pyarrow.ArrowInvalid:  # no index at the end: the streaming format
+                if not isinstance(file, str):
+                    file.seek(0)
+                stream = pyarrow.ipc.open_stream(pyarrow.OSFile(file) if isinstance(file, str) else file)
+                columns = form.begin(path, stream.schema)
+                parts = iter(stream)
+            else:
+                columns = form.begin(path, whole.schema)
+                parts = (whole.get_batch(k) for k in range(whole.num_record_batches))
+    most = _rows(columns, limits)
+    for batch in parts:
+        passed = min(skip, batch.num_rows)
+        skip -= passed
+        for at in range(passed, batch.num_rows, most):
+            yield batch.slice(at, most)
+
+
+def _rows(columns: Columns, limits: Limits) -> int:
+    """Rows to a block: eight bytes of block for each byte that a text might have."""
+    return max(1, min(limits.rows, limits.bytes // max(1, len(columns.names))))
+
+
+class _AsRaw(io.RawIOBase):
+    """A source as a raw file."""
+
+    def __init__(self, source: Bytes) -> None:
+        self._source = source
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._source.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _seekable(source: str | BinaryIO) -> Any:
+    if not isinstance(source, str):
+        return source
+    if "://" in source:
+        from onsketch.data.sources import open_remote
+
+        return open_remote(source)
+    try:
+        with open(source, "rb"):
+            return source
+    except OSError as error:
+        raise InputError(f"{source}: {error.strerror or error}.") from None
+
+
+def _kind(path: str, field: Any, roles: Roles) -> int:
+    """NUMERIC or CATEGORICAL by type; 0 for a type that cannot be learned from, which may be ignored or a tag."""
+    types = import_pyarrow().types
+    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return CATEGORICAL
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+        return NUMERIC
+    if types.is_null(kind):
+        return NUMERIC
+    if field.name in roles.ignore or field.name == roles.tag:
+        return 0
+    raise InputError(
+        f"{path}: column {field.name!r} is of type {field.type}, neither numbers nor words. "
+        f"Leave it out with ignore={field.name!r}."
+    )
+
+
+def _numbers(column: Any) -> Floats:
+    """A column as float64, NaN where there is no value."""
+    pyarrow = import_pyarrow()
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    numbers: Floats = column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _words(column: Any) -> tuple[NDArray[np.int64], list[str]]:
+    """A column as codes, −1 where there is no value, into a list of words."""
+    pyarrow = import_pyarrow()
+    if not pyarrow.types.is_dictionary(column.type):
+        column = column.cast(pyarrow.string()).dictionary_encode()
+    codes = column.indices.fill_null(-1).cast(pyarrow.int64()).to_numpy(zero_copy_only=False)
+    words = column.dictionary.cast(pyarrow.string()).to_pylist()
+    if None in words:
+        codes = np.where(codes == words.index(None), -1, codes)
+        words = ["" if word is None else word for word in words]
+    return codes, words
+
+
+def _labels(column: Any, positive: str | None) -> tuple[Floats, str]:
+    """The labels, NaN where there is none; +1 and −1 where a positive class is named; and why NaN may come."""
+    pyarrow = import_pyarrow()
+    kind = column.type.value_type if pyarrow.types.is_dictionary(column.type) else column.type
+    wordy = not (pyarrow.types.is_floating(kind) or pyarrow.types.is_integer(kind) or pyarrow.types.is_boolean(kind))
+    if not wordy:
+        labels = _numbers(column)
+        if positive is None:
+            return labels, "the label is missing"
+        return np.where(
+            np.isnan(labels), np.nan, np.where(labels == float(positive), 1.0, -1.0)
+        ), "the label is missing"
+    codes, words = _words(column)
+    if positive is None:
+        return np.full(codes.size, np.nan), 'labels are words; name the class to learn with positive="..."'
+    return np.where(codes < 0, np.nan, np.where(np.array(words)[codes] == positive, 1.0, -1.0)), "the label is missing"
+
+
+def _block(
+    path: str, form: Tables, batch: Any, here: Position, skipping: bool
+) -> tuple[Block, Position, ReadError | None]:
+    """A batch as a block. Where a row is bad and must not be skipped, the block ends before it."""
+    columns, zero = form.columns, form.roles.missing == "zero"
+    assert columns is not None
+    count = batch.num_rows
+    bad = np.zeros(count, dtype=bool)
+    faults: list[tuple[int, int, str]] = []
+
+    def fault(rows: NDArray[np.bool_], place: int, reason: str) -> None:
+        if rows.any():
+            faults.append((int(rows.argmax()), place, reason))
+            bad[rows] = True
+
+    y, weights, tags = np.full(count, np.nan), None, None
+    picked: list[Floats] = []
+    filed: list[NDArray[np.int64]] = []
+    for k, kind in enumerate(columns.kinds.tolist()):
+        column = batch.column(k)
+        if kind == LABEL:
+            y, reason = _labels(column, form.roles.positive)
+            fault(~np.isfinite(y), k, reason)
+        elif kind == TAG:
+            tags = ["" if tag is None else str(tag) for tag in column.to_pylist()]
+        elif kind == CATEGORICAL:
+            codes, words = _words(column)
+            fault((codes < 0) & (not zero), k, 'no value in this field; missing="zero" reads such fields as 0')
+            hashes = [hash_name(f"{columns.names[k]}={word}", bits=form.bits) for word in words]
+            if form.naming:
+                for column_of_x, word in zip(hashes, words, strict=True):
+                    form.names.setdefault(column_of_x, f"{columns.names[k]}={word}")
+            filed.append(np.array([*hashes, 0], dtype=np.int64)[codes])
+            picked.append((codes >= 0).astype(np.float64))
+        elif kind in (NUMERIC, WEIGHT):
+            numbers = _numbers(column)
+            fault(np.isinf(numbers), k, "an infinite value")
+            fault(np.isnan(numbers) & (not zero), k, 'no value in this field; missing="zero" reads such fields as 0')
+            if kind == NUMERIC:
+                picked.append(np.nan_to_num(numbers, nan=0.0))
+                filed.append(np.full(count, columns.slots[k]))
+            else:
+                weights = np.nan_to_num(numbers, nan=1.0)
+                fault(weights < 0.0, k, "weights are not negative")
+    stop, error = count, None
+    if faults:
+        row, place, reason = min(faults)
+        error = ReadError(path, here.offset + row + 1, place + 1, f"column {columns.names[place]!r}: {reason}")
+        if not skipping:
+            stop = row
+        form.first_skipped = form.first_skipped or error
+    kept = np.flatnonzero(~bad[:stop])
+    here = replace(here, offset=here.offset + stop, rows=here.rows + kept.size, skipped=here.skipped + stop - kept.size)
+    values = np.column_stack(picked)[kept]
+    if columns.dense and not form.pairs:
+        X: Any = values
+    else:
+        present = values != 0.0
+        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+        parts = indptr, np.column_stack(filed)[kept][present], values[present]
+        if form.pairs:
+            parts = interact(*parts, np.full(parts[1].size, 32, dtype=np.uint8), form.pairs, column_mask(form.bits))
+        X = csr(*parts, max(columns.width, column_mask(form.bits) + 1))
+    here = replace(here, width=int(X.shape[1]), line=here.offset)
+    block = Block(
+        X=X,
+        y=y[kept],
+        sample_weight=None if weights is None else weights[kept],
+        tags=None if tags is None else [tags[row] for row in kept],
+        groups=None,
+        initial=None,
+        position=here,
+    )
+    return block, here, None if skipping else error

@@ -1,0 +1,97 @@
+"""What the compiled parsers of text share: where they stand, why a line is bad, and the bytes that separate.
+
+A parser is called with a stretch of text that ends with a newline, and goes on until the stretch, the rows of the
+block or its bytes are used up, or a line is bad. All it needs to go on later is in ``state``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onsketch.data.numbers import MALFORMED, NOT_FINITE, TOO_LARGE, inlined
+
+AT, ROWS, COUNT, LINE, LAST, SKIPPED, CODE, COLUMN, BAD_LINE, BAD_AT, NAMESPACES = range(11)
+"""Entries of ``state``: the next byte; rows and values of the block; lines read; where the last line read began;
+bad lines skipped; of the first bad line: why, column, number, and where in the text; namespaces met (VW)."""
+
+NEWLINE, RETURN, SPACE, QUOTE, HASH, APOSTROPHE, COMMA, COLON, BAR = 10, 13, 32, 34, 35, 39, 44, 58, 124
+
+(
+    NO_LABEL,
+    MANY_LABELS,
+    NO_INDEX,
+    NO_COLON,
+    LONG_INDEX,
+    ZERO_INDEX,
+    WIDE_INDEX,
+    BAD_QID,
+    BAD_WEIGHT,
+    MANY_WORDS,
+    NO_BAR,
+    NO_NAMESPACE,
+    STRAY,
+    MISSING,
+    FEW_FIELDS,
+    MANY_FIELDS,
+    OPEN_QUOTE,
+    STRANGE_LABEL,
+    NULL_LABEL,
+) = range(4, 23)
+
+REASONS = {
+    MALFORMED: "expected a number, found {found}",
+    NOT_FINITE: "{found} is not a finite number; remove the value or the line",
+    TOO_LARGE: "{found} is beyond the range of float64",
+    NO_LABEL: "the line has no label: it begins with the feature {found}",
+    MANY_LABELS: "more than one label ({found}); multilabel data is not supported",
+    NO_INDEX: "expected a feature as index:value, found {found}",
+    NO_COLON: "expected ':' and a value after a feature's index, found {found}",
+    LONG_INDEX: "the feature index {found} has more than 18 digits",
+    ZERO_INDEX: "feature index 0 where indices count from 1; read it with zero_based=True",
+    WIDE_INDEX: "the feature {found} does not fit n_features={width}",
+    BAD_QID: "expected a whole number of at most 18 digits after qid:, found {found}",
+    BAD_WEIGHT: "{found} is no weight: weights are not negative",
+    MANY_WORDS: "expected at most a label, a weight and an initial prediction before '|', found {found} too",
+    NO_BAR: "expected '|' before the features",
+    NO_NAMESPACE: "expected a namespace or a space after '|', found {found}",
+    STRAY: "unexpected {found}",
+    MISSING: 'no value in this field; missing="zero" reads such fields as 0',
+    FEW_FIELDS: "the line has fewer fields than the first one",
+    MANY_FIELDS: "the line has more fields than the first one, from {found} on",
+    OPEN_QUOTE: "a quoted field does not end, or is followed by {found}; it must end on its own line",
+    STRANGE_LABEL: 'the label {found} is no number; name the class to learn with positive="..."',
+    NULL_LABEL: "the label is missing",
+}
+"""Reasons as a user reads them."""
+
+
+@inlined
+def is_blank(c):
+    """Space, tab, vertical tab, form feed or carriage return: what separates on a line."""
+    return c == SPACE or (9 <= c <= 13 and c != NEWLINE)
+
+
+@inlined
+def skip_blanks(text, at):
+    """The next byte that is not blank."""
+    while is_blank(np.int64(text[at])):
+        at += 1
+    return at
+
+
+@inlined
+def next_line(text, at):
+    """The byte after the next newline."""
+    while text[at] != NEWLINE:
+        at += 1
+    return at + 1
+
+
+@inlined
+def note_bad_line(state, code, at, begin, line):
+    """Remember the first bad line."""
+    if state[CODE] == 0:
+        state[CODE] = code
+        state[COLUMN] = at - begin + 1
+        state[BAD_LINE] = line
+        state[BAD_AT] = at

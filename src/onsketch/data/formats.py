@@ -1,0 +1,133 @@
+"""The text formats without columns, LIBSVM and VW: their scratch arrays, and blocks made from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.data.block import Block, Position, csr
+from onsketch.data.hashing import column_mask
+from onsketch.data.interactions import Pairs, interact
+from onsketch.data.libsvm import NO_GROUP, parse_libsvm
+from onsketch.data.text import TextFormat, longer
+from onsketch.data.vw import INITIAL, LABEL, WEIGHT, parse_vw
+
+_ANY_WIDTH = 1 << 62
+_ALL_BITS = (1 << 63) - 1
+UNDECIDED = -1
+"""The base of LIBSVM indices before the first block, with ``zero_based="auto"``."""
+
+
+class Libsvm(TextFormat):
+    """LIBSVM lines. Column = index, less 1 where indices count from 1, modulo 2^bits where bits are given."""
+
+    def __init__(
+        self, rows: int, zero_based: bool | str, n_features: int | None, bits: int | None, pairs: Pairs
+    ) -> None:
+        super().__init__(rows)
+        self.base = UNDECIDED if zero_based == "auto" else int(not zero_based)
+        self.n_features = n_features
+        self.mask = _ALL_BITS if bits is None else column_mask(bits)
+        self.pairs = pairs
+        self.hashed = 0 if bits is None else 1 << bits
+        self.width = n_features or self.hashed
+        self.labels = np.empty(rows)
+        self.groups = np.empty(rows, dtype=np.int64)
+
+    def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
+        """Parse lines of the text from ``state`` on."""
+        width = self.n_features or _ANY_WIDTH
+        into = self.indptr, self.indices, self.values, self.labels, self.groups
+        parse_libsvm(text, state, stop, budget, self.rows, skipping, max(self.base, 0), width, self.mask, *into)
+
+    def block(self, rows: int, count: int, position: Position) -> Block:
+        """The rows parsed, copied out of the scratch arrays."""
+        indptr, indices, values = self.indptr[: rows + 1], self.indices[:count], self.values[:count]
+        if self.base == UNDECIDED:
+            self.base = int(indices.min(initial=1) > 0)
+            indices -= self.base
+        if self.pairs:
+            spaces = np.full(count, ord(" "), dtype=np.uint8)
+            indptr, indices, values = interact(indptr, indices, values, spaces, self.pairs, self.mask)
+        if not (self.n_features or self.hashed):
+            self.width = max(self.width, int(indices.max(initial=-1)) + 1)
+        groups = self.groups[:rows]
+        return Block(
+            X=csr(indptr, indices, values, self.width),
+            y=self.labels[:rows].copy(),
+            sample_weight=None,
+            tags=None,
+            groups=groups.copy() if (groups != NO_GROUP).any() else None,
+            initial=None,
+            position=_settled(position, self),
+        )
+
+
+class VW(TextFormat):
+    """VW lines, with names hashed to ``bits`` bits."""
+
+    def __init__(self, rows: int, bits: int, pairs: Pairs, names: dict[int, str] | None) -> None:
+        super().__init__(rows)
+        self.mask = column_mask(bits)
+        self.width = 1 << bits
+        self.pairs = pairs
+        self.names = names
+        self.heads = np.empty((rows, 3))
+        self.tag_spans = np.empty((rows, 2), dtype=np.int64)
+        self.spaces = np.empty(0, dtype=np.uint8)
+        self.marks = np.empty((0, 4), dtype=np.int64)
+        self.tags: list[str] = []
+
+    def reserve(self, count: int, text: int) -> None:
+        """Make room for the values of ``text`` bytes after ``count`` values."""
+        super().reserve(count, text)
+        if self.pairs and self.spaces.size < self.values.size:
+            self.spaces = longer(self.spaces, self.values.size, count)
+        if self.names is not None and len(self.marks) < self.values.size:
+            self.marks = longer(self.marks, self.values.size, count)
+
+    def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
+        """Parse lines of the text from ``state`` on."""
+        how = np.uint64(self.mask), bool(self.pairs), self.names is not None
+        into = self.indptr, self.indices, self.values, self.heads, self.tag_spans, self.spaces, self.marks
+        parse_vw(text, state, stop, budget, self.rows, skipping, *how, *into)
+
+    def collect(self, text: bytes, rows: tuple[int, int], values: tuple[int, int]) -> None:
+        """Keep the tags of these rows, and the names of features met for the first time."""
+        spans = self.tag_spans[rows[0] : rows[1]]
+        if (spans[:, 1] > spans[:, 0]).any():
+            self.tags.extend([""] * (rows[0] - len(self.tags)))
+            self.tags.extend(text[a:b].decode("utf-8", "replace") for a, b in spans.tolist())
+        if self.names is not None:
+            columns, first = np.unique(self.indices[values[0] : values[1]], return_index=True)
+            for column, at in zip(columns.tolist(), first.tolist(), strict=True):
+                if column not in self.names:
+                    space, space_stop, start, stop = self.marks[values[0] + at].tolist()
+                    name = text[start:stop].decode("utf-8", "replace")
+                    within = text[space:space_stop].decode("utf-8", "replace")
+                    self.names[column] = f"{within}^{name}" if within else name
+
+    def block(self, rows: int, count: int, position: Position) -> Block:
+        """The rows parsed, copied out of the scratch arrays."""
+        indptr, indices, values = self.indptr[: rows + 1], self.indices[:count], self.values[:count]
+        if self.pairs:
+            indptr, indices, values = interact(indptr, indices, values, self.spaces[:count], self.pairs, self.mask)
+        heads = self.heads[:rows]
+        tags, self.tags = self.tags, []
+        tags.extend([""] * (rows - len(tags)))
+        return Block(
+            X=csr(indptr, indices, values, self.width),
+            y=heads[:, LABEL].copy(),
+            sample_weight=heads[:, WEIGHT].copy() if (heads[:, WEIGHT] != 1.0).any() else None,
+            tags=tags if any(tags) else None,
+            groups=None,
+            initial=heads[:, INITIAL].copy() if heads[:, INITIAL].any() else None,
+            position=_settled(position, self),
+        )
+
+
+def _settled(position: Position, form: TextFormat) -> Position:
+    """The position with what this block has decided."""
+    return replace(position, width=form.width, base=form.base)

@@ -1,0 +1,285 @@
+"""The front door of reading: ``stream`` takes files, standard input or addresses, and yields blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from onsketch.data.arrow import Tables, read_arrow
+from onsketch.data.block import Block, Position
+from onsketch.data.columns import Column, Roles, as_columns
+from onsketch.data.formats import VW, Libsvm
+from onsketch.data.hashing import DEFAULT_BITS, column_mask
+from onsketch.data.interactions import as_pairs
+from onsketch.data.labels import LabelMap
+from onsketch.data.prefetch import ahead
+from onsketch.data.sniff import FORMATS, sniff
+from onsketch.data.sources import STDIN, Bytes, Paths, expand
+from onsketch.data.tables import CSV
+from onsketch.data.text import Limits, TextFormat, read_text
+from onsketch.errors import InputError, OptionError, ReadError
+
+BLOCK_ROWS = 16_384
+BLOCK_BYTES = 4 << 20
+
+_CONCERNS: dict[str, tuple[str, ...]] = {
+    "zero_based": ("libsvm",),
+    "n_features": ("libsvm",),
+    "header": ("csv",),
+    "delimiter": ("csv",),
+    **dict.fromkeys(("label", "weight", "tag", "ignore", "categorical", "missing"), ("csv", "parquet", "arrow")),
+}
+"""Formats that an option concerns; the others concern all."""
+
+_DEFAULTS: dict[str, Any] = {
+    "zero_based": True,
+    "n_features": None,
+    "header": "auto",
+    "delimiter": "auto",
+    "label": "auto",
+    "weight": None,
+    "tag": None,
+    "ignore": (),
+    "categorical": "auto",
+    "missing": "error",
+}
+
+
+class Stream:
+    """An iterator over blocks. Reading runs ahead in a thread of its own; ``close`` (or ``with``) ends it early."""
+
+    def __init__(self, paths: Paths, format: str | None, options: dict[str, Any]) -> None:
+        self.files = expand(paths)
+        """The files, in the order of reading."""
+        self._options = options
+        self._pairs = as_pairs(options["quadratic"])
+        self._limits = Limits(
+            _whole("block_rows", options["block_rows"]),
+            _whole("block_bytes", options["block_bytes"]),
+            options["on_error"] == "skip",
+        )
+        if options["on_error"] not in ("stop", "skip"):
+            raise OptionError(f'on_error={options["on_error"]!r}: it is "stop" or "skip".')
+        if format is not None and format not in FORMATS:
+            raise OptionError(f"format={format!r}: known are {', '.join(FORMATS)}.")
+        self.names: dict[int, str] = {}
+        """Names of columns of X, as far as read: of CSV and Arrow columns, with ``names=True`` of all hashed features."""
+        self.position = self._start(options["resume"])
+        """Where the stream stands after the blocks taken so far."""
+        self._opened: Bytes | None = None
+        self.format = format or self._sniff()
+        """One of libsvm, vw, csv, parquet, arrow."""
+        self._form = self._make_form()
+        positive = options["positive"]
+        numeric = self.format in ("libsvm", "vw") and positive is not None
+        self._signs = LabelMap(_number("positive", positive)) if numeric else None
+        depth = options["prefetch"]
+        self._blocks: Iterator[Block | Position] = self._read()
+        if depth:
+            self._blocks = ahead(self._blocks, _whole("prefetch", depth))
+
+    @property
+    def skipped(self) -> int:
+        """Bad lines passed over before and within the blocks taken so far."""
+        return self.position.skipped
+
+    @property
+    def first_skipped(self) -> ReadError | None:
+        """What was wrong with the first bad line passed over."""
+        return self._form.first_skipped
+
+    def __iter__(self) -> Iterator[Block]:
+        return self
+
+    def __next__(self) -> Block:
+        for item in self._blocks:
+            if isinstance(item, Position):
+                self.position = item
+                continue
+            self.position = item.position
+            if self._signs is not None:
+                item.y = self._signs(item.y)
+            return item
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stop reading, and close what was opened."""
+        close = getattr(self._blocks, "close", None)
+        if close is not None:
+            close()
+        if self._opened is not None:
+            self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _start(self, resume: Position | None) -> Position:
+        if resume is None:
+            return Position()
+        if resume.file >= len(self.files):
+            raise InputError(f"cannot resume in file {resume.file + 1} of {len(self.files)}: files are missing.")
+        return resume
+
+    def _sniff(self) -> str:
+        """The format of the first file; bytes taken from a pipe to tell are kept for reading."""
+        form, opened = sniff(self.files[0])
+        keep = self.files[0] == STDIN or not isinstance(self.files[0], str)
+        if opened is not None and keep and self.position.file == 0:
+            self._opened = opened
+        elif opened is not None:
+            opened.close()
+        return form
+
+    def _make_form(self) -> TextFormat | Tables:
+        options, rows = self._options, self._limits.rows
+        for name, formats in _CONCERNS.items():
+            if self.format not in formats and options[name] != _DEFAULTS[name]:
+                raise OptionError(f"{name} does not concern {self.format} files (it concerns {', '.join(formats)}).")
+        bits, zero_based = options["bits"], options["zero_based"]
+        hashed = DEFAULT_BITS if bits is None else bits
+        column_mask(hashed)
+        if self.format == "libsvm":
+            if zero_based not in (True, False, "auto"):
+                raise OptionError(f'zero_based={zero_based!r}: it is True, False or "auto".')
+            width = options["n_features"]
+            if zero_based == "auto" and (width is not None or bits is not None or self._pairs):
+                raise OptionError('zero_based="auto" cannot be combined with n_features, bits or quadratic; say which.')
+            if width is not None and (bits is not None or self._pairs):
+                raise OptionError(
+                    "n_features cannot be combined with bits or quadratic: those set the width themselves."
+                )
+            width = None if width is None else _whole("n_features", width)
+            form: TextFormat | Tables = Libsvm(rows, zero_based, width, hashed if self._pairs else bits, self._pairs)
+        elif self.format == "vw":
+            form = VW(rows, hashed, self._pairs, self.names if options["names"] else None)
+        else:
+            positive = options["positive"]
+            roles = Roles(
+                label=options["label"],
+                weight=options["weight"],
+                tag=options["tag"],
+                ignore=as_columns(options["ignore"]),
+                categorical="auto" if options["categorical"] == "auto" else as_columns(options["categorical"]),
+                positive=None if positive is None else str(positive),
+                missing=options["missing"],
+            )
+            common = hashed, self._pairs, self.names, options["names"]
+            if self.format == "csv":
+                form = CSV(rows, roles, options["header"], options["delimiter"], *common)
+            else:
+                form = Tables(roles, *common)
+        return form
+
+    def _read(self) -> Iterator[Block | Position]:
+        """All blocks of all files from the position on, and the position at the end of each file."""
+        here = self.position
+        form = self._form
+        if self._options["resume"] is not None and isinstance(form, TextFormat):
+            form.resume(here)
+            if here.file > 0 and self.files[0] != STDIN:  # what the first lines of the first file decide
+                first = Bytes(self.files[0])
+                form.begin(first)
+                first.close()
+        for k in range(here.file, len(self.files)):
+            source = self.files[k]
+            if k > here.file:
+                here = replace(here, file=k, offset=0, line=0, tail=0, checksum=0)
+            opened, self._opened = self._opened, None
+            for item in self._read_file(source, opened, here):
+                if isinstance(item, Position):
+                    here = item
+                yield item
+
+    def _read_file(self, source: Any, opened: Bytes | None, here: Position) -> Iterator[Block | Position]:
+        if isinstance(self._form, Tables):
+            yield from read_arrow(source, opened, self._form, here, self._limits, self.format == "parquet")
+            return
+        bytes_ = opened or Bytes(source)
+        try:
+            yield from read_text(bytes_, self._form, here, self._limits)
+        finally:
+            bytes_.close()
+
+
+def stream(
+    path: Paths,
+    format: str | None = None,
+    *,
+    block_rows: int = BLOCK_ROWS,
+    block_bytes: int = BLOCK_BYTES,
+    on_error: str = "stop",
+    resume: Position | None = None,
+    bits: int | None = None,
+    quadratic: str | Iterable[str] = (),
+    names: bool = False,
+    positive: str | float | None = None,
+    zero_based: bool | str = True,
+    n_features: int | None = None,
+    label: Column | None = "auto",
+    weight: Column | None = None,
+    tag: Column | None = None,
+    ignore: Column | Iterable[Column] = (),
+    categorical: str | Iterable[Column] = "auto",
+    missing: str = "error",
+    header: bool | str = "auto",
+    delimiter: str = "auto",
+    prefetch: int = 2,
+) -> Stream:
+    r"""Read rows in blocks; memory does not grow with the file, and reading runs ahead in another thread.
+
+    Args:
+        path: a file, a pattern, ``-`` for standard input, an address (``s3://...``), an open binary file, or a list
+            of names. gz, xz, bz2 and zst are recognised by their first bytes.
+        format: libsvm, vw, csv, parquet or arrow; left out, the name tells, or else the first lines.
+        block_rows: rows to a block, at most.
+        block_bytes: a block ends with the line in which so many bytes of text are full.
+        on_error: "stop" raises ReadError at the first bad line, after the rows before it; "skip" passes over it
+            and counts it.
+        resume: the ``position`` of a block: reading goes on with the row after it.
+        bits: hashed columns are numbers below 2^bits; 18 where something is hashed. LIBSVM columns are indices
+            and hashed only where ``bits`` is given.
+        quadratic: pairs of namespaces to multiply, as ``-q`` of Vowpal Wabbit; "::" for all pairs.
+        names: collect the names of hashed features in ``Stream.names``.
+        positive: the label that becomes +1, all others −1.
+        zero_based: LIBSVM: True takes column = index; False column = index − 1; "auto" is False unless the first
+            block has an index 0.
+        n_features: LIBSVM: width of all blocks; an index beyond is a bad line. Left out, blocks widen.
+        label: tables: the label's column, by name or place; None for no label; "auto" is the one column named
+            label, target, y or class.
+        weight: tables: the column of sample weights.
+        tag: tables: the column that names rows.
+        ignore: tables: columns left out.
+        categorical: tables: columns of categories, hashed as ``name=value``; "auto" are those whose first row
+            holds a word. With any, all columns are hashed and X is sparse; without, X is dense.
+        missing: tables: "error" makes an empty field (or NA, NaN, null, ?) a bad line, "zero" reads it as 0.
+        header: CSV: whether the first line names the columns; "auto": unless it holds a number.
+        delimiter: CSV: one character; "auto" is the one of , tab ; | met most often in the first line.
+        prefetch: blocks read ahead; 0 reads in the calling thread.
+
+    >>> import io
+    >>> import onsketch
+    >>> with onsketch.data.stream(io.BytesIO(b"1 2:0.5 7:1\n-1 3:2 # a comment\n")) as blocks:
+    ...     for block in blocks:
+    ...         print(block, block.y, block.X.indices)
+    <block of 2 rows, 8 features, 3 values> [ 1. -1.] [2 7 3]
+    """
+    options = {name: value for name, value in locals().items() if name not in ("path", "format")}
+    return Stream(path, format, options)
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(f"{name}={value!r}: expected a whole number from 1 on.")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise OptionError(f"{name}={value!r}: labels of this format are numbers.") from None

@@ -1,0 +1,228 @@
+"""Separated values: fields between delimiters, quoted ones within their line, as a compiled loop."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onsketch.data.cursor import (
+    AT,
+    BAD_WEIGHT,
+    COUNT,
+    FEW_FIELDS,
+    LAST,
+    LINE,
+    MANY_FIELDS,
+    MISSING,
+    NEWLINE,
+    NULL_LABEL,
+    OPEN_QUOTE,
+    QUOTE,
+    RETURN,
+    ROWS,
+    SKIPPED,
+    SPACE,
+    STRANGE_LABEL,
+    next_line,
+    note_bad_line,
+)
+from onsketch.data.hashing import name_hash
+from onsketch.data.numbers import GOOD, MALFORMED, NOT_FINITE, inlined, inner, kernel, read_number
+
+IGNORED, NUMERIC, CATEGORICAL, LABEL, WEIGHT, TAG = range(6)
+"""What a column is."""
+
+WORD = 1
+"""``positive`` is a word, and labels are compared with it as text; a number is compared as a number."""
+
+MISSING_WORDS = ("", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "null", "NULL", "None", "?")
+_LONGEST = 4
+_WORDS = np.array(
+    [sum(byte << (8 * k) for k, byte in enumerate(word.encode())) for word in MISSING_WORDS], dtype=np.int64
+)
+
+
+@inlined
+def _is_space(c, delimiter):
+    """Blanks around a field, which do not count."""
+    return c == SPACE or c == RETURN or (c == 9 and delimiter != 9)
+
+
+@inlined
+def _field(text, at, delimiter):
+    """The extent of the field at ``at``: its first byte, the byte after its last, where it ends, and 0 or OPEN_QUOTE."""
+    while _is_space(np.int64(text[at]), delimiter):
+        at += 1
+    start = at
+    if text[at] == QUOTE:
+        start = at = at + 1
+        while True:
+            while text[at] != QUOTE and text[at] != NEWLINE:
+                at += 1
+            if text[at] == NEWLINE:
+                return start, at, at, OPEN_QUOTE
+            if text[at + 1] != QUOTE:
+                break
+            at += 2
+        stop = at
+        at += 1
+        while _is_space(np.int64(text[at]), delimiter):
+            at += 1
+        return start, stop, at, 0 if text[at] == delimiter or text[at] == NEWLINE else OPEN_QUOTE
+    while text[at] != delimiter and text[at] != NEWLINE:
+        at += 1
+    stop = at
+    while stop > start and _is_space(np.int64(text[stop - 1]), delimiter):
+        stop -= 1
+    return start, stop, at, 0
+
+
+@inner
+def _is_missing(text, start, stop):
+    """Whether a field says that there is no value."""
+    if stop - start > _LONGEST:
+        return False
+    word = 0
+    for i in range(stop - start):
+        word |= np.int64(text[start + i]) << (8 * i)
+    for known in _WORDS:
+        if word == known:
+            return True
+    return False
+
+
+@inner
+def _read_label(text, start, stop, positive, positive_kind, positive_value):
+    """The label in a field, and 0 or why it is none; +1 and −1 where a positive class is named."""
+    if _is_missing(text, start, stop):
+        return 0.0, NULL_LABEL
+    value, at, code = read_number(text, start)
+    number = code == GOOD and at == stop
+    if positive.size == 0:
+        return value, GOOD if number else code if code > NOT_FINITE else STRANGE_LABEL
+    if positive_kind != WORD and number:
+        return 1.0 if value == positive_value else -1.0, GOOD
+    same = stop - start == positive.size
+    for i in range(positive.size):
+        same = same and text[start + i] == positive[i]
+    return 1.0 if same else -1.0, GOOD
+
+
+@inlined
+def _category(text, start, stop, prefix, begin, end, key):
+    """H("name=value") of a categorical field; a doubled quote in it stands for one."""
+    size = end - begin
+    for i in range(size):
+        key[i] = prefix[begin + i]
+    at = start
+    while at < stop:
+        key[size] = text[at]
+        size += 1
+        at += 2 if text[at] == QUOTE and at + 1 < stop and text[at + 1] == QUOTE else 1
+    return name_hash(key, 0, size, np.uint64(0))
+
+
+@inlined
+def _row(text, at, row, count, table, aim, key, into):
+    """One line. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
+    delimiter, kinds, columns, prefix, prefix_ptr, dense, zero, named, mask = table
+    indices, values, labels, weights, tags, marks = into
+    base = count
+    last = kinds.size - 1
+    for k in range(kinds.size):
+        kind = kinds[k]
+        begin = at
+        if kind == NUMERIC or kind == WEIGHT:
+            while _is_space(np.int64(text[at]), delimiter):
+                at += 1
+            begin = at
+            quoted = text[at] == QUOTE
+            value, at, code = read_number(text, at + quoted)
+            if quoted and code == GOOD:
+                code = GOOD if text[at] == QUOTE else MALFORMED
+                at += code == GOOD
+            while code == GOOD and _is_space(np.int64(text[at]), delimiter):
+                at += 1
+            if code != GOOD or (text[at] != delimiter and text[at] != NEWLINE):
+                start, stop, at, trouble = _field(text, begin, delimiter)
+                if trouble:
+                    return at, count, trouble
+                if not _is_missing(text, start, stop):
+                    return start, count, code if code != GOOD else MALFORMED
+                if not zero:
+                    return begin, count, MISSING
+                value = 1.0 if kind == WEIGHT else 0.0
+            if kind == WEIGHT:
+                if value < 0.0:
+                    return begin, count, BAD_WEIGHT
+                weights[row] = value
+            elif dense:
+                values[base + columns[k]] = value
+                count += 1
+            elif value != 0.0:
+                indices[count] = columns[k]
+                values[count] = value
+                if named:
+                    marks[count, 0] = -1
+                count += 1
+        else:
+            start, stop, at, code = _field(text, begin, delimiter)
+            if code:
+                return at, count, code
+            if kind == CATEGORICAL:
+                if _is_missing(text, start, stop):
+                    if not zero:
+                        return begin, count, MISSING
+                else:
+                    column = _category(text, start, stop, prefix, prefix_ptr[k], prefix_ptr[k + 1], key)
+                    indices[count] = np.int64(column & mask)
+                    values[count] = 1.0
+                    if named:
+                        marks[count, 0], marks[count, 1], marks[count, 2] = k, start, stop
+                    count += 1
+            elif kind == LABEL:
+                label, code = _read_label(text, start, stop, aim[0], aim[1], aim[2])
+                if code:
+                    return start, count, code
+                labels[row] = label
+            elif kind == TAG:
+                tags[row, 0], tags[row, 1] = start, stop
+        if text[at] == NEWLINE:
+            if k < last:
+                return at, count, FEW_FIELDS
+        elif k == last:
+            return at, count, MANY_FIELDS
+        else:
+            at += 1
+    return at, count, 0
+
+
+@kernel
+def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr, into):
+    """Parse lines until ``stop``, beyond ``budget`` or until ``room`` rows; there is space for all values of the text.
+
+    ``table`` tells the columns: delimiter, kind and column of X for each, the text ``name=`` of each, whether rows are
+    dense, whether missing values are 0, whether the places of categories are marked, and the mask of a hash.
+    ``aim`` is the positive class, as text, its kind, and as a number.
+    """
+    delimiter = table[0]
+    at, rows, count, line, last = state[AT], state[ROWS], state[COUNT], state[LINE], state[LAST]
+    while at < stop and at < budget and rows < room:
+        last = at
+        line += 1
+        while _is_space(np.int64(text[at]), delimiter):
+            at += 1
+        if text[at] != NEWLINE:
+            at, end, code = _row(text, last, rows, count, table, aim, key, into)
+            if code:
+                note_bad_line(state, code, at, last, line)
+                if not skipping:
+                    at = last
+                    line -= 1
+                    break
+                state[SKIPPED] += 1
+            else:
+                count = end
+                rows += 1
+                indptr[rows] = count
+        at = next_line(text, at)
+    state[AT], state[ROWS], state[COUNT], state[LINE], state[LAST] = at, rows, count, line, last

@@ -1,0 +1,64 @@
+"""Which format a file has: told by its name or, failing that, by its first lines."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+from onsketch.data.sources import STDIN, Bytes
+from onsketch.errors import InputError
+
+FORMATS = ("libsvm", "vw", "csv", "parquet", "arrow")
+
+_SUFFIXES = {
+    **dict.fromkeys(("libsvm", "svm", "svmlight"), "libsvm"),
+    "vw": "vw",
+    **dict.fromkeys(("csv", "tsv"), "csv"),
+    **dict.fromkeys(("parquet", "pq"), "parquet"),
+    **dict.fromkeys(("arrow", "feather", "ipc", "arrows"), "arrow"),
+}
+_PACKED = ("gz", "xz", "bz2", "zst")
+_LIBSVM = re.compile(rb"\s*[-+.\d][-+.\deE]*(\s+qid:\d+)?(\s+\d+:[-+.\deE]+)*\s*(#.*)?$")
+
+
+def by_name(name: str) -> str | None:
+    """The format that a file's name tells, None where it tells none."""
+    suffixes = [suffix.lstrip(".").lower() for suffix in PurePosixPath(name.replace("\\", "/")).suffixes]
+    if suffixes and suffixes[-1] in _PACKED:
+        suffixes.pop()
+    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def by_content(name: str, head: bytes) -> str:
+    """The format that the first bytes of a file tell."""
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    lines = [line.rstrip(b"\r") for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n")]
+    lines = [line for line in (lines[:-1] or lines) if line.strip() and not line.lstrip().startswith(b"#")][:20]
+    if not lines:
+        return "libsvm"
+    if all(_LIBSVM.match(line) for line in lines):
+        return "libsvm"
+    if all(re.match(rb"[^,;|]*\|(\s|[^\s|:,;]+(:[-+.\deE]+)?(\s|$))", line) for line in lines):
+        return "vw"
+    if any(mark in lines[0] for mark in (b",", b"\t", b";", b"|")):
+        return "csv"
+    raise InputError(f"{name}: cannot tell the format from its first lines; give format= one of {', '.join(FORMATS)}.")
+
+
+def sniff(source: str | BinaryIO) -> tuple[str, Bytes | None]:
+    """The format, and the bytes where they had to be opened to tell and can still be read from the start."""
+    if isinstance(source, str) and source != STDIN and (form := by_name(source)):
+        return form, None
+    bytes_ = Bytes(source)
+    try:
+        form = by_content(bytes_.name, bytes_.peek(1 << 16, lines=2))
+    except BaseException:
+        bytes_.close()
+        raise
+    if form in ("parquet", "arrow") and not isinstance(source, str):
+        source.seek(0)
+    return form, bytes_

@@ -1,0 +1,230 @@
+"""Where bytes come from: files, lists and globs of them, standard input, remote addresses; plain or compressed.
+
+Compression is told by the first bytes, not by the name. A pipe is read as it comes.
+"""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import io
+import lzma
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from onsketch.errors import InputError, ReadError
+
+CHUNK = 1 << 20
+"""Bytes read at a time."""
+
+STDIN = "-"
+
+_MAGIC = {b"\x1f\x8b": "gz", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst"}
+_LONGEST = max(map(len, _MAGIC))
+
+Paths = str | os.PathLike[str] | BinaryIO | Iterable[str | os.PathLike[str]]
+
+
+def expand(paths: Paths) -> list[str | BinaryIO]:
+    """The files meant: a name, ``-``, a pattern (sorted), an address, an open binary file, or a list of names."""
+    if hasattr(paths, "read"):
+        return [cast(BinaryIO, paths)]
+    names = [paths] if isinstance(paths, str | os.PathLike) else list(cast(Iterable[Any], paths))
+    found: list[str | BinaryIO] = []
+    for name in map(os.fspath, names):
+        if not isinstance(name, str):
+            raise InputError(f"{name!r}: expected the name of a file as text.")
+        if name == STDIN or Path(name).exists() or ("://" in name and not glob.has_magic(name)):
+            found.append(name)
+            continue
+        if not glob.has_magic(name):
+            raise InputError(f"{name}: no such file.")
+        if "://" in name:
+            files = _fsspec(name).open_files(name, "rb")
+            matches = [file.fs.unstrip_protocol(file.path) for file in files]
+        else:
+            matches = glob.glob(name, recursive=True)
+        if not matches:
+            raise InputError(f"{name}: no file matches this pattern.")
+        found.extend(sorted(matches))
+    if not found:
+        raise InputError("no file to read: the list is empty.")
+    if found.count(STDIN) > 1:
+        raise InputError("standard input (-) can be read once only.")
+    return found
+
+
+def shown(source: str | BinaryIO) -> str:
+    """The name of a source in messages."""
+    if isinstance(source, str):
+        return "standard input" if source == STDIN else source
+    return str(getattr(source, "name", "<stream>"))
+
+
+class Bytes:
+    """The decompressed bytes of one source, read in order. Errors name the source."""
+
+    def __init__(self, source: str | BinaryIO) -> None:
+        self.name = shown(source)
+        self.offset = 0
+        self._owned = isinstance(source, str)
+        try:
+            self._raw = _open(source) if isinstance(source, str) else source
+            head = _read_fully(self._raw, _LONGEST)
+        except OSError as error:
+            raise InputError(f"{self.name}: {error.strerror or error}.") from None
+        self._kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "")
+        self._pushed = head
+        self._file: Any = self._raw
+        if self._kind:
+            self._file = _decompressing(self._kind, io.BufferedReader(_Rejoined(head, self._raw), 1 << 17))
+            self._pushed = b""
+
+    def read(self, size: int = CHUNK) -> bytes:
+        """Up to ``size`` bytes, none at the end."""
+        if self._pushed:
+            data, self._pushed = self._pushed[:size], self._pushed[size:]
+        else:
+            try:
+                # What can be had at once, so that all that comes before damaged data is delivered.
+                data = (self._file.read1(size) if self._kind else self._file.read(size)) or b""
+            except EOFError:
+                raise ReadError(self.name, None, None, f"the {self._kind} data ends too early: truncated?") from None
+            except (OSError, zlib.error, lzma.LZMAError) as error:
+                what = f"damaged {self._kind} data" if self._kind else "cannot be read"
+                raise ReadError(self.name, None, None, f"{what} ({error})") from None
+        self.offset += len(data)
+        return cast(bytes, data)
+
+    def peek(self, size: int, lines: int = 0) -> bytes:
+        """The next bytes, up to ``size`` of them or (in a pipe that is slow) so many lines, which stay to be read."""
+        head = b""
+        while len(head) < size and not (lines and head.count(b"\n") >= lines) and (more := self.read(size - len(head))):
+            head += more
+        self._pushed = head + self._pushed
+        self.offset -= len(head)
+        return head
+
+    def skip(self, count: int) -> None:
+        """Pass over bytes, by seeking where the file can."""
+        goal = self.offset + count
+        if not self._kind and self._owned and self._raw.seekable() and goal > self.offset + len(self._pushed):
+            end = self._raw.seek(0, os.SEEK_END)
+            self._pushed = b""
+            self.offset = self._raw.seek(min(goal, end))
+        while self.offset < goal:
+            if not self.read(min(CHUNK, goal - self.offset)):
+                break
+        if self.offset < goal:
+            raise ReadError(
+                self.name, None, None, f"cannot resume: it has {self.offset:,} bytes, and {goal:,} were already used"
+            )
+
+    def chunks(self) -> Iterator[bytes]:
+        """All bytes that are left."""
+        while data := self.read():
+            yield data
+
+    def close(self) -> None:
+        """Close what was opened here; standard input and files that others opened stay open."""
+        if self._owned:
+            self._raw.close()
+
+
+class _Rejoined(io.RawIOBase):
+    """A file from whose beginning some bytes have been taken, whole again."""
+
+    def __init__(self, head: bytes, rest: Any) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._head[: len(buffer)] or self._rest.read(len(buffer)) or b""
+        self._head = self._head[len(data) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _Zstd:
+    """Zstandard frames, one after the other, as a file that can tell truncation."""
+
+    def __init__(self, file: Any) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise ImportError("reading .zst files needs zstandard: pip install 'onsketch[zstd]'") from None
+        self._new = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+        self._error = zstandard.ZstdError
+        self._file = file
+        self._frame: Any = None
+        self._input = b""
+
+    def read1(self, _: int) -> bytes:
+        while True:
+            data = self._input or self._file.read(1 << 16)
+            self._input = b""
+            if not data:
+                if self._frame is not None:
+                    raise EOFError
+                return b""
+            self._frame = self._frame or self._new()
+            try:
+                out: bytes = self._frame.decompress(data)
+            except self._error as error:
+                raise OSError(str(error)) from None
+            if self._frame.eof:
+                self._input, self._frame = self._frame.unused_data, None
+            if out:
+                return out
+
+
+def _decompressing(kind: str, file: Any) -> Any:
+    match kind:
+        case "gz":
+            return gzip.GzipFile(fileobj=file)
+        case "xz":
+            return lzma.LZMAFile(file)
+        case "bz2":
+            return bz2.BZ2File(file)
+        case _:
+            return _Zstd(file)
+
+
+def _open(name: str) -> Any:
+    if name == STDIN:  # not sys.stdin: a thread that waits in its lock would keep the program from ending
+        return io.FileIO(0, closefd=False)
+    if "://" in name:
+        return open_remote(name)
+    return io.FileIO(name)
+
+
+def open_remote(name: str) -> Any:
+    """A file at an address that fsspec knows."""
+    try:
+        return _fsspec(name).open(name, "rb").open()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name}: {error}.") from None
+
+
+def _fsspec(name: str) -> Any:
+    try:
+        import fsspec
+    except ImportError:
+        raise ImportError(f"{name}: remote addresses need fsspec: pip install 'onsketch[remote]'") from None
+    return fsspec
+
+
+def _read_fully(file: Any, size: int) -> bytes:
+    """``size`` bytes unless the file ends before."""
+    parts = []
+    while size > 0 and (data := file.read(size)):
+        parts.append(data)
+        size -= len(data)
+    return b"".join(parts)

@@ -1,0 +1,183 @@
+"""Text to blocks: lines are cut from the stream of bytes and handed to a compiled parser.
+
+Where blocks end depends on the lines alone: after ``block_rows`` rows, or the line in which ``block_bytes`` bytes are
+full, whichever comes first. How the bytes happen to arrive changes nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.data.block import Block, Position
+from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST, LINE, REASONS, ROWS, SKIPPED
+from onsketch.data.sources import Bytes
+from onsketch.errors import ReadError
+
+LONGEST_LINE = 1 << 30
+"""Bytes of a line beyond which a file is taken for something else than lines of text."""
+
+_BOM = b"\xef\xbb\xbf"
+_TAIL = 4096
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a block may get, and what happens at a bad line."""
+
+    rows: int
+    bytes: int
+    skipping: bool
+
+
+class TextFormat(ABC):
+    """A format of lines: scratch arrays for one block, and the parser that fills them."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.width = 0
+        self.base = 0
+        self.first_skipped: ReadError | None = None
+        self.indptr = np.zeros(rows + 1, dtype=np.int64)
+        self.indices = np.empty(0, dtype=np.int64)
+        self.values = np.empty(0)
+
+    def begin(self, source: Bytes) -> int:
+        """Look at the start of a file; returns how many of its lines are no rows (a header)."""
+        return 0
+
+    def resume(self, position: Position) -> None:
+        """Take up what earlier blocks have decided."""
+        self.width = position.width
+        self.base = position.base
+
+    def reserve(self, count: int, text: int) -> None:
+        """Make room for the values of ``text`` bytes after ``count`` values: one takes two bytes at least."""
+        need = count + text // 2 + 1
+        if self.values.size < need:
+            size = need + need // 4
+            self.indices = longer(self.indices, size, count)
+            self.values = longer(self.values, size, count)
+
+    @abstractmethod
+    def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
+        """Parse lines of the text from ``state`` on."""
+
+    def collect(self, text: bytes, rows: tuple[int, int], values: tuple[int, int]) -> None:
+        """Keep what must be taken from the text itself (tags, names) of the rows and values just parsed."""
+
+    @abstractmethod
+    def block(self, rows: int, count: int, position: Position) -> Block:
+        """The rows parsed, copied out of the scratch arrays."""
+
+    def reason(self, code: int, found: str) -> str:
+        """Why a line is bad, as a user reads it."""
+        return REASONS[code].format(found=found, width=self.width)
+
+
+def longer(array: NDArray[Any], size: int, count: int) -> NDArray[Any]:
+    longer = np.empty((size, *array.shape[1:]), dtype=array.dtype)
+    longer[:count] = array[:count]
+    return longer
+
+
+def _stretches(source: Bytes) -> Iterator[tuple[bytes, int]]:
+    """The text in stretches of whole lines; the second number counts bytes of a last newline that is not in the file."""
+    pieces: list[bytes | memoryview] = []
+    waiting = 0
+    for chunk in source.chunks():
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            pieces.append(memoryview(chunk)[:cut])
+            yield b"".join(pieces), 0
+            pieces, waiting = [], 0
+        pieces.append(memoryview(chunk)[cut:])
+        waiting += len(chunk) - cut
+        if waiting > LONGEST_LINE:
+            raise ReadError(source.name, None, None, f"a line is longer than {LONGEST_LINE:,} bytes; is this text?")
+    last = b"".join(pieces)
+    if last:
+        yield last + b"\n", 1
+
+
+def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) -> Iterator[Block | Position]:
+    """The blocks of one file from a position on, and at the end the last position."""
+    if source.peek(len(_BOM)) == _BOM:
+        source.skip(len(_BOM))
+    header = form.begin(source)
+    if start.offset:
+        _check_resumed(source, start)
+    state = np.zeros(11, dtype=np.int64)
+    state[LINE] = max(start.line, header)
+    here = replace(
+        start, path=source.name, offset=source.offset, line=int(state[LINE]), width=form.width, base=form.base
+    )
+    spent = 0
+    for text, added in _stretches(source):
+        array = np.frombuffer(text, dtype=np.uint8)
+        before = here.offset
+        state[AT] = 0
+        while state[AT] < array.size:
+            at, rows, count = (int(state[k]) for k in (AT, ROWS, COUNT))
+            state[SKIPPED] = state[CODE] = 0
+            form.reserve(count, array.size - at)
+            form.parse(array, state, array.size, at + limits.bytes - spent, limits.skipping)
+            form.collect(text, (rows, int(state[ROWS])), (count, int(state[COUNT])))
+            error = _bad_line(source.name, form, state, text) if state[CODE] else None
+            spent += int(state[AT]) - at
+            if state[AT] > at:
+                end = min(int(state[AT]), array.size - added)
+                tail = text[max(int(state[LAST]), end - _TAIL) : end]
+                here = replace(
+                    here,
+                    offset=before + end,
+                    line=int(state[LINE]),
+                    rows=here.rows + int(state[ROWS]) - rows,
+                    skipped=here.skipped + int(state[SKIPPED]),
+                    tail=len(tail),
+                    checksum=zlib.crc32(tail),
+                )
+            stopping = error is not None and not limits.skipping
+            if state[ROWS] == limits.rows or spent >= limits.bytes or stopping:
+                if state[ROWS]:
+                    yield form.block(int(state[ROWS]), int(state[COUNT]), here)
+                    here = replace(here, width=form.width, base=form.base)
+                state[ROWS] = state[COUNT] = spent = 0
+            if error is not None:
+                if stopping:
+                    raise error
+                form.first_skipped = form.first_skipped or error
+    if state[ROWS]:
+        yield form.block(int(state[ROWS]), int(state[COUNT]), here)
+        here = replace(here, width=form.width, base=form.base)
+    yield here
+
+
+def _check_resumed(source: Bytes, start: Position) -> None:
+    """Go to where reading stopped, and see that the last line there is the one met before."""
+    source.skip(start.offset - start.tail - source.offset)
+    tail = b""
+    while len(tail) < start.tail and (more := source.read(start.tail - len(tail))):
+        tail += more
+    if len(tail) < start.tail or zlib.crc32(tail) != start.checksum:
+        raise ReadError(
+            source.name, start.line, None, "cannot resume: the text up to this line is not the one read before"
+        )
+
+
+def _bad_line(path: str, form: TextFormat, state: NDArray[np.int64], text: bytes) -> ReadError:
+    """The error for the first bad line of this stretch."""
+    at = int(state[BAD_AT])
+    word = text[at : at + 64].split(b"\n")[0].split()
+    shown = word[0][:32].decode("utf-8", "replace") if word else ""
+    if text[at : at + 1].isspace() or not shown:
+        found = "the end of the line" if text[at : at + 2].strip(b"\r") in (b"\n", b"") else "a space"
+    else:
+        found = f"{shown!r}"
+    return ReadError(path, int(state[BAD_LINE]), int(state[COLUMN]), form.reason(int(state[CODE]), found))

@@ -42,7 +42,7 @@ class Plan:
     task: str | None = None
     passes: int = 1
     holdout: int = 0
-    """Every so-manieth row is predicted and never learned; 0 for none."""
+    """Every so-manieth row is never learned, and predicted by the model as of the end of its block; 0 for none."""
 
     def check(self) -> None:
         """Refuse what cannot be done, before anything is read."""
@@ -116,14 +116,14 @@ class Training:
         assert self.task is not None
         assert self.progress is not None
         y, weights = self.task.labels(block.y), block.sample_weight
-        learned = np.ones(len(y), dtype=bool)
-        predictions = np.empty(len(y))
         if self.plan.holdout:
             learned = (self.rows + 1 + np.arange(len(y))) % self.plan.holdout != 0
+            predictions = np.empty(len(y))
+            some = None if weights is None else weights[learned]
+            predictions[learned], records = self._absorb(block.X[learned], y[learned], some)
             predictions[~learned] = self._hold_out(block, y, ~learned)
-        X = block.X if learned.all() else block.X[learned]
-        weights = None if weights is None else weights[learned]
-        predictions[learned], records = self._absorb(X, y[learned], weights)
+        else:
+            predictions, records = self._absorb(block.X, y, weights)
         self._predictions.write(predictions, block.tags)
         return records
 

@@ -161,9 +161,7 @@ def _race_on_files(
     return race, f"{name}: {meaning}, {common['loss']} loss; {settings} settings of {len(field)} learners in one pass."
 
 
-def _blocks(
-    files: list[str], reading: dict[str, Any], task: str | None
-) -> tuple[Iterator[Any], Task]:
+def _blocks(files: list[str], reading: dict[str, Any], task: str | None) -> tuple[Iterator[Any], Task]:
     """The blocks of the files, labels as learners take them, and what the labels mean."""
     from itertools import chain
 

@@ -30,7 +30,7 @@ def inspect(
     console = out()
     facts = _sketch_facts(thing) if content.kind == "sketch" else _learner_facts(thing, content)
     print_rows(console, (content.kind, str(model)), facts)
-    _print_spectrum(console, thing)
+    print_spectrum(console, thing)
     if content.kind == "learner" and top:
         _print_weights(console, thing, top, content.notes)
 
@@ -66,7 +66,7 @@ def _sketch_facts(sketch: Any) -> list[tuple[str, str]]:
     return [("sketch", repr(sketch)), ("rows", f"{sketch.n_rows:,}"), ("ridge", f"{sketch.ridge:g}")]
 
 
-def _print_spectrum(console: Any, thing: Any) -> None:
+def print_spectrum(console: Any, thing: Any) -> None:
     """Eigenvalues as bars of text, on a logarithmic scale of at most six decades."""
     import math
 

@@ -90,9 +90,7 @@ def _reading(
     header: Annotated[
         bool | None, typer.Option(help="Whether CSV begins with names.", show_default="by the first line")
     ] = None,
-    bits: Annotated[
-        int | None, typer.Option("--bits", "-b", help="Bits of feature hashes.", show_default="18")
-    ] = None,
+    bits: Annotated[int | None, typer.Option("--bits", "-b", help="Bits of feature hashes.", show_default="18")] = None,
     quadratic: Annotated[
         list[str] | None,
         typer.Option("--quadratic", "-q", help="Pairs of namespaces to multiply, as VW's -q ab; :: for all."),

@@ -99,6 +99,8 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
     began, before, started, last = time.perf_counter(), job.rows, job.learner is not None, job.rows
     if started:
         _introduce(console, job, quiet)
+        for record in job.records:
+            _say(console, quiet, str(record))
     with _interruptible() as interrupted, _bar(job, quiet) as moved:
         for block, records in job.run():
             if not started:
@@ -139,8 +141,6 @@ def _introduce(console: Console, job: Training, quiet: bool) -> None:
     error = "    error " if job.task is not None and job.task.signs else ""
     _say(console, quiet, f"\n   average      since {error}     counter     label prediction features")
     _say(console, quiet, f"      loss       last {'so far ' if error else '':>10}".rstrip())
-    for record in job.records:
-        _say(console, quiet, str(record))
 
 
 def _summary(job: Training, rows: int, seconds: float) -> Iterator[str]:

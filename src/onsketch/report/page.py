@@ -63,7 +63,9 @@ class Page:
     def html(self) -> str:
         """The whole page."""
         title = f"<title>{escape(self._title)}</title>"
-        head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">{title}<style>{_STYLE}</style>'
+        head = (
+            f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">{title}<style>{_STYLE}</style>'
+        )
         body = "\n".join(self._parts)
         return f"<!doctype html>\n<html lang=en><head>{head}</head>\n<body>{body}</body></html>\n"
 

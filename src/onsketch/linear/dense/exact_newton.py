@@ -225,7 +225,8 @@ class ExactNewton(Engine):
 
     def spectrum(self) -> Array:
         """Those of A less the ridge: O(d³)."""
-        return np.maximum(np.linalg.eigvalsh(matrix_of(self.factor)) - self.factor.ridge, 0.0)
+        values = np.linalg.eigvalsh(matrix_of(self.factor)) - self.factor.ridge
+        return np.maximum(np.asarray(values, dtype=np.float64), 0.0)
 
     def arrays(self) -> Arrays:
         """The factor of the inverse."""

@@ -109,7 +109,7 @@ class SketchedLearner(Learner):
         elif isinstance(sketch, RankedDirections):
             values = sketch.lines[VALUES, :n]
         else:
-            values = np.linalg.eigvalsh(sketch.squares[GRAM, :n, :n])
+            values = np.linalg.eigvalsh(sketch.squares[GRAM, :n, :n]).astype(np.float64)
         return np.sort(np.maximum(values, 0.0))[::-1]
 
     def state_bytes(self) -> dict[str, int]:

@@ -1,0 +1,133 @@
+"""``onsketch sketch``: the few directions that stand for a whole file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onsketch.cli.console import out, print_rows, told_plainly
+from onsketch.cli.options import gathering
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@gathering("reading")
+def sketch(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Data files; with --merge, saved sketches.")],
+    kind: Annotated[str, typer.Option(help="fd, fast-fd, rfd, fast-rfd, cfd, pfd, rp or oja.")] = "fast-fd",
+    size: Annotated[int, typer.Option(min=1, help="Rows of the sketch.")] = 20,
+    n_features: Annotated[
+        int | None, typer.Option(min=1, help="Width of the rows.", show_default="found by reading the file once")
+    ] = None,
+    errors: Annotated[
+        str | None, typer.Option(metavar="M,...", help="Compare all kinds at these sizes instead.")
+    ] = None,
+    merge: Annotated[bool, typer.Option("--merge", help="Merge saved sketches.")] = False,
+    save: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the sketch here.")] = None,
+    report: Annotated[Path | None, typer.Option(dir_okay=False, help="With --errors: write a page.")] = None,
+    reading: dict[str, Any] = {},  # noqa: B006
+) -> None:
+    """Sketch the rows of a file, and show the spectrum captured.
+
+    \b
+    Examples:
+      onsketch sketch a9a.xz --size 20 --save a9a.sketch
+      onsketch sketch --merge day1.sketch day2.sketch --save both.sketch
+      onsketch sketch a9a.xz --errors 5,10,20,40 --report errors.html
+    """  # noqa: D301
+    console = out()
+    with told_plainly():
+        if merge:
+            summary = _merged(files)
+        elif errors is not None:
+            _compare(console, files, reading, errors, report)
+            return
+        else:
+            summary = _sketched(files, reading, kind, size, n_features)
+        if save is not None:
+            summary.save(save)
+        _show(console, summary)
+        if save is not None:
+            console.print(f"Sketch written to {save}", soft_wrap=True)
+
+
+def _sketched(files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None) -> Any:
+    from onsketch.data import stream
+    from onsketch.errors import InputError, OptionError
+    from onsketch.sketch.study import make
+    from onsketch.sketch.width import widened
+
+    if n_features is None:
+        if "-" in files:
+            raise OptionError("standard input can be read once only; say how wide the rows are: --n-features.")
+        with stream(files, **reading) as blocks:
+            n_features = max((block.X.shape[1] for block in blocks), default=0)
+        if n_features == 0:
+            raise InputError(f"{', '.join(files)}: there is not a single row.")
+    summary = make(kind, n_features, size)
+    with stream(files, **reading) as blocks:
+        for block in blocks:
+            summary.update(widened(block.X, n_features))
+    return summary
+
+
+def _merged(files: list[str]) -> Any:
+    from onsketch import load
+    from onsketch.errors import InputError
+    from onsketch.sketch import Sketch
+
+    parts = [load(path) for path in files]
+    for path, part in zip(files, parts, strict=True):
+        if not isinstance(part, Sketch):
+            raise InputError(f"{path}: a model, not a sketch.")
+    for part in parts[1:]:
+        parts[0].merge(part)
+    return parts[0]
+
+
+def _show(console: Console, summary: Any) -> None:
+    from onsketch.cli.inspect import print_spectrum
+
+    console.print(repr(summary), soft_wrap=True)
+    if summary.ridge:
+        console.print(f"ridge {summary.ridge:g}")
+    escaped = getattr(summary, "escaped", None)
+    if escaped is not None:
+        console.print(f"escaped {escaped:g}: no direction has lost more than this")
+    print_spectrum(console, summary)
+
+
+def _compare(console: Console, files: list[str], reading: dict[str, Any], errors: str, report: Path | None) -> None:
+    from onsketch.data import stream
+    from onsketch.offline import stacked
+    from onsketch.sketch.study import COMPARED, study
+
+    try:
+        sizes = [int(part) for part in errors.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"expected whole numbers, not {errors!r}", param_hint="--errors") from None
+    with stream(files, **reading) as blocks:
+        X, _, _ = stacked((block.X, block.y, None) for block in blocks)
+    console.print(f"‖AᵀA − sketch‖₂ / ‖AᵀA‖₂ over {X.shape[0]:,} rows of {X.shape[1]:,} features")
+    outcomes = []
+    with console.status("Sketching"):
+        outcomes = list(study(X, sizes))
+    table = [
+        [kind, *(f"{o.relative:.4g}" for o in outcomes if o.kind == kind), ""] for kind in COMPARED
+    ]  # the last cell: tables end with text
+    print_rows(console, ["sketch", *(f"m = {size}" for size in sizes), ""], table)
+    if report is not None:
+        from onsketch.report.charts import Line, line_chart
+        from onsketch.report.page import Page
+
+        lines = [Line(kind, sizes, [max(o.relative, 1e-16) for o in outcomes if o.kind == kind]) for kind in COMPARED]
+        page = Page(f"Sketches of {', '.join(files)}").text(
+            "The error ‖AᵀA − (BᵀB + ridge·I)‖₂ as a share of ‖AᵀA‖₂, against the size m of the sketch."
+        )
+        page.chart(line_chart(lines, "sketch size m", "relative error", log_y=True), "error against sketch size")
+        page.table(["sketch", *(f"m = {size}" for size in sizes), ""], table)
+        report.write_text(page.html(), encoding="utf-8")
+        console.print(f"Report written to {report}", soft_wrap=True)

@@ -1,0 +1,281 @@
+"""Training jobs: what is learned, what is reported, and that a crash at any moment changes nothing."""
+
+import io
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import onsketch
+from onsketch import data, model_file
+from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
+from onsketch.evaluation import Progress, progressive
+from onsketch.losses import loss_values
+from onsketch.task import understood
+from onsketch.training import Plan, Training
+
+pytestmark = pytest.mark.learners
+
+
+def labelled_rows(rows=1500, features=12, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(rows, features)) * (rng.random((rows, features)) < 0.5), 3)
+    return X, np.where(X @ rng.normal(size=features) > 0.0, 1.0, -1.0)
+
+
+@pytest.fixture
+def file(tmp_path):
+    X, y = labelled_rows()
+    path = tmp_path / "rows.svm"
+    path.write_text("".join(f"{label:g} " + " ".join(f"{j}:{v:g}" for j, v in enumerate(row) if v) + "\n"
+                            for row, label in zip(X, y, strict=True)))  # fmt: skip
+    return path
+
+
+def finished(job):
+    for _ in job.run():
+        pass
+    return job
+
+
+def plan(path, method="adagrad", **changes):
+    reading = {"block_rows": 100, **changes.pop("reading", {})}
+    return Plan([str(path)], method, reading=reading, **changes)
+
+
+def test_a_job_learns_what_the_learner_learns(file):
+    X, y = labelled_rows()
+    job = finished(Training(plan(file)))
+    alone = onsketch.learner("adagrad", loss="logistic")
+    margins = alone.learn(X, y)
+    assert (job.learner.weights == alone.weights).all()
+    assert job.progress.rows == 1500
+    assert job.progress.mean_loss == pytest.approx(loss_values("logistic", margins, y).mean(), rel=1e-12)
+    assert job.progress.error == pytest.approx(np.mean(margins * y <= 0))
+    assert [record.rows for record in job.records] == [2**k for k in range(11)]
+
+
+def test_records_do_not_depend_on_the_blocks(file):
+    def records(rows):
+        return finished(Training(plan(file, reading={"block_rows": rows}))).records
+
+    assert records(1) == records(7) == records(5000)
+    recent = records(64)
+    total = sum(
+        r.recent_loss * (r.rows - before) for r, before in zip(recent, [0, *(r.rows for r in recent)], strict=False)
+    )
+    assert total == pytest.approx(recent[-1].loss * recent[-1].rows)
+
+
+def test_held_out_rows_are_never_learned(file):
+    X, y = labelled_rows()
+    job = finished(Training(plan(file, holdout=10)))
+    learned = np.arange(1, 1501) % 10 != 0
+    alone = onsketch.learner("adagrad", loss="logistic")
+    alone.learn(X[learned], y[learned])
+    assert (job.learner.weights == alone.weights).all()
+    assert (job.progress.rows, job.held_out.rows, job.rows) == (1350, 150, 1500)
+    assert job.held_out.error < 0.3
+
+
+def test_passes_go_over_the_file_again(file):
+    X, y = labelled_rows()
+    job = finished(Training(plan(file, passes=3)))
+    alone = onsketch.learner("adagrad", loss="logistic")
+    for _ in range(3):
+        alone.learn(X, y)
+    assert (job.learner.weights == alone.weights).all()
+    with pytest.raises(OptionError, match="passes"):
+        Training(Plan(["-"], "adagrad", passes=2))
+
+
+def test_predictions_are_those_made_before_learning(file, tmp_path):
+    X, y = labelled_rows()
+    finished(Training(plan(file), str(tmp_path / "p.txt")))
+    written = np.loadtxt(tmp_path / "p.txt")
+    assert written == pytest.approx(onsketch.learner("adagrad", loss="logistic").learn(X, y), rel=1e-8)
+
+
+@pytest.mark.parametrize("method", ["adagrad", "rfd-son"])
+@pytest.mark.parametrize("stop", [1, 7, 14])
+def test_a_job_resumed_ends_as_one_never_stopped(method, stop, file, tmp_path):
+    todo = plan(file, method, passes=2, holdout=7)
+    whole = finished(Training(todo, str(tmp_path / "whole.txt")))
+    whole.save(tmp_path / "whole")
+    first = Training(todo, str(tmp_path / "parts.txt"))
+    for k, _ in enumerate(first.run(), start=1):
+        if k == stop:
+            first.checkpoint(tmp_path / "checkpoint")
+        if k == stop + 2:
+            break  # learned more after the checkpoint, and lost it
+    second = Training(todo, str(tmp_path / "parts.txt"))
+    second.resume(tmp_path / "checkpoint")
+    finished(second).save(tmp_path / "parts")
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "parts").read_bytes()
+    assert (tmp_path / "whole.txt").read_bytes() == (tmp_path / "parts.txt").read_bytes()
+    assert whole.records == second.records
+
+
+def test_only_the_same_job_resumes(file, tmp_path):
+    job = Training(plan(file))
+    next(iter(job.run()))
+    job.checkpoint(tmp_path / "checkpoint")
+    with pytest.raises(OptionError, match="options was"):
+        Training(plan(file, options={"step_size": 0.5})).resume(tmp_path / "checkpoint")
+    finished(job).save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="not a checkpoint"):
+        Training(plan(file)).resume(tmp_path / "model")
+
+
+def test_a_file_that_changed_does_not_resume(file, tmp_path):
+    job = Training(plan(file))
+    next(iter(job.run()))
+    job.checkpoint(tmp_path / "checkpoint")
+    file.write_text("1 0:1\n" + file.read_text())
+    again = Training(plan(file))
+    again.resume(tmp_path / "checkpoint")
+    with pytest.raises(InputError, match="resume"):
+        finished(again)
+
+
+def test_rows_that_cannot_be_learned_stop_or_are_skipped(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 0:1\n-1 0:1e140 1:1e140\n1 0:1\n")
+    wild = {"loss": "squared", "step_size": 1e200}
+    with pytest.raises(UpdateError):
+        finished(Training(plan(path, "ogd", options=wild)))
+    job = finished(Training(plan(path, "ogd", options=wild, reading={"on_error": "skip"})))
+    assert job.skipped > 0
+    assert job.rows == 3
+    assert np.isfinite(job.learner.weights).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "told"),
+    [
+        ([-1, 1], "classification", "label 1 against -1"),
+        ([1, 1], "classification", "label 1 against -1"),
+        ([0, 1], "classification", "label 1 against 0"),
+        ([1, 2], "classification", "label 2 against 1"),
+        ([0.5, 2.25, 3], "regression", "regression"),
+    ],
+)
+def test_the_task_is_told_by_the_first_labels(labels, kind, told):
+    task = understood(np.array(labels, dtype=float))
+    assert (task.kind, told in str(task)) == (kind, True)
+
+
+def test_tasks_that_must_be_told():
+    with pytest.raises(InputError, match="--positive"):
+        understood(np.array([1.0, 2.0, 3.0]))
+    task = understood(np.array([1.0, 2.0]))
+    with pytest.raises(InputError, match="label 3"):
+        task.labels(np.array([1.0, 3.0]))
+    with pytest.raises(OptionError, match="regression"):
+        understood(np.array([1.0]), "regression", "2")
+    assert understood(np.array([1.0, 2.0, 3.0]), "regression").kind == "regression"
+
+
+def test_an_empty_stream_is_an_error(tmp_path):
+    (tmp_path / "empty.svm").write_text("\n")
+    with pytest.raises(InputError, match="not a single row"):
+        finished(Training(plan(tmp_path / "empty.svm")))
+
+
+def test_progressive_evaluation_with_a_callback():
+    _, y = labelled_rows()
+    seen = []
+    text = io.BytesIO(b"".join(b"%d 0:1 1:%d\n" % (label, k % 5) for k, label in enumerate(y.astype(int))))
+    with data.stream(text, "libsvm") as blocks:
+        total = progressive(
+            onsketch.learner("adagrad", loss="logistic"), ((b.X, b.y, b.sample_weight) for b in blocks), seen.append
+        )
+    assert [record.rows for record in seen] == [2**k for k in range(11)]
+    assert total.rows == 1500
+    assert Progress(**total.state()) == total
+
+
+def test_weights_weigh_the_tally():
+    X, y = labelled_rows(rows=50)
+    tally = Progress("squared", True)
+    tally.add(X, y, np.zeros(50), np.arange(50.0))
+    assert tally.mean_loss == pytest.approx(1.0)
+    assert tally.error == 1.0
+    assert tally.weight == np.arange(50.0).sum()
+
+
+# The program, killed -----------------------------------------------------------------------------------------------
+
+PROGRAM = [sys.executable, "-c", "from onsketch.cli import main; main()"]
+
+
+def program(*arguments, **options):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([*PROGRAM, *map(str, arguments)], env=environment, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, **options)  # fmt: skip
+
+
+@pytest.mark.parametrize("piped", [False, True], ids=["file", "pipe"])
+def test_killed_at_any_moment_the_model_is_the_same(piped, tmp_path):
+    rng = random.Random(7)
+    source = tmp_path / "rows.svm"
+    lines = (f"{rng.choice((-1, 1))} {rng.randrange(40)}:1 {rng.randrange(40, 90)}:{rng.random():.3f}\n"
+             for _ in range(60_000))  # fmt: skip
+    source.write_text("".join(lines))
+
+    def command(name):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        where = "-" if piped else source
+        saving = ["--save", folder / "model", "--predictions", folder / "p.txt"]
+        keeping = ["--checkpoint", folder / "checkpoint", "--every", 500, "--resume"]
+        return ["train", where, "-l", "adagrad", "--format", "libsvm", "--block-rows", 500, *saving, *keeping]
+
+    def start(name):
+        with source.open("rb") as file:
+            return program(*command(name), stdin=file if piped else subprocess.DEVNULL)
+
+    whole = start("whole")
+    _, errors = whole.communicate(timeout=300)
+    assert whole.returncode == 0, errors.decode()
+    kills, checkpoint = 0, tmp_path / "killed" / "checkpoint"
+    for _ in range(60):
+        process = start("killed")
+        changes, seen = rng.randrange(1, 8), None
+        while process.poll() is None and changes:
+            now = checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
+            changes -= now != seen
+            seen = now
+            time.sleep(0.0005)
+        time.sleep(rng.random() * 0.004)
+        if process.poll() is None and kills < 12:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.communicate(timeout=300)
+        if process.returncode == 0:
+            break
+    assert kills >= 5
+    for name in ("model", "p.txt"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert onsketch.load(tmp_path / "killed" / "model").rounds == 60_000
+    assert model_file.read(checkpoint).notes["training"]["progress"]["rows"] == 60_000
+
+
+def test_ctrl_c_saves_what_it_can_and_says_so(tmp_path):
+    source = tmp_path / "rows.svm"
+    source.write_text("1 1:1\n-1 2:1\n" * 200_000)
+    process = program("train", source, "-l", "adagrad", "--block-rows", 200, "--save", tmp_path / "model",
+                      "--checkpoint", tmp_path / "checkpoint", "--every", 200)  # fmt: skip
+    while process.poll() is None and not (tmp_path / "checkpoint").exists():
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert b"Interrupted after" in errors
+    assert b"--resume" in errors
+    assert 0 < onsketch.load(tmp_path / "model").rounds < 400_000

@@ -1,12 +1,14 @@
 """The program, from its options to its exit codes."""
 
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -21,6 +23,13 @@ def run(*arguments, **env):
     return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", **env})
 
 
+def program(arguments, **options):
+    """The real thing, through a shell."""
+    env = {**os.environ, "PYTHONPATH": str(Path(onsketch.__file__).parents[1])}
+    command = f"{sys.executable} -c 'from onsketch.cli import main; main()' {arguments}"
+    return subprocess.run(command, shell=True, capture_output=True, env=env, check=True, **options)
+
+
 def test_version():
     result = run("--version")
     assert (result.exit_code, result.stdout.strip()) == (0, f"onsketch {onsketch.__version__}")
@@ -29,8 +38,9 @@ def test_version():
 def test_help_lists_the_commands():
     result = run("--help")
     assert result.exit_code == 0
-    assert "compare" in result.stdout
-    assert "methods" in result.stdout
+    for command in ("train", "predict", "compare", "sketch", "inspect", "methods"):
+        assert command in result.stdout
+        assert run(command, "--help").exit_code == 0
 
 
 def test_starting_imports_nothing_heavy():
@@ -103,16 +113,17 @@ def test_compare_writes_json(tmp_path):
     result = run(*SMALL, *chosen, "--condition", "50", "--json", str(path))
     assert result.exit_code == 0, result.output
     document = json.loads(path.read_text())
-    assert (document["rows"], document["sketch_size"]) == (200, 4)
+    assert (document["rows"], document["dimension"]) == (200, 12)
     learners = {entry["learner"]: entry for entry in document["learners"]}
     assert set(learners) == set(names)
     (stream,) = learners["rfd-son"]["streams"]
-    assert stream["condition"] == 50
+    assert stream["stream"] == "50"
     assert stream["setting"] == {"ridge": 0.0}
     assert 0 <= stream["error"] <= 1
     assert learners["adagrad"]["settings_tried"] > 1
-    errors = [entry["streams"][0]["error"] for entry in document["learners"]]
-    assert errors == sorted(errors)
+    losses = [entry["streams"][0]["loss"] for entry in document["learners"]]
+    assert losses == sorted(losses)
+    assert stream["curve"][-1]["rows"] == 200
 
 
 @pytest.mark.learners
@@ -124,3 +135,169 @@ def test_compare_repeats_itself(tmp_path):
         return [stream["error"] for stream in json.loads(path.read_text())["learners"][0]["streams"]]
 
     assert errors(3) == errors(3) != errors(4)
+
+
+# On files ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rows_file(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("data") / "rows.vw"
+    lines = []
+    for k in range(600):
+        size, colour = rng.normal(), rng.choice(["red", "blue"])
+        label = 1 if size + (colour == "red") > 0.3 else -1
+        lines.append(f"{label} 1.0 row{k}|shape size:{size:.4f} |paint {colour}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(rows_file):
+    path = rows_file.parent / "rows.model"
+    result = run("train", str(rows_file), "-l", "rfd-son", "--sketch-size", "4", "--names", "-q", "sp",
+                 "--intercept", "--save", str(path))  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "classification, label 1 against -1, logistic loss" in result.stdout
+    assert re.search(r"^rows +600$", result.stdout, flags=re.MULTILINE)
+    assert re.search(r"^error +\d", result.stdout, flags=re.MULTILINE)
+    return path
+
+
+@pytest.mark.learners
+def test_train_then_predict(rows_file, model, tmp_path):
+    result = run("predict", str(model), str(rows_file), "-o", str(tmp_path / "margins"))
+    assert result.exit_code == 0, result.output
+    assert "600 rows with labels" in result.stderr
+    lines = (tmp_path / "margins").read_text().splitlines()
+    assert len(lines) == 600
+    assert lines[17].split()[1] == "row17"
+    content = onsketch.load(model)
+    assert content.rounds == 600
+    labels = run("predict", str(model), str(rows_file), "--kind", "label").stdout.split()[::2]
+    margins = [float(line.split()[0]) for line in lines]
+    assert labels == ["1" if margin > 0 else "-1" for margin in margins]
+    chances = [
+        float(p) for p in run("predict", str(model), str(rows_file), "--kind", "probability").stdout.split()[::2]
+    ]
+    assert chances == pytest.approx([1 / (1 + math.exp(-margin)) for margin in margins], rel=1e-6)
+
+
+@pytest.mark.learners
+def test_inspect_tells_names_options_and_spectrum(model):
+    result = run("inspect", str(model), "--top", "3")
+    assert result.exit_code == 0, result.output
+    for part in ("rfd-son", "ridge=1.0", "rounds", "600", "spectrum of the sketch", "shape^size", "(intercept)"):
+        assert part in result.stdout
+
+
+@pytest.mark.learners
+def test_train_report_is_one_page_without_outside_references(rows_file, tmp_path):
+    page = tmp_path / "page.html"
+    result = run("train", str(rows_file), "-l", "rfd-son", "--sketch-size", "4", "--report", str(page), "--quiet")
+    assert (result.exit_code, result.stdout) == (0, "")
+    text = page.read_text()
+    assert text.count("<svg") == 3
+    assert "prefers-color-scheme" in text
+    assert not re.search(r'(src|href)="(?!#)', text.replace('xlink:href="#', ""))
+
+
+@pytest.mark.learners
+def test_compare_on_a_file_with_grid_regret_page_and_tables(rows_file, tmp_path):
+    page, table, document = (tmp_path / name for name in ("page.html", "curve.csv", "out.json"))
+    result = run("compare", str(rows_file), "-l", "rfd-son", "-l", "adagrad", "--sketch-size", "4", "--step-size",
+                 "0.1,1", "--ridge", "1e-3,1", "--regret", "--report", str(page), "--csv", str(table), "--json",
+                 str(document))  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "8 settings of 2 learners in one pass" in result.stdout
+    assert "Regret" in result.stdout
+    told = json.loads(document.read_text())
+    best = told["best_fixed_loss"]
+    for learner in told["learners"]:
+        (score,) = learner["streams"]
+        assert score["regret"] == pytest.approx(score["loss"] * 600 - best)
+        assert learner["settings_tried"] == 4
+    assert page.read_text().count("<svg") == 2
+    assert table.read_text().splitlines()[0] == "learner,stream,rows,cpu_seconds,loss,error"
+
+
+@pytest.mark.learners
+def test_compare_on_a_pipe_has_no_regret_and_says_so(rows_file):
+    done = program("compare - -l adagrad --regret", input=rows_file.read_bytes())
+    assert b"No regret" in done.stdout
+
+
+@pytest.mark.learners
+def test_sketches_are_saved_merged_and_compared(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(90, 6)) * [5, 4, 3, 2, 1, 0.1]
+    for name, part in (("one", X[:40]), ("two", X[40:])):
+        lines = "".join("0 " + " ".join(f"{j}:{v:.17g}" for j, v in enumerate(row)) + "\n" for row in part)
+        (tmp_path / f"{name}.svm").write_text(lines)
+        saved = run("sketch", str(tmp_path / f"{name}.svm"), "--size", "3", "--save", str(tmp_path / name))
+        assert saved.exit_code == 0, saved.output
+    merged = run("sketch", "--merge", str(tmp_path / "one"), str(tmp_path / "two"), "--save", str(tmp_path / "both"))
+    assert merged.exit_code == 0, merged.output
+    both = onsketch.load(tmp_path / "both")
+    assert both.n_rows == 90
+    assert np.linalg.norm(X.T @ X - both.covariance(), 2) <= both.escaped * (1 + 1e-9)
+    compared = run("sketch", str(tmp_path / "one.svm"), str(tmp_path / "two.svm"), "--errors", "2,3")
+    assert compared.exit_code == 0, compared.output
+    assert all(kind in compared.stdout for kind in ("fast-fd", "fast-rfd", "cfd", "pfd", "rp", "oja"))
+    assert "sketch" in run("inspect", str(tmp_path / "both")).stdout
+
+
+@pytest.mark.learners
+@pytest.mark.parametrize(
+    ("text", "options", "complaint"),
+    [
+        ("1 1:1\n2 1:nan\n", [], "rows.svm:2:5"),
+        ("1 1:1\n2 1:1\n3 1:1\n", [], "--positive"),
+        ("1 1:1\n", ["--loss", "cubic"], "cubic"),
+        ("1 1:1\n", ["-l", "adagrad", "--betas", "0.9", "0.9"], "betas"),
+        ("", [], "not a single row"),
+    ],
+)
+def test_bad_input_exits_with_1_and_one_line_that_says_what(text, options, complaint, tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text(text)
+    result = run("train", str(path), "--save", str(tmp_path / "model"), *options)
+    assert result.exit_code == 1
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("Error: ")
+    assert complaint in line
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.learners
+def test_bad_lines_can_be_skipped_and_are_counted(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 1:1\n-1 1:x\n-1 2:1\n")
+    result = run("train", str(path), "-l", "adagrad", "--on-error", "skip")
+    assert result.exit_code == 0, result.output
+    assert "skipped       1" in result.stdout
+
+
+@pytest.mark.parametrize("missing", ["model", "predictions", "checkpoint"])
+def test_files_that_cannot_be_written_are_refused_before_any_work(missing, tmp_path):
+    option = {"model": "--save"}.get(missing, f"--{missing}")
+    result = run("train", str(tmp_path / "rows"), option, str(tmp_path / "nowhere" / "file"))
+    assert result.exit_code == 2
+    assert "nowhere" in result.output.replace("\n", "")
+
+
+def test_a_reader_that_leaves_early_is_no_crash(rows_file):
+    env = {**os.environ, "PYTHONPATH": str(Path(onsketch.__file__).parents[1])}
+    program = f"{sys.executable} -c 'from onsketch.cli import main; main()'"
+    done = subprocess.run(
+        f"{program} methods | head -1", shell=True, capture_output=True, text=True, env=env, check=True
+    )
+    assert done.stdout.startswith("method")
+    assert "Traceback" not in done.stderr
+
+
+def test_completion_is_offered():
+    result = run("--show-completion", _ONSKETCH_COMPLETE="", SHELL="/bin/bash")
+    assert "--show-completion" in run("--help").stdout
+    assert result.exit_code in (0, 1)  # 1 where no shell is recognised

@@ -68,6 +68,70 @@ def test_merging_with_a_learner_that_has_seen_nothing_changes_nothing(sketch: st
         assert one.rounds == len(first[1])
 
 
+@pytest.mark.parametrize("sketch", SHRINKING)
+def test_a_common_start_is_counted_once(sketch: str) -> None:
+    """Curvature rows on the squared loss, nothing shrunk: merging forks of a base is learning everything in turn."""
+    X, y = sparse_stream(n=60, seed=4)
+    options: dict[str, Any] = {"summary": "curvature", "ridge": 0.5, "clip": None, "sketch_size": 40, "average": True}
+    base, whole = (onsketch.compose(sketch=sketch, geometry="newton", **options) for _ in range(2))
+    base.learn(X[:20], y[:20])
+    whole.learn(X, y)
+    one, two = base.fork(), base.fork()
+    one.learn(X[20:40], y[20:40])
+    two.learn(X[40:], y[40:])
+    before = base.predict(X), two.predict(X)
+    one.merge(two, base=base)
+    assert (base.predict(X) == before[0]).all()
+    assert (two.predict(X) == before[1]).all()
+    assert one.rounds == 60
+    np.testing.assert_allclose(one.leverage(X), whole.leverage(X), atol=1e-8)
+    one_now, whole_now = (learner.fork() for learner in (one, whole))
+    np.testing.assert_allclose(one_now.learn(X, y), whole_now.learn(X, y), atol=1e-8)
+
+
+@pytest.mark.parametrize("update", ["mirror", "dual"])
+@pytest.mark.parametrize("geometry", ["newton", "adagrad"])
+@pytest.mark.parametrize("sketch", [*SHRINKING, "rp", "oja"])
+def test_merging_a_fork_that_learned_nothing_changes_nothing(sketch: str, geometry: str, update: str) -> None:
+    if (sketch, update) == ("cfd", "dual"):
+        pytest.skip("a merged cfd sketch is shrunk once more, and dual averaging reads its weights off the sketch")
+    first, second, (X, _) = halves()
+    base = onsketch.compose(sketch=sketch, geometry=geometry, update=update, sketch_size=4, ridge=4.0)
+    base.learn(*first)
+    one, idle = base.fork(seed=1), base.fork(seed=2)
+    one.learn(*second)
+    before = one.predict(X)
+    one.merge(idle, base=base)
+    assert one.rounds == 200
+    np.testing.assert_allclose(one.predict(X), before, atol=1e-8)
+    assert np.isfinite(one.learn(*first)).all()
+
+
+def test_what_the_shrinks_lost_bounds_what_merging_with_a_base_loses() -> None:
+    first, second, (X, _) = halves(400)
+    options: dict[str, Any] = {"summary": "data", "ridge": 1.0, "sketch_size": 5}
+    base = onsketch.learner("fd-son", **options)
+    base.learn(*first)
+    one, two = base.fork(), base.fork()
+    one.learn(X[200:300], second[1][:100])
+    two.learn(X[300:], second[1][100:])
+    escaped = [float(part._sketch.numbers[3]) for part in (base, one, two)]
+    one.merge(two, base=base)
+    exact = onsketch.sketch.Exact(X.shape[1]).update(X).covariance()
+    kept = np.linalg.inv(_metric(one, X))
+    lost = np.linalg.norm(exact + np.eye(len(exact)) - kept, 2)
+    assert lost <= 2 * sum(escaped) + 1e-9
+
+
+def _metric(learner: Any, X: Any) -> Any:
+    """A⁻¹ from leverages of unit vectors and of their sums."""
+    d = X.shape[1]
+    eye = np.eye(d)
+    single = learner.leverage(eye)
+    pairs = np.array([learner.leverage(eye[i] + eye) for i in range(d)])
+    return (pairs - single[:, None] - single[None, :]) / 2.0
+
+
 def test_dual_averaging_adds_gradients() -> None:
     first, second, (X, _) = halves()
     options: dict[str, Any] = {"update": "dual", "sketch_size": 12, "ridge": 4.0}
@@ -91,4 +155,8 @@ def test_refusals_say_why() -> None:
     with pytest.raises(OptionError, match="diagonal=True"):
         make("fd-son", diagonal=True).merge(make("fd-son", diagonal=True))
     with pytest.raises(OptionError, match="base"):
-        make("fd-son").merge(make("fd-son"), base=make("fd-son"))
+        make("fd-son").merge(make("fd-son"), base=make("rfd-son"))
+    learned = make("fd-son")
+    learned.learn(*halves()[0])
+    with pytest.raises(OptionError, match="base has learned more"):
+        make("fd-son").merge(make("fd-son"), base=learned)

@@ -141,13 +141,30 @@ class Learner(ABC):
         """
         if self is other:
             raise OptionError("merge: a learner cannot take in itself.")
-        if type(self) is not type(other) or self.method != other.method:
-            raise OptionError(f"merge: a {self.method.name} learner cannot take in {other!r}.")
-        if replace(self.options, seed=0) != replace(other.options, seed=0):
-            raise OptionError("merge: both learners must have the same options (but for the seed).")
+        for role, learner in (("other", other), ("base", base)):
+            if learner is None and role == "base":
+                continue
+            if not isinstance(learner, type(self)) or self.method != learner.method:
+                raise OptionError(f"merge: a {self.method.name} learner cannot take in {learner!r} ({role}).")
+            if replace(self.options, seed=0) != replace(learner.options, seed=0):
+                raise OptionError(f"merge: {role} must have the same options (but for the seed).")
+        if base is not None and base.rounds > min(self.rounds, other.rounds):
+            raise OptionError("merge: the base has learned more rows than a learner said to start from it.")
         self._merge(other, base)
         self._width = max(self._width, other._width)
         return self
+
+    def fork(self, seed: int | None = None) -> Self:
+        """A learner of its own that goes on from here, to be merged with this one as the ``base``.
+
+        Args:
+            seed: for random sketches (``rp-son``, ``ada-gp``, ``ada-dp``), whose forks must draw independently.
+        """
+        options = self.options if seed is None else replace(self.options, seed=seed)
+        twin = type(self)(self.method, options)
+        twin._width = self._width
+        twin._restore(self._arrays())
+        return twin
 
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """Write the learner to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit.

@@ -191,10 +191,6 @@ class DenseLearner(Learner):
             raise OptionError("merge: with diagonal=True each learner has coordinates of its own; they do not merge.")
         if base is None:
             base = type(self)(self.method, self.options)
-        elif type(base) is not type(self) or base.options != self.options or base.method != self.method:
-            raise OptionError("merge: the base must be a learner of the same method and options.")
-        if base.rounds > min(self.rounds, other.rounds):
-            raise OptionError("merge: the base has played more rounds than a learner that started from it.")
         width = max(self._known, other._known, base._known)
         other, base = copy.deepcopy(other), copy.deepcopy(base)
         for learner in (self, other, base):

@@ -8,7 +8,6 @@ dense, as published). What a round does is in ``steps``, ``lazy`` and
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -216,12 +215,6 @@ class FirstOrderLearner(Learner):
 
     def _merge(self, other: Any, base: Any) -> None:
         """By precision, feature by feature; see ``merge`` for the rule of each method."""
-        if base is not None:
-            strange = type(base) is not type(self) or base.method != self.method
-            if strange or replace(base.options, seed=0) != replace(self.options, seed=0):
-                raise OptionError(f"merge: base is {base!r}; it must have the method and options of both learners.")
-            if base.rounds > min(self.rounds, other.rounds):
-                raise OptionError("merge: base has learned more rows than a learner said to start from it.")
         parts = [self, other, FirstOrderLearner(self.method, self.options) if base is None else base]
         tables = [part._up_to_date() for part in parts]
         slots = [self._map.add(part._map.features) for part in parts]

@@ -123,12 +123,9 @@ class SketchedLearner(Learner):
     def _merge(self, other: Any, base: Any) -> None:
         from onsketch.linear.sketched.merging import merge_sketched
 
-        if base is not None:
-            raise OptionError(
-                f"merge: base is for exact and diagonal learners; a {self.method.name} learner cannot tell its "
-                "own rows from those of a common start. Start the learners from nothing and leave base out."
-            )
-        merge_sketched(self, other)
+        if self.options.diagonal:
+            raise OptionError("merge: with diagonal=True the two learners live in different coordinates.")
+        merge_sketched(self, other, SketchedLearner(self.method, self.options) if base is None else base)
 
     def _arrays(self) -> Arrays:
         features = {"features": self._map.features}

@@ -1,14 +1,20 @@
 """Merging sketched learners that have seen different rows.
 
-Both learners are spread out over the features that either has seen. With ``M_i`` the metric of learner i, the weights
-solve ``M w = Σ M_i w_i`` for the *unshrunk* sum of the metrics, and only then is the sketch shrunk. Newton learners
-count their common starting ridge once, so that with curvature rows on squared loss this is exact as long as nothing
-was shrunk. For the AdaGrad family the same precision-weighted mean is the best rule we know; it has no theorem.
-Dual averaging keeps Σg, which adds.
+The learners, and the base that both started from (a learner that has seen nothing, unless given), are spread out over
+the features that any of them has seen. With ``M_i`` the metric of learner i and the base as number 0, the weights solve
+
+    (M_1 + M_2 − M_0) w = M_1 w_1 + M_2 w_2 − M_0 w_0
+
+for the metrics as they are, and only then is the sum of the sketches shrunk. What the base knew is counted once, so
+that with curvature rows on squared loss this is exact as long as nothing was shrunk since the base. Once something was,
+a sketch may hold less of a direction than the base did: ``B_1ᵀB_1 + B_2ᵀB_2 − B_0ᵀB_0`` is then cut off at zero, an
+error of at most the mass that the shrinks let escape. For the AdaGrad family the same precision-weighted mean is the
+best rule we know; it has no theorem. Dual averaging keeps Σg, which adds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -124,35 +130,67 @@ def _solve(scale: float, rows: Array, target: Array) -> Array:
     return np.asarray((target - directions.T @ (along * values / (scale + values))) / scale)
 
 
-def merge_sketched(one: SketchedLearner, two: SketchedLearner) -> None:
-    """Merge ``two`` into ``one``."""
-    if one.options.diagonal:
-        raise OptionError("merge: with diagonal=True the two learners live in different coordinates.")
+SIGNS = (1.0, 1.0, -1.0)
+"""Two learners count; their base is taken off."""
+
+
+def _total(values: Iterable[Any]) -> Any:
+    return sum(sign * value for sign, value in zip(SIGNS, values, strict=True))
+
+
+def _difference(stack: list[Array]) -> tuple[Array, Array]:
+    """The positive eigenvalues λ of ``B_1ᵀB_1 + B_2ᵀB_2 − B_0ᵀB_0``, descending, and T with directions ``T·stack``.
+
+    With the Gram matrix ``G = UDUᵀ`` of all rows and J their signs, the small matrix ``D^{1/2}UᵀJUD^{1/2}`` has the
+    same spectrum.
+    """
+    rows = np.vstack(stack)
+    J = np.repeat(SIGNS, [len(part) for part in stack])
+    energy, U = np.linalg.eigh(rows @ rows.T)
+    top = max(energy.max(initial=0.0), 0.0)
+    known = energy > CUTOFF * top
+    U, root = U[:, known], np.sqrt(energy[known])
+    values, W = np.linalg.eigh((root[:, None] * (U.T * J) @ U) * root)
+    values, W = values[::-1], W[:, ::-1]
+    kept = values > CUTOFF * top
+    return values[kept], (W[:, kept].T / root) @ U.T
+
+
+def _added(stack: list[Array]) -> Array:
+    """Rows R with ``RᵀR`` the sum less the base; the rows themselves where the base has none."""
+    if not len(stack[2]):
+        return np.vstack(stack)
+    values, T = _difference(stack)
+    return np.asarray((np.sqrt(values)[:, None] * T) @ np.vstack(stack))
+
+
+def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLearner) -> None:
+    """Merge ``two`` into ``one``, both of which started from ``base``."""
+    parts = (one, two, base)
     union = one._map.copy()
-    slots_two = union.add(two._map.features)
-    count = union.count
-    slots_one = np.arange(one._map.count, dtype=np.int32)
-    spreads = [_spread(one, count, slots_one), _spread(two, count, slots_two)]
-    energies = [_energy_rows(learner._sketch, s.rows) for learner, s in zip((one, two), spreads, strict=True)]
-    metrics = [_metric_rows(learner, e) for learner, e in zip((one, two), energies, strict=True)]
-    stacked = np.vstack([rows for _, rows in metrics])
-    scale = sum(flat for flat, _ in metrics)
-    assert one.options.ridge is not None
-    if one.options.ridge > 0.0:  # the metric both started from counts once
-        scale -= 1.0 / inverse_metric.py_func(one._setup.geometry, 0.0, one.options.ridge, 0.0)
-    target: Any = sum(
-        flat * s.weights + rows.T @ (rows @ s.weights) for (flat, rows), s in zip(metrics, spreads, strict=True)
-    )
-    head = sum(s.head for s in spreads) if one.options.update == "dual" else _solve(scale, stacked, target)
-    rounds = one.rounds + two.rounds
-    rows = _merge_sketches(one, two, spreads, energies)
-    base_sum = float(one._sketch.numbers[BASE_SUM] + two._sketch.numbers[BASE_SUM])
-    total = sum(s.total for s in spreads)
-    _install(one, union, rows, np.asarray(head), np.asarray(total) - base_sum * np.asarray(head))
+    slots = [union.add(part._map.features) for part in parts]
+    spreads = [_spread(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
+    energies = [_energy_rows(part._sketch, s.rows) for part, s in zip(parts, spreads, strict=True)]
+    metrics = [_metric_rows(part, rows) for part, rows in zip(parts, energies, strict=True)]
+    dual = one.options.update == "dual"
+    if dual:
+        head = np.asarray(_total(s.head for s in spreads))
+    else:
+        target = _total(
+            flat * s.weights + rows.T @ (rows @ s.weights) for (flat, rows), s in zip(metrics, spreads, strict=True)
+        )
+        head = _solve(_total(flat for flat, _ in metrics), _added([rows for _, rows in metrics]), target)
+    rounds = round(_total(part.rounds for part in parts))
+    base_sum = float(_total(part._sketch.numbers[BASE_SUM] for part in parts))
+    total = np.asarray(_total(s.total for s in spreads))
+    for number in (ESCAPED, RIDGE):
+        one._sketch.numbers[number] = _total(part._sketch.numbers[number] for part in parts)
+    rows = _merge_sketches(parts, spreads, energies)
+    _install(one, union, rows, head, total - base_sum * head)
     one._sketch.numbers[BASE_SUM] = base_sum
     one._table.clock[ROUNDS] = rounds
-    if one.options.update == "dual":
-        _form_dual(one, rows, np.asarray(head))
+    if dual:
+        _form_dual(one, rows, head)
 
 
 def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, total: Array) -> None:
@@ -177,20 +215,27 @@ def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, tot
     sketch.lines[[A, A_SUM]] = 0.0
 
 
-def _merge_sketches(one: Any, two: Any, spreads: list[Spread], energies: list[Array]) -> Array:
-    """Set the small state of ``one`` to that of the merged sketch; returns its rows."""
+def _merge_sketches(
+    parts: tuple[SketchedLearner, SketchedLearner, SketchedLearner], spreads: list[Spread], energies: list[Array]
+) -> Array:
+    """Set the small state of the first to that of the merged sketch; returns its rows."""
+    one, two, _ = parts
     sketch = one._sketch
     if isinstance(sketch, Projection):
         if one.options.sketch_size and one.options.seed == two.options.seed:
-            raise OptionError("merge: random projections must come from different seeds; both have the same.")
-        rows: Array = spreads[0].rows + spreads[1].rows
+            raise OptionError(
+                "merge: random projections must come from different seeds; both have the same. "
+                "Give each learner a seed of its own, or fork(seed=...) a common start."
+            )
+        rows: Array = _total(s.rows for s in spreads)
         _set_projection(one, rows)
     elif isinstance(sketch, Subspace):
-        rows = _set_subspace(sketch, two._sketch, energies)
+        rows = _set_subspace([part._sketch for part in parts], energies)
     elif isinstance(sketch, RankedDirections):
-        rows = _set_ranked(one, two, np.vstack(energies))
+        rows = _set_ranked(one, _added(energies))
     else:
-        rows = _set_directions(one, two, spreads)
+        keep = [part._sketch.lines[KEEP, : len(s.rows), None] for part, s in zip(parts, spreads, strict=True)]
+        rows = _set_directions(one, _added([k * s.rows for k, s in zip(keep, spreads, strict=True)]))
     return rows
 
 
@@ -204,29 +249,26 @@ def _set_projection(one: Any, rows: Array) -> None:
         sketch.squares[INVERSE] = (turned.T / (sketch.numbers[RIDGE] + sketch.lines[VALUES])) @ turned
 
 
-def _set_subspace(one: Subspace, two: Subspace, energies: list[Array]) -> Array:
+def _set_subspace(sketches: list[Any], energies: list[Array]) -> Array:
+    one: Subspace = sketches[0]
     m = int(one.counts[ROWS])
-    values, vectors = np.linalg.eigh(np.vstack(energies) @ np.vstack(energies).T)
-    values, vectors = values[::-1][:m], vectors[:, ::-1][:, :m]
-    alive = values > CUTOFF * max(values[0], 0.0)
-    scale = np.where(alive, 1.0 / np.sqrt(np.where(alive, values, 1.0)), 0.0)
-    turn = scale[:, None] * vectors.T
-    rows: Array = turn @ np.vstack(energies)
-    starts = [np.sqrt(s.lines[ENERGY])[:, None] * (s.squares[FACTOR] @ s.squares[START]) for s in (one, two)]
-    started = turn[:, :m] @ starts[0] + turn[:, m:] @ starts[1]
-    one.squares[START] = np.where(alive[:, None], started, np.eye(m))
-    one.lines[ENERGY] = np.where(alive, values, 0.0)
+    values, turn = _difference(energies)
+    alive = np.arange(m) < values.size
+    energy, T = np.zeros(m), np.zeros((m, turn.shape[1]))
+    energy[: min(m, values.size)], T[: min(m, values.size)] = values[:m], turn[:m]
+    starts = [np.sqrt(s.lines[ENERGY])[:, None] * (s.squares[FACTOR] @ s.squares[START]) for s in sketches]
+    one.squares[START] = np.where(alive[:, None], T @ np.vstack(starts), np.eye(m))
+    one.lines[ENERGY] = energy
     one.squares[[FACTOR, GRAM]] = np.diag(alive.astype(float))
     one.counts[RANK] = int(alive.sum())
-    return rows
+    return np.asarray(T @ np.vstack(energies))
 
 
-def _set_ranked(one: Any, two: Any, rows: Array) -> Array:
+def _set_ranked(one: Any, rows: Array) -> Array:
     sketch: RankedDirections = one._sketch
     size, capacity = one._setup.size, one._setup.capacity
     values, directions = _spectrum(rows)
     energy = values.copy()
-    sketch.numbers[ESCAPED] += two._sketch.numbers[ESCAPED]
     if values.size >= capacity:
         sigma = values[size - 1]
         sketch.numbers[ESCAPED] += sigma
@@ -243,16 +285,9 @@ def _set_ranked(one: Any, two: Any, rows: Array) -> Array:
     return merged
 
 
-def _set_directions(one: Any, two: Any, spreads: list[Spread]) -> Array:
+def _set_directions(one: Any, rows: Array) -> Array:
     sketch: Directions = one._sketch
     setup = one._setup
-    true = [
-        learner._sketch.lines[KEEP, : s.rows.shape[0], None] * s.rows
-        for learner, s in zip((one, two), spreads, strict=True)
-    ]
-    sketch.numbers[RIDGE] += two._sketch.numbers[RIDGE] - one.options.ridge
-    sketch.numbers[ESCAPED] += two._sketch.numbers[ESCAPED]
-    rows: Array = np.vstack(true)
     sketch.lines[KEEP] = 1.0
     compensate = setup.rule == COMPENSATIVE and sketch.numbers[ESCAPED] > 0.0
     if rows.shape[0] >= setup.capacity or compensate:

@@ -2,7 +2,7 @@
 
 Every contender brings a few settings (ridges, or step sizes). All of them learn the same blocks side by side, in
 threads (the compiled loops hold no lock), and at any moment a contender is judged by whichever setting has the least
-progressive loss so far. Several streams may run in step, to show how each contender bears the difference.
+progressive loss (or error) so far. Several streams may run in step, to show how each contender bears the difference.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Standing(NamedTuple):
 
     @property
     def loss(self) -> float:
-        """The loss on the last stream, by which the standings are sorted."""
+        """The loss on the last stream."""
         return self.scores[-1].loss
 
     @property
@@ -131,10 +131,10 @@ CONTENDERS: Mapping[str, Contender] = {
         ),
         Contender("oja-son", _ladder("ridge", 100.0, 300.0, 1e3, 3e3, 1e4, 3e4)),
         Contender("fd-son", _ladder("ridge", 100.0, 300.0, 1e3, 3e3, 1e4, 3e4)),
-        Contender("rfd-son", ({"ridge": 0.0},)),
+        Contender("rfd-son", _ladder("ridge", 0.0, 100.0, 300.0, 1e3, 3e3, 1e4)),
     )
 }
-"""The usual field on the embedded streams. RFD-SON starts at ridge 0, so that it has nothing to choose."""
+"""The usual field on the embedded streams."""
 
 
 def contender(name: str, grid: Mapping[str, Sequence[Any]] | None = None) -> Contender:
@@ -180,6 +180,7 @@ class Race:
         make: turns a name and options into a learner; ``onsketch.learner`` unless given.
         threads: how many trials learn at a time; as many as there are cores unless given.
         signs: whether labels are −1 and +1, so that mistakes are counted; by the loss unless given.
+        by: "loss" or "error": what settings are chosen and contenders sorted by.
     """
 
     def __init__(
@@ -190,6 +191,7 @@ class Race:
         make: Callable[..., Any] | None = None,
         threads: int | None = None,
         signs: bool | None = None,
+        by: str = "loss",
     ) -> None:
         self._tracks = tracks
         self._make = make or onsketch.learner
@@ -199,6 +201,7 @@ class Race:
                 raise OptionError(f"the option {option} concerns none of {', '.join(e.name for e in contenders)}.")
         self._threads = threads or os.cpu_count() or 1
         self._signs = signs
+        self._by = by
         self.rows = 0
         """Rows run so far."""
         self._field = [
@@ -234,20 +237,23 @@ class Race:
                 yield self.rows, self.standings()
 
     def standings(self) -> list[Standing]:
-        """Every contender with its best setting on each stream, sorted by the loss on the last."""
-        return sorted((self._standing(*entry) for entry in self._field), key=lambda standing: standing.loss)
+        """Every contender with its best setting on each stream, the best on the last stream first."""
+        standings = (self._standing(*entry) for entry in self._field)
+        return sorted(standings, key=lambda standing: getattr(standing.scores[-1], self._by))
 
     def _standing(self, contender: Contender, by_track: list[list[_Trial]]) -> Standing:
-        scores = tuple(_best(track.name, trials) for track, trials in zip(self._tracks, by_track, strict=True))
+        scores = tuple(
+            _best(track.name, trials, self._by) for track, trials in zip(self._tracks, by_track, strict=True)
+        )
         return Standing(contender.name, contender.sketched, len(contender.settings), scores)
 
 
-def _best(track: str, trials: list[_Trial]) -> Score:
-    """The score of the trial with the least loss among those that stayed finite."""
+def _best(track: str, trials: list[_Trial], by: str) -> Score:
+    """The score of the trial with the least loss (or error) among those that stayed finite."""
     finite = [trial for trial in trials if trial.finite and trial.progress.rows]
     if not finite:
         return Score(track, math.inf, math.inf, None, math.nan)
-    best = min(finite, key=lambda trial: trial.progress.loss_sum)
+    best = min(finite, key=lambda trial: trial.progress.mistakes if by == "error" else trial.progress.loss_sum)
     progress = best.progress
     microseconds = 1e6 * best.seconds / progress.rows
     curve = tuple(best.curve)

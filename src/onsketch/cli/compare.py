@@ -47,6 +47,7 @@ def compare(
     regret: Annotated[
         bool, typer.Option("--regret", help="Solve for the best fixed weights afterwards and show the regret.")
     ] = False,
+    by: Annotated[str, typer.Option(help="Choose settings and sort by loss or error.")] = "loss",
     threads: Annotated[int | None, typer.Option(min=1, help="Learners at a time.", show_default="cores")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the standings and curves.")
@@ -83,6 +84,8 @@ def compare(
     for path, name in ((json_file, "--json"), (csv_file, "--csv"), (report, "--report")):
         if path is not None and not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"there is no directory {path.absolute().parent}", param_hint=name)
+    if by not in ("loss", "error"):
+        raise typer.BadParameter("expected loss or error", param_hint="--by")
     names = [known_method(name) for name in dict.fromkeys(learner or ())]
     grid = {
         name: _numbers(text, f"--{name.replace('_', '-')}", whole=name == "sketch_size")
@@ -97,7 +100,7 @@ def compare(
 
             pyplot()  # say at once that it is missing
         if files:
-            race, about = _race_on_files(files, names or list(FIELD), grid, options, reading, task, threads)
+            race, about = _race_on_files(files, names or list(FIELD), grid, options, reading, task, threads, by)
         else:
             race, about = _race_embedded(names, grid, options, rows, dimension, condition, threads)
         console.print(about, soft_wrap=True)
@@ -137,7 +140,9 @@ def _race_embedded(
     field = [contender(name, None if usual else {**grid, "sketch_size": sizes}) for name in names or CONTENDERS]
     seed = options.pop("seed", 0)
     common = {"n_features": dimension, "loss": "squared", **options} | ({"sketch_size": sizes[0]} if usual else {})
-    race = Race(embedded(rows, dimension, conditions or (10.0, 200.0), seed), field, common, None, threads, signs=True)
+    race = Race(
+        embedded(rows, dimension, conditions or (10.0, 200.0), seed), field, common, None, threads, True, "error"
+    )
     size = ", ".join(map(str, sizes))
     about = (
         f"Predict, then learn: {rows:,} rows of {dimension} features, one pass, {common['loss']} loss, "
@@ -148,15 +153,18 @@ def _race_embedded(
 
 def _race_on_files(
     files: list[str], names: list[str], grid: dict[str, Any], options: dict[str, Any], reading: dict[str, Any],
-    task: str | None, threads: int | None,
+    task: str | None, threads: int | None, by: str,
 ) -> tuple[Race, str]:  # fmt: skip
     from onsketch.compare import Race, Track, contender
+    from onsketch.errors import OptionError
 
     labelled, meaning = _blocks(files, reading, task)
     common = {"loss": meaning.default_loss, **options}
     field = [contender(name, grid) for name in names]
     name = ", ".join(files)
-    race = Race([Track(name, labelled)], field, common, None, threads, signs=meaning.signs)
+    if by == "error" and not meaning.signs:
+        raise OptionError("--by error: a regression has no errors to count.")
+    race = Race([Track(name, labelled)], field, common, None, threads, meaning.signs, by)
     settings = sum(len(entry.settings) for entry in field)
     return race, f"{name}: {meaning}, {common['loss']} loss; {settings} settings of {len(field)} learners in one pass."
 
@@ -221,7 +229,9 @@ def _run_quietly(console: Console, course: Course) -> list[Standing]:
     due = 1000
     for rows, standings in course:
         if rows >= due:
-            console.print(f"after {rows:,} rows {standings[0].name} leads, loss {standings[0].loss:.5g}")
+            best = standings[0].scores[-1]
+            error = "" if best.error is None else f", error {best.error:.1%}"
+            console.print(f"after {rows:,} rows {standings[0].name} leads, loss {best.loss:.5g}{error}", soft_wrap=True)
             while due <= rows:
                 due *= 2
     print_rows(console, *_sheet(standings))

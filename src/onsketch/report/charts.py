@@ -106,6 +106,12 @@ def spectrum_chart(values: Sequence[float], y_label: str) -> str:
     return _svg(figure)
 
 
+def standalone(svg: str) -> str:
+    """The chart as a file of its own, whose ink follows the reader's light or dark setting."""
+    style = "svg { color: #1d2329 } @media (prefers-color-scheme: dark) { svg { color: #e4e7ea } }"
+    return svg.replace(">", f"><style>{style}</style>", 1) + "\n"
+
+
 def _zoom(axes: Any, lines: Sequence[Line], log_y: bool) -> None:
     """Show the course after the first few points, which are noise many times as high."""
     settled = [value for line in lines for value in list(line.y)[len(line.y) // 20 :] if math.isfinite(value)]

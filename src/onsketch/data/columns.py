@@ -1,4 +1,4 @@
-"""What each column of a table is: label, weight, tag, number, category, or nothing; shared by CSV, Parquet and Arrow."""
+"""What each column of a table is: label, weight, tag, number, category, or nothing. For CSV, Parquet and Arrow."""
 
 from __future__ import annotations
 

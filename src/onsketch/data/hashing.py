@@ -76,7 +76,7 @@ def _hash_one(text, seed):
 
 
 def hash_name(name: str, namespace: str = "", bits: int = DEFAULT_BITS, value: str | None = None) -> int:
-    """The column of a feature, for those who need to find one: the weight of ``price`` is ``weights[hash_name("price")]``.
+    """The column of a feature: the weight of ``price`` is ``weights[hash_name("price")]``.
 
     >>> hash_name("x", "a"), hash_name("17"), hash_name("foo", "a", value="bar")
     (55432, 17, 178348)

@@ -60,7 +60,7 @@ def _row(text, at, count, base, width, mask, indices, values):
     if code:
         return start, count, label, group, code
     c = np.int64(text[at])
-    if not (is_blank(c) or c == NEWLINE or c == HASH):
+    if not (is_blank(c) or c in (NEWLINE, HASH)):
         if c == COLON:
             return start, count, label, group, NO_LABEL
         return at, count, label, group, MANY_LABELS if c == COMMA else STRAY
@@ -69,7 +69,7 @@ def _row(text, at, count, base, width, mask, indices, values):
         while is_blank(c):
             at += 1
             c = np.int64(text[at])
-        if c == NEWLINE or c == HASH:
+        if c in (NEWLINE, HASH):
             return at, count, label, group, 0
         start = at
         index = 0
@@ -107,7 +107,7 @@ def _row(text, at, count, base, width, mask, indices, values):
             if code:
                 return start, count, label, group, code
         c = np.int64(text[at])
-        if not (is_blank(c) or c == NEWLINE or c == HASH):
+        if not (is_blank(c) or c in (NEWLINE, HASH)):
             return at, count, label, group, STRAY
         indices[count] = index & mask
         values[count] = value

@@ -118,7 +118,7 @@ def _nearest(w, q):
 
 @inner
 def _grow_number(limbs, size, factor, addend):
-    """limbs ← limbs·factor + addend, for a factor below 2³²; returns the new number of limbs."""
+    """``limbs ← limbs·factor + addend``, for a factor below 2³²; returns the new number of limbs."""
     carry = addend
     for i in range(size):
         carry += limbs[i] * factor
@@ -132,7 +132,7 @@ def _grow_number(limbs, size, factor, addend):
 
 @inner
 def _scale(limbs, size, fives, twos):
-    """limbs ← limbs·5^fives·2^twos."""
+    """``limbs ← limbs·5^fives·2^twos``."""
     for _ in range(fives):
         size = _grow_number(limbs, size, np.uint64(5), _ZERO)
     for _ in range(twos // 31):

@@ -65,7 +65,7 @@ class Stream:
         if format is not None and format not in FORMATS:
             raise OptionError(f"format={format!r}: known are {', '.join(FORMATS)}.")
         self.names: dict[int, str] = {}
-        """Names of columns of X, as far as read: of CSV and Arrow columns, with ``names=True`` of all hashed features."""
+        """Names of columns of X, as far as read: those of tables, and with ``names=True`` all hashed features."""
         self.position = self._start(options["resume"])
         """Where the stream stands after the blocks taken so far."""
         self._opened: Bytes | None = None

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 
 from onsketch.errors import InputError, ReadError
 
-CHUNK = 1 << 20
+CHUNK = 1 << 18
 """Bytes read at a time."""
 
 STDIN = "-"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv as stdlib_csv
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -122,14 +122,13 @@ class CSV(TextFormat):
         assert self.columns is not None
         if (self.columns.kinds == TAG).any():
             spans = self.tag_spans[rows[0] : rows[1]].tolist()
-            self.tags.extend(text[a:b].decode("utf-8", "replace").replace('""', '"') for a, b in spans)
+            self.tags.extend(_word(text, start, stop) for start, stop in spans)
         if self.naming and not self.columns.dense:
             found, first = np.unique(self.indices[values[0] : values[1]], return_index=True)
             for column, at in zip(found.tolist(), first.tolist(), strict=True):
                 if column not in self.names:
                     k, start, stop = self.marks[values[0] + at].tolist()
-                    value = text[start:stop].decode("utf-8", "replace").replace('""', '"')
-                    self.names[column] = f"{self.columns.names[k]}={value}"
+                    self.names[column] = f"{self.columns.names[k]}={_word(text, start, stop)}"
 
     def block(self, rows: int, count: int, position: Position) -> Block:
         """The rows parsed, copied out of the scratch arrays."""
@@ -179,9 +178,29 @@ def _first_lines(source: Bytes) -> list[tuple[str, int]]:
         size, wanted = 4 * size, 4 * wanted
 
 
+def _word(text: bytes, start: int, stop: int) -> str:
+    """A field as text; a doubled quote in a quoted one stands for one."""
+    word = text[start:stop]
+    quoted = start > 0 and text[start - 1 : start] == b'"'
+    return (word.replace(b'""', b'"') if quoted else word).decode("utf-8", "replace")
+
+
 def _fields(line: str, delimiter: str) -> list[str]:
-    fields = next(stdlib_csv.reader([line.strip("\r\n")], delimiter=delimiter, skipinitialspace=True), [""])
-    return [field.strip() for field in fields]
+    """The fields of one of the first lines, without quotes and the blanks around them."""
+    line = line.strip("\r\n")
+    mark = re.escape(delimiter)
+    field = re.compile(rf'[ \r]*"((?:[^"]|"")*)"[ \t\r]*(?:{mark}|$)|([^{mark}]*)(?:{mark}|$)')
+    fields = []
+    at = 0
+    while at <= len(line):
+        match = field.match(line, at)
+        assert match is not None  # the second form takes anything
+        quoted, plain = match.groups()
+        fields.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
+        if not match[0].endswith(delimiter):
+            break
+        at = match.end()
+    return fields
 
 
 def _number(field: str) -> float | None:

@@ -71,6 +71,7 @@ class TextFormat(ABC):
 
     def collect(self, text: bytes, rows: tuple[int, int], values: tuple[int, int]) -> None:
         """Keep what must be taken from the text itself (tags, names) of the rows and values just parsed."""
+        return None
 
     @abstractmethod
     def block(self, rows: int, count: int, position: Position) -> Block:
@@ -82,13 +83,14 @@ class TextFormat(ABC):
 
 
 def longer(array: NDArray[Any], size: int, count: int) -> NDArray[Any]:
+    """A longer array that begins with the first ``count`` entries of this one."""
     longer = np.empty((size, *array.shape[1:]), dtype=array.dtype)
     longer[:count] = array[:count]
     return longer
 
 
 def _stretches(source: Bytes) -> Iterator[tuple[bytes, int]]:
-    """The text in stretches of whole lines; the second number counts bytes of a last newline that is not in the file."""
+    """The text in stretches of whole lines, each with 1 where its last newline is not in the file."""
     pieces: list[bytes | memoryview] = []
     waiting = 0
     for chunk in source.chunks():

@@ -88,7 +88,7 @@ def find_columns(path: str, names: Sequence[str], wordy: Sequence[bool], roles: 
     if not numbers.size and dense:
         raise InputError(f"{path}: no column is left for features.")
     slots = np.zeros(len(names), dtype=np.int64)
-    slots[numbers] = np.arange(numbers.size) if dense else [hash_name(names[k], bits=bits) for k in numbers]
+    slots[numbers] = np.arange(numbers.size) if dense else [hash_name(names[int(k)], bits=bits) for k in numbers]
     width = numbers.size if dense else column_mask(bits) + 1
     return Columns(tuple(names), kinds, slots, dense, int(width))
 

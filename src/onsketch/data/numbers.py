@@ -16,10 +16,12 @@ Texts end with a newline byte, so that no loop needs to ask for the end.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
-INLINED = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+INLINED: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """As in ``onsketch.numerics``, but strict about rounding: a number read must be the nearest one."""
 
 kernel = njit(cache=True, nogil=True, error_model="numpy")
@@ -166,7 +168,7 @@ def _rounds_up(text, start, q, below):
     if biased > 0:
         m |= _HIDDEN_BIT
     m = _TWO * m + _ONE
-    exponent = max(biased, 1) - 1076  # the midpoint is m·2^exponent
+    exponent = (biased if biased > 0 else 1) - 1076  # the midpoint is m·2^exponent
     middle[0], middle[1] = m & _LOW_HALF, m >> _32
     size = _scale(digits, size, max(q, 0), max(q, 0) + max(-exponent, 0))
     other = _scale(middle, 2, max(-q, 0), max(-q, 0) + max(exponent, 0))
@@ -180,7 +182,8 @@ def _rounds_up(text, start, q, below):
 def _long_number(text, start, power):
     """The bits of the float64 nearest to the digits (more than 19 of them) from ``start`` on, times 10^power."""
     w = _ZERO
-    kept = dropped = 0
+    kept = 0
+    dropped = np.int64(0)
     q = power
     fraction = False
     at = start
@@ -253,7 +256,7 @@ def read_number(text, at):
         at += 1
         c = np.int64(text[at])
     digits = at - start
-    q = 0
+    q = np.int64(0)
     if c == 46:
         at += 1
         point = at
@@ -266,7 +269,7 @@ def read_number(text, at):
         digits -= q
     if digits == 0:
         return 0.0, at, NOT_FINITE if at == start and _is_not_finite(text, at) else MALFORMED
-    power = 0
+    power = np.int64(0)
     if c == 101 or c == 69:
         at += 1
         c = np.int64(text[at])

@@ -36,9 +36,7 @@ WORD = 1
 
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "null", "NULL", "None", "?")
 _LONGEST = 4
-_WORDS = np.array(
-    [sum(byte << (8 * k) for k, byte in enumerate(word.encode())) for word in MISSING_WORDS], dtype=np.int64
-)
+_WORDS = np.array([len(word) << 40 | int.from_bytes(word.encode(), "little") for word in MISSING_WORDS], dtype=np.int64)
 
 
 @inlined
@@ -81,7 +79,7 @@ def _is_missing(text, start, stop):
     """Whether a field says that there is no value."""
     if stop - start > _LONGEST:
         return False
-    word = 0
+    word = np.int64(stop - start) << 40
     for i in range(stop - start):
         word |= np.int64(text[start + i]) << (8 * i)
     found = False

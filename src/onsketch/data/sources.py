@@ -35,7 +35,7 @@ def expand(paths: Paths) -> list[str | BinaryIO]:
         return [cast(BinaryIO, paths)]
     names = [paths] if isinstance(paths, str | os.PathLike) else list(cast(Iterable[Any], paths))
     found: list[str | BinaryIO] = []
-    for name in map(os.fspath, names):
+    for name in (os.fspath(given) for given in names):
         if not isinstance(name, str):
             raise InputError(f"{name!r}: expected the name of a file as text.")
         if name == STDIN or Path(name).exists() or ("://" in name and not glob.has_magic(name)):
@@ -98,7 +98,7 @@ class Bytes:
                 what = f"damaged {self._kind} data" if self._kind else "cannot be read"
                 raise ReadError(self.name, None, None, f"{what} ({error})") from None
         self.offset += len(data)
-        return cast(bytes, data)
+        return data
 
     def peek(self, size: int, lines: int = 0) -> bytes:
         """The next bytes, up to ``size`` of them or (in a pipe that is slow) so many lines, which stay to be read."""

@@ -70,7 +70,7 @@ class CSV(TextFormat):
             self.header = not any(_number(field) is not None for field in fields[0])
         if self.columns is None:
             names = fields[0] if self.header else [str(k) for k in range(len(fields[0]))]
-            row = fields[-1] if len(fields) > self.header else [""] * len(names)
+            row = fields[-1] if len(fields) > int(self.header is True) else [""] * len(names)
             wordy = [field not in MISSING_WORDS and _number(field) is None for field in row]
             wordy += [False] * (len(names) - len(wordy))
             self.columns = find_columns(source.name, names, wordy[: len(names)], self.roles, self.bits)
@@ -129,6 +129,10 @@ class CSV(TextFormat):
                 if column not in self.names:
                     k, start, stop = self.marks[values[0] + at].tolist()
                     self.names[column] = f"{self.columns.names[k]}={_word(text, start, stop)}"
+
+    def word(self, rest: bytes) -> bytes:
+        """What to show of the rest of a bad line: up to the next delimiter, unless it is that which is wrong."""
+        return rest[:1] + rest[1:].split(self.delimiter.encode())[0]
 
     def block(self, rows: int, count: int, position: Position) -> Block:
         """The rows parsed, copied out of the scratch arrays."""

@@ -77,6 +77,10 @@ class TextFormat(ABC):
     def block(self, rows: int, count: int, position: Position) -> Block:
         """The rows parsed, copied out of the scratch arrays."""
 
+    def word(self, rest: bytes) -> bytes:
+        """What to show of the rest of a bad line: up to the next separator."""
+        return rest.split()[0]
+
     def reason(self, code: int, found: str) -> str:
         """Why a line is bad, as a user reads it."""
         return REASONS[code].format(found=found, width=self.width)
@@ -176,10 +180,11 @@ def _check_resumed(source: Bytes, start: Position) -> None:
 def _bad_line(path: str, form: TextFormat, state: NDArray[np.int64], text: bytes) -> ReadError:
     """The error for the first bad line of this stretch."""
     at = int(state[BAD_AT])
-    word = text[at : at + 64].split(b"\n")[0].split()
-    shown = word[0][:32].decode("utf-8", "replace") if word else ""
-    if text[at : at + 1].isspace() or not shown:
-        found = "the end of the line" if text[at : at + 2].strip(b"\r") in (b"\n", b"") else "a space"
+    rest = text[at : at + 64].split(b"\n")[0].rstrip(b"\r")
+    if not rest:
+        found = "the end of the line"
+    elif rest[:1].isspace():
+        found = "a space"
     else:
-        found = f"{shown!r}"
+        found = repr(form.word(rest)[:32].decode("utf-8", "replace"))
     return ReadError(path, int(state[BAD_LINE]), int(state[COLUMN]), form.reason(int(state[CODE]), found))

@@ -86,7 +86,7 @@ def _features(text, at, count, mask, spaced, named, indices, values, spaces, mar
     scale = 1.0
     nameless = np.uint64(0)
     space_start = space_stop = at
-    space = SPACE
+    space = np.int64(SPACE)
     while True:
         at = skip_blanks(text, at)
         c = np.int64(text[at])
@@ -103,7 +103,7 @@ def _features(text, at, count, mask, spaced, named, indices, values, spaces, mar
             c = np.int64(text[at])
             if at == start and c in (COLON, BAR):
                 return at, count, NO_NAMESPACE
-            space_start, space_stop, space = start, at, SPACE
+            space_start, space_stop, space = start, at, np.int64(SPACE)
             if at > start:
                 space_hash = name_hash(text, start, at, np.uint64(0))
                 space = np.int64(text[start])

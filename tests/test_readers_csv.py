@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readers import DATA, blocks, needs_data, together
 
 from onsketch.data import hash_name, stream
 from onsketch.errors import InputError, OptionError, ReadError
+from readers import DATA, blocks, needs_data, together
 
 TABLE = b"age,label,job\n30,1,clerk\n41.5,0,smith\n"
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from readers import DATA, blocks, needs_data, together
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from onsketch.data import LabelMap, stream
 from onsketch.errors import InputError, OptionError, ReadError
+from readers import DATA, blocks, needs_data, together
 
 numbers = st.floats(allow_nan=False, allow_infinity=False).map(repr) | st.integers(-999, 999).map(str)
 blanks = st.sampled_from([" ", "  ", "\t"])
@@ -25,7 +25,7 @@ def valid_files(draw):
         indices = sorted(draw(st.sets(st.integers(0, 2000), max_size=6)))
         words = [draw(numbers), *(f"{k}:{draw(numbers)}" for k in indices)]
         line = draw(blanks).join(words) + draw(st.sampled_from(["", " ", "\r", " # note 3:4"]))
-        lines += [line] + draw(st.sampled_from([[], [""], ["# comment"]]))
+        lines += [line, *draw(st.sampled_from([[], [""], ["# comment"]]))]
     return "\n".join(lines).encode() + draw(st.sampled_from([b"", b"\n"]))
 
 

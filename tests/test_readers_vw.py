@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 import pytest
-import reference_readers as reference
 from hypothesis import given
 from hypothesis import strategies as st
-from readers import blocks
 
+import reference_readers as reference
 from onsketch.data import hash_name, stream
 from onsketch.errors import InputError, ReadError
+from readers import blocks
 
 
 def entries(data: bytes, **options) -> list[list[tuple[int, float]]]:

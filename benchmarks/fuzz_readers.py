@@ -151,7 +151,7 @@ def try_file(form: str, lines: list[bytes], rng: random.Random) -> None:
     good = [row for row in wanted if row != reference.BAD]
     options = {**OPTIONS[form], "format": "csv" if form == "mixed" else form, "on_error": "skip", "prefetch": 0}
     sizes = {"block_rows": rng.choice([1, 7, 100, 5000]), "block_bytes": rng.choice([1, 50, 1000, 1 << 20])}
-    Bytes.read.__defaults__ = (rng.choice([1, 3, 17, 1000] if len(data) < 3000 else [999, 1 << 18]),)
+    Bytes.chunk = rng.choice([1, 3, 17, 1000] if len(data) < 3000 else [999, 1 << 18])
     blocks = []
     reading = stream(io.BytesIO(data), **options, **sizes)
     for block in reading:
@@ -173,7 +173,7 @@ def try_file(form: str, lines: list[bytes], rng: random.Random) -> None:
 
 def fuzz(lines: int, seed: int, per_file: int = 1000, report: Callable[[str], None] = print) -> int:
     """Try so many lines, split among the formats; returns how many were tried."""
-    default = Bytes.read.__defaults__
+    default = Bytes.chunk
     done, start, told = 0, time.monotonic(), 0.0
     try:
         while done < lines:
@@ -191,7 +191,7 @@ def fuzz(lines: int, seed: int, per_file: int = 1000, report: Callable[[str], No
                 told = time.monotonic() - start
                 report(f"{done:,} lines, {told:.0f} s, next seed {seed}")
     finally:
-        Bytes.read.__defaults__ = default
+        Bytes.chunk = default
     return done
 
 

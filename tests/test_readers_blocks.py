@@ -159,7 +159,8 @@ class Endless:
         self.left -= len(data)
         return data
 def peak(size):
-    rows = sum(len(block) for block in stream(Endless(b"1 3:0.25 17:1 99:-1.5e-3 |\\n".replace(b" |", b""), size), format="libsvm"))
+    source = Endless(b"1 3:0.25 17:1 99:-1.5e-3\\n", size)
+    rows = sum(len(block) for block in stream(source, format="libsvm"))
     return rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 small = peak(20_000_000)
 large = peak(int(sys.argv[1]))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onsketch.data.numbers import GOOD, MALFORMED, NOT_FINITE, TOO_LARGE, kernel, read_number
+from onsketch.data.numbers import GOOD, MALFORMED, NOT_FINITE, PADDING, TOO_LARGE, kernel, read_number
 
 
 @kernel
@@ -20,7 +20,7 @@ def _read(text):
 
 
 def read(text: str) -> tuple[float, int, int]:
-    return _read(np.frombuffer(text.encode() + b"\n", dtype=np.uint8))
+    return _read(np.frombuffer(text.encode() + b"\n" + PADDING, dtype=np.uint8))
 
 
 def bits(value: float) -> bytes:

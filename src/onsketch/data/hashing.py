@@ -40,12 +40,11 @@ def murmur(text, start, stop, seed):
     h = seed & _32
     whole = start + ((stop - start) & ~3)
     for at in range(start, whole, 4):
-        k = (
-            np.uint64(text[at])
-            | (np.uint64(text[at + 1]) << _8)
-            | (np.uint64(text[at + 2]) << _16)
-            | (np.uint64(text[at + 3]) << np.uint64(24))
-        )
+        place = np.uint64(at)  # unsigned places spare the test for negative ones
+        k = np.uint64(text[place])
+        k |= np.uint64(text[place + np.uint64(1)]) << _8
+        k |= np.uint64(text[place + np.uint64(2)]) << _16
+        k |= np.uint64(text[place + np.uint64(3)]) << np.uint64(24)
         h ^= _scrambled(k)
         h = ((((h << _13) & _32) | (h >> _19)) * _FIVE + _C3) & _32
     k = np.uint64(0)

@@ -12,7 +12,7 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -68,6 +68,8 @@ def shown(source: str | BinaryIO) -> str:
 class Bytes:
     """The decompressed bytes of one source, read in order. Errors name the source."""
 
+    chunk = CHUNK
+
     def __init__(self, source: str | BinaryIO) -> None:
         self.name = shown(source)
         self.offset = 0
@@ -84,7 +86,7 @@ class Bytes:
             self._file = _decompressing(self._kind, io.BufferedReader(_Rejoined(head, self._raw), 1 << 17))
             self._pushed = b""
 
-    def read(self, size: int = CHUNK) -> bytes:
+    def read(self, size: int) -> bytes:
         """Up to ``size`` bytes, none at the end."""
         if self._pushed:
             data, self._pushed = self._pushed[:size], self._pushed[size:]
@@ -124,10 +126,19 @@ class Bytes:
                 self.name, None, None, f"cannot resume: it has {self.offset:,} bytes, and {goal:,} were already used"
             )
 
-    def chunks(self) -> Iterator[bytes]:
-        """All bytes that are left."""
-        while data := self.read():
-            yield data
+    def readinto(self, view: memoryview) -> int:
+        """Fill the beginning of a buffer with what comes next; returns how many bytes, 0 at the end."""
+        size = min(len(view), self.chunk)
+        if self._kind or self._pushed or not isinstance(self._raw, io.FileIO):
+            data = self.read(size)
+            view[: len(data)] = data
+            return len(data)
+        try:
+            count = self._raw.readinto(view[:size]) or 0
+        except OSError as error:
+            raise ReadError(self.name, None, None, f"cannot be read ({error})") from None
+        self.offset += count
+        return count
 
     def close(self) -> None:
         """Close what was opened here; standard input and files that others opened stay open."""

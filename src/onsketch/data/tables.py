@@ -117,7 +117,7 @@ class CSV(TextFormat):
         into = self.indices, self.values, self.labels, self.weights, self.tag_spans, self.marks
         parse_csv(text, state, stop, budget, self.rows, skipping, table, self.aim, self.key, self.indptr, into)
 
-    def collect(self, text: bytes, rows: tuple[int, int], values: tuple[int, int]) -> None:
+    def collect(self, text: bytearray, rows: tuple[int, int], values: tuple[int, int]) -> None:
         """Keep the tags of these rows, and the names of categories met for the first time."""
         assert self.columns is not None
         if (self.columns.kinds == TAG).any():
@@ -130,7 +130,7 @@ class CSV(TextFormat):
                     k, start, stop = self.marks[values[0] + at].tolist()
                     self.names[column] = f"{self.columns.names[k]}={_word(text, start, stop)}"
 
-    def word(self, rest: bytes) -> bytes:
+    def word(self, rest: bytearray) -> bytearray:
         """What to show of the rest of a bad line: up to the next delimiter, unless it is that which is wrong."""
         return rest[:1] + rest[1:].split(self.delimiter.encode())[0]
 
@@ -182,7 +182,7 @@ def _first_lines(source: Bytes) -> list[tuple[str, int]]:
         size, wanted = 4 * size, 4 * wanted
 
 
-def _word(text: bytes, start: int, stop: int) -> str:
+def _word(text: bytearray, start: int, stop: int) -> str:
     """A field as text; a doubled quote in a quoted one stands for one."""
     word = text[start:stop]
     quoted = start > 0 and text[start - 1 : start] == b'"'

@@ -22,7 +22,7 @@ from readers import blocks, together
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(
     X=arrays(np.float64, st.tuples(st.integers(1, 7), st.integers(1, 4)), elements=finite | st.just(0.0)),
     weighted=st.booleans(),

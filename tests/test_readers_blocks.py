@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onsketch.data import Position, stream
@@ -36,6 +36,7 @@ class Dripping(io.RawIOBase):
         return piece
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=5), st.integers(1, 60), st.integers(1, 900))
 def test_boundaries_do_not_depend_on_how_bytes_arrive(sizes, block_rows, block_bytes):
     options = {"format": "libsvm", "block_rows": block_rows, "block_bytes": block_bytes, "prefetch": 0}

@@ -46,7 +46,7 @@ def test_without_the_jit():
 
 
 def test_with_bounds_checked(tmp_path):
-    assert "20,000 lines: all rows" in run(20_000, 1000, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path))
+    assert "10,000 lines: all rows" in run(10_000, 1000, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path))
 
 
 def test_bounds_are_indeed_checked(tmp_path):

@@ -203,6 +203,20 @@ def test_format_by_content(head, form):
     assert by_content("file", head) == form
 
 
+def test_a_file_opened_as_text(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_bytes(LINES)
+    with open(path) as file, pytest.raises(InputError, match='mode "rb"'):
+        stream(file)
+
+
+def test_errors_travel_between_processes():
+    import pickle
+
+    error = pickle.loads(pickle.dumps(ReadError("file", 3, 4, "why")))
+    assert (str(error), error.line, error.column) == ("file:3:4: why", 3, 4)
+
+
 def test_a_format_that_cannot_be_told():
     with pytest.raises(InputError, match="cannot tell the format"):
         stream(io.BytesIO(b"Dear reader\nthis is a letter\n"))

@@ -85,7 +85,7 @@ def hash_name(name: str, namespace: str = "", bits: int = DEFAULT_BITS, value: s
         words.append(value)
     seed = np.uint64(0)
     for word in words:
-        seed = np.uint64(_hash_one(np.frombuffer(word.encode(), dtype=np.uint8), seed))
+        seed = np.uint64(_hash_one(np.array(bytearray(word.encode()), dtype=np.uint8), seed))
     return int(seed) & column_mask(bits)
 
 

@@ -20,6 +20,7 @@ from onsketch.data.sources import STDIN, Bytes, Paths, expand
 from onsketch.data.tables import CSV
 from onsketch.data.text import Limits, TextFormat, read_text
 from onsketch.errors import InputError, OptionError, ReadError
+from onsketch.linear.warming import announce_compilation
 
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 4 << 20
@@ -51,6 +52,7 @@ class Stream:
     """An iterator over blocks. Reading runs ahead in a thread of its own; ``close`` (or ``with``) ends it early."""
 
     def __init__(self, paths: Paths, format: str | None, options: dict[str, Any]) -> None:
+        announce_compilation()
         self.files = expand(paths)
         """The files, in the order of reading."""
         self._options = options

@@ -79,6 +79,8 @@ class Bytes:
             head = _read_fully(self._raw, _LONGEST)
         except OSError as error:
             raise InputError(f"{self.name}: {error.strerror or error}.") from None
+        if not isinstance(head, bytes):
+            raise InputError(f'{self.name}: it is open as text; open it with mode "rb".')
         self._kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "")
         self._pushed = head
         self._file: Any = self._raw
@@ -234,8 +236,7 @@ def _fsspec(name: str) -> Any:
 
 def _read_fully(file: Any, size: int) -> bytes:
     """``size`` bytes unless the file ends before."""
-    parts = []
-    while size > 0 and (data := file.read(size)):
-        parts.append(data)
-        size -= len(data)
-    return b"".join(parts)
+    data = file.read(size) or b""
+    while 0 < len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data

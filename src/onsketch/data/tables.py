@@ -55,7 +55,7 @@ class CSV(TextFormat):
         self.key = np.empty(0, dtype=np.uint8)
         positive = "" if roles.positive is None else str(roles.positive)
         value = _number(positive)
-        text = np.frombuffer(positive.encode(), dtype=np.uint8)
+        text = np.array(bytearray(positive.encode()), dtype=np.uint8)
         self.aim = text, WORD if value is None else 0, 0.0 if value is None else value
 
     def begin(self, source: Bytes) -> int:

@@ -78,6 +78,7 @@ def make_files(folder: Path, rows: int) -> dict[str, dict[str, Path]]:
     """The same rows in several formats: short rows of indicators, long ones of decimals, and a dense table."""
     short, labels = a9a_like(n=rows)
     long, long_labels = text_like(n=max(1, rows // 12))
+    long.sort_indices()  # scikit-learn reads no others
     rng = np.random.default_rng(0)
     table = rng.normal(size=(max(1, rows // 6), 30)).round(4)
     files: dict[str, dict[str, Path]] = {}

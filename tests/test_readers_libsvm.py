@@ -41,7 +41,7 @@ def test_equals_scikit_learn(data, block_rows, block_bytes):
 
 
 @needs_data
-@pytest.mark.parametrize("name", ["a9a", "madelon", "rcv1_small", "heart", "splice"])
+@pytest.mark.parametrize("name", ["a9a", "rcv1_small", "heart", "splice"])
 def test_equals_scikit_learn_on_real_files(name):
     import lzma
 

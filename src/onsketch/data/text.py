@@ -133,7 +133,7 @@ def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) 
     header = form.begin(source)
     if start.offset:
         _check_resumed(source, start)
-    state = np.zeros(11, dtype=np.int64)
+    state = np.zeros(BAD_AT + 1, dtype=np.int64)
     state[LINE] = max(start.line, header)
     here = replace(
         start, path=source.name, offset=source.offset, line=int(state[LINE]), width=form.width, base=form.base

@@ -45,3 +45,6 @@ class ReadError(InputError):
         self.line = line
         self.column = column
         self.reason = reason
+
+    def __reduce__(self) -> tuple[type[ReadError], tuple[str, int | None, int | None, str]]:
+        return type(self), (self.path, self.line, self.column, self.reason)

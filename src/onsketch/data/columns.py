@@ -1,4 +1,4 @@
-"""What each column of a table is: label, weight, tag, number, category, or nothing; shared by CSV, Parquet and Arrow."""
+"""What each column of a table is: label, weight, tag, number, category, or nothing. For CSV, Parquet and Arrow."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def find_columns(path: str, names: Sequence[str], wordy: Sequence[bool], roles: 
     if not numbers.size and dense:
         raise InputError(f"{path}: no column is left for features.")
     slots = np.zeros(len(names), dtype=np.int64)
-    slots[numbers] = np.arange(numbers.size) if dense else [hash_name(names[k], bits=bits) for k in numbers]
+    slots[numbers] = np.arange(numbers.size) if dense else [hash_name(names[int(k)], bits=bits) for k in numbers]
     width = numbers.size if dense else column_mask(bits) + 1
     return Columns(tuple(names), kinds, slots, dense, int(width))
 

@@ -94,7 +94,7 @@ class VW(TextFormat):
         into = self.indptr, self.indices, self.values, self.heads, self.tag_spans, self.spaces, self.marks
         parse_vw(text, state, stop, budget, self.rows, skipping, *how, *into)
 
-    def collect(self, text: bytes, rows: tuple[int, int], values: tuple[int, int]) -> None:
+    def collect(self, text: bytearray, rows: tuple[int, int], values: tuple[int, int]) -> None:
         """Keep the tags of these rows, and the names of features met for the first time."""
         spans = self.tag_spans[rows[0] : rows[1]]
         if (spans[:, 1] > spans[:, 0]).any():

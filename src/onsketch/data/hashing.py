@@ -40,12 +40,11 @@ def murmur(text, start, stop, seed):
     h = seed & _32
     whole = start + ((stop - start) & ~3)
     for at in range(start, whole, 4):
-        k = (
-            np.uint64(text[at])
-            | (np.uint64(text[at + 1]) << _8)
-            | (np.uint64(text[at + 2]) << _16)
-            | (np.uint64(text[at + 3]) << np.uint64(24))
-        )
+        place = np.uint64(at)  # unsigned places spare the test for negative ones
+        k = np.uint64(text[place])
+        k |= np.uint64(text[place + np.uint64(1)]) << _8
+        k |= np.uint64(text[place + np.uint64(2)]) << _16
+        k |= np.uint64(text[place + np.uint64(3)]) << np.uint64(24)
         h ^= _scrambled(k)
         h = ((((h << _13) & _32) | (h >> _19)) * _FIVE + _C3) & _32
     k = np.uint64(0)
@@ -76,7 +75,7 @@ def _hash_one(text, seed):
 
 
 def hash_name(name: str, namespace: str = "", bits: int = DEFAULT_BITS, value: str | None = None) -> int:
-    """The column of a feature, for those who need to find one: the weight of ``price`` is ``weights[hash_name("price")]``.
+    """The column of a feature: the weight of ``price`` is ``weights[hash_name("price")]``.
 
     >>> hash_name("x", "a"), hash_name("17"), hash_name("foo", "a", value="bar")
     (55432, 17, 178348)
@@ -86,7 +85,7 @@ def hash_name(name: str, namespace: str = "", bits: int = DEFAULT_BITS, value: s
         words.append(value)
     seed = np.uint64(0)
     for word in words:
-        seed = np.uint64(_hash_one(np.frombuffer(word.encode(), dtype=np.uint8), seed))
+        seed = np.uint64(_hash_one(np.array(bytearray(word.encode()), dtype=np.uint8), seed))
     return int(seed) & column_mask(bits)
 
 

@@ -39,9 +39,9 @@ def as_pairs(quadratic: str | Iterable[str]) -> Pairs:
     kept: list[tuple[int, int]] = []
     for k, pair in enumerate(pairs):
         others = kept + pairs[k + 1 :]
-        if pair not in kept and not any(_covers(other, pair) and other not in (pair, pair[::-1]) for other in others):
-            if pair[::-1] not in kept:
-                kept.append(pair)
+        wider = any(_covers(other, pair) and other not in (pair, pair[::-1]) for other in others)
+        if not wider and pair not in kept and pair[::-1] not in kept:
+            kept.append(pair)
     return tuple(kept)
 
 

@@ -32,7 +32,7 @@ from onsketch.data.cursor import (
 )
 from onsketch.data.numbers import inlined, kernel, read_number
 
-NO_GROUP = -1
+NO_GROUP = np.int64(-1)
 
 
 @inlined
@@ -43,7 +43,7 @@ def _group(text, at):
             return NO_GROUP, at, NO_INDEX
     at += 4
     start = at
-    group = 0
+    group = np.int64(0)
     while 48 <= text[at] <= 57 and at - start < 19:
         group = 10 * group + (np.int64(text[at]) - 48)
         at += 1
@@ -60,7 +60,7 @@ def _row(text, at, count, base, width, mask, indices, values):
     if code:
         return start, count, label, group, code
     c = np.int64(text[at])
-    if not (is_blank(c) or c == NEWLINE or c == HASH):
+    if not (is_blank(c) or c in (NEWLINE, HASH)):
         if c == COLON:
             return start, count, label, group, NO_LABEL
         return at, count, label, group, MANY_LABELS if c == COMMA else STRAY
@@ -69,10 +69,10 @@ def _row(text, at, count, base, width, mask, indices, values):
         while is_blank(c):
             at += 1
             c = np.int64(text[at])
-        if c == NEWLINE or c == HASH:
+        if c in (NEWLINE, HASH):
             return at, count, label, group, 0
         start = at
-        index = 0
+        index = np.int64(0)
         while 48 <= c <= 57:
             index = 10 * index + (c - 48)
             at += 1
@@ -107,7 +107,7 @@ def _row(text, at, count, base, width, mask, indices, values):
             if code:
                 return start, count, label, group, code
         c = np.int64(text[at])
-        if not (is_blank(c) or c == NEWLINE or c == HASH):
+        if not (is_blank(c) or c in (NEWLINE, HASH)):
             return at, count, label, group, STRAY
         indices[count] = index & mask
         values[count] = value

@@ -20,6 +20,7 @@ from onsketch.data.sources import STDIN, Bytes, Paths, expand
 from onsketch.data.tables import CSV
 from onsketch.data.text import Limits, TextFormat, read_text
 from onsketch.errors import InputError, OptionError, ReadError
+from onsketch.linear.warming import announce_compilation
 
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 4 << 20
@@ -51,6 +52,7 @@ class Stream:
     """An iterator over blocks. Reading runs ahead in a thread of its own; ``close`` (or ``with``) ends it early."""
 
     def __init__(self, paths: Paths, format: str | None, options: dict[str, Any]) -> None:
+        announce_compilation()
         self.files = expand(paths)
         """The files, in the order of reading."""
         self._options = options
@@ -65,7 +67,7 @@ class Stream:
         if format is not None and format not in FORMATS:
             raise OptionError(f"format={format!r}: known are {', '.join(FORMATS)}.")
         self.names: dict[int, str] = {}
-        """Names of columns of X, as far as read: of CSV and Arrow columns, with ``names=True`` of all hashed features."""
+        """Names of columns of X, as far as read: those of tables, and with ``names=True`` all hashed features."""
         self.position = self._start(options["resume"])
         """Where the stream stands after the blocks taken so far."""
         self._opened: Bytes | None = None

@@ -36,20 +36,18 @@ WORD = 1
 
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "null", "NULL", "None", "?")
 _LONGEST = 4
-_WORDS = np.array(
-    [sum(byte << (8 * k) for k, byte in enumerate(word.encode())) for word in MISSING_WORDS], dtype=np.int64
-)
+_WORDS = np.array([len(word) << 40 | int.from_bytes(word.encode(), "little") for word in MISSING_WORDS], dtype=np.int64)
 
 
 @inlined
 def _is_space(c, delimiter):
     """Blanks around a field, which do not count."""
-    return c == SPACE or c == RETURN or (c == 9 and delimiter != 9)
+    return c in (SPACE, RETURN) or (c == 9 and delimiter != 9)
 
 
 @inlined
 def _field(text, at, delimiter):
-    """The extent of the field at ``at``: its first byte, the byte after its last, where it ends, and 0 or OPEN_QUOTE."""
+    """The field at ``at``: its first byte, the byte after its last, where it ends, and 0 or OPEN_QUOTE."""
     while _is_space(np.int64(text[at]), delimiter):
         at += 1
     start = at
@@ -81,13 +79,38 @@ def _is_missing(text, start, stop):
     """Whether a field says that there is no value."""
     if stop - start > _LONGEST:
         return False
-    word = 0
+    word = np.int64(stop - start) << 40
     for i in range(stop - start):
         word |= np.int64(text[start + i]) << (8 * i)
+    found = False
     for known in _WORDS:
-        if word == known:
-            return True
-    return False
+        found |= word == known
+    return found
+
+
+@inner
+def _number_field(text, at, delimiter):
+    """The number in the field at ``at``, where the field ends, and 0 or why it is none."""
+    while _is_space(np.int64(text[at]), delimiter):
+        at += 1
+    begin = at
+    quoted = text[at] == QUOTE
+    value, at, code = read_number(text, at + quoted)
+    if quoted and code == GOOD:
+        if text[at] == QUOTE:
+            at += 1
+        else:
+            code = MALFORMED
+    if code == GOOD:
+        while _is_space(np.int64(text[at]), delimiter):
+            at += 1
+        if text[at] == delimiter or text[at] == NEWLINE:
+            return value, at, GOOD
+        code = MALFORMED
+    start, stop, at, trouble = _field(text, begin, delimiter)
+    if trouble:
+        return 0.0, at, trouble
+    return 0.0, at, MISSING if _is_missing(text, start, stop) else code
 
 
 @inner
@@ -109,7 +132,8 @@ def _read_label(text, start, stop, positive, positive_kind, positive_value):
 
 @inlined
 def _category(text, start, stop, prefix, begin, end, key):
-    """H("name=value") of a categorical field; a doubled quote in it stands for one."""
+    """H("name=value") of a categorical field; a doubled quote in a quoted one stands for one."""
+    quoted = start > 0 and text[start - 1] == QUOTE
     size = end - begin
     for i in range(size):
         key[i] = prefix[begin + i]
@@ -117,7 +141,7 @@ def _category(text, start, stop, prefix, begin, end, key):
     while at < stop:
         key[size] = text[at]
         size += 1
-        at += 2 if text[at] == QUOTE and at + 1 < stop and text[at + 1] == QUOTE else 1
+        at += 2 if quoted and text[at] == QUOTE else 1
     return name_hash(key, 0, size, np.uint64(0))
 
 
@@ -131,26 +155,17 @@ def _row(text, at, row, count, table, aim, key, into):
     for k in range(kinds.size):
         kind = kinds[k]
         begin = at
-        if kind == NUMERIC or kind == WEIGHT:
-            while _is_space(np.int64(text[at]), delimiter):
+        if kind in (NUMERIC, WEIGHT):
+            c = np.int64(text[at])
+            if 48 <= c <= 57 and text[at + 1] == delimiter:  # counts and indicators are most of what tables hold
+                value = float(c - 48)
                 at += 1
-            begin = at
-            quoted = text[at] == QUOTE
-            value, at, code = read_number(text, at + quoted)
-            if quoted and code == GOOD:
-                code = GOOD if text[at] == QUOTE else MALFORMED
-                at += code == GOOD
-            while code == GOOD and _is_space(np.int64(text[at]), delimiter):
-                at += 1
-            if code != GOOD or (text[at] != delimiter and text[at] != NEWLINE):
-                start, stop, at, trouble = _field(text, begin, delimiter)
-                if trouble:
-                    return at, count, trouble
-                if not _is_missing(text, start, stop):
-                    return start, count, code if code != GOOD else MALFORMED
-                if not zero:
-                    return begin, count, MISSING
-                value = 1.0 if kind == WEIGHT else 0.0
+            else:
+                value, at, code = _number_field(text, at, delimiter)
+                if code == MISSING and zero:
+                    value = 1.0 if kind == WEIGHT else 0.0
+                elif code:
+                    return at if code == OPEN_QUOTE else begin, count, code
             if kind == WEIGHT:
                 if value < 0.0:
                     return begin, count, BAD_WEIGHT

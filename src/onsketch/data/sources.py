@@ -12,13 +12,13 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from onsketch.errors import InputError, ReadError
 
-CHUNK = 1 << 20
+CHUNK = 1 << 18
 """Bytes read at a time."""
 
 STDIN = "-"
@@ -35,7 +35,7 @@ def expand(paths: Paths) -> list[str | BinaryIO]:
         return [cast(BinaryIO, paths)]
     names = [paths] if isinstance(paths, str | os.PathLike) else list(cast(Iterable[Any], paths))
     found: list[str | BinaryIO] = []
-    for name in map(os.fspath, names):
+    for name in (os.fspath(given) for given in names):
         if not isinstance(name, str):
             raise InputError(f"{name!r}: expected the name of a file as text.")
         if name == STDIN or Path(name).exists() or ("://" in name and not glob.has_magic(name)):
@@ -68,6 +68,8 @@ def shown(source: str | BinaryIO) -> str:
 class Bytes:
     """The decompressed bytes of one source, read in order. Errors name the source."""
 
+    chunk = CHUNK
+
     def __init__(self, source: str | BinaryIO) -> None:
         self.name = shown(source)
         self.offset = 0
@@ -77,6 +79,8 @@ class Bytes:
             head = _read_fully(self._raw, _LONGEST)
         except OSError as error:
             raise InputError(f"{self.name}: {error.strerror or error}.") from None
+        if not isinstance(head, bytes):
+            raise InputError(f'{self.name}: it is open as text; open it with mode "rb".')
         self._kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "")
         self._pushed = head
         self._file: Any = self._raw
@@ -84,7 +88,7 @@ class Bytes:
             self._file = _decompressing(self._kind, io.BufferedReader(_Rejoined(head, self._raw), 1 << 17))
             self._pushed = b""
 
-    def read(self, size: int = CHUNK) -> bytes:
+    def read(self, size: int) -> bytes:
         """Up to ``size`` bytes, none at the end."""
         if self._pushed:
             data, self._pushed = self._pushed[:size], self._pushed[size:]
@@ -98,7 +102,7 @@ class Bytes:
                 what = f"damaged {self._kind} data" if self._kind else "cannot be read"
                 raise ReadError(self.name, None, None, f"{what} ({error})") from None
         self.offset += len(data)
-        return cast(bytes, data)
+        return data
 
     def peek(self, size: int, lines: int = 0) -> bytes:
         """The next bytes, up to ``size`` of them or (in a pipe that is slow) so many lines, which stay to be read."""
@@ -124,10 +128,19 @@ class Bytes:
                 self.name, None, None, f"cannot resume: it has {self.offset:,} bytes, and {goal:,} were already used"
             )
 
-    def chunks(self) -> Iterator[bytes]:
-        """All bytes that are left."""
-        while data := self.read():
-            yield data
+    def readinto(self, view: memoryview) -> int:
+        """Fill the beginning of a buffer with what comes next; returns how many bytes, 0 at the end."""
+        size = min(len(view), self.chunk)
+        if self._kind or self._pushed or not isinstance(self._raw, io.FileIO):
+            data = self.read(size)
+            view[: len(data)] = data
+            return len(data)
+        try:
+            count = self._raw.readinto(view[:size]) or 0
+        except OSError as error:
+            raise ReadError(self.name, None, None, f"cannot be read ({error})") from None
+        self.offset += count
+        return count
 
     def close(self) -> None:
         """Close what was opened here; standard input and files that others opened stay open."""
@@ -223,8 +236,7 @@ def _fsspec(name: str) -> Any:
 
 def _read_fully(file: Any, size: int) -> bytes:
     """``size`` bytes unless the file ends before."""
-    parts = []
-    while size > 0 and (data := file.read(size)):
-        parts.append(data)
-        size -= len(data)
-    return b"".join(parts)
+    data = file.read(size) or b""
+    while 0 < len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data

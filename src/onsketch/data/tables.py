@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv as stdlib_csv
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -55,7 +55,7 @@ class CSV(TextFormat):
         self.key = np.empty(0, dtype=np.uint8)
         positive = "" if roles.positive is None else str(roles.positive)
         value = _number(positive)
-        text = np.frombuffer(positive.encode(), dtype=np.uint8)
+        text = np.array(bytearray(positive.encode()), dtype=np.uint8)
         self.aim = text, WORD if value is None else 0, 0.0 if value is None else value
 
     def begin(self, source: Bytes) -> int:
@@ -70,7 +70,7 @@ class CSV(TextFormat):
             self.header = not any(_number(field) is not None for field in fields[0])
         if self.columns is None:
             names = fields[0] if self.header else [str(k) for k in range(len(fields[0]))]
-            row = fields[-1] if len(fields) > self.header else [""] * len(names)
+            row = fields[-1] if len(fields) > int(self.header is True) else [""] * len(names)
             wordy = [field not in MISSING_WORDS and _number(field) is None for field in row]
             wordy += [False] * (len(names) - len(wordy))
             self.columns = find_columns(source.name, names, wordy[: len(names)], self.roles, self.bits)
@@ -117,19 +117,22 @@ class CSV(TextFormat):
         into = self.indices, self.values, self.labels, self.weights, self.tag_spans, self.marks
         parse_csv(text, state, stop, budget, self.rows, skipping, table, self.aim, self.key, self.indptr, into)
 
-    def collect(self, text: bytes, rows: tuple[int, int], values: tuple[int, int]) -> None:
+    def collect(self, text: bytearray, rows: tuple[int, int], values: tuple[int, int]) -> None:
         """Keep the tags of these rows, and the names of categories met for the first time."""
         assert self.columns is not None
         if (self.columns.kinds == TAG).any():
             spans = self.tag_spans[rows[0] : rows[1]].tolist()
-            self.tags.extend(text[a:b].decode("utf-8", "replace").replace('""', '"') for a, b in spans)
+            self.tags.extend(_word(text, start, stop) for start, stop in spans)
         if self.naming and not self.columns.dense:
             found, first = np.unique(self.indices[values[0] : values[1]], return_index=True)
             for column, at in zip(found.tolist(), first.tolist(), strict=True):
                 if column not in self.names:
                     k, start, stop = self.marks[values[0] + at].tolist()
-                    value = text[start:stop].decode("utf-8", "replace").replace('""', '"')
-                    self.names[column] = f"{self.columns.names[k]}={value}"
+                    self.names[column] = f"{self.columns.names[k]}={_word(text, start, stop)}"
+
+    def word(self, rest: bytearray) -> bytearray:
+        """What to show of the rest of a bad line: up to the next delimiter, unless it is that which is wrong."""
+        return rest[:1] + rest[1:].split(self.delimiter.encode())[0]
 
     def block(self, rows: int, count: int, position: Position) -> Block:
         """The rows parsed, copied out of the scratch arrays."""
@@ -179,9 +182,29 @@ def _first_lines(source: Bytes) -> list[tuple[str, int]]:
         size, wanted = 4 * size, 4 * wanted
 
 
+def _word(text: bytearray, start: int, stop: int) -> str:
+    """A field as text; a doubled quote in a quoted one stands for one."""
+    word = text[start:stop]
+    quoted = start > 0 and text[start - 1 : start] == b'"'
+    return (word.replace(b'""', b'"') if quoted else word).decode("utf-8", "replace")
+
+
 def _fields(line: str, delimiter: str) -> list[str]:
-    fields = next(stdlib_csv.reader([line.strip("\r\n")], delimiter=delimiter, skipinitialspace=True), [""])
-    return [field.strip() for field in fields]
+    """The fields of one of the first lines, without quotes and the blanks around them."""
+    line = line.strip("\r\n")
+    mark = re.escape(delimiter)
+    field = re.compile(rf'[ \r]*"((?:[^"]|"")*)"[ \t\r]*(?:{mark}|$)|([^{mark}]*)(?:{mark}|$)')
+    fields = []
+    at = 0
+    while at <= len(line):
+        match = field.match(line, at)
+        assert match is not None  # the second form takes anything
+        quoted, plain = match.groups()
+        fields.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
+        if not match[0].endswith(delimiter):
+            break
+        at = match.end()
+    return fields
 
 
 def _number(field: str) -> float | None:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from onsketch.data.block import Block, Position
 from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST, LINE, REASONS, ROWS, SKIPPED
-from onsketch.data.sources import Bytes
+from onsketch.data.numbers import PADDING
+from onsketch.data.sources import CHUNK, Bytes
 from onsketch.errors import ReadError
 
 LONGEST_LINE = 1 << 30
@@ -69,12 +70,17 @@ class TextFormat(ABC):
     def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
         """Parse lines of the text from ``state`` on."""
 
-    def collect(self, text: bytes, rows: tuple[int, int], values: tuple[int, int]) -> None:
+    def collect(self, text: bytearray, rows: tuple[int, int], values: tuple[int, int]) -> None:
         """Keep what must be taken from the text itself (tags, names) of the rows and values just parsed."""
+        return None
 
     @abstractmethod
     def block(self, rows: int, count: int, position: Position) -> Block:
         """The rows parsed, copied out of the scratch arrays."""
+
+    def word(self, rest: bytearray) -> bytearray:
+        """What to show of the rest of a bad line: up to the next separator."""
+        return rest.split()[0]
 
     def reason(self, code: int, found: str) -> str:
         """Why a line is bad, as a user reads it."""
@@ -82,28 +88,42 @@ class TextFormat(ABC):
 
 
 def longer(array: NDArray[Any], size: int, count: int) -> NDArray[Any]:
+    """A longer array that begins with the first ``count`` entries of this one."""
     longer = np.empty((size, *array.shape[1:]), dtype=array.dtype)
     longer[:count] = array[:count]
     return longer
 
 
-def _stretches(source: Bytes) -> Iterator[tuple[bytes, int]]:
-    """The text in stretches of whole lines; the second number counts bytes of a last newline that is not in the file."""
-    pieces: list[bytes | memoryview] = []
-    waiting = 0
-    for chunk in source.chunks():
-        cut = chunk.rfind(b"\n") + 1
+def _stretches(source: Bytes) -> Iterator[tuple[bytearray, int, int]]:
+    """The text in stretches of whole lines, all in one buffer, which the next stretch overwrites.
+
+    Yields the buffer, the length of the text in it (padding follows), and how many of its bytes are not in the file:
+    the last newline may be missing.
+    """
+    buffer = bytearray(4 * CHUNK)
+    held = 0  # the beginning of a line whose end has not come yet
+    while True:
+        if held > len(buffer) - 2 * CHUNK:
+            larger = bytearray(2 * len(buffer))
+            larger[:held] = memoryview(buffer)[:held]
+            buffer = larger
+        with memoryview(buffer) as view:
+            count = source.readinto(view[held : -len(PADDING) - 1])
+        if not count:
+            break
+        cut, end = buffer.rfind(b"\n", held, held + count) + 1, held + count
+        held = end
         if cut:
-            pieces.append(memoryview(chunk)[:cut])
-            yield b"".join(pieces), 0
-            pieces, waiting = [], 0
-        pieces.append(memoryview(chunk)[cut:])
-        waiting += len(chunk) - cut
-        if waiting > LONGEST_LINE:
+            rest = bytes(buffer[cut:end])
+            buffer[cut : cut + len(PADDING)] = PADDING
+            yield buffer, cut, 0
+            held = len(rest)
+            buffer[:held] = rest
+        if held > LONGEST_LINE:
             raise ReadError(source.name, None, None, f"a line is longer than {LONGEST_LINE:,} bytes; is this text?")
-    last = b"".join(pieces)
-    if last:
-        yield last + b"\n", 1
+    if held:
+        buffer[held : held + 1 + len(PADDING)] = b"\n" + PADDING
+        yield buffer, held + 1, 1
 
 
 def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) -> Iterator[Block | Position]:
@@ -113,26 +133,26 @@ def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) 
     header = form.begin(source)
     if start.offset:
         _check_resumed(source, start)
-    state = np.zeros(11, dtype=np.int64)
+    state = np.zeros(BAD_AT + 1, dtype=np.int64)
     state[LINE] = max(start.line, header)
     here = replace(
         start, path=source.name, offset=source.offset, line=int(state[LINE]), width=form.width, base=form.base
     )
     spent = 0
-    for text, added in _stretches(source):
+    for text, size, added in _stretches(source):
         array = np.frombuffer(text, dtype=np.uint8)
         before = here.offset
         state[AT] = 0
-        while state[AT] < array.size:
+        while state[AT] < size:
             at, rows, count = (int(state[k]) for k in (AT, ROWS, COUNT))
             state[SKIPPED] = state[CODE] = 0
-            form.reserve(count, array.size - at)
-            form.parse(array, state, array.size, at + limits.bytes - spent, limits.skipping)
+            form.reserve(count, size - at)
+            form.parse(array, state, size, at + limits.bytes - spent, limits.skipping)
             form.collect(text, (rows, int(state[ROWS])), (count, int(state[COUNT])))
             error = _bad_line(source.name, form, state, text) if state[CODE] else None
             spent += int(state[AT]) - at
             if state[AT] > at:
-                end = min(int(state[AT]), array.size - added)
+                end = min(int(state[AT]), size - added)
                 tail = text[max(int(state[LAST]), end - _TAIL) : end]
                 here = replace(
                     here,
@@ -171,13 +191,14 @@ def _check_resumed(source: Bytes, start: Position) -> None:
         )
 
 
-def _bad_line(path: str, form: TextFormat, state: NDArray[np.int64], text: bytes) -> ReadError:
+def _bad_line(path: str, form: TextFormat, state: NDArray[np.int64], text: bytearray) -> ReadError:
     """The error for the first bad line of this stretch."""
     at = int(state[BAD_AT])
-    word = text[at : at + 64].split(b"\n")[0].split()
-    shown = word[0][:32].decode("utf-8", "replace") if word else ""
-    if text[at : at + 1].isspace() or not shown:
-        found = "the end of the line" if text[at : at + 2].strip(b"\r") in (b"\n", b"") else "a space"
+    rest = text[at : at + 64].split(b"\n")[0].rstrip(b"\r")
+    if not rest:
+        found = "the end of the line"
+    elif rest[:1].isspace():
+        found = "a space"
     else:
-        found = f"{shown!r}"
+        found = repr(form.word(rest)[:32].decode("utf-8", "replace"))
     return ReadError(path, int(state[BAD_LINE]), int(state[COLUMN]), form.reason(int(state[CODE]), found))

@@ -40,7 +40,7 @@ _TEN = np.uint64(10)
 
 @inlined
 def _ends_word(c):
-    return c == BAR or c == NEWLINE or is_blank(c)
+    return c in (BAR, NEWLINE) or is_blank(c)
 
 
 @inner
@@ -81,12 +81,12 @@ def _head(text, at, row, heads, tags):
 
 @inlined
 def _features(text, at, count, mask, spaced, named, indices, values, spaces, marks):
-    """The namespaces of a line, from the first bar on. Returns where it ends, the values so far, and 0 or why it is bad."""
+    """The namespaces of a line, from the first bar on: where it ends, the values so far, and 0 or why it is bad."""
     space_hash = np.uint64(0)
     scale = 1.0
     nameless = np.uint64(0)
     space_start = space_stop = at
-    space = SPACE
+    space = np.int64(SPACE)
     while True:
         at = skip_blanks(text, at)
         c = np.int64(text[at])
@@ -101,9 +101,9 @@ def _features(text, at, count, mask, spaced, named, indices, values, spaces, mar
             while not _ENDS_NAME[text[at]]:
                 at += 1
             c = np.int64(text[at])
-            if at == start and (c == COLON or c == BAR):
+            if at == start and c in (COLON, BAR):
                 return at, count, NO_NAMESPACE
-            space_start, space_stop, space = start, at, SPACE
+            space_start, space_stop, space = start, at, np.int64(SPACE)
             if at > start:
                 space_hash = name_hash(text, start, at, np.uint64(0))
                 space = np.int64(text[start])
@@ -141,7 +141,7 @@ def _features(text, at, count, mask, spaced, named, indices, values, spaces, mar
                 value, at, code = float(c - 48), at + 1, 0
             else:
                 value, at, code = read_number(text, at)
-            if code == NOT_FINITE or code == TOO_LARGE:
+            if code in (NOT_FINITE, TOO_LARGE):
                 return word, count, code
             if code or not _ends_word(np.int64(text[at])):
                 # A word that does not begin like a number is a category; "2abc" is more likely a slip.

@@ -31,8 +31,8 @@ def write(
     """Write rows with their labels; the name tells format and compression (gz, xz, bz2), as for reading.
 
     Zeros of X are left out of LIBSVM and VW files. A VW file has one unnamed namespace. Tables get a header: ``label``,
-    then ``weight`` and ``tag`` where given, then the features, ``x0``, ``x1``, ... unless named. Written row by row in Python: for
-    examples, tests and small files.
+    then ``weight`` and ``tag`` where given, then the features, ``x0``, ``x1``, ... unless named. Written row by row
+    in Python: for examples, tests and small files.
 
     Args:
         path: the file, which is replaced.

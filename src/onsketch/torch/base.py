@@ -164,14 +164,14 @@ class SketchedOptimizer(Optimizer):
                 grads = list(torch._foreach_add(grads, weights, alpha=group["weight_decay"]))
 
         layers = [Layer.of(w, group) for w in weights]
-        states, steps = [], []
+        states = []
         for p, layer in zip(params, layers, strict=True):
             state = self.state[p]
             if not state:
                 self._start(state, layer, group, p)
-            state["step"] += 1
             states.append(state)
-            steps.append(int(state["step"]))
+        torch._foreach_add_([state["step"] for state in states], 1.0)
+        steps = [int(state["step"]) for state in states]
 
         flat = [i for i, layer in enumerate(layers) if layer.kind == "diagonal"]
         rest = [i for i, layer in enumerate(layers) if layer.kind != "diagonal"]
@@ -203,7 +203,7 @@ class SketchedOptimizer(Optimizer):
         self, grads: list[Tensor], layers: list[Layer], states: list[State], steps: list[int], group: dict[str, Any]
     ) -> list[Tensor]:
         """``P g`` in the shape of each weight, grafted if asked for."""
-        sound = [torch.isfinite(norm) for norm in torch._foreach_norm(grads)]
+        sound = [torch.isfinite(norm) for norm in torch._foreach_norm(grads)]  # a sum, so that it sees every number
         blocks = [layer.cut(torch.where(fine, g, 0.0)) for layer, g, fine in zip(layers, grads, sound, strict=True)]
         if layers[0].kind == "plain":
             updates = [g * self._without_sketch(group) for g in blocks]

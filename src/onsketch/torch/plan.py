@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -22,39 +23,50 @@ class Layer:
     width: int
     dtype: torch.dtype
 
+    numbers: int
+    """d, without the filling."""
+
     @staticmethod
     def of(weight: Tensor, group: dict[str, Any]) -> Layer:
         """The layer of a (real) weight under a group's options."""
-        numbers, width = weight.numel(), weight.numel()
-        if group["block_size"] is not None:
-            width = min(width, group["block_size"])
-        if group["diagonal_above"] is not None and numbers > group["diagonal_above"]:
-            kind: Literal["sketch", "diagonal", "plain"] = "diagonal"
-        elif group["sketch_size"] == 0:
-            kind = "diagonal" if group["graft"] else "plain"
-        else:
-            kind = "sketch"
-        narrow = weight.dtype in (torch.bfloat16, torch.float16)
-        default = torch.float32 if narrow else weight.dtype
-        dtype = group["sketch_dtype"] or default if kind == "sketch" else default
-        return Layer(tuple(weight.shape), kind, -(-numbers // max(1, width)), width, dtype)
-
-    @property
-    def numbers(self) -> int:
-        """d, without the filling."""
-        return int(torch.Size(self.shape).numel())
+        names = ("block_size", "diagonal_above", "sketch_size", "graft", "sketch_dtype")
+        return _layer(weight.shape, weight.dtype, *[group[name] for name in names])
 
     def cut(self, gradient: Tensor) -> Tensor:
         """(B, b), in the sketch's type."""
         flat = gradient.reshape(-1).to(self.dtype)
-        missing = self.blocks * self.width - flat.numel()
+        missing = self.blocks * self.width - self.numbers
         if missing:
             flat = torch.nn.functional.pad(flat, (0, missing))
         return flat.view(self.blocks, self.width)
 
     def join(self, blocks: Tensor) -> Tensor:
         """The opposite of :meth:`cut`."""
-        return blocks.reshape(-1)[: self.numbers].view(self.shape)
+        flat = blocks.view(-1)
+        return (flat if flat.numel() == self.numbers else flat[: self.numbers]).view(self.shape)
+
+
+@lru_cache(maxsize=4096)
+def _layer(
+    shape: torch.Size,
+    dtype: torch.dtype,
+    block_size: int | None,
+    diagonal_above: int | None,
+    sketch_size: int,
+    graft: bool,
+    sketch_dtype: torch.dtype | None,
+) -> Layer:
+    numbers = shape.numel()
+    width = numbers if block_size is None else min(numbers, block_size)
+    kind: Literal["sketch", "diagonal", "plain"] = "sketch"
+    if diagonal_above is not None and numbers > diagonal_above:
+        kind = "diagonal"
+    elif sketch_size == 0:
+        kind = "diagonal" if graft else "plain"
+    wide = torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+    if kind == "sketch" and sketch_dtype is not None:
+        wide = sketch_dtype
+    return Layer(tuple(shape), kind, -(-numbers // max(1, width)), width, wide, numbers)
 
 
 def memory_plan(optimizer: SketchedOptimizer) -> str:

@@ -38,32 +38,32 @@ def lockstep(states: Sequence[State], key: Any) -> list[list[int]]:
 
 def place(states: Sequence[State], slot: int, grads: Sequence[Tensor]) -> None:
     """Write each gradient, (B, b), into this row of R."""
-    torch._foreach_copy_([state["rows"][:, slot] for state in states], list(grads))
+    torch._foreach_copy_([state["rows"].select(1, slot) for state in states], list(grads))
 
 
 def products(states: Sequence[State], filled: int, grads: Sequence[Tensor]) -> Tensor:
     """``R g`` for the filled rows, float64, (N, filled), N counting all blocks of all states."""
     parts = []
     for state, g in zip(states, grads, strict=True):
-        rows = computable(state["rows"][:, :filled])
+        rows = computable(state["rows"].narrow(1, 0, filled))
         g = g.to(rows.dtype)
-        if len(g) == 1:
-            parts.append(torch.mv(rows[0], g[0])[None])
+        if g.shape[0] == 1:
+            parts.append(torch.mv(rows.squeeze(0), g.view(-1)))
         else:
-            parts.append(torch.bmm(rows, g[:, :, None])[:, :, 0])
-    return torch.cat(parts).double()
+            parts.append(torch.bmm(rows, g.unsqueeze(2)).view(-1))
+    return torch.cat(parts).view(-1, filled).double()
 
 
 def combinations(states: Sequence[State], coefficients: Tensor) -> list[Tensor]:
     """``Rᵀ a`` for coefficients a of the first rows, (N, filled); one (B, b) for each state."""
     updates = []
+    coefficients = coefficients.to(computable(states[0]["rows"][:0]).dtype)
     for state, a in zip(states, split(states, coefficients), strict=True):
-        rows = computable(state["rows"][:, : a.shape[1]])
-        a = a.to(rows.dtype)
-        if len(a) == 1:
-            updates.append(torch.mv(rows[0].t(), a[0])[None])
+        rows = computable(state["rows"].narrow(1, 0, a.shape[1]))
+        if a.shape[0] == 1:
+            updates.append(torch.mv(rows.squeeze(0).t(), a.view(-1)).unsqueeze(0))
         else:
-            updates.append(torch.bmm(a[:, None, :], rows)[:, 0])
+            updates.append(torch.bmm(a.unsqueeze(1), rows).squeeze(1))
     return updates
 
 
@@ -95,12 +95,13 @@ def computable(rows: Tensor) -> Tensor:
 
 def stack(states: Sequence[State], name: str, *index: slice) -> Tensor:
     """The small arrays of this name, one above the other, (N, …), cut to these slices."""
-    return torch.cat([state[name][(slice(None), *index)] for state in states])
+    stacked = torch.cat([state[name] for state in states])
+    return stacked[(slice(None), *index)] if index else stacked
 
 
 def split(states: Sequence[State], stacked: Tensor) -> tuple[Tensor, ...]:
     """The opposite of :func:`stack`."""
-    return torch.split(stacked, [len(state["rows"]) for state in states])
+    return torch.split_with_sizes(stacked, [state["rows"].shape[0] for state in states])
 
 
 def store(states: Sequence[State], name: str, stacked: Tensor) -> None:
@@ -111,6 +112,6 @@ def store(states: Sequence[State], name: str, stacked: Tensor) -> None:
 
 def set_counts(states: Sequence[State], filled: int, held: int) -> None:
     """Note on the host how many slots are filled and how many rows the sketch counts."""
+    counts = torch.tensor([filled, held])  # one for all: it is replaced, never written to
     for state in states:
-        state["counts"][0] = filled
-        state["counts"][1] = held
+        state["counts"] = counts

@@ -247,6 +247,8 @@ class SketchedOptimizer(Optimizer):
         params = [p for group in self.param_groups for p in group["params"]]
         for number, p in zip(numbers, params, strict=True):
             for name, value in saved["state"].get(number, {}).items():
+                if name == "step":  # a plain number in some checkpoints
+                    value = torch.as_tensor(value, dtype=torch.float32)
                 if isinstance(value, Tensor):
                     device = "cpu" if name in ("step", "counts") else p.device
                     self.state[p][name] = value.to(device=device, copy=True)

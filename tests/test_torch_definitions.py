@@ -7,9 +7,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_support import DEVICES, NAMES, inverse_root, linear_iterates, make, regression, start, steps, stream
-
 from onsketch import torch as sketched
+from torch_support import DEVICES, NAMES, inverse_root, linear_iterates, make, regression, start, steps, stream
 
 GEOMETRY = {
     "AdaFD": "adagrad",

@@ -110,7 +110,8 @@ class SketchedOptimizer(Optimizer):
         super().__setstate__(state)
         for group in self.param_groups:  # options that an older checkpoint does not know
             for name, value in self.defaults.items():
-                group.setdefault(name, value)
+                if name != "differentiable":  # PyTorch's own, which only its constructors put into groups
+                    group.setdefault(name, value)
 
     # What a method says of itself ------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ def check(method: str, group: Mapping[str, Any]) -> None:
     """Refuse values that mean nothing, naming the option."""
     if isinstance(group["lr"], Tensor):
         if group["lr"].numel() != 1:
-            raise OptionError(f"{method}: lr is a Tensor of {group['lr'].numel()} numbers; give one.")
+            raise OptionError(f"{method}: Tensor lr must be 1-element, not of {group['lr'].numel()} numbers.")
     else:
         _number(method, group, "lr", 0.0)
     _number(method, group, "ridge", 0.0)

@@ -1,8 +1,8 @@
 """PyTorch's own optimizer checks, on all optimizers of onsketch.
 
-``torch.testing._internal.common_optimizers`` describes an optimizer to PyTorch's test suite: constructor inputs, inputs that
-must be refused, schedulers, what it supports. Each optimizer is described so here, and the checks of that suite run over
-the descriptions. What is left out, and why:
+``torch.testing._internal.common_optimizers`` describes an optimizer to PyTorch's test suite: constructor inputs, inputs
+that must be refused, schedulers, what it supports. Each optimizer is described so here, and the checks of that suite
+run over the descriptions. What is left out, and why:
 
 - foreach, fused, differentiable, capturable: these flags choose between implementations, and there is one here.
   Its step is captured by nothing and differentiated by nobody; that it never waits for a device has a test of its own.

@@ -63,10 +63,14 @@ def make(name: str, shapes: dict[str, list[tuple[int, ...]]], device: str, **opt
         return torch.optim.Adam([*conv, *rest], lr=1e-4, foreach=True)
     if name == "Adagrad":
         return torch.optim.Adagrad([*conv, *rest], lr=1e-4, foreach=True)
-    if name in ("SOAP", "Shampoo", "ScalableShampoo"):
-        import pytorch_optimizer
+    if name == "SOAP":
+        from pytorch_optimizer import SOAP
 
-        return getattr(pytorch_optimizer, name)([*conv, *rest], lr=1e-4)  # type: ignore[no-any-return]
+        return SOAP([*conv, *rest], lr=1e-4, max_precondition_dim=1024)  # type: ignore[no-any-return]
+    if name == "ScalableShampoo":
+        from pytorch_optimizer import ScalableShampoo
+
+        return ScalableShampoo([*conv, *rest], lr=1e-4)  # type: ignore[no-any-return]
     groups = [{"params": conv, "diagonal_above": None}]
     groups += [{"params": rest, "diagonal_above": 0}] if rest else []
     return getattr(sketched, name)(groups, lr=1e-4, ridge=0.1, **options)  # type: ignore[no-any-return]
@@ -151,7 +155,7 @@ def race(
 def contenders(shapes: dict[str, list[tuple[int, ...]]], device: str, size: int) -> dict[str, Callable[[], Any]]:
     names = ["Adam", "Adagrad"]
     if importlib.util.find_spec("pytorch_optimizer"):
-        names += ["SOAP", "Shampoo"]
+        names += ["SOAP", "ScalableShampoo"]
     made = {name: (lambda name=name: make(name, shapes, device)) for name in names}
     for name in METHODS:
         made[f"{name} m={size}"] = lambda name=name: make(name, shapes, device, sketch_size=size)

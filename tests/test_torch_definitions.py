@@ -26,8 +26,9 @@ device_of = pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", [1, 2, 5, 8, 30])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_linear_model_learns_as_the_linear_learner_does(name, size, device):
-    onsketch = pytest.importorskip("onsketch")
     pytest.importorskip("numba")
+    import onsketch
+
     if name == "RadaGrad" and size == 30:
         pytest.skip("RadaGrad's Gram matrix squares the spectrum: directions under 1e-6 of it count as outside")
     X, y = regression()
@@ -44,7 +45,8 @@ def test_a_linear_model_learns_as_the_linear_learner_does(name, size, device):
 
 @pytest.mark.learners
 def test_rank_is_counted_as_the_linear_learner_counts_it():
-    onsketch = pytest.importorskip("onsketch")
+    pytest.importorskip("numba")
+    import onsketch
     from streams import sparse_stream
 
     X, y = sparse_stream()  # with a row of zeros and one that comes three times
@@ -54,6 +56,17 @@ def test_rank_is_counted_as_the_linear_learner_counts_it():
         learner.learn(X[t : t + 1], y[t : t + 1])
         expected = np.pad(learner.weights, (0, X.shape[1] - learner.weights.size))
         np.testing.assert_allclose(weights, expected, atol=1e-10)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("size", [1, 2, 5, 8, 20])
+@pytest.mark.parametrize("name", NAMES)
+def test_devices_agree(name, size):
+    """Step for step, also where 2m is more than the 32 rows that torch.linalg.eigh is fast for."""
+    X, y = regression(n=200, d=60)
+    options = {"lr": 0.1, "ridge": 1.0, "sketch_size": size, "decay": 1.0}
+    ours, theirs = (linear_iterates(name, X, y, device, **options) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(ours, theirs, atol=1e-8)
 
 
 @device_of

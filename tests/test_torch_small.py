@@ -79,7 +79,8 @@ def test_the_jacobi_kernel_finds_eigenvectors(kernel, n, fits):
 
 
 def test_draws_are_those_of_the_linear_learners():
-    theirs = pytest.importorskip("onsketch.draws")
+    pytest.importorskip("numba")
+    from onsketch import draws as theirs
     from onsketch.linear.dense.fourier import fourier_sample
 
     for t in (1, 7, 256, 257, 5000):

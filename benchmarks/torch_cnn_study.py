@@ -23,13 +23,14 @@ import multiprocessing as mp
 import queue
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("examples", "src")]
 
 import torch
-from papers_cnn import FIRST_ORDER, SKETCHED, Training, load
+from papers_cnn import FIRST_ORDER, SKETCHED, Data, Training, load
 from torch_cnn_report import METHODS, Job, best_run, is_of, report
 
 RATES = tuple(10.0**k for k in range(-4, 1))
@@ -99,6 +100,17 @@ def _job(stage: str, dataset: str, method: str, lr: float, seed: int, epochs: in
 # Running ------------------------------------------------------------------------------------------------------------
 
 
+def one_run(job: Job, data: Data, deadline: float) -> list[dict[str, float | None]]:
+    """Loss, accuracy and seconds by epoch; shorter than asked for if the run diverged or time was up."""
+    curve: list[dict[str, float | None]] = []
+    training = Training(data, job["method"], job["lr"], job["seed"], **job["options"])
+    for line in training.run(job["epochs"]):
+        curve.append({name: value if math.isfinite(value) else None for name, value in line.items()})
+        if time.time() > deadline:
+            break
+    return curve
+
+
 def work(todo: Any, done: Any, args: argparse.Namespace, deadline: float) -> None:
     """A worker: takes jobs until none is left or time is up."""
     torch.set_num_threads(1)
@@ -108,17 +120,15 @@ def work(todo: Any, done: Any, args: argparse.Namespace, deadline: float) -> Non
             job = todo.get(timeout=1.0)
         except queue.Empty:
             break
-        if job["dataset"] not in sets:
-            sets[job["dataset"]] = load(args.data, job["dataset"], args.limit).to(args.device)
-        curve: list[dict[str, float | None]] = []
-        training = Training(sets[job["dataset"]], job["method"], job["lr"], job["seed"], **job["options"])
-        for line in training.run(job["epochs"]):
-            curve.append({name: value if math.isfinite(value) else None for name, value in line.items()})
-            if time.time() > deadline:
-                break
+        try:
+            if job["dataset"] not in sets:
+                sets[job["dataset"]] = load(args.data, job["dataset"], args.limit).to(args.device)
+            curve = one_run(job, sets[job["dataset"]], deadline)
+        except Exception:  # one run that fails must not take the others with it
+            traceback.print_exc()
+            continue
         if len(curve) == job["epochs"] or curve[-1]["loss"] is None:
             done.put({**job, "curve": curve})
-        del training
     done.put(None)
 
 

@@ -242,7 +242,7 @@ def main() -> None:
     if args.device == "cuda":
         from onsketch.torch import jacobi
 
-        found["jacobi"] = jacobi.available()
+        found["jacobi"] = jacobi.available(torch.device("cuda"))
         print(f"\nJacobi kernel compiled: {found['jacobi']}")
         found["eigh"] = small_problems()
         print("\nthe convolutions of a ResNet-18")

@@ -228,7 +228,7 @@ def test_ddp_and_distributed_checkpoints(name, tmp_path):
 def test_no_step_waits_for_the_device(name):
     from onsketch.torch import jacobi
 
-    assert jacobi.available()
+    assert jacobi.available(torch.device("cuda"))
     shapes = [(16, 3, 3, 3), (16,), (32, 16, 3, 3)]
     params = start(shapes, "cuda", torch.float32)
     optimizer = make(name, params, lr=0.1, sketch_size=6, graft=True, momentum=0.5)

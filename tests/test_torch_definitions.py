@@ -184,7 +184,7 @@ def test_the_sketch_keeps_the_guarantee_of_frequent_directions(name, device):
 
 
 @device_of
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])  # whose matrix is always float64
 def test_a_float32_sketch_stays_near_the_float64_one(name, device):
     shapes = [(16, 16)]
     gradients = stream(shapes, 300)

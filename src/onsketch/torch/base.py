@@ -12,6 +12,7 @@ from torch.optim.optimizer import Optimizer, ParamsT
 
 from onsketch.errors import OptionError
 from onsketch.torch import diagonal
+from onsketch.torch.gather import gather
 from onsketch.torch.options import check
 from onsketch.torch.plan import Layer, memory_plan
 from onsketch.torch.rows import State
@@ -204,8 +205,7 @@ class SketchedOptimizer(Optimizer):
         self, grads: list[Tensor], layers: list[Layer], states: list[State], steps: list[int], group: dict[str, Any]
     ) -> list[Tensor]:
         """``P g`` in the shape of each weight, grafted if asked for."""
-        sound = [torch.isfinite(norm) for norm in torch._foreach_norm(grads)]  # a sum, so that it sees every number
-        blocks = [layer.cut(torch.where(fine, g, 0.0)) for layer, g, fine in zip(layers, grads, sound, strict=True)]
+        blocks = gather(grads, layers)
         if layers[0].kind == "plain":
             updates = [g * self._without_sketch(group) for g in blocks]
         else:

@@ -112,33 +112,59 @@ extern "C" __global__ void jacobi_eigh(
 
 
 @cache
-def _kernel() -> Any:
-    """The compiled kernel, or None where this PyTorch cannot compile one."""
+def _kernel(device: int) -> Any:
+    """The kernel compiled for this device and seen to work there, or None where it cannot be had."""
     compile_kernel = getattr(torch.cuda, "_compile_kernel", None)
     if compile_kernel is None:
         return None
     try:
-        return compile_kernel(SOURCE.replace("THREADS", str(THREADS)), "jacobi_eigh")
-    except (RuntimeError, OSError):
-        return None
+        with torch.cuda.device(device):
+            kernel = _without_toolkit(compile_kernel, SOURCE.replace("THREADS", str(THREADS)), "jacobi_eigh")
+            probe = torch.tensor([[[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]]], dtype=torch.float64)
+            values, _ = _launch(kernel, probe.cuda())
+            works = torch.allclose(values.cpu(), torch.tensor([[3.0, 2.0, 1.0]], dtype=torch.float64))
+    except (RuntimeError, OSError, ImportError, TypeError, AttributeError):
+        return None  # another PyTorch, no NVRTC: the interface is PyTorch's own and may change
+    return kernel if works else None
 
 
-def available() -> bool:
+def _without_toolkit(compile_kernel: Any, *arguments: str) -> Any:
+    """Compile though no CUDA toolkit is installed: PyTorch asks for its headers, which the kernel does not need."""
+    from torch.utils import cpp_extension
+
+    home = cpp_extension.CUDA_HOME
+    try:
+        if home is None:
+            cpp_extension.CUDA_HOME = "/nowhere"
+        return compile_kernel(*arguments)
+    finally:
+        cpp_extension.CUDA_HOME = home
+
+
+def available(device: torch.device) -> bool:
     """Whether the kernel can be had; without it ``torch.linalg.eigh`` serves, and the host waits for it."""
-    return _kernel() is not None
+    return _kernel(_index(device)) is not None
+
+
+def _index(device: torch.device) -> int:
+    return torch.cuda.current_device() if device.index is None else device.index
 
 
 def jacobi_eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues, descending, (N, n), and eigenvectors as columns, (N, n, n), of float64 CUDA matrices; n ≤ 512."""
+    with torch.cuda.device(matrices.device):
+        return _launch(_kernel(_index(matrices.device)), matrices)
+
+
+def _launch(kernel: Any, matrices: Tensor) -> tuple[Tensor, Tensor]:
     count, n = matrices.shape[:2]
     work = matrices.clone(memory_format=torch.contiguous_format)
     turn, vectors = torch.empty_like(work), torch.empty_like(work)
     values = work.new_empty(count, n)
     if n and count:
-        with torch.cuda.device(matrices.device):
-            block = (min(THREADS, max(32, 32 * ((n * n // 2 + 31) // 32))), 1, 1)
-            room = 2 * 8 * n * n
-            fits = int(room <= SHARED_BYTES)
-            args = [work, turn, values, vectors, n, MOST_SWEEPS, fits]
-            _kernel()(grid=(count, 1, 1), block=block, args=args, shared_mem=room * fits)
+        room = 2 * 8 * n * n
+        fits = int(room <= SHARED_BYTES)
+        block = (min(THREADS, 32 * max(1, n * n // 64)), 1, 1)
+        args = [work, turn, values, vectors, n, MOST_SWEEPS, fits]
+        kernel(grid=(count, 1, 1), block=block, args=args, shared_mem=room * fits)
     return values, vectors

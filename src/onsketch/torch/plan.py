@@ -42,8 +42,9 @@ class Layer:
 
     def join(self, blocks: Tensor) -> Tensor:
         """The opposite of :meth:`cut`."""
-        flat = blocks.view(-1)
-        return (flat if flat.numel() == self.numbers else flat[: self.numbers]).view(self.shape)
+        if self.blocks * self.width != self.numbers:
+            blocks = blocks.view(-1)[: self.numbers]
+        return blocks.view(self.shape)
 
 
 @lru_cache(maxsize=4096)

@@ -108,7 +108,7 @@ def _project(g: Tensor, size: int, seed: int) -> Tensor:
 def cosine_transform(x: Tensor) -> Tensor:
     """The orthonormal DCT-II along the last axis, by one Fourier transform (Makhoul 1980).
 
-    >>> cosine_transform(torch.ones(1, 4))
+    >>> cosine_transform(torch.ones(1, 4)).round()
     tensor([[2., 0., 0., 0.]])
     """
     d = x.shape[-1]

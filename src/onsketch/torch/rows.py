@@ -105,9 +105,13 @@ def split(states: Sequence[State], stacked: Tensor) -> tuple[Tensor, ...]:
 
 
 def store(states: Sequence[State], name: str, stacked: Tensor) -> None:
-    """Write stacked small arrays back, into the leading corner of each."""
-    index = (slice(None), *(slice(0, size) for size in stacked.shape[1:]))
-    torch._foreach_copy_([state[name][index] for state in states], list(split(states, stacked)))
+    """Write stacked small arrays back, into the leading corner of each; the rest becomes zero."""
+    whole = [state[name] for state in states]
+    missing = [most - size for most, size in zip(whole[0].shape[1:], stacked.shape[1:], strict=True)]
+    if any(missing):  # one launch here saves a view of each
+        padding = [number for size in reversed(missing) for number in (0, size)]
+        stacked = torch.nn.functional.pad(stacked, padding)
+    torch._foreach_copy_(whole, list(split(states, stacked)))
 
 
 def set_counts(states: Sequence[State], filled: int, held: int) -> None:

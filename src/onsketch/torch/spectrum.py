@@ -40,7 +40,7 @@ def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
     >>> eigh(torch.tensor([[[2.0, 1.0], [1.0, 2.0]]], dtype=torch.float64))[0]
     tensor([[3., 1.]], dtype=torch.float64)
     """
-    if matrices.is_cuda and matrices.shape[-1] <= LARGEST_FOR_JACOBI and jacobi.available():
+    if matrices.is_cuda and matrices.shape[-1] <= LARGEST_FOR_JACOBI and jacobi.available(matrices.device):
         return jacobi.jacobi_eigh(matrices)
     try:
         values, vectors = torch.linalg.eigh(matrices)

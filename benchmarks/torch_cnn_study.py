@@ -4,8 +4,8 @@
 
 Four stages, each a list of independent runs, each run a line of ``runs.jsonl`` under ``--out``:
 
-- ``search``: each method and data set, one seed, few epochs, ten trials each. The methods with a ridge try the
-  papers' rates 1e-4 … 1 with two ridges each, the others ten rates from 1e-4 to 10^0.5.
+- ``search``: each method and data set, one seed, few epochs, 25 trials each. The methods with a ridge try the papers'
+  grid, rates and ridges 1e-4 … 1; the others 25 rates in the same range.
 - ``final``: the best trial of each (lowest training loss), several seeds, more epochs.
 - ``ablate``: on one data set, decay, grafting, sketch size and ridge one at a time, five rates each.
 - ``report``: tables (``summary.json``, ``summary.md``) and curves (``curves-<data set>.svg``) of what is there.
@@ -34,8 +34,8 @@ from papers_cnn import FIRST_ORDER, SKETCHED, Data, Training, load
 from torch_cnn_report import METHODS, Job, best_run, is_of, report
 
 RATES = tuple(10.0**k for k in range(-4, 1))
-MORE_RATES = tuple(10.0 ** (k / 2) for k in range(-8, 2))
-RIDGES = (1e-3, 1e-1)
+MORE_RATES = tuple(10.0 ** (k / 6) for k in range(-24, 1))
+RIDGES = RATES
 ABLATION = (
     [{"decay": decay} for decay in (0.9, 0.99, 0.999)]
     + [{"graft": True}, {"graft": True, "decay": 0.99}, {"graft": True, "decay": 0.999}]

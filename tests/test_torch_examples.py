@@ -27,14 +27,14 @@ def test_the_example_of_the_page_runs(capsys):
 
 @pytest.mark.skipif(not (DATA / "mnist-train-images-idx3-ubyte.gz").exists(), reason=f"no MNIST in {DATA}")
 def test_the_papers_network_learns_mnist():
-    command = [sys.executable, ROOT / "examples" / "papers_cnn.py", "--data", DATA, "--limit", "640", "--device", "cpu"]
-    options = ["--optimizer", "SAdaGrad", "--lr", "0.01", "--graft", "--decay", "0.99", "--epochs", "3"]
+    command = [sys.executable, ROOT / "examples" / "papers_cnn.py", "--data", DATA, "--limit", "512", "--device", "cpu"]
+    options = ["--optimizer", "SAdaGrad", "--lr", "0.01", "--graft", "--decay", "0.99", "--epochs", "2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     out = subprocess.run([*command, *options], check=True, capture_output=True, text=True, env=environment).stdout
     assert "diagonal AdaGrad" in out
     accuracies = [float(value) for value in re.findall(r"test accuracy ([\d.]+)", out)]
-    assert len(accuracies) == 3
-    assert accuracies[-1] > 0.5
+    assert len(accuracies) == 2
+    assert accuracies[-1] > 0.3
 
 
 @pytest.mark.skipif(not (DATA / "cifar10-test_batch.webp").exists(), reason=f"no CIFAR-10 in {DATA}")

@@ -26,7 +26,8 @@ NAMES = {
 
 
 def make(name: str, params: Any, **options: Any) -> sketched.SketchedOptimizer:
-    """An optimizer by name; AdaFull is not asked about a sketch size."""
+    """An optimizer by name, the papers' sum and step length unless told otherwise."""
+    options = {"decay": 1.0, "graft": False, **options}
     if name == "AdaFull":
         options.pop("sketch_size", None)
     return getattr(sketched, name)(params, **options)  # type: ignore[no-any-return]

@@ -46,6 +46,8 @@ class SketchedOptimizer(Optimizer):
 
     default_lr: ClassVar[float] = 0.01
     default_ridge: ClassVar[float] = 0.01
+    default_decay: ClassVar[float] = 1.0
+    default_graft: ClassVar[bool] = False
     least_ridge_is_zero: ClassVar[bool] = False
     """Whether ridge 0 has a meaning."""
     unconcerned: ClassVar[tuple[str, ...]] = ("seed",)
@@ -61,8 +63,8 @@ class SketchedOptimizer(Optimizer):
         weight_decay: float = 0.0,
         decoupled_weight_decay: bool = False,
         momentum: float = 0.0,
-        decay: float = 1.0,
-        graft: bool = False,
+        decay: float | None = None,
+        graft: bool | None = None,
         block_size: int | None = None,
         diagonal_above: int | None = 1_000_000,
         sketch_dtype: torch.dtype | None = None,
@@ -80,8 +82,8 @@ class SketchedOptimizer(Optimizer):
             "weight_decay": weight_decay,
             "decoupled_weight_decay": decoupled_weight_decay,
             "momentum": momentum,
-            "decay": decay,
-            "graft": graft,
+            "decay": self.default_decay if decay is None else decay,
+            "graft": self.default_graft if graft is None else graft,
             "block_size": block_size,
             "diagonal_above": diagonal_above,
             "sketch_dtype": sketch_dtype,

@@ -70,7 +70,12 @@ class Learner(ABC):
         """
         rows = as_rows(X, self.options.n_features)
         labels = as_labels(y, rows.count, self._loss)
-        weights = as_weights(sample_weight, rows.count)
+        return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
+
+    def learn_checked(
+        self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """As ``learn``, for input that ``as_rows``, ``as_labels`` and ``as_weights`` have let through already."""
         width, self._width = self._width, max(self._width, rows.n_features)
         predictions = np.empty(rows.count)
         for start, stop in _chunks(rows):
@@ -214,6 +219,8 @@ class Learner(ABC):
 
 def _chunks(rows: Rows) -> list[tuple[int, int]]:
     """Stretches of rows of about _CHUNK values."""
+    if rows.count > 0 and rows.indptr[-1] - rows.indptr[0] <= _CHUNK:
+        return [(0, rows.count)]
     edges = [0]
     while edges[-1] < rows.count:
         goal = rows.indptr[edges[-1]] + _CHUNK

@@ -100,7 +100,7 @@ class Options:
     accuracy: float = 0.5
     """ε of KORS, the dictionary's sampling."""
     budget: float | None = None
-    """β of KORS: rows are kept with probability β·leverage; a practical 4 when left out (theory asks for more)."""
+    """β of KORS: rows are kept with probability β·leverage; a practical 1 when left out (theory asks for more)."""
     floor: float = 0.0
     """γ of Sketched-KONS: least probability with which a row is kept."""
     max_points: int | None = None

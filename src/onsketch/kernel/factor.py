@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.arrays import require
 from onsketch.sketch.spectral import CUTOFF
 
 Array = NDArray[np.float64]
@@ -79,10 +80,21 @@ class GrowingFactor:
         self.rows[stop] = pivot
         self.size += 1
 
+    def used(self) -> Array:
+        """The rows of L, without the room for more."""
+        return self.rows[: self.size * (self.size + 1) // 2]
+
+    def refill(self, rows: Array, size: int, largest: float) -> None:
+        """Take L from a model file."""
+        require(len(rows) == size * (size + 1) // 2, "a factor is not as large as its rows are many")
+        steps = np.arange(1, size + 1)
+        require(bool((rows[steps * (steps + 1) // 2 - 1] > 0.0).all()), "the diagonal of a factor is not positive")
+        self.rows, self.size, self.largest = rows, size, largest
+
     def dense(self) -> Array:
         """L as a square array."""
         square = np.zeros((self.size, self.size))
-        square[np.tril_indices(self.size)] = self.rows[: self.size * (self.size + 1) // 2]
+        square[np.tril_indices(self.size)] = self.used()
         return square
 
     def inverse_trace(self) -> float:

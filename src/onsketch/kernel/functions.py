@@ -57,7 +57,8 @@ class Kernel:
     def __post_init__(self) -> None:
         if not callable(self.function) and self.function not in _FORMS:
             raise OptionError(
-                f"kernel={self.function!r}: expected one of {', '.join(map(repr, KERNELS))}, or a function of two arrays."
+                f"kernel={self.function!r}: expected one of {', '.join(map(repr, KERNELS))}, "
+                "or a function of two arrays of rows."
             )
 
     @property
@@ -95,7 +96,7 @@ class Kernel:
         if self.form == PRODUCTS:
             return self.of(Y @ x)
         if self.form == OWN:
-            return self._called(x[np.newaxis], Y)[0]
+            return np.asarray(self._called(x[np.newaxis], Y)[0])
         metric = "sqeuclidean" if self.form == SQUARED else "cityblock"
         return self.of(_distances(x[np.newaxis], Y, metric)[0])
 

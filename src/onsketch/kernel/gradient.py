@@ -7,8 +7,8 @@ f by dropping one row.
 
 Cost: one kernel value for each row kept, O(t) a round and O(t) rows of memory, or as much as the budget.
 
-Jyrki Kivinen, Alexander Smola, Robert Williamson: "Online learning with kernels", IEEE Trans. Signal Processing 52, 2004
-(NORMA). Zhuang Wang, Koby Crammer, Slobodan Vucetic: "Breaking the curse of kernelization", JMLR 13, 2012 (removal).
+Jyrki Kivinen, Alexander Smola, Robert Williamson: "Online learning with kernels", IEEE Trans. Signal Processing 52,
+2004 (NORMA). Zhuang Wang, Koby Crammer, Slobodan Vucetic: "Breaking the curse of kernelization", JMLR 13, 2012 (removal).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from onsketch.arrays import Arrays, require, take
 from onsketch.kernel.factor import Array, with_room
 from onsketch.kernel.learner import KernelLearner, Round, slope_of
 from onsketch.linear.methods import Method
@@ -71,3 +72,11 @@ class KernelGradient(KernelLearner):
     def diagnostics(self) -> dict[str, Any]:
         """And how many rows have been dropped."""
         return {**super().diagnostics(), "rows_dropped": self._removed}
+
+    def _state(self) -> Arrays:
+        return {"a": self._a[: self._kept.count], "removed": np.array(self._removed)}
+
+    def _refill(self, arrays: Arrays) -> None:
+        self._a = take(arrays, "a", np.float64, (None,))
+        require(len(self._a) == self._kept.count, "its coefficients are not as many as its rows")
+        self._removed = int(take(arrays, "removed", np.int64, ()))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch import losses
+from onsketch.arrays import Arrays, require, take
 from onsketch.errors import OptionError
 from onsketch.kernel.factor import Array
 from onsketch.kernel.functions import OWN, Kernel
-from onsketch.kernel.points import KeptRows, SparseRows, for_width, kept_rows
+from onsketch.kernel.points import KeptRows, SparseRows, for_width, kept_rows, refilled
 from onsketch.linear.base import Learner
 from onsketch.linear.features import INTERCEPT
 from onsketch.linear.methods import Method
@@ -111,7 +113,8 @@ class KernelLearner(Learner):
                 except NotPositiveError:
                     raise OptionError(
                         f"kernel {self._kernel.name}: it is not positive semi-definite, as round {self._rounds + 1} "
-                        "shows: no inner products have its values. Use another kernel. The rows before have been learned."
+                        "shows: no inner products have its values. Use another kernel. The rows before it have been "
+                        "learned."
                     ) from None
                 if margin is None:
                     return at
@@ -187,3 +190,39 @@ class KernelLearner(Learner):
             f"merge: {self.method.name} learners do not merge: their matrices live on different rows. "
             "Merge RowSampling sketches, or linear learners on RandomFourierFeatures."
         )
+
+    # Saving -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _state(self) -> Arrays:
+        """What there is beside the rows kept."""
+
+    @abstractmethod
+    def _refill(self, arrays: Arrays) -> None:
+        """Take it from a model file; the rows kept are there already."""
+
+    def _arrays(self) -> Arrays:
+        if not isinstance(self._kernel.function, str):
+            raise OptionError(f"save: the kernel {self._kernel.name} is a function, which a file cannot hold.")
+        indptr, features, values = self._kept.entries()
+        numbers = {"rounds": np.array(self._rounds), "gamma": np.array(self._kernel.gamma or 0.0)}
+        owns = self._kept.owns[: self._kept.count]
+        rows = {"kept.indptr": indptr, "kept.features": features, "kept.values": values, "kept.owns": owns}
+        return numbers | rows | self._state()
+
+    def _restore(self, arrays: Arrays) -> None:
+        self._rounds = int(take(arrays, "rounds", np.int64, ()))
+        gamma = float(take(arrays, "gamma", np.float64, ()))
+        require(self._rounds >= 0 and gamma >= 0.0 and (gamma > 0.0 or not self._rounds), "its clock is impossible")
+        if gamma > 0.0:
+            self._kernel = replace(self._kernel, gamma=gamma)
+        indptr = take(arrays, "kept.indptr", np.int64, (None,))
+        features = take(arrays, "kept.features", np.int64, (None,))
+        values = take(arrays, "kept.values", np.float64, (len(features),))
+        owns = take(arrays, "kept.owns", np.float64, (None,))
+        require(len(indptr) == len(owns) + 1 and indptr[0] == 0, "its rows are not as many as they should be")
+        require(bool((np.diff(indptr) >= 0).all()) and indptr[-1] == len(features), "its rows overlap")
+        require(bool(((features >= 0) & (features < max(self._width, 1))).all()), "its features are not in its width")
+        self._kept = kept_rows(self._kernel, self._width)
+        refilled(self._kept, indptr, features, values, owns)
+        self._refill(arrays)

@@ -25,8 +25,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onsketch import draws
+from onsketch.arrays import Arrays, named, require, take, under
 from onsketch.kernel.factor import Array, GrowingFactor, with_room
 from onsketch.kernel.learner import KernelLearner, Round, curvature_of, scale_of, slope_of
 from onsketch.linear.methods import Method
@@ -158,3 +160,38 @@ class KernelNewton(KernelLearner):
             "online_effective_dimension": self._online,
             "p_min": 1.0 if sampler is None else max(sampler.p_min, self.options.floor),
         }
+
+    def _state(self) -> Arrays:
+        n = self._factor.size
+        state = {
+            "c": self._c[: self._kept.count],
+            "inside": self._inside[:n],
+            "rho": self._rho[:n],
+            "nu": self._nu[:n],
+            "factor": self._factor.used(),
+            "sums": np.array([self._energy, self._online, self._factor.largest]),
+        }
+        if self._sampler is not None:
+            state["dictionary"] = self._dictionary[: self._sampler.size]
+            state |= named("sampler", self._sampler.arrays())
+        return state
+
+    def _refill(self, arrays: Arrays) -> None:
+        count = self._kept.count
+        self._c = take(arrays, "c", np.float64, (None,))
+        self._inside = _places(take(arrays, "inside", np.int64, (None,)), count)
+        n = len(self._inside)
+        self._rho, self._nu = (take(arrays, name, np.float64, (None,)) for name in ("rho", "nu"))
+        require(len(self._c) == count and len(self._rho) == n and len(self._nu) == n, "its vectors differ in length")
+        self._energy, self._online, largest = (float(number) for number in take(arrays, "sums", np.float64, (3,)))
+        self._factor.refill(take(arrays, "factor", np.float64, (None,)), n, largest)
+        if self._sampler is not None:
+            self._sampler.refill(under("sampler", arrays))
+            self._dictionary = _places(take(arrays, "dictionary", np.int64, (None,)), count)
+            require(len(self._dictionary) == self._sampler.size, "its dictionary is not as large as its factor")
+
+
+def _places(places: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """These places in the rows kept, if there are such rows."""
+    require(bool(((places >= 0) & (places < count)).all()), "it refers to rows that are not there")
+    return places

@@ -20,7 +20,7 @@ from onsketch.linear.features import FeatureMap
 from onsketch.linear.rows import Rows
 
 DENSE_UP_TO = 512
-"""Most features of rows that are kept dense; at 8 against 12 bytes a value this costs memory on very sparse rows only."""
+"""Most features of rows that are kept dense; a value takes 8 bytes there, and 12 where it is kept sparse."""
 
 
 class KeptRows(ABC):

@@ -3,7 +3,8 @@
 A KORS dictionary of the rows φ_t themselves spans a small subspace. With I the rows kept that span it and
 ``K_II = LLᵀ``, ``φ̃(x) = L⁻¹k_I(x)`` are the coordinates of a row there (in an orthonormal basis; the paper's
 ``K_II^{-1/2}k_I(x)`` are the same up to a rotation, which no Newton step can tell), and the learner is ``ons`` on them:
-clipped, O(J²) a round for J rows kept. A row may enter the dictionary before it is predicted. Then there are two ways to go on:
+clipped, O(J²) a round for J rows kept. A row may enter the dictionary before it is predicted. Then there are two
+ways to go on:
 
 - carry over: the coordinates of old rows gain a zero, so w gains a zero and A a row and a column of αI. (The
   projection ``Q = K_II^{-1/2}K_II'K_I'I'^{-1/2}`` between the subspaces is just this with triangular roots.) With the
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from onsketch import draws
+from onsketch.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.kernel.factor import Array, GrowingFactor, with_room
 from onsketch.kernel.learner import KernelLearner, Round
 from onsketch.linear.dense.exact_newton import ExactNewton
@@ -49,7 +51,7 @@ class ProjectedNewton(KernelLearner):
         self._begin()
 
     def _begin(self) -> None:
-        """w = 0 and A = αI, in the subspace as it is (of one dimension at least: the compiled rounds need one)."""
+        """W = 0 and A = αI, in the subspace as it is (of one dimension at least: the compiled rounds need one)."""
         self._newton = ExactNewton(self.method, self.options)
         self._iterate = new_iterate(self.options)
         self._widen(max(self._root.size, 1))
@@ -130,3 +132,22 @@ class ProjectedNewton(KernelLearner):
             "newton_dimension": width - float((F * F).sum()),
             "p_min": self._sampler.p_min,
         }
+
+    def _state(self) -> Arrays:
+        numbers = {"restarts": np.array(self._restarts), "root.largest": np.array(self._root.largest)}
+        basis = {"basis": self._basis[: self._root.size], "root": self._root.used()}
+        newton = packed(self._iterate, "iterate") | named("metric", self._newton.arrays())
+        return numbers | basis | newton | named("sampler", self._sampler.arrays())
+
+    def _refill(self, arrays: Arrays) -> None:
+        self._restarts = int(take(arrays, "restarts", np.int64, ()))
+        self._basis = take(arrays, "basis", np.int64, (None,))
+        there = (self._basis >= 0) & (self._basis < self._kept.count)
+        require(bool(there.all()), "it refers to rows that are not there")
+        largest = float(take(arrays, "root.largest", np.float64, ()))
+        self._root.refill(take(arrays, "root", np.float64, (None,)), len(self._basis), largest)
+        self._sampler.refill(under("sampler", arrays))
+        require(self._sampler.size == self._kept.count, "its dictionary is not as large as its factor")
+        self._begin()
+        self._iterate = restored(self._iterate, arrays, "iterate")
+        self._newton.restore(under("metric", arrays))

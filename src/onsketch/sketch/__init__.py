@@ -20,7 +20,7 @@ from onsketch.sketch.frequent_directions import (
 )
 from onsketch.sketch.oja import Oja
 from onsketch.sketch.random_projection import RandomProjection
-from onsketch.sketch.row_sampling import RowSampling, theoretical_budget
+from onsketch.sketch.row_sampling import RowSampling
 from onsketch.sketch.spectral import CUTOFF
 
 __all__ = [
@@ -38,5 +38,4 @@ __all__ = [
     "RobustFrequentDirections",
     "RowSampling",
     "Sketch",
-    "theoretical_budget",
 ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.arrays import Arrays, take
 from onsketch.errors import InputError, OptionError
 from onsketch.kernel.factor import GrowingFactor, with_room
 from onsketch.kernel.functions import Kernel
@@ -19,18 +21,6 @@ PRACTICAL_BUDGET = 1.0
 
 INDEFINITE = 1e-8
 """A squared length below minus this part of k(x, x) is no rounding error: the kernel is not positive."""
-
-
-def theoretical_budget(rows: int, accuracy: float = 0.5, failure: float = 0.1) -> float:
-    """``β = 3 log(T/δ)/ε²``, at which the guarantee of `RowSampling` holds for T rows with probability 1 − δ.
-
-    >>> round(theoretical_budget(10_000))
-    138
-    """
-    whole_number("rows", rows, at_least=1)
-    real_number("accuracy", accuracy, above=0.0, at_most=1.0, closed=False)
-    real_number("failure", failure, above=0.0, at_most=1.0, closed=False)
-    return 3.0 * math.log(rows / failure) / accuracy**2
 
 
 class Candidate(NamedTuple):
@@ -99,6 +89,17 @@ class LeverageSampler:
         pivot = self.factor.pivot(candidate.residual / p + ridge, whole / p + ridge)
         self.factor.append(candidate.solved / math.sqrt(p), pivot)
 
+    def arrays(self) -> Arrays:
+        """The state, for a model file."""
+        sums = np.array([self.p_min, self.total, self.factor.largest])
+        return {"factor": self.factor.used(), "scales": self.scales[: self.size], "sums": sums}
+
+    def refill(self, arrays: Arrays) -> None:
+        """Take the state from a model file."""
+        self.scales = take(arrays, "scales", np.float64, (None,))
+        self.p_min, self.total, largest = (float(number) for number in take(arrays, "sums", np.float64, (3,)))
+        self.factor.refill(take(arrays, "factor", np.float64, (None,)), len(self.scales), largest)
+
     def effective_dimension(self) -> float:
         """The trace of K̃(K̃ + αI)⁻¹ of the weighted rows kept, which stand for all rows; O(n³)."""
         return self.size - self._settings[0] * self.factor.inverse_trace()
@@ -118,8 +119,8 @@ class RowSampling(Sketch):
         ``(1 − ε)(A_t + αI) ⪯ Ã_t + αI ⪯ (1 + ε)(A_t + αI)``,   ``Ã = Σ φ_iφ_iᵀ/p̃_i`` over the dictionary,
 
     and no more than ``3β·d_onl(α)`` rows are kept (``d_onl = Σ τ_t``, the online effective dimension). That β
-    (`theoretical_budget`) pays on long streams of small effective dimension; the default is a practical 1, with which as much was learned on real data as with 4 and
-    a third of the rows.
+    (`theoretical_budget`) pays on long streams of small effective dimension. The default is a practical 1, with which
+    PROS-N-KONS learned as much of real data as with 4 from a third of the rows.
 
     Unlike the other sketches it works in the space of any kernel. With the linear one `matrix` has the weighted rows,
     and ``matrixᵀ·matrix`` stands for ``AᵀA``; the ``ridge`` given is α, the scale at which directions count, and is
@@ -129,8 +130,8 @@ class RowSampling(Sketch):
 
     Cost per row: O(Jd + J²) for J rows kept. Memory: J(J+1)/2 + Jd numbers.
 
-    Daniele Calandriello, Alessandro Lazaric, Michal Valko: "Second-Order Kernel Online Convex Optimization with Adaptive
-    Sketching", ICML 2017, algorithm 2.
+    Daniele Calandriello, Alessandro Lazaric, Michal Valko: "Second-Order Kernel Online Convex Optimization with
+    Adaptive Sketching", ICML 2017, algorithm 2.
 
     >>> import numpy as np
     >>> from onsketch.sketch import RowSampling
@@ -172,6 +173,24 @@ class RowSampling(Sketch):
         self._rows = np.zeros((0, self.n_features))
         self._indices = np.zeros(0, dtype=np.int64)
         self._weights = np.zeros(0)
+
+    @staticmethod
+    def theoretical_budget(rows: int, accuracy: float = 0.5, failure: float = 0.1) -> float:
+        """``β = 3 log(T/δ)/ε²``, at which the guarantee holds for T rows with probability 1 − δ.
+
+        >>> round(RowSampling.theoretical_budget(10_000))
+        138
+        """
+        whole_number("rows", rows, at_least=1)
+        real_number("accuracy", accuracy, above=0.0, at_most=1.0, closed=False)
+        real_number("failure", failure, above=0.0, at_most=1.0, closed=False)
+        return 3.0 * math.log(rows / failure) / accuracy**2
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the sketch to a model file; not with a kernel of one's own, which no file can hold."""
+        if callable(self._kernel.function):
+            raise OptionError(f"save: the kernel {self._kernel.name} is a function, which a file cannot hold.")
+        super().save(path)
 
     @property
     def size(self) -> int:

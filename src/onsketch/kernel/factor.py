@@ -86,7 +86,8 @@ class GrowingFactor:
 
     def refill(self, rows: Array, size: int, largest: float) -> None:
         """Take L from a model file."""
-        require(len(rows) == size * (size + 1) // 2, "a factor is not as large as its rows are many")
+        fits = len(rows) == size * (size + 1) // 2 and largest >= 0.0
+        require(fits, "a factor is not as large as its rows are many")
         steps = np.arange(1, size + 1)
         require(bool((rows[steps * (steps + 1) // 2 - 1] > 0.0).all()), "the diagonal of a factor is not positive")
         self.rows, self.size, self.largest = rows, size, largest

@@ -8,7 +8,8 @@ f by dropping one row.
 Cost: one kernel value for each row kept, O(t) a round and O(t) rows of memory, or as much as the budget.
 
 Jyrki Kivinen, Alexander Smola, Robert Williamson: "Online learning with kernels", IEEE Trans. Signal Processing 52,
-2004 (NORMA). Zhuang Wang, Koby Crammer, Slobodan Vucetic: "Breaking the curse of kernelization", JMLR 13, 2012 (removal).
+2004 (NORMA). Zhuang Wang, Koby Crammer, Slobodan Vucetic: "Breaking the curse of kernelization", JMLR 13, 2012
+(removal).
 """
 
 from __future__ import annotations
@@ -80,3 +81,4 @@ class KernelGradient(KernelLearner):
         self._a = take(arrays, "a", np.float64, (None,))
         require(len(self._a) == self._kept.count, "its coefficients are not as many as its rows")
         self._removed = int(take(arrays, "removed", np.int64, ()))
+        require(self._removed >= 0, "it dropped less than no rows")

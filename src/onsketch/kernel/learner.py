@@ -31,6 +31,8 @@ scale_of = row_scale.py_func
 
 _LEARNED_AT_ONCE = 1024
 """Rows made ready for comparison at a time; they are learned one by one."""
+_TRIED_OUT = 64
+"""Rows on which a user's function is tried out."""
 _COMPARED_AT_ONCE = 1 << 22
 """Kernel values computed at a time when predicting."""
 
@@ -96,6 +98,8 @@ class KernelLearner(Learner):
 
     def _learn(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
         self._settle(rows.n_features)
+        if self._kernel.form == OWN and not self._rounds:
+            self._try_out(rows.part(0, min(rows.count, _TRIED_OUT)))
         for start in range(0, rows.count, _LEARNED_AT_ONCE):
             stop = min(start + _LEARNED_AT_ONCE, rows.count)
             query = self._kept.query(rows.part(start, stop), learn=True)
@@ -128,6 +132,16 @@ class KernelLearner(Learner):
             self._kernel = self._kernel.for_width(width)
             self._kept.kernel = self._kernel
         self._kept = for_width(self._kept, width)
+
+    def _try_out(self, rows: Rows) -> None:
+        """Refuse a user's function that is no kernel on the first rows given at once, before anything is learned."""
+        X = self._kept.query(rows, learn=False)
+        K = self._kernel.between(X, X)
+        slack = INDEFINITE * max(float(np.trace(np.abs(K))), float(np.abs(K).max(initial=0.0)))
+        if np.abs(K - K.T).max(initial=0.0) > slack:
+            raise OptionError(f"kernel {self._kernel.name}: it is not symmetric; k(x, y) must be k(y, x).")
+        if rows.count and np.linalg.eigvalsh(K)[0] < -slack:
+            raise OptionError(f"kernel {self._kernel.name}: it is not positive semi-definite. Nothing was learned.")
 
     def _check(self, values: Array, own: float) -> None:
         """Hold a user's function to Cauchy and Schwarz, which no named kernel violates."""

@@ -35,7 +35,7 @@ from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.setup import CURVATURE
 from onsketch.numerics import LARGEST
-from onsketch.sketch.row_sampling import INDEFINITE, Candidate, LeverageSampler, NotPositiveError
+from onsketch.sketch.row_sampling import Candidate, LeverageSampler, remainder
 
 
 class KernelNewton(KernelLearner):
@@ -57,13 +57,10 @@ class KernelNewton(KernelLearner):
         self._online = 0.0  # Σ ρ²ℓ/(1 + ρ²ℓ)
 
     def _metric(self, values: Array, own: float) -> tuple[Array, float]:
-        """L⁻¹Dk and ℓ = φ·A⁻¹φ of a row, no less than what A's trace allows whatever rounding says."""
+        """L⁻¹Dk and ℓ = φ·A⁻¹φ of a row."""
         n = self._factor.size
         solved = self._factor.solve(self._rho[:n] * values[self._inside[:n]])
-        residual = own - float(solved @ solved)
-        if residual < -INDEFINITE * own or own < 0.0:
-            raise NotPositiveError
-        return solved, max(residual / self._ridge, own / (self._ridge + self._energy))
+        return solved, remainder(own, solved, self._ridge, self._energy) / self._ridge
 
     def _play(self, now: Round) -> float | None:
         setup, n, kept = self._setup, self._factor.size, self._kept.count

@@ -141,6 +141,7 @@ class ProjectedNewton(KernelLearner):
 
     def _refill(self, arrays: Arrays) -> None:
         self._restarts = int(take(arrays, "restarts", np.int64, ()))
+        require(self._restarts >= 0, "it began anew less than never")
         self._basis = take(arrays, "basis", np.int64, (None,))
         there = (self._basis >= 0) & (self._basis < self._kept.count)
         require(bool(there.all()), "it refers to rows that are not there")

@@ -15,6 +15,7 @@ from onsketch.kernel.factor import GrowingFactor, with_room
 from onsketch.kernel.functions import Kernel
 from onsketch.sketch.base import Sketch, real_number, whole_number
 from onsketch.sketch.rows import Array, checked, dense_chunks
+from onsketch.sketch.spectral import CUTOFF
 
 PRACTICAL_BUDGET = 1.0
 """β where none is given: what the theorem asks for is so large that nearly every row of most streams is kept."""
@@ -36,6 +37,22 @@ class Candidate(NamedTuple):
     probability: float
 
 
+class NotPositiveError(ArithmeticError):
+    """A squared length came out negative beyond rounding: no inner product has these values."""
+
+
+def remainder(whole: float, solved: Array, ridge: float, energy: float) -> float:
+    """``k − |L⁻¹k̄|²``, what the rows of a matrix with this trace leave of a squared length k.
+
+    Below the cutoff it is rounding noise, and the least it can be takes its place: ``kα/(α + trace)``, which is right
+    for a row that comes again and again. A kernel that is not positive is found out here.
+    """
+    left = whole - float(solved @ solved)
+    if left < -INDEFINITE * whole or whole < 0.0:
+        raise NotPositiveError
+    return max(left if left > CUTOFF * whole else 0.0, whole / (1.0 + energy / ridge))
+
+
 class LeverageSampler:
     """The coin of KORS, from kernel values alone; which rows are meant is for the caller to know.
 
@@ -50,6 +67,8 @@ class LeverageSampler:
     def __init__(self, ridge: float, accuracy: float, budget: float | None, floor: float = 0.0) -> None:
         self._settings = (ridge, accuracy, PRACTICAL_BUDGET if budget is None else budget, floor)
         self.factor = GrowingFactor()
+        self.energy = 0.0
+        """The trace of S K̄ S."""
         self.scales = np.zeros(0)
         """scale/√p̃ of each row kept."""
         self.p_min = 1.0
@@ -66,11 +85,7 @@ class LeverageSampler:
         """The candidate whose kernel values with the rows kept, and with itself, are these; changes nothing."""
         ridge, accuracy, budget, floor = self._settings
         solved = self.factor.solve(values * self.scales[: self.size] * scale)
-        whole = own * scale * scale
-        residual = whole - float(solved @ solved)
-        if residual < -INDEFINITE * whole or own < 0.0:
-            raise NotPositiveError
-        residual = max(residual, 0.0)
+        residual = remainder(own * scale * scale, solved, ridge, self.energy)
         score = (1.0 + accuracy) * residual / (residual + ridge)
         return Candidate(solved, residual, scale, score, max(min(budget * score, 1.0), floor))
 
@@ -88,25 +103,23 @@ class LeverageSampler:
         # Never below α, what E's diagonal gains: a row that comes again cannot break the factor.
         pivot = self.factor.pivot(candidate.residual / p + ridge, whole / p + ridge)
         self.factor.append(candidate.solved / math.sqrt(p), pivot)
+        self.energy += whole / p
 
     def arrays(self) -> Arrays:
         """The state, for a model file."""
-        sums = np.array([self.p_min, self.total, self.factor.largest])
+        sums = np.array([self.p_min, self.total, self.energy, self.factor.largest])
         return {"factor": self.factor.used(), "scales": self.scales[: self.size], "sums": sums}
 
     def refill(self, arrays: Arrays) -> None:
         """Take the state from a model file."""
         self.scales = take(arrays, "scales", np.float64, (None,))
-        self.p_min, self.total, largest = (float(number) for number in take(arrays, "sums", np.float64, (3,)))
+        sums = take(arrays, "sums", np.float64, (4,))
+        self.p_min, self.total, self.energy, largest = (float(number) for number in sums)
         self.factor.refill(take(arrays, "factor", np.float64, (None,)), len(self.scales), largest)
 
     def effective_dimension(self) -> float:
         """The trace of K̃(K̃ + αI)⁻¹ of the weighted rows kept, which stand for all rows; O(n³)."""
         return self.size - self._settings[0] * self.factor.inverse_trace()
-
-
-class NotPositiveError(ArithmeticError):
-    """A squared length came out negative beyond rounding: no inner product has these values."""
 
 
 class RowSampling(Sketch):
@@ -250,13 +263,13 @@ class RowSampling(Sketch):
         from onsketch import draws  # numba, wanted only by those who draw
 
         kernel, sampler = self._kernel.for_width(self.n_features), self._sampler
-        seen, before = self.n_rows, (sampler.size, sampler.total, sampler.p_min)
+        seen, before = self.n_rows, (sampler.size, sampler.total, sampler.p_min, sampler.energy)
         for chunk in dense_chunks(block):
             for x in chunk:
                 try:
                     candidate = self._weighed(kernel, x)
                 except InputError:  # what was kept of this block is forgotten: arrays only grow at their ends
-                    sampler.factor.size, sampler.total, sampler.p_min = before
+                    sampler.factor.size, sampler.total, sampler.p_min, sampler.energy = before
                     raise
                 sampler.note(candidate)
                 seen += 1

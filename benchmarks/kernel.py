@@ -65,7 +65,6 @@ def scaling(report: Report, T: int) -> list[tuple[float, list[int], list[float],
     curves = []
     for floor in (1.0, 0.5, 0.25, 0.125, 0.0625):
         learner = onsketch.learner("sketched-kons", kernel="rbf", gamma=0.5, floor=floor, budget=0.2, loss="logistic")
-        learner.learn(X[:2], y[:2])
         times = []
         for start, stop in zip(edges[:-1], edges[1:], strict=True):
             began = time.process_time()

@@ -180,9 +180,14 @@ def test_the_rest_of_the_contract(method: str, tmp_path: Any) -> None:
         twin.merge(learner)
     own = onsketch.learner(method, kernel=lambda A, B: A @ B.T)
     own.learn(X, y)
+    assert (own.fork().learn(X, y) == own.learn(X, y)).all()
+    assert all(f"{value:g}" for value in learner.diagnostics().values())
     with pytest.raises(OptionError, match="a file cannot hold"):
         own.save(tmp_path / "model")
     if method in NEWTON:
+        energies = learner.spectrum()
+        assert (np.diff(energies) <= 0.0).all()
+        assert energies[0] > 0.0
         assert (learner.leverage(X) >= 0.0).all()
     else:
         with pytest.raises(OptionError, match="leverage"):
@@ -240,6 +245,7 @@ def test_diagnostics_are_what_they_say() -> None:
     np.testing.assert_allclose(found["effective_dimension"], effective_dimension(K, 0.3), rtol=1e-6)
     np.testing.assert_allclose(found["online_effective_dimension"], online_effective_dimension(K, 0.3), rtol=1e-6)
     assert found["p_min"] == 1.0
+    np.testing.assert_allclose(learner.spectrum()[:20], np.linalg.eigvalsh(K)[::-1][:20], atol=1e-6)
     sketched = onsketch.learner("sketched-kons", gamma=0.5, ridge=0.3, floor=0.2)
     sketched.learn(X, y)
     assert 0.2 <= sketched.diagnostics()["p_min"] < 1.0

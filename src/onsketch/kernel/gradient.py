@@ -15,7 +15,6 @@ Jyrki Kivinen, Alexander Smola, Robert Williamson: "Online learning with kernels
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -70,7 +69,7 @@ class KernelGradient(KernelLearner):
         """Memory: ``packed`` for the rows kept, ``total`` with their coefficients."""
         return {"packed": self._kept.nbytes, "total": self._kept.nbytes + self._a.nbytes}
 
-    def diagnostics(self) -> dict[str, Any]:
+    def diagnostics(self) -> dict[str, float]:
         """And how many rows have been dropped."""
         return {**super().diagnostics(), "rows_dropped": self._removed}
 

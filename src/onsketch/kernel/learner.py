@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows
 from onsketch.linear.setup import make_setup, row_scale
+from onsketch.model_file import PathLike
 from onsketch.numerics import LARGEST
 from onsketch.sketch.row_sampling import INDEFINITE, NotPositiveError
 
@@ -84,15 +86,10 @@ class KernelLearner(Learner):
         rows = csr_array((values, features, indptr), shape=(self._kept.count, self.n_features))
         return rows if isinstance(self._kept, SparseRows) else rows.toarray(), self._expansion()
 
-    def diagnostics(self) -> dict[str, Any]:
+    def diagnostics(self) -> dict[str, float]:
         """What there is to know about the state, by name; some of it costs O(n³) in the rows of a factor."""
-        return {
-            "kernel": self._kernel.name,
-            "gamma": self._kernel.gamma,
-            "rounds": self.rounds,
-            "rows_kept": self._kept.count,
-            "bytes": self.state_bytes()["total"],
-        }
+        gamma = {} if self._kernel.gamma is None or self._kernel.function == "linear" else {"gamma": self._kernel.gamma}
+        return {**gamma, "rows_kept": self._kept.count, "bytes": self.state_bytes()["total"]}
 
     # Learning ---------------------------------------------------------------------------------------------
 
@@ -215,9 +212,13 @@ class KernelLearner(Learner):
     def _refill(self, arrays: Arrays) -> None:
         """Take it from a model file; the rows kept are there already."""
 
-    def _arrays(self) -> Arrays:
+    def save(self, path: PathLike, notes: Mapping[str, Any] | None = None) -> None:
+        """As for every learner, but not with a kernel of one's own, which no file can hold."""
         if not isinstance(self._kernel.function, str):
             raise OptionError(f"save: the kernel {self._kernel.name} is a function, which a file cannot hold.")
+        super().save(path, notes)
+
+    def _arrays(self) -> Arrays:
         indptr, features, values = self._kept.entries()
         numbers = {"rounds": np.array(self._rounds), "gamma": np.array(self._kernel.gamma or 0.0)}
         owns = self._kept.owns[: self._kept.count]

@@ -22,8 +22,6 @@ Sketching", ICML 2017, algorithms 1 and 3 (their b_t is this c_t divided by ρ_t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,6 +34,7 @@ from onsketch.linear.options import Options
 from onsketch.linear.setup import CURVATURE
 from onsketch.numerics import LARGEST
 from onsketch.sketch.row_sampling import Candidate, LeverageSampler, remainder
+from onsketch.sketch.spectral import eigenvalues
 
 
 class KernelNewton(KernelLearner):
@@ -142,7 +141,12 @@ class KernelNewton(KernelLearner):
             total += self._sampler.factor.rows.nbytes + self._sampler.scales.nbytes
         return {"packed": self._kept.nbytes, "total": total}
 
-    def diagnostics(self) -> dict[str, Any]:
+    def spectrum(self) -> Array:
+        """The eigenvalues of Σ ρ²φφᵀ over the rows in A, descending; O(n³)."""
+        L = self._factor.dense()
+        return eigenvalues(L @ L.T - self._ridge * np.eye(len(L)))
+
+    def diagnostics(self) -> dict[str, float]:
         """Of the scaled rows ρφ: ``effective_dimension`` of those in A, and the online one as A saw the rows come.
 
         ``p_min`` is the smallest probability of entering A.

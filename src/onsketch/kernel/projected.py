@@ -21,7 +21,6 @@ Embedding", NIPS 2017.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -119,7 +118,11 @@ class ProjectedNewton(KernelLearner):
         total = self._kept.nbytes + self._newton.nbytes + sum(array.nbytes for array in factors)
         return {"packed": self._kept.nbytes, "total": total}
 
-    def diagnostics(self) -> dict[str, Any]:
+    def spectrum(self) -> Array:
+        """The eigenvalues of Σ ρ²φ̃φ̃ᵀ, descending; O(J³)."""
+        return self._newton.spectrum()[::-1][: self._root.size]
+
+    def diagnostics(self) -> dict[str, float]:
         """Of the rows φ, as the weighted dictionary stands for them; ``newton_dimension`` is of ρφ̃ in A."""
         F, width = self._newton.factor.rows, self._iterate.weights.size
         return {

@@ -24,7 +24,7 @@ from onsketch.linear.rows import Rows
 from onsketch.linear.setup import make_setup, row_scale
 from onsketch.model_file import PathLike
 from onsketch.numerics import LARGEST
-from onsketch.sketch.row_sampling import INDEFINITE, NotPositiveError
+from onsketch.sketch.leverage import INDEFINITE, NotPositiveError
 
 # The compiled loops' own formulas, called from Python: a round of these learners costs far more than a call.
 slope_of = losses.slope.py_func

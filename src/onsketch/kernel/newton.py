@@ -33,7 +33,7 @@ from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.setup import CURVATURE
 from onsketch.numerics import LARGEST
-from onsketch.sketch.row_sampling import Candidate, LeverageSampler, remainder
+from onsketch.sketch.leverage import Candidate, LeverageSampler, remainder
 from onsketch.sketch.spectral import eigenvalues
 
 

@@ -33,7 +33,7 @@ from onsketch.linear.dense.iterate import new_iterate, widened
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.numerics import CUTOFF
-from onsketch.sketch.row_sampling import INDEFINITE, LeverageSampler, NotPositiveError
+from onsketch.sketch.leverage import INDEFINITE, LeverageSampler, NotPositiveError
 
 
 class ProjectedNewton(KernelLearner):

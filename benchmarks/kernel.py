@@ -1,6 +1,6 @@
 """Kernel online Newton: what the sampling saves, what the adversary costs, and real data beside scikit-learn.
 
-    python benchmarks/kernel.py --data FOLDER [--only SECTION ...] [--rows N] [--json FILE] [--plot FILE.svg]
+    python benchmarks/kernel.py --data FOLDER [--only SECTION ...] [--sets SET ...] [--rows N] [--json FILE] [--plot FILE.svg]
 
 The sections:
 
@@ -256,10 +256,10 @@ def one_pass(entries: list[Any], X: Any, Y: Any) -> tuple[Any, Any, float]:
     return best, wrong, time.process_time() - began
 
 
-def real(report: Report, folder: Path, rows: int | None) -> None:
+def real(report: Report, folder: Path, rows: int | None, sets: list[str]) -> None:
     """Progressive errors of one pass over real sets."""
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="sklearn")
-    for title, file in SETS.items():
+    for title, file in [(title, SETS[title]) for title in sets]:
         if not (folder / file).exists():
             print(f"\n{title}: {folder / file} is not there")
             continue
@@ -309,6 +309,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with the LIBSVM files (.xz)")
     parser.add_argument("--only", nargs="+", choices=("scaling", "adversary", "real"), help="just these sections")
+    parser.add_argument("--sets", nargs="+", choices=tuple(SETS), default=list(SETS), help="just these sets")
     parser.add_argument("--rows", type=int, default=None, help="at most so many rows of each set (and rounds)")
     parser.add_argument("--json", type=Path, help="write every figure here")
     parser.add_argument("--plot", type=Path, help="draw the scaling here (.svg; needs matplotlib)")
@@ -321,7 +322,7 @@ def main() -> None:
     if "adversary" in chosen:
         adversary(report, min(given.rows or 4000, 4000))
     if "real" in chosen:
-        real(report, given.data, given.rows)
+        real(report, given.data, given.rows, given.sets)
     if given.json:
         given.json.write_text(json.dumps(report.records, indent=1))
 

@@ -34,7 +34,7 @@ from onsketch.linear.options import Options
 from onsketch.linear.setup import CURVATURE
 from onsketch.numerics import LARGEST
 from onsketch.sketch.leverage import Candidate, LeverageSampler, remainder
-from onsketch.sketch.spectral import eigenvalues
+from onsketch.sketch.spectral import CUTOFF, eigenvalues
 
 
 class KernelNewton(KernelLearner):
@@ -52,14 +52,14 @@ class KernelNewton(KernelLearner):
         self._nu = np.zeros(0)
         self._dictionary = np.zeros(0, dtype=np.int64)  # KORS: which of the rows kept are in its dictionary
         self._factor = GrowingFactor()
-        self._energy = 0.0  # Σ ρ²k(x, x) inside A: A is at most α + this
         self._online = 0.0  # Σ ρ²ℓ/(1 + ρ²ℓ)
 
     def _metric(self, values: Array, own: float) -> tuple[Array, float]:
         """L⁻¹Dk and ℓ = φ·A⁻¹φ of a row."""
         n = self._factor.size
         solved = self._factor.solve(self._rho[:n] * values[self._inside[:n]])
-        return solved, remainder(own, solved, self._ridge, self._energy) / self._ridge
+        # No finer than the factor's own cutoff, or the projection would amplify its rounding errors.
+        return solved, remainder(own, solved, CUTOFF * own) / self._ridge
 
     def _play(self, now: Round) -> float | None:
         setup, n, kept = self._setup, self._factor.size, self._kept.count
@@ -90,7 +90,7 @@ class KernelNewton(KernelLearner):
         if c != 0.0 or enters or sampled:
             self._keep(now, c)
         if enters:
-            self._enter(kept, rho, solved, pivot, nu, now.own)
+            self._enter(kept, rho, solved, pivot, nu)
         self._online += rho * rho * leverage / (1.0 + rho * rho * leverage)
         if self._sampler is not None and candidate is not None:
             self._sampler.note(candidate)
@@ -117,12 +117,11 @@ class KernelNewton(KernelLearner):
         self._c[at] = c
         self._kept.append(now.query, now.i, now.own)
 
-    def _enter(self, place: int, rho: float, solved: Array, pivot: float, nu: float, own: float) -> None:
+    def _enter(self, place: int, rho: float, solved: Array, pivot: float, nu: float) -> None:
         n = self._factor.size
         self._inside, self._rho, self._nu = (with_room(a, n + 1) for a in (self._inside, self._rho, self._nu))
         self._inside[n], self._rho[n], self._nu[n] = place, rho, nu
         self._factor.append(rho * solved, pivot)
-        self._energy += rho * rho * own
 
     def _expansion(self) -> Array:
         n = self._factor.size
@@ -170,7 +169,7 @@ class KernelNewton(KernelLearner):
             "rho": self._rho[:n],
             "nu": self._nu[:n],
             "factor": self._factor.used(),
-            "sums": np.array([self._energy, self._online, self._factor.largest]),
+            "sums": np.array([self._online, self._factor.largest]),
         }
         if self._sampler is not None:
             state["dictionary"] = self._dictionary[: self._sampler.size]
@@ -184,7 +183,7 @@ class KernelNewton(KernelLearner):
         n = len(self._inside)
         self._rho, self._nu = (take(arrays, name, np.float64, (None,)) for name in ("rho", "nu"))
         require(len(self._c) == count and len(self._rho) == n and len(self._nu) == n, "its vectors differ in length")
-        self._energy, self._online, largest = (float(number) for number in take(arrays, "sums", np.float64, (3,)))
+        self._online, largest = (float(number) for number in take(arrays, "sums", np.float64, (2,)))
         self._factor.refill(take(arrays, "factor", np.float64, (None,)), n, largest)
         if self._sampler is not None:
             self._sampler.refill(under("sampler", arrays))

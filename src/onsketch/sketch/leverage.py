@@ -36,16 +36,15 @@ class NotPositiveError(ArithmeticError):
     """A squared length came out negative beyond rounding: no inner product has these values."""
 
 
-def remainder(whole: float, solved: Array, ridge: float, energy: float) -> float:
-    """``k − |L⁻¹k̄|²``, what the rows of a matrix with this trace leave of a squared length k.
+def remainder(whole: float, solved: Array, least: float) -> float:
+    """``k − |L⁻¹k̄|²``, what the rows of a factor leave of a squared length k; ``least`` where it is rounding noise.
 
-    Below the cutoff it is rounding noise, and the least it can be takes its place: ``kα/(α + trace)``, which is right
-    for a row that comes again and again. A kernel that is not positive is found out here.
+    A kernel that is not positive is found out here.
     """
     left = whole - float(solved @ solved)
     if left < -INDEFINITE * whole or whole < 0.0:
         raise NotPositiveError
-    return max(left if left > CUTOFF * whole else 0.0, whole / (1.0 + energy / ridge))
+    return max(left if left > CUTOFF * whole else 0.0, least)
 
 
 class LeverageSampler:
@@ -80,7 +79,9 @@ class LeverageSampler:
         """The candidate whose kernel values with the rows kept, and with itself, are these; changes nothing."""
         ridge, accuracy, budget, floor = self._settings
         solved = self.factor.solve(values * self.scales[: self.size] * scale)
-        residual = remainder(own * scale * scale, solved, ridge, self.energy)
+        whole = own * scale * scale
+        # The least that can be left of a row: right for one that comes again and again.
+        residual = remainder(whole, solved, whole / (1.0 + self.energy / ridge))
         score = (1.0 + accuracy) * residual / (residual + ridge)
         return Candidate(solved, residual, scale, score, max(min(budget * score, 1.0), floor))
 

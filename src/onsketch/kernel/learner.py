@@ -65,6 +65,7 @@ class KernelLearner(Learner):
         self._setup = make_setup(method, options)
         constant = 1.0 if options.fit_intercept else 0.0
         self._kernel = Kernel(options.kernel, options.gamma, options.degree, options.coef0, constant)
+        self._trusted = self._kernel.form != OWN
         self._kept: KeptRows = kept_rows(self._kernel, self._width)
         self._rounds = 0
 

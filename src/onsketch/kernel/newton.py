@@ -45,7 +45,9 @@ class KernelNewton(KernelLearner):
         assert options.ridge is not None
         self._ridge = options.ridge
         exact = method.rule == "kons" or options.floor >= 1.0
-        self._sampler = None if exact else LeverageSampler(options.ridge, options.accuracy, options.budget)
+        self._sampler = (
+            None if exact else LeverageSampler(options.ridge, options.accuracy, options.budget, trusted=self._trusted)
+        )
         self._c = np.zeros(0)
         self._inside = np.zeros(0, dtype=np.int64)  # R: which of the rows kept are in A
         self._rho = np.zeros(0)  # their ρ
@@ -59,7 +61,7 @@ class KernelNewton(KernelLearner):
         n = self._factor.size
         solved = self._factor.solve(self._rho[:n] * values[self._inside[:n]])
         # No finer than the factor's own cutoff, or the projection would amplify its rounding errors.
-        return solved, remainder(own, solved, CUTOFF * own) / self._ridge
+        return solved, remainder(own, solved, CUTOFF * own, self._trusted) / self._ridge
 
     def _play(self, now: Round) -> float | None:
         setup, n, kept = self._setup, self._factor.size, self._kept.count

@@ -32,8 +32,7 @@ from onsketch.linear.dense.exact_newton import ExactNewton
 from onsketch.linear.dense.iterate import new_iterate, widened
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
-from onsketch.numerics import CUTOFF
-from onsketch.sketch.leverage import INDEFINITE, LeverageSampler, NotPositiveError
+from onsketch.sketch.leverage import LeverageSampler, remainder
 
 
 class ProjectedNewton(KernelLearner):
@@ -43,7 +42,7 @@ class ProjectedNewton(KernelLearner):
         super().__init__(method, options)
         assert options.ridge is not None
         self._ridge = options.ridge
-        self._sampler = LeverageSampler(options.ridge, options.accuracy, options.budget, options.floor)
+        self._sampler = LeverageSampler(options.ridge, options.accuracy, options.budget, options.floor, self._trusted)
         self._basis = np.zeros(0, dtype=np.int64)  # I: which of the rows kept span the subspace
         self._root = GrowingFactor()  # L
         self._restarts = 0
@@ -63,10 +62,7 @@ class ProjectedNewton(KernelLearner):
     def _embedded(self, values: Array, own: float) -> tuple[Array, float]:
         """φ̃(x), and the squared length of what is outside of the subspace."""
         inside = self._root.solve(values[self._basis[: self._root.size]])
-        residual = own - float(inside @ inside)
-        if residual < -INDEFINITE * own or own < 0.0:
-            raise NotPositiveError
-        return inside, max(residual, 0.0)
+        return inside, remainder(own, inside, 0.0, self._trusted)
 
     def _play(self, now: Round) -> float | None:
         t, rank = self._rounds + 1, self._root.size
@@ -74,7 +70,7 @@ class ProjectedNewton(KernelLearner):
         inside, residual = self._embedded(now.values, now.own)
         full = self.options.max_points is not None and self._kept.count >= self.options.max_points
         enters = not full and draws.uniform(self._setup.seed, draws.DICTIONARY, t, 0) < candidate.probability
-        grows = enters and residual > CUTOFF * now.own
+        grows = enters and residual > 0.0
         before = self._newton, self._newton.factor, self._iterate
         x = np.zeros((1, max(rank + grows, 1)))
         x[0, :rank] = inside

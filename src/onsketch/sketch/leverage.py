@@ -36,13 +36,14 @@ class NotPositiveError(ArithmeticError):
     """A squared length came out negative beyond rounding: no inner product has these values."""
 
 
-def remainder(whole: float, solved: Array, least: float) -> float:
+def remainder(whole: float, solved: Array, least: float, trusted: bool = True) -> float:
     """``k − |L⁻¹k̄|²``, what the rows of a factor leave of a squared length k; ``least`` where it is rounding noise.
 
-    A kernel that is not positive is found out here.
+    A kernel that is not positive is found out here, unless it is ``trusted``: of one that is known to be positive a
+    negative remainder is the rounding of an ill-conditioned factor.
     """
     left = whole - float(solved @ solved)
-    if left < -INDEFINITE * whole or whole < 0.0:
+    if not trusted and (left < -INDEFINITE * whole or whole < 0.0):
         raise NotPositiveError
     return max(left if left > CUTOFF * whole else 0.0, least)
 
@@ -58,7 +59,10 @@ class LeverageSampler:
     One triangular solve a row, O(n²) for n rows kept, and O(n) more for a row that enters.
     """
 
-    def __init__(self, ridge: float, accuracy: float, budget: float | None, floor: float = 0.0) -> None:
+    def __init__(
+        self, ridge: float, accuracy: float, budget: float | None, floor: float = 0.0, trusted: bool = True
+    ) -> None:
+        self._trusted = trusted
         self._settings = (ridge, accuracy, PRACTICAL_BUDGET if budget is None else budget, floor)
         self.factor = GrowingFactor()
         self.energy = 0.0
@@ -81,7 +85,7 @@ class LeverageSampler:
         solved = self.factor.solve(values * self.scales[: self.size] * scale)
         whole = own * scale * scale
         # The least that can be left of a row: right for one that comes again and again.
-        residual = remainder(whole, solved, whole / (1.0 + self.energy / ridge))
+        residual = remainder(whole, solved, whole / (1.0 + self.energy / ridge), self._trusted)
         score = (1.0 + accuracy) * residual / (residual + ridge)
         return Candidate(solved, residual, scale, score, max(min(budget * score, 1.0), floor))
 

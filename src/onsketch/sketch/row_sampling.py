@@ -77,7 +77,9 @@ class RowSampling(Sketch):
         degree = whole_number("degree", degree, at_least=1)
         coef0 = real_number("coef0", coef0, above=0.0, at_most=1e150, closed=True)
         self._kernel = Kernel(kernel, gamma, degree, coef0)
-        self._sampler = LeverageSampler(self.alpha, self.accuracy, self.budget, self.floor)
+        self._sampler = LeverageSampler(
+            self.alpha, self.accuracy, self.budget, self.floor, trusted=not callable(kernel)
+        )
         self._rows = np.zeros((0, self.n_features))
         self._indices = np.zeros(0, dtype=np.int64)
         self._weights = np.zeros(0)

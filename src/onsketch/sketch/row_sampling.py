@@ -27,8 +27,8 @@ class RowSampling(Sketch):
         ``(1 − ε)(A_t + αI) ⪯ Ã_t + αI ⪯ (1 + ε)(A_t + αI)``,   ``Ã = Σ φ_iφ_iᵀ/p̃_i`` over the dictionary,
 
     and no more than ``3β·d_onl(α)`` rows are kept (``d_onl = Σ τ_t``, the online effective dimension). That β
-    (`theoretical_budget`) pays on long streams of small effective dimension. The default is a practical 1, with which
-    PROS-N-KONS learned as much of real data as with 4 from a third of the rows.
+    (`theoretical_budget`) pays on long streams of small effective dimension. The default is a practical 1: on 5,000
+    rows of cod-rna (the one set tried) PROS-N-KONS erred as often as with 4, with about 40 % of the rows kept.
 
     Unlike the other sketches it works in the space of any kernel. With the linear one `matrix` has the weighted rows,
     and ``matrixᵀ·matrix`` stands for ``AᵀA``; the ``ridge`` given is α, the scale at which directions count, and is

@@ -3,8 +3,8 @@
     python benchmarks/end_to_end.py [--rows 1000000] [--repeats 3] [--memory]
 
 Both programs read the same VW file of short rows (the a9a-like stream, about 14 features a row), learn in one pass and
-save a model; what an empty file costs (starting Python, loading libraries and cached kernels) is shown beside it and not
-taken off. ``--memory`` instead sends a stream of 2 GB through a pipe and watches the peak memory grow, or not.
+save a model; what an empty file costs (starting Python, loading libraries and cached kernels) is shown beside it and
+not taken off. ``--memory`` instead sends a stream of 2 GB through a pipe and watches the peak memory grow, or not.
 """
 
 from __future__ import annotations

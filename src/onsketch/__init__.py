@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from onsketch import data, errors, sketch
     from onsketch.linear.base import Learner
     from onsketch.linear.build import compose, learner, methods
+    from onsketch.model_file import load
 
-__all__ = ["Learner", "__version__", "compose", "data", "errors", "learner", "methods", "sketch"]
+__all__ = ["Learner", "__version__", "compose", "data", "errors", "learner", "load", "methods", "sketch"]
 
 _HOMES = {
     "Learner": "onsketch.linear.base",
     "compose": "onsketch.linear.build",
     "learner": "onsketch.linear.build",
+    "load": "onsketch.model_file",
     "methods": "onsketch.linear.build",
 }
 

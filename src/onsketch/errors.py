@@ -25,3 +25,7 @@ class UpdateError(OnsketchError):
         super().__init__(message)
         self.row = row
         self.predictions = predictions
+
+
+class ModelFileError(OnsketchError):
+    """A model file that cannot be used: foreign, truncated, altered, or written by a newer version."""

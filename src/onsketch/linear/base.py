@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch import model_file
+from onsketch.arrays import Arrays
 from onsketch.errors import OptionError, UpdateError
 from onsketch.linear.features import INTERCEPT
 from onsketch.linear.methods import Method
@@ -142,6 +145,20 @@ class Learner(ABC):
         self._width = max(self._width, other._width)
         return self
 
+    def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
+        """Write the learner to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit.
+
+        Args:
+            path: the file, replaced if it exists.
+            notes: anything JSON can hold that should travel with it, such as where the data came from.
+        """
+        model_file.write(path, "learner", self._header(), self._arrays(), notes)
+
+    def _header(self) -> dict[str, Any]:
+        parts = {"name": self.method.name, "sketch": self.method.sketch, "geometry": self.method.geometry}
+        concerned = {name: value for name, value in asdict(self.options).items() if name in self.method.concerns}
+        return {"method": parts, "options": concerned, "n_features": self._width, "rounds": self.rounds}
+
     @abstractmethod
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the features seen, ``total`` for everything held."""
@@ -164,6 +181,14 @@ class Learner(ABC):
 
     @abstractmethod
     def _merge(self, other: Any, base: Any) -> None: ...
+
+    @abstractmethod
+    def _arrays(self) -> Arrays:
+        """Everything of the state that the method, the options and the width do not give."""
+
+    @abstractmethod
+    def _restore(self, arrays: Arrays) -> None:
+        """Fill a freshly built learner, or refuse with a ModelFileError."""
 
 
 def _chunks(rows: Rows) -> list[tuple[int, int]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Unpack
 
-from onsketch.errors import OptionError
+from onsketch.errors import ModelFileError, OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.methods import METHODS, PACKED, PER_FEATURE, Method, compose_method
 from onsketch.linear.options import LearnerOptions, resolve
 from onsketch.linear.warming import announce_compilation
+from onsketch.model_file import Content
 
 
 def methods() -> dict[str, str]:
@@ -54,6 +55,24 @@ def compose(sketch: str = "rfd", geometry: str = "newton", **options: Unpack[Lea
     'oja × adagrad × mirror or dual'
     """
     return _build(compose_method(sketch, geometry), options)
+
+
+def from_file(content: Content) -> Learner:
+    """The learner that a model file describes."""
+    try:
+        name, sketch, geometry = (str(content.header["method"][part]) for part in ("name", "sketch", "geometry"))
+        method = METHODS[name] if name in METHODS else compose_method(sketch, geometry)
+        model = _build(method, {key: _thawed(value) for key, value in content.header["options"].items()})
+        model._width = int(content.header["n_features"])
+    except (KeyError, TypeError, AttributeError, OptionError) as error:
+        raise ModelFileError(f"its header does not describe a learner of this version ({error}).") from None
+    model._restore(content.arrays)
+    return model
+
+
+def _thawed(value: Any) -> Any:
+    """JSON has lists where options have tuples."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:

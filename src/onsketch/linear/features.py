@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.arrays import require
 from onsketch.linear.rows import Rows
 from onsketch.numerics import inner, kernel
 
@@ -252,6 +253,14 @@ class FeatureMap:
         if count < self.count:
             self._tally[COUNT] = count
             self._file(self._listed.size, 0)
+
+    def refill(self, features: NDArray[np.int64]) -> None:
+        """Let an empty map have seen these features, in this order."""
+        require(bool((features >= INTERCEPT).all()), "features has a negative index")
+        require(np.unique(features).size == features.size, "features has one twice")
+        self._features = features.copy()
+        self._tally[COUNT] = features.size
+        self._file(self._dense_part(), 0)
 
     def copy(self) -> FeatureMap:
         """A map of the same features that grows by itself."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -67,6 +68,12 @@ class Sketch(ABC):
         self._merge(other)
         self.n_rows += other.n_rows
         return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the sketch to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit."""
+        from onsketch.sketch.saving import save_sketch
+
+        save_sketch(self, path)
 
     @abstractmethod
     def _absorb(self, block: Any) -> None:

@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from onsketch import losses
+from onsketch.arrays import Arrays, packed, require, restored
 from onsketch.errors import OptionError
 from onsketch.linear.dense.inverse_factor import (
     absorb,
@@ -221,3 +222,14 @@ class ExactNewton(Engine):
     def nbytes(self) -> int:
         """F, and without a ridge Q."""
         return self.factor.rows.nbytes + self.factor.basis.nbytes
+
+    def arrays(self) -> Arrays:
+        """The factor of the inverse."""
+        return packed(self.factor)
+
+    def restore(self, arrays: Arrays) -> None:
+        """The factor, of the same size and ridge."""
+        factor = restored(self.factor, arrays)
+        require(factor.ridge == self.factor.ridge and factor.unit == self.factor.unit, "its ridge is not the option's")
+        require(0 <= factor.rank[0] <= len(factor.rows), "its rank is impossible")
+        self.factor = factor

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.arrays import Arrays
 from onsketch.linear.options import Options
 from onsketch.numerics import LARGEST
 
@@ -84,3 +85,11 @@ class Engine(ABC):
     @abstractmethod
     def nbytes(self) -> int:
         """Bytes of the metric."""
+
+    @abstractmethod
+    def arrays(self) -> Arrays:
+        """The metric, for a model file."""
+
+    @abstractmethod
+    def restore(self, arrays: Arrays) -> None:
+        """Take the metric from a model file, the features having been made room for."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.errors import InputError, OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.dense.exact_newton import ExactNewton
@@ -202,6 +203,18 @@ class DenseLearner(Learner):
         )
         weights = self._engine.merge(merged, other._engine, theirs, base._engine, common)
         self._iterate = merged._replace(weights=weights.astype(self.options.dtype))
+
+    def _arrays(self) -> Arrays:
+        return packed(self._iterate, "iterate") | named("metric", self._engine.arrays())
+
+    def _restore(self, arrays: Arrays) -> None:
+        size = take(arrays, "iterate.weights", self.options.dtype, (None,)).size
+        require(size in (0, self._width + self._constant), "its weights are not as many as its features")
+        if size:
+            self._widen(self._width)
+        self._iterate = restored(self._iterate, arrays, "iterate")
+        require(self._iterate.clock[0] >= 0, "its clock is impossible")
+        self._engine.restore(under("metric", arrays))
 
 
 def _refuse_singular(method: Method, options: Options) -> None:

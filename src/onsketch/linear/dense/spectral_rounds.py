@@ -10,6 +10,7 @@ import copy
 import numpy as np
 
 from onsketch import losses
+from onsketch.arrays import Arrays, packed, restored
 from onsketch.linear.dense.composite import Terms, proximal
 from onsketch.linear.dense.fourier import LowRank, Rada
 from onsketch.linear.dense.iterate import Array, Engine, Iterate, largest_weight
@@ -208,6 +209,15 @@ class SpectralRounds(Engine):
     def nbytes(self) -> int:
         """Bytes of the summary."""
         return 0 if self.summary is None else self.summary.nbytes
+
+    def arrays(self) -> Arrays:
+        """The summary; the metric follows from it."""
+        return {} if self.summary is None else packed(self.summary)
+
+    def restore(self, arrays: Arrays) -> None:
+        """The summary, of the same width."""
+        if self.summary is not None:
+            restored(self.summary, arrays)
 
 
 def _largest(vector: Array) -> float:

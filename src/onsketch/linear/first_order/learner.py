@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.arrays import Arrays, require, take
 from onsketch.errors import OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.features import INTERCEPT, FeatureMap
@@ -27,6 +28,7 @@ from onsketch.linear.first_order.steps import (
     HEAD,
     ROUNDS,
     SEEN,
+    STAMP,
     START,
     TOTAL,
     Terms,
@@ -236,3 +238,24 @@ class FirstOrderLearner(Learner):
             table[:, column] -= self.rounds * table[:, HEAD]
         self._grow()
         self._table[: self._map.count] = table
+
+    # Saving -----------------------------------------------------------------------------------------------
+
+    def _arrays(self) -> Arrays:
+        table = self._table[: self._map.count]
+        return {"features": self._map.features, "table": table, "clock": self._clock, "window": self._window}
+
+    def _restore(self, arrays: Arrays) -> None:
+        clock = take(arrays, "clock", np.int64, (3,))
+        self._map.refill(take(arrays, "features", np.int64, (None,)))
+        count, asleep = self._map.count, clock[ROUNDS] - clock[START]
+        table = take(arrays, "table", self._table.dtype, (count, self._table.shape[1]))
+        require(bool((clock >= 0).all()) and clock[SEEN] <= count and asleep >= 0, "its clock is impossible")
+        if self._lazy:
+            stamps = table[:, STAMP]
+            require(bool(((stamps >= 0) & (stamps <= asleep)).all()), "a feature sleeps into the future")
+            require(len(self._window) == 1 or asleep < len(self._window), "its clock is beyond its window")
+        self._window = take(arrays, "window", np.float64, self._window.shape)
+        self._clock = clock
+        self._grow()
+        self._table[:count] = table

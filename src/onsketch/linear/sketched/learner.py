@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.errors import OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.features import FeatureMap
@@ -17,11 +18,11 @@ from onsketch.linear.setup import make_setup
 from onsketch.linear.sketched.driver import FIRST_DIAGONAL, learn_rows
 from onsketch.linear.sketched.frequent_directions import RULES, Directions
 from onsketch.linear.sketched.oja import Subspace
-from onsketch.linear.sketched.packed import ROUNDS, SEEN, grown, new_table
+from onsketch.linear.sketched.packed import ROUNDS, SEEN, filled, grown, new_table, saved
 from onsketch.linear.sketched.random_projection import Projection
 from onsketch.linear.sketched.rank_counting import RankedDirections
 from onsketch.linear.sketched.reading import fill_weights, leverage_rows, predict_rows
-from onsketch.linear.sketched.state import BASE, State
+from onsketch.linear.sketched.state import BASE, COLUMN, ROWS, State
 
 
 class SketchedLearner(Learner):
@@ -117,3 +118,17 @@ class SketchedLearner(Learner):
                 "own rows from those of a common start. Start the learners from nothing and leave base out."
             )
         merge_sketched(self, other)
+
+    def _arrays(self) -> Arrays:
+        features = {"features": self._map.features}
+        return features | named("table", saved(self._table)) | packed(self._sketch, "sketch")
+
+    def _restore(self, arrays: Arrays) -> None:
+        self._map.refill(take(arrays, "features", np.int64, (None,)))
+        self._table = filled(self._table, under("table", arrays), self._map.features, self._logs)
+        fresh, self._sketch = self._sketch, restored(self._sketch, arrays, "sketch")
+        (rows, closed, column, rank), capacity = self._sketch.counts, self._setup.capacity
+        small = 0 <= rows <= capacity and 0 <= closed <= capacity and -1 <= rank <= capacity
+        if fresh.counts[COLUMN] < 0:
+            small = small and column == -1 and rows == fresh.counts[ROWS]
+        require(bool(small) and -1 <= column < self._table.rows.shape[1], "its sketch has impossible counts")

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.arrays import Arrays, require, take
 from onsketch.linear.sketched.vectors import LANES, times
 from onsketch.numerics import inlined, inner, kernel
 
@@ -280,3 +281,44 @@ def _with_log_room(table: Table, slots: int) -> Table:
     for start, stop, target in zip(table.places, ends, places, strict=True):
         past[target : target + stop - start] = table.past[start:stop]
     return table._replace(past=past, places=places)
+
+
+def saved(table: Table) -> Arrays:
+    """The table as a model file keeps it: the rows in use and the log, as they are, nothing brought up to date."""
+    clock, levels = table.clock, range(LEVELS)
+    past = [table.past[table.places[level] :][: _past_units(int(clock[EPOCH]), level)] for level in levels]
+    return {
+        "rows": table.rows[: clock[SEEN]],
+        "clock": clock,
+        "touched": table.touched[: clock[TOUCHED]],
+        "running": table.running,
+        "past": np.concatenate(past),
+    }
+
+
+def filled(table: Table, arrays: Arrays, features: NDArray[np.int64], logs: bool) -> Table:
+    """An empty table filled with what ``saved`` kept."""
+    seen = features.size
+    clock = take(arrays, "clock", np.int64, (4,))
+    rows = take(arrays, "rows", table.rows.dtype, (seen, table.rows.shape[1]))
+    require(bool((clock >= 0).all()) and clock[SEEN] == seen and clock[TOUCHED] <= seen, "its clock is impossible")
+    epoch, epochs = int(clock[EPOCH]), rows[:, EPOCH_OF]
+    require(epoch < max(epoch_limit.py_func(seen, table.running.shape[1]), 1), "too many epochs")
+    require(bool(((epochs >= 0) & (epochs < epoch + 1)).all()), "a feature is of a future epoch")
+    touched = take(arrays, "touched", np.int32, (int(clock[TOUCHED]),))
+    require(bool(((touched >= 0) & (touched < max(seen, 1))).all()), "a feature in the buffer is not there")
+    table = grown(table, features, logs)
+    table.rows[:seen] = rows
+    table.touched[: touched.size] = touched
+    table.clock[:] = clock
+    table.running[:] = take(arrays, "running", np.float64, table.running.shape)
+    units = [_past_units(epoch, level) for level in range(LEVELS)]
+    past = take(arrays, "past", np.float64, (sum(units), *table.past.shape[1:]))
+    for place, stop, count in zip(table.places, np.cumsum(units), units, strict=True):
+        table.past[place : place + count] = past[stop - count : stop]
+    return table
+
+
+def _past_units(epoch: int, level: int) -> int:
+    """How many past units of a level the log holds."""
+    return RADIX * (epoch >> BITS * (level + 1))

@@ -1,0 +1,223 @@
+"""Model files: saved and reloaded, a learner goes on bit for bit; what is not a whole model file is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+import onsketch
+from onsketch import model_file, sketch
+from onsketch.errors import ModelFileError, OptionError
+
+OPTIONS = [
+    {},
+    {"average": True},
+    {"dtype": "float32", "fit_intercept": True},
+    {"update": "dual"},
+    {"diagonal": True},
+    {"l1": 0.01, "l2": 0.01},
+]
+SKETCHES = [name for name in sketch.__all__ if name not in ("CUTOFF", "Sketch")]
+
+
+def stream(rows=397, features=24):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(rows, features)) * np.logspace(0, -1, features) * (rng.random((rows, features)) < 0.4)
+    return X, np.sign(X @ rng.normal(size=features) + 0.1)
+
+
+def made(method, options):
+    try:
+        return onsketch.learner(method, **options)
+    except OptionError:
+        pytest.skip("not an option of this method")
+
+
+@pytest.mark.learners
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("method", sorted(onsketch.methods()))
+def test_a_reloaded_learner_goes_on_bit_for_bit(method, options, tmp_path):
+    X, y = stream()
+    stayed = made(method, options)
+    stayed.learn(X[:231], y[:231])
+    stayed.save(tmp_path / "model")
+    came_back = onsketch.load(tmp_path / "model")
+    assert came_back.method == stayed.method
+    assert came_back.options == stayed.options
+    assert (came_back.predict(X) == stayed.predict(X)).all()
+    assert (came_back.learn(X[231:], y[231:]) == stayed.learn(X[231:], y[231:])).all()
+    assert (came_back.weights == stayed.weights).all()
+    stayed.save(tmp_path / "one")
+    came_back.save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.learners
+def test_composed_empty_and_growing_learners(tmp_path):
+    X, y = stream()
+    composed = onsketch.compose(sketch="oja", geometry="adagrad", update="dual", sketch_size=4)
+    composed.learn(X[:100, :10], y[:100])
+    composed.save(tmp_path / "composed")
+    again = onsketch.load(tmp_path / "composed")
+    assert (again.learn(X, y) == composed.learn(X, y)).all()  # of features that were not there before
+    for method in ("adagrad", "rfd-son", "ons", "ada-full", "radagrad"):
+        fresh = onsketch.learner(method)
+        fresh.save(tmp_path / "empty")
+        assert (onsketch.load(tmp_path / "empty").learn(X[:50], y[:50]) == fresh.learn(X[:50], y[:50])).all()
+
+
+@pytest.mark.learners
+def test_long_sleepers_wake_up_after_reloading(tmp_path):
+    """Features that sleep through many epochs of the log of transforms, across a save."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((3000, 400))
+    X[:, :5] = rng.normal(size=(3000, 5))
+    X[:50, 5:] = rng.normal(size=(50, 395))
+    X[2950:, 5:] = rng.normal(size=(50, 395))
+    y = np.sign(rng.normal(size=3000))
+    for method in ("rfd-son", "oja-son", "ada-ffd"):
+        stayed = onsketch.learner(method, sketch_size=3)
+        stayed.learn(X[:1500], y[:1500])
+        stayed.save(tmp_path / "model")
+        assert (onsketch.load(tmp_path / "model").learn(X[1500:], y[1500:]) == stayed.learn(X[1500:], y[1500:])).all()
+
+
+@pytest.mark.parametrize("name", SKETCHES)
+def test_a_reloaded_sketch_goes_on_bit_for_bit(name, tmp_path):
+    X, _ = stream()
+    stayed = getattr(sketch, name)(*((24,) if name in ("Exact", "Diagonal") else (24, 5)))
+    stayed.update(X[:231]).save(tmp_path / "sketch")
+    came_back = onsketch.load(tmp_path / "sketch")
+    assert (came_back.update(X[231:]).matrix == stayed.update(X[231:]).matrix).all()
+    assert repr(came_back) == repr(stayed)
+
+
+def test_notes_travel_along(tmp_path):
+    model = onsketch.learner("adagrad")
+    model.save(tmp_path / "model", notes={"labels": ["ham", "spam"]})
+    content = model_file.read(tmp_path / "model")
+    assert content.notes == {"labels": ["ham", "spam"]}
+    assert content.header["method"]["name"] == "adagrad"
+
+
+def saved(tmp_path, method="adagrad", **options):
+    X, y = stream()
+    model = onsketch.learner(method, **options)
+    model.learn(X, y)
+    model.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_truncated_and_altered_files_are_refused(data, tmp_path):
+    path = tmp_path / "model"
+    if not path.exists():
+        saved(tmp_path, "ons")
+    whole = path.read_bytes()
+    cut = tmp_path / "cut"
+    cut.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1), label="length")])
+    with pytest.raises(ModelFileError, match="cut"):
+        onsketch.load(cut)
+    altered = bytearray(whole)
+    place = data.draw(st.integers(0, len(whole) - 1), label="place")
+    altered[place] ^= data.draw(st.integers(1, 255), label="change")
+    cut.write_bytes(bytes(altered))
+    with pytest.raises(ModelFileError, match="cut"):
+        onsketch.load(cut)
+
+
+@given(noise=st.binary(max_size=200))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_noise_is_refused(noise, tmp_path):
+    (tmp_path / "noise").write_bytes(noise)
+    with pytest.raises(ModelFileError, match="noise"):
+        onsketch.load(tmp_path / "noise")
+
+
+def test_foreign_newer_and_missing_files_say_what_they_are(tmp_path):
+    save_file({"x": np.zeros(3)}, tmp_path / "foreign")
+    with pytest.raises(ModelFileError, match="not one of onsketch's"):
+        onsketch.load(tmp_path / "foreign")
+    header = {"format": 99, "version": "7.0", "kind": "learner", "notes": {}}
+    save_file({"x": np.zeros(3)}, tmp_path / "newer", metadata={"onsketch": json.dumps(header)})
+    with pytest.raises(ModelFileError, match=r"onsketch 7\.0 in format 99.*Upgrade"):
+        onsketch.load(tmp_path / "newer")
+    with pytest.raises(ModelFileError, match="no such file"):
+        onsketch.load(tmp_path / "missing")
+    with pytest.raises(ModelFileError):
+        onsketch.load(tmp_path)
+
+
+CHANGES = {
+    "features": np.zeros_like,
+    "table.clock": lambda a: a + 1_000_000,
+    "table.touched": lambda a: a + 1_000_000,
+    "table.rows": lambda a: a * np.nan,
+    "sketch.counts": lambda a: a + 1_000_000,
+    "sketch.lines": lambda a: a[:, :-1],
+    "sketch.squares": lambda a: a.astype(np.float32),
+}
+
+
+@pytest.mark.learners
+@pytest.mark.parametrize("name", CHANGES)
+def test_numbers_that_contradict_each_other_are_refused(name, tmp_path):
+    """A file made to look whole, checksum and all, still cannot send the compiled loops out of bounds."""
+    content = model_file.read(saved(tmp_path, "rfd-son", sketch_size=5))
+    content.arrays[name] = CHANGES[name](content.arrays[name])
+    model_file.write(tmp_path / "forged", content.kind, content.header, content.arrays)
+    with pytest.raises(ModelFileError, match="forged: the model file is damaged"):
+        onsketch.load(tmp_path / "forged")
+    del content.arrays[name]
+    model_file.write(tmp_path / "forged", content.kind, content.header, content.arrays)
+    with pytest.raises(ModelFileError, match="forged: the model file is damaged"):
+        onsketch.load(tmp_path / "forged")
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
+    path = saved(tmp_path)
+    before = path.read_bytes()
+
+    def fails(beside):
+        with open(beside, "w") as file:
+            file.write("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        model_file.write_atomically(path, fails)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_process_killed_while_saving_leaves_a_whole_file(tmp_path):
+    script = textwrap.dedent("""
+        import sys
+        import numpy as np
+        from onsketch import model_file
+        for i in range(10**6):
+            model_file.write(sys.argv[1], "nothing", {"i": i}, {"x": np.full(100_000, float(i))})
+            print(i, flush=True)
+    """)
+    path = tmp_path / "model"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for wait in (0.0, 0.003, 0.01, 0.02):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, env=environment, text=True
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        content = model_file.read(path)
+        assert (content.arrays["x"] == content.header["i"]).all()

@@ -78,6 +78,10 @@ def _thawed(value: Any) -> Any:
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
     announce_compilation()
+    if method.rule == "mixture":
+        from onsketch.auto.learner import AutoLearner
+
+        return AutoLearner(method, options)
     if method.sketch in PER_FEATURE:
         from onsketch.linear.first_order.learner import FirstOrderLearner
 

@@ -38,7 +38,7 @@ class Method:
     """What it is, in one line."""
     citation: str
     rule: str = "step"
-    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow"."""
+    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow", "mixture"."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
@@ -52,6 +52,8 @@ class Method:
     @property
     def concerns(self) -> frozenset[str]:
         """The options that mean something to this method."""
+        if self.rule == "mixture":
+            return _ALWAYS - {"ridge", "step_size"} | {"sketch_size", "forget"}
         if self.rule == "adam" or self.rule == "lazy-adam":
             return _ALWAYS | {"betas", "average"}
         if self.rule == "ftrl":
@@ -98,6 +100,8 @@ _DUCHI = "Duchi, Hazan and Singer 2011"
 METHODS: Mapping[str, Method] = MappingProxyType({
     m.name: m
     for m in (
+        Method("auto", "rfd", "mixture", "the one that needs no tuning: scaled features, sketched Newton and AdaGrad, mixed",
+               "this package", rule="mixture", defaults={"clip": "default", "fit_intercept": True}),
         _method("ogd", "none", "gradient", "online gradient descent, step η/√t", "Zinkevich 2003"),
         _method("adagrad", "diagonal", "adagrad", "diagonal AdaGrad", _DUCHI, ridge=1e-6),
         _method("adam", "diagonal", "gradient", "Adam as published: every coordinate moves in every round",

@@ -11,8 +11,8 @@ import math
 import numpy as np
 
 from onsketch import losses
-from onsketch.auto.directions import append, apply_inverse, rebuild, ridge_of, shrink
-from onsketch.auto.implicit import implicit_step
+from onsketch.auto.directions import append, rebuild, shrink
+from onsketch.auto.experts import TINY, adagrad_steps, label_unit, newton_steps
 from onsketch.auto.mixing import EXPERTS, combine, set_shares
 from onsketch.auto.scaling import constant_scale, followed, next_mean, next_scale
 from onsketch.auto.state import (
@@ -44,15 +44,7 @@ from onsketch.linear.sketched.packed import (
     close_epoch,
     gather,
 )
-from onsketch.numerics import CUTOFF, inlined, inner, kernel
-
-NEGLIGIBLE = 1e-6
-"""Rows that tell the Newton experts less than this (curvature times leverage) are not sketched."""
-
-import os
-VARIANT_B = bool(os.environ.get("VB"))
-TINY = 1e-290
-"""Keeps roots of energies that have underflowed from being 0."""
+from onsketch.numerics import inlined, inner, kernel
 
 LEAST_FADE, LEAST_THIN = 0.5, 1e-12
 """Forgetting is written down when so little is left."""
@@ -115,14 +107,15 @@ def scale_row(settings, table, small, slots, values, low, high, x, scales):
 
 
 @inner
-def adagrad_length(rows, slots, x, low, high, column, thin, g, step):
-    """The leverage of a row under an AdaGrad expert whose energies take in the gradient g·x."""
-    total = 0.0
-    for j in range(low, high):
-        row = rows[slots[j]]
-        energy = row[column] + (g * x[j]) * (g * x[j]) / thin
-        total += x[j] * x[j] / math.sqrt(energy * thin + TINY)
-    return step * total
+def within(largest, prediction, rho, length, margins, moves, gradients, steps):
+    """Whether all that a round is about to write is finite and far from the limits of its type."""
+    reach = max(rho, abs(prediction))
+    for k in range(2):
+        reach = max(reach, abs(moves[k]), abs(gradients[k]), abs(steps[k]))
+    for k in range(EXPERTS):
+        if not abs(margins[k]) <= largest:
+            return False
+    return reach * math.sqrt(1.0 + length) <= largest
 
 
 @inner
@@ -169,9 +162,8 @@ def count_row(settings, small, margins, y, weight, square, rounds):
     numbers[LOW] = min(numbers[LOW], y)
     numbers[HIGH] = max(numbers[HIGH], y)
     numbers[LENGTH] += (square - numbers[LENGTH]) / rounds
-    norm = followed(numbers[NORM], numbers[LENGTH])
-    if norm != numbers[NORM]:
-        numbers[NORM] = norm
+    if numbers[LENGTH] > 0.0 and followed(numbers[NORM], numbers[LENGTH]) != numbers[NORM]:
+        numbers[NORM] = numbers[LENGTH]
         rebuild(settings, small)
     numbers[FADE] *= settings.forget
     numbers[THIN] *= settings.forget
@@ -217,48 +209,19 @@ def learn_rows(settings, table, small, indptr, slots, values, labels, weights, p
         if leaps:
             length = gather(rows, slots, x, low, high, p)
             margins_of(small, p, extra, margins)
-            if VARIANT_B: prediction = combine(margins, small.shares, bottom, top)
         if numbers[NORM] == 0.0:
             numbers[NORM] = norm
-        # Newton: two ridges, one sketch
-        curvature = 0.0
-        told = 0.0
-        largest = 0.0
-        trusted = small.shares[0] + small.shares[1]
-        for k in range(2):
-            ridge = ridge_of(settings, small, k) * numbers[FADE]
-            inside = apply_inverse(small, k, p, SKETCH, q)
-            leverage = max(length - inside, CUTOFF * length) / ridge
-            _, slope, bend = implicit_step(settings.loss, margins[k], y, weight * leverage)
-            moves[k] = -weight * slope / ridge
-            share = small.shares[k] / trusted if trusted > 0.0 else 0.5
-            curvature += share * weight * bend
-            told = max(told, leverage)
-            largest = max(largest, abs(moves[k]), abs(margins[k]))
-        rho = 0.0
-        if curvature * told > NEGLIGIBLE:
-            rho = math.sqrt(curvature / numbers[FADE])
-        # AdaGrad: two step sizes
-        unit = 1.0
-        if settings.real:
-            unit = numbers[LABEL] + (abs(y) - numbers[LABEL]) / (table.clock[ROUNDS] + 1.0)
-        for k in range(2):
-            step = (settings.first_step if k == 0 else settings.second_step) * unit / math.sqrt(norm)
-            z = margins[2 + k]
-            gradients[k] = weight * losses.slope(settings.loss, z, y)
-            steps[k] = 0.0
-            if gradients[k] != 0.0:
-                column = extra + FIRST + 2 * k + 1
-                reach = adagrad_length(rows, slots, x, low, high, column, numbers[THIN], gradients[k], step)
-                _, slope, _ = implicit_step(settings.loss, z, y, weight * reach)
-                steps[k] = step * weight * slope
-            largest = max(largest, abs(steps[k]), abs(z), abs(gradients[k]))
-        if not max(largest, rho) * max(1.0, math.sqrt(length)) <= settings.largest or not abs(prediction) <= settings.largest:
+        rounds = table.clock[ROUNDS] + 1
+        unit = label_unit(settings, small, y, rounds)
+        rho = newton_steps(settings, small, p, length, margins, y, weight, unit, moves, q)
+        adagrad_steps(settings, table, small, slots, x, low, high, norm, margins, y, weight, unit, gradients, steps)
+        if not within(settings.largest, prediction, rho, length, margins, moves, gradients, steps):
             for slot in range(known, table.clock[SEEN]):
                 rows[slot, EPOCH_OF] = 0.0
             table.clock[SEEN] = known
-            if table.clock[ROUNDS] == 0:
+            if rounds == 1:
                 numbers[NORM] = 0.0
+                small.counts[CONSTANT] = -1
             return i
         predictions[i] = prediction
         write_row(settings, table, small, slots, values, x, scales, low, high, moves, rho, gradients, steps)
@@ -267,8 +230,8 @@ def learn_rows(settings, table, small, indptr, slots, values, labels, weights, p
                 small.a[k, r] -= moves[k] * q[k, r]
         if rho != 0.0:
             append(settings, small, p, SKETCH, length, rho, q)
-        table.clock[ROUNDS] += 1
-        count_row(settings, small, margins, y, weight, square, table.clock[ROUNDS])
+        table.clock[ROUNDS] = rounds
+        count_row(settings, small, margins, y, weight, square, rounds)
         if small.counts[ROWS] == settings.capacity or numbers[FADE] < LEAST_FADE:
             n = small.counts[ROWS]
             shrink(settings, small)

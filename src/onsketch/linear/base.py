@@ -141,6 +141,8 @@ class Learner(ABC):
             raise OptionError(f"merge: a {self.method.name} learner cannot take in {other!r}.")
         if replace(self.options, seed=0) != replace(other.options, seed=0):
             raise OptionError("merge: both learners must have the same options (but for the seed).")
+        if self.options.forget < 1.0:
+            raise OptionError("merge: learners that forget cannot be merged, for neither stream came first.")
         self._merge(other, base)
         self._width = max(self._width, other._width)
         return self

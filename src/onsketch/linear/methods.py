@@ -65,10 +65,11 @@ class Method:
             return options - {"ridge"} | _COMPOSITE
         if self.geometry == "newton":
             options |= {"curvature", "curvature_schedule"}
+            options |= {"forget"} if self.sketch in SHRINKING else set()
         else:
             options |= _COMPOSITE
         if self.sketch == "diagonal":
-            return options | {"summary"}
+            return options | {"summary", "forget"}
         options |= _SKETCHED if self.sketch != "exact" else _SKETCHED - {"sketch_size"}
         if self.sketch in SHRINKING:
             options |= {"doubling"}

@@ -79,6 +79,7 @@ class Options:
     average: bool = False
     """Predict with the mean of the iterates."""
     forget: float = 1.0
+    """λ: how much of the metric is left from one round to the next; below 1 the learner follows a drifting stream."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Adam's decay rates."""
     seed: int = 0

@@ -1,14 +1,16 @@
 """Does the default need tuning? Progressive error of ``auto`` and its peers on every set, one pass, raw features.
 
-    python benchmarks/study.py --data FOLDER [--seeds N] [--rows N] [--only SET ...] [--cache FILE] [--plot FILE] [--table FILE]
+    python benchmarks/study.py --data FOLDER [--seeds N] [--rows N] [--only SET ...] [--cache FILE] [--plot FILE]
+    [--table FILE]
 
-Every contender sees the same rows in the same shuffled order and predicts each before learning it; nobody is tuned,
-but for "adagrad tuned", which is given the best of 15 step sizes in hindsight, set by set. All of ours and of Vowpal Wabbit's
-minimise the logistic loss with an intercept; scikit-learn's SGDClassifier is as it comes (hinge loss: no log loss is shown).
-Sets are cut to --rows rows and --values non-zeros so that the whole takes minutes; sets of fewer than 2,000 rows are shuffled
---small-seeds times. A contender's figure on a set is its mean over the shuffles.
+Every contender sees the same rows in the same shuffled order and predicts each before learning it; nobody is tuned, but
+for "adagrad tuned", which is given the best of 15 step sizes in hindsight, set by set. All of ours and of Vowpal
+Wabbit's minimise the logistic loss with an intercept; scikit-learn's SGDClassifier is as it comes (hinge loss: no log
+loss is shown). Sets are cut to --rows rows and --values non-zeros so that the whole takes minutes; sets of fewer than
+2,000 rows are shuffled --small-seeds times. A contender's figure on a set is its mean over the shuffles.
 
-Finished runs are kept in --cache, a JSON file; delete it (or an entry) to run anew. ``--again auto`` runs these contenders anew.
+Finished runs are kept in --cache, a JSON file; delete it (or an entry) to run anew. ``--again auto`` runs these
+contenders anew.
 """
 
 from __future__ import annotations
@@ -98,12 +100,21 @@ class Table:
 def text(table: Table) -> str:
     """The study as a page of Markdown tables."""
     names = table.contenders
-    lines = ["| set | rows | " + " | ".join(names) + " | auto / VW | auto / best VW |", "|---|---:|" + "---:|" * (len(names) + 2)]
+    lines = [
+        "| set | rows | " + " | ".join(names) + " | auto / VW | auto / best VW |",
+        "|---|---:|" + "---:|" * (len(names) + 2),
+    ]
     to_vw, to_best = table.ratios("auto", ("VW",)), table.ratios("auto", VW)
     for i, name in enumerate(table.sets):
         errors = [f"{100 * table.mean(name, contender):.2f}" for contender in names]
-        lines.append(f"| {name} | {table.rows[name]:,} | " + " | ".join(errors) + f" | {to_vw[i]:.2f} | {to_best[i]:.2f} |")
-    lines += ["", "Errors in per cent. Ratios of errors over all sets, as geometric mean and worst case, and mean log loss:", ""]
+        lines.append(
+            f"| {name} | {table.rows[name]:,} | " + " | ".join(errors) + f" | {to_vw[i]:.2f} | {to_best[i]:.2f} |"
+        )
+    lines += [
+        "",
+        "Errors in per cent. Ratios of errors over all sets, as geometric mean and worst case, and mean log loss:",
+        "",
+    ]
     lines += ["| contender | / VW | worst | / best of VW's three | worst | / adagrad tuned | worst | log loss |"]
     lines += ["|---|" + "---:|" * 7]
     for contender in names:

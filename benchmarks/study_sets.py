@@ -1,7 +1,7 @@
 """The sets of the study: real ones from a folder of files, as they are, and the synthetic ones of luo2016.
 
-Multiclass sets become one class against the rest: the most frequent class (covtype's is 2, as in LIBSVM's binary version).
-Features are raw. A set is shuffled by its seed, then cut to so many rows and so many non-zeros.
+Multiclass sets become one class against the rest: the most frequent class (covtype's is 2, as in LIBSVM's binary
+version). Features are raw. A set is shuffled by its seed, then cut to so many rows and so many non-zeros.
 """
 
 from __future__ import annotations
@@ -85,11 +85,31 @@ def _covtype(path: Path) -> tuple[Any, np.ndarray]:
 
 LIBSVM = {
     name.split(".xz")[0]: name
-    for name in (
-        "a9a.xz australian.xz breast-cancer.xz cod-rna.30k.xz diabetes.xz epsilon100.xz farm-ads.xz german.numer.xz "
-        "german.numer_scale.xz heart.xz hiva.xz ijcnn1.xz isolet.xz letter.scale.xz madelon.xz mushrooms.xz news20.xz "
-        "phishing.8404.xz rcv1_small.xz reuters.trn.xz skin_nonskin.30k.xz splice.xz svmguide1.xz"
-    ).split()
+    for name in [
+        "a9a.xz",
+        "australian.xz",
+        "breast-cancer.xz",
+        "cod-rna.30k.xz",
+        "diabetes.xz",
+        "epsilon100.xz",
+        "farm-ads.xz",
+        "german.numer.xz",
+        "german.numer_scale.xz",
+        "heart.xz",
+        "hiva.xz",
+        "ijcnn1.xz",
+        "isolet.xz",
+        "letter.scale.xz",
+        "madelon.xz",
+        "mushrooms.xz",
+        "news20.xz",
+        "phishing.8404.xz",
+        "rcv1_small.xz",
+        "reuters.trn.xz",
+        "skin_nonskin.30k.xz",
+        "splice.xz",
+        "svmguide1.xz",
+    ]
 }
 CSV = {"BreastCancer": (-1, 1), "DNA": (-1, 0), "Ionosphere": (-1, 0), "LetterRecognition": (0, 0),
        "PimaIndiansDiabetes": (-1, 0)}  # fmt: skip

@@ -36,7 +36,11 @@ def newton(
         loss = LOSSES["logistic"]
         slope = loss.slope(z, target)
         assert loss.curvature is not None
-        row = np.sqrt(loss.curvature(z, target)) * x if curvature else np.sqrt(exp_concavity("logistic", clip)) * slope * x
+        row = (
+            np.sqrt(loss.curvature(z, target)) * x
+            if curvature
+            else np.sqrt(exp_concavity("logistic", clip)) * slope * x
+        )
         S = np.vstack([S, row / np.sqrt(fade)])
         full = len(S) == 2 * size
         if full:

@@ -87,7 +87,7 @@ def append(settings, small, p, start, square, rho, q):
 
 @inner
 def shrink(settings, small):
-    """Shrink a full sketch to its m − 1 first directions; fills the transform and folds the coefficients into the heads."""
+    """Shrink a full sketch to its m − 1 first directions; fills the transform, which folds a into the heads."""
     n = small.counts[ROWS]
     size = settings.size
     kept = size - 1

@@ -1,10 +1,10 @@
 """What the experts make of a row before anything is written: two Newton steps, two AdaGrad steps.
 
-Newton expert k, with A_k from ``directions.py`` and leverage τ = x·A_k⁻¹x, makes the implicit step
-``w ← w − ℓ'(z')·A_k⁻¹x`` (``implicit.py``); the curvature κ(z') there is what the row adds to the sketch, averaged over
-the two experts by their shares. AdaGrad expert k adds (ℓ'(z)·x_j)² to its energies E_j and makes the implicit step
-``w_j ← w_j − η·ℓ'(z')·x_j/√E_j`` with τ = Σ η·x_j²/√E_j (Duchi, Hazan and Singer 2011), its η in units of labels over the
-rows' root mean squared length.
+Newton expert k, with A_k from ``directions.py`` and leverage τ = x·A_k⁻¹x, makes the implicit step ``w ← w −
+ℓ'(z')·A_k⁻¹x`` (``implicit.py``); the curvature κ(z') there is what the row adds to the sketch, averaged over the two
+experts by their shares. AdaGrad expert k adds (ℓ'(z)·x_j)² to its energies E_j and makes the implicit step ``w_j ← w_j
+− η·ℓ'(z')·x_j/√E_j`` with τ = Σ η·x_j²/√E_j (Duchi, Hazan and Singer 2011), its η in units of labels over the rows'
+root mean squared length.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ A step of length τ along the metric's own direction moves a margin from z to
 
     z' = argmin_v ℓ(v, y) + (v − z)²/(2τ),   that is   z' = z − τ·ℓ'(z'),
 
-where τ is the leverage x·P x of the row. However large τ, z' does not pass the label (Kivinen and Warmuth 1997; Kulis and
-Bartlett 2010; Vowpal Wabbit's importance-aware updates, Karampatziakis and Langford 2011, follow the same idea). For Newton
-steps with the curvature taken at z' this is the online Laplace approximation of a Bayesian linear model.
+where τ is the leverage x·P x of the row. However large τ, z' does not pass the label (Kivinen and Warmuth 1997; Kulis
+and Bartlett 2010; Vowpal Wabbit's importance-aware updates, Karampatziakis and Langford 2011, follow the same idea).
+For Newton steps with the curvature taken at z' this is the online Laplace approximation of a Bayesian linear model.
 
 =============  ==============================================================  ======================================
 loss           z'                                                              curvature κ(z')
@@ -68,7 +68,7 @@ def implicit_step(loss, z, y, length):
         signed = _logistic_margin(z, y, length)
         slope = losses.slope(loss, signed, 1.0)
         return y * signed, y * slope, -slope * (1.0 + slope)
-    if loss == ABSOLUTE or loss == HINGE:
+    if loss in (ABSOLUTE, HINGE):
         slope = losses.slope(loss, z, y)
         room = abs(z - y) if loss == ABSOLUTE else 1.0 - y * z
         if slope != 0.0 and room < length:

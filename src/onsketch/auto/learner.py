@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onsketch.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.auto.reading import fill_weights, predict_rows
 from onsketch.auto.round import learn_rows
-from onsketch.auto.state import CONSTANT, EXTRA, ROWS, Settings, Small
+from onsketch.auto.state import EXTRA, Settings, Small
 from onsketch.errors import OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.features import INTERCEPT, FeatureMap

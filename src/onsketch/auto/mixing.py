@@ -2,11 +2,12 @@
 
 With L_k the (weighted) sum of expert k's losses and n the sum of sample weights, the experts count as
 
-    sign labels   share_k ∝ exp(−RATE·L_k)          exponential weights (Vovk 1990; Littlestone and Warmuth 1994)
-    real labels   share_k ∝ (L_k/n)^{−RATE·n·power}  the same on the log likelihood of a Gaussian (power ½) or Laplace
-                                                     (power 1) noise of unknown size, so that the unit of y does not matter
+    sign labels   share_k ∝ exp(−rate·L_k)
+    real labels   share_k ∝ L_k^{−rate·n·power}, with power ½ for the squared and 1 for the absolute loss
 
-At RATE 1 the former is Bayes' rule for the logistic loss, and costs at most ln 4 in total log loss against the best expert.
+The former is exponential weighting (Vovk 1990; Littlestone and Warmuth 1994); at rate 1 it is Bayes' rule for the
+logistic loss. The latter is the same on the log likelihood under Gaussian or Laplace noise of unknown size, so that
+the unit of y does not matter. Margins, not probabilities, are averaged: the mixture stays linear.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def set_shares(loss, rate, sums, count, shares):
         best = min(best, sums[k])
     total = 0.0
     for k in range(EXPERTS):
-        if loss == SQUARED or loss == ABSOLUTE:
+        if loss in (SQUARED, ABSOLUTE):
             power = 0.5 if loss == SQUARED else 1.0
             worse = power * count * math.log(max(sums[k], TINY) / max(best, TINY))
         else:

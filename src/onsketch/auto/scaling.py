@@ -1,10 +1,11 @@
 """Scales: what a feature is divided by, so that its unit does not matter.
 
-A feature's scale is its mean magnitude over the rows in which it is not 0, which one outlier moves less than the largest
-or the root mean squared magnitude. The scale in use follows the running mean when they have come apart by a factor of
-``LEAP``, so that most of the time it stands still. The experts' weights are per unit of scale and stay as they are when it
-moves: a feature that turns out to be larger than it seemed weighs less from then on (as in normalised online learning,
-Ross, Mineiro and Langford 2013). Multiplying a feature by any constant changes nothing but rounding errors.
+A feature's scale is its mean magnitude over the rows in which it is not 0, which one outlier moves less than the
+largest or the root mean squared magnitude. The scale in use follows the running mean when they have come apart by a
+factor of ``LEAP``, so that most of the time it stands still. The experts' weights are per unit of scale and stay as
+they are when it moves: a feature that turns out to be larger than it seemed weighs less from then on (as in normalised
+online learning, Ross, Mineiro and Langford 2013). Multiplying a feature by any constant changes nothing but rounding
+errors.
 
 The mean squared length of the scaled rows is followed in the same way. It is the unit of the ridges and steps, and the
 square of the constant feature's value, so that the intercept is given as much room as all features together.

@@ -1,8 +1,9 @@
 """What the tuning-free learner keeps: a packed row per feature, and a few small arrays.
 
-A packed row is that of ``linear/sketched/packed.py`` with its two heads serving the two Newton experts, and six more numbers:
+A packed row is that of ``linear/sketched/packed.py`` with its two heads serving the two Newton experts, and six more
+numbers:
 
-    [ head of Newton 0 | epoch | scale | head of Newton 1 | s_1 … s_k, buffer rows … | mean | count | w₂ | E₂ | w₃ | E₃ ]
+    [ head 0 | epoch | scale | head 1 | s_1 … s_k, buffer rows … | mean | count | w₂ | E₂ | w₃ | E₃ ]
 
 All of it is in units of the feature's scale: the weight of expert 0 is ``(head + s·a₀)/scale``.
 """
@@ -31,7 +32,8 @@ ROWS, CONSTANT = range(2)
 
 ESCAPED, NORM, LENGTH, LABEL, LOW, HIGH, WEIGHT, FADE, THIN = range(9)
 """Numbers: Σρ shrunk away; the mean of |x|² in use, and as it runs; mean |y|; the range of labels; Σ sample weights;
-what forgetting has left of the sketch's rows and ridge (as factors of A) and of AdaGrad's energies since they were written."""
+what forgetting has left of the sketch's rows and ridge (as factors of A) and of AdaGrad's energies since they were
+written."""
 
 
 class Settings(NamedTuple):

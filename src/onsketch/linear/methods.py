@@ -38,7 +38,8 @@ class Method:
     """What it is, in one line."""
     citation: str
     rule: str = "step"
-    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow", "mixture"."""
+    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow";
+    "mixture" (auto)."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
@@ -101,8 +102,8 @@ _DUCHI = "Duchi, Hazan and Singer 2011"
 METHODS: Mapping[str, Method] = MappingProxyType({
     m.name: m
     for m in (
-        Method("auto", "rfd", "mixture", "the one that needs no tuning: scaled features, sketched Newton and AdaGrad, mixed",
-               "this package", rule="mixture", defaults={"clip": "default", "fit_intercept": True}),
+        Method("auto", "rfd", "mixture", "needs no tuning: sketched Newton steps and AdaGrad on scaled features, mixed",
+               "combined here", rule="mixture", defaults={"clip": "default", "fit_intercept": True}),
         _method("ogd", "none", "gradient", "online gradient descent, step η/√t", "Zinkevich 2003"),
         _method("adagrad", "diagonal", "adagrad", "diagonal AdaGrad", _DUCHI, ridge=1e-6),
         _method("adam", "diagonal", "gradient", "Adam as published: every coordinate moves in every round",

@@ -155,8 +155,8 @@ def longest(indptr):
 def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels, weights, predictions):
     """Play the rounds of a block; returns how many rows were learned, fewer than given if one is refused.
 
-    With forgetting, E_t = λ·E_{t−1} + (ρx)²: energies are stored over ``fade[0]``, the product of the λ so far, which is
-    written into them before it becomes too small.
+    With forgetting, E_t = λ·E_{t−1} + (ρx)²: energies are stored over ``fade[0]``, the product of the λ so far, which
+    is written into them before it becomes too small.
     """
     head = np.empty(longest(indptr))
     energy = np.empty(head.size)

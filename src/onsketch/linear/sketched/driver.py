@@ -19,6 +19,7 @@ import numpy as np
 
 from onsketch import losses
 from onsketch.linear.setup import CURVATURE, row_scale
+from onsketch.linear.sketched.forgetting import write_fade
 from onsketch.linear.sketched.packed import (
     DIAGONAL,
     EPOCH,
@@ -33,7 +34,6 @@ from onsketch.linear.sketched.packed import (
     close_epoch,
     gather,
 )
-from onsketch.linear.sketched.forgetting import write_fade
 from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, metric
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, RANK, RIDGE, ROWS, A
 from onsketch.numerics import CUTOFF, LARGEST, inlined, inner, kernel

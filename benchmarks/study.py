@@ -69,32 +69,40 @@ def run(arguments: argparse.Namespace) -> Results:
 
 
 class Table:
-    """Mean errors by set and contender, over the shuffles that all contenders share."""
+    """Errors by set, contender and shuffle. Contenders are compared on the shuffles that both have run."""
 
     def __init__(self, results: Results) -> None:
-        runs: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
+        self._runs: dict[tuple[str, str], dict[int, dict[str, float]]] = {}
         self.rows: dict[str, int] = {}
         for entry in results.values():
             if "error" in entry:
-                runs.setdefault((entry["set"], entry["contender"]), {})[entry["seed"]] = entry
+                self._runs.setdefault((entry["set"], entry["contender"]), {})[entry["seed"]] = entry
                 self.rows[entry["set"]] = entry["rows"]
-        self.contenders = [name for name in CONTENDERS if any(contender == name for _, contender in runs)]
-        self.sets = [name for name in self.rows if all((name, contender) in runs for contender in self.contenders)]
-        self._runs = runs
+        self.contenders = [name for name in CONTENDERS if any(contender == name for _, contender in self._runs)]
+        self.sets = [name for name in self.rows if {"auto", *VW} <= {c for s, c in self._runs if s == name}]
 
-    def by_seed(self, name: str, contender: str, what: str = "error") -> np.ndarray:
-        """A contender's figures on a set, over the shuffles that all have run."""
-        shared = set.intersection(*(set(self._runs[name, other]) for other in self.contenders))
-        return np.array([self._runs[name, contender][seed][what] for seed in sorted(shared)])
+    def figures(self, name: str, contenders: tuple[str, ...], what: str = "error") -> np.ndarray:
+        """(contenders, shuffles): their figures on a set, over the shuffles that all of them have run."""
+        runs = [self._runs.get((name, contender), {}) for contender in contenders]
+        shared = sorted(set.intersection(*map(set, runs)))
+        return np.array([[run[seed][what] for seed in shared] for run in runs])
 
     def mean(self, name: str, contender: str, what: str = "error") -> float:
-        """The mean over the shuffles."""
-        return float(self.by_seed(name, contender, what).mean())
+        """The mean over the shuffles; NaN where there are none."""
+        figures = self.figures(name, (contender,), what)
+        return float(figures.mean()) if figures.size else float("nan")
+
+    def ratio(self, name: str, contender: str, to: tuple[str, ...]) -> float:
+        """Error over that of the best of ``to`` on a set (the best by its mean over the shuffles)."""
+        figures = self.figures(name, (contender, *to))
+        if not figures.size:
+            return float("nan")
+        own, *others = figures.mean(axis=1)
+        return float(own / max(min(others), 1e-12))
 
     def ratios(self, contender: str, to: tuple[str, ...]) -> np.ndarray:
-        """Error over that of the best of ``to``, set by set (the best by the mean over the shuffles)."""
-        best = [min(self.mean(name, other) for other in to) for name in self.sets]
-        return np.array([self.mean(name, contender) for name in self.sets]) / np.maximum(best, 1e-12)
+        """The ratio on every set; NaN where there is none."""
+        return np.array([self.ratio(name, contender, to) for name in self.sets])
 
 
 def text(table: Table) -> str:
@@ -106,7 +114,7 @@ def text(table: Table) -> str:
     ]
     to_vw, to_best = table.ratios("auto", ("VW",)), table.ratios("auto", VW)
     for i, name in enumerate(table.sets):
-        errors = [f"{100 * table.mean(name, contender):.2f}" for contender in names]
+        errors = [_cell(100 * table.mean(name, contender), 2) for contender in names]
         lines.append(
             f"| {name} | {table.rows[name]:,} | " + " | ".join(errors) + f" | {to_vw[i]:.2f} | {to_best[i]:.2f} |"
         )
@@ -121,12 +129,20 @@ def text(table: Table) -> str:
         cells = []
         for to in (("VW",), VW, ("adagrad tuned",)):
             ratio = table.ratios(contender, to)
-            cells += [f"{np.exp(np.log(np.maximum(ratio, 1e-3)).mean()):.3f}", f"{ratio.max():.2f}"]
-        logs = np.mean([table.mean(name, contender, "log_loss") for name in table.sets])
-        cells.append("" if contender == "SGDClassifier" else f"{logs:.3f}")
+            cells += [_cell(_geometric_mean(ratio), 3), _cell(np.nanmax(ratio, initial=-np.inf), 2)]
+        logs = np.nanmean([table.mean(name, contender, "log_loss") for name in table.sets])
+        cells.append("" if contender == "SGDClassifier" else _cell(logs, 3))
         lines.append(f"| {contender} | " + " | ".join(cells) + " |")
     lines += ["", *_verdicts(table, to_vw)]
     return "\n".join(lines) + "\n"
+
+
+def _cell(number: float, digits: int) -> str:
+    return f"{number:.{digits}f}" if np.isfinite(number) else "–"
+
+
+def _geometric_mean(ratios: np.ndarray) -> float:
+    return float(np.exp(np.nanmean(np.log(np.maximum(ratios, 1e-3)))))
 
 
 def _verdicts(table: Table, to_vw: np.ndarray) -> list[str]:
@@ -134,17 +150,18 @@ def _verdicts(table: Table, to_vw: np.ndarray) -> list[str]:
     large = np.array([table.rows[name] >= SMALL for name in table.sets])
     behind = []
     for name in np.array(table.sets)[~large]:
-        gaps = table.by_seed(name, "auto") - table.by_seed(name, "VW")
+        own, other = table.figures(name, ("auto", "VW"))
+        gaps = own - other
         spread = gaps.std(ddof=1) / np.sqrt(gaps.size) if gaps.size > 1 else np.inf
         if gaps.mean() > 2.0 * spread:
             behind.append(name)
     tuned = table.ratios("auto", ("adagrad tuned",))
     worst = max(to_vw[large], default=np.nan)
     return [
-        f"- auto / VW, geometric mean: {np.exp(np.log(to_vw).mean()):.3f} (goal 0.75)",
+        f"- auto / VW, geometric mean: {_geometric_mean(to_vw):.3f} (goal 0.75)",
         f"- auto / VW, worst set of {SMALL:,} rows or more: {worst:.3f} (goal 1.05)",
         f"- smaller sets on which auto is behind VW by more than two standard errors: {', '.join(behind) or 'none'}",
-        f"- auto / adagrad tuned, geometric mean: {np.exp(np.log(tuned).mean()):.3f} (goal 0.95)",
+        f"- auto / adagrad tuned, geometric mean: {_geometric_mean(tuned):.3f} (goal 0.95)",
     ]
 
 

@@ -36,7 +36,7 @@ def plot(table: Any) -> str:
     for line, index in enumerate(order):
         y = TOP + STEP * (line + 0.5)
         parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{table.sets[index]}</text>')
-        for name in reversed(list(ratios)):
+        for name in [name for name in reversed(list(ratios)) if np.isfinite(ratios[name][index])]:
             size = 4 if name == "auto" else 3
             parts.append(f'<circle cx="{x(ratios[name][index]):.1f}" cy="{y:.1f}" r="{size}" fill="{SHOWN[name]}"/>')
     return "\n".join([*parts, "</svg>"]) + "\n"

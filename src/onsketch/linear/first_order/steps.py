@@ -186,8 +186,8 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
             table[slot, ENERGY] = energy[j] / fade[0]
         fade[0] *= setup.forget
         if fade[0] < LEAST_FADE:
-            for slot in range(table.shape[0]):
-                table[slot, ENERGY] *= fade[0]
+            for row in range(table.shape[0]):
+                table[row, ENERGY] *= fade[0]
             fade[0] = 1.0
         clock[ROUNDS] = t
     return indptr.size - 1

@@ -12,7 +12,7 @@ from onsketch.river import OnlineClassifier, OnlineRegressor
 
 pytestmark = pytest.mark.learners
 
-METHODS = ["rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
+METHODS = ["auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
 MODELS = [
     *(kind(method) for method in METHODS for kind in (OnlineClassifier, OnlineRegressor)),
     OnlineClassifier(multiclass="shared", loss="softmax"),

@@ -11,7 +11,7 @@ from onsketch.sklearn import FrequentDirections, OnlineClassifier, OnlineRegress
 
 pytestmark = pytest.mark.learners
 
-METHODS = ["rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
+METHODS = ["auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
 
 NOT_REPETITION = {
     f"check_sample_weight_equivalence_on_{form}_data": (

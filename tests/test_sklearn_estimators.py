@@ -93,7 +93,7 @@ def test_float32_rows_and_state() -> None:
 
 def test_in_a_pipeline_and_a_grid_search() -> None:
     X, y = load_iris(return_X_y=True)
-    pipeline = make_pipeline(StandardScaler(), OnlineClassifier(random_state=0, max_iter=5))
+    pipeline = make_pipeline(StandardScaler(), OnlineClassifier("rfd-son", random_state=0, max_iter=5))
     search = GridSearchCV(pipeline, {"onlineclassifier__ridge": [0.1, 10.0], "onlineclassifier__sketch_size": [2, 5]})
     search.fit(X, y)
     assert search.best_score_ > 0.9

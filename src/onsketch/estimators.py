@@ -19,8 +19,11 @@ from onsketch.linear.unclipped import with_gentle_start
 from onsketch.losses import LOSSES
 from onsketch.multiclass import ManyClasses, OneVersusRest, SharedSketch
 
-DEFAULT_METHOD = "rfd-son"
+DEFAULT_METHOD = "auto"
 """The method of an estimator that was not told one."""
+
+SHARED_METHOD = "rfd-son"
+"""What "auto" means where all classes share one sketch: the mixture of auto has nothing to share."""
 
 CHUNK = 1 << 20
 """Values handed to a learner at a time."""
@@ -99,7 +102,7 @@ def class_model(
         options = {**options, "loss": loss}
         return learner(method, **_gently(method, options))
     if multiclass == "shared":
-        return SharedSketch(method, n_classes, **options)
+        return SharedSketch(SHARED_METHOD if method == "auto" else method, n_classes, **options)
     return OneVersusRest(method, n_classes, open_ended=open_ended, threads=threads, **_gently(method, options))
 
 

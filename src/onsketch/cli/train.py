@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from onsketch.training import Training
 
-DEFAULT_METHOD = "rfd-son"
+DEFAULT_METHOD = "auto"
 
 File = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, globs or addresses; - for standard input.")]
 

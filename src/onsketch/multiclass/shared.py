@@ -194,8 +194,8 @@ class SharedSketch(ManyClasses):
 
 def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:
     """The method and its options, or the reason why they do not go with one sketch for all classes."""
-    if name not in METHODS or METHODS[name].sketch not in SHRINKING:
-        can = ", ".join(sorted(m.name for m in METHODS.values() if m.sketch in SHRINKING))
+    if name not in METHODS or METHODS[name].sketch not in SHRINKING or METHODS[name].rule != "step":
+        can = ", ".join(sorted(m.name for m in METHODS.values() if m.sketch in SHRINKING and m.rule == "step"))
         raise OptionError(f"multiclass='shared': method {name!r} has no sketch to share; use one of {can}.")
     method = METHODS[name]
     unshared = {"update", "diagonal", "average", "l1", "l2", "box", "dtype"}

@@ -24,7 +24,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     Args:
         method: a name out of :func:`onsketch.methods`.
         loss: "logistic", "hinge", "squared_hinge", or "softmax" with ``multiclass="shared"``.
-        multiclass: "one-vs-rest" or "shared".
+        multiclass: "one-vs-rest" or "shared" (one sketch for all classes, of rfd-son where the method is "auto").
         fit_intercept: whether to add a constant feature.
         seed: for methods that draw random numbers.
         clip, sketch_size, ridge, step_size, curvature, curvature_schedule, summary, update, doubling, diagonal,

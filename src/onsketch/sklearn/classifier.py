@@ -35,7 +35,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     Args:
         method: a name out of :func:`onsketch.methods`.
         loss: "logistic", "hinge", "squared_hinge", or "softmax" with ``multiclass="shared"``.
-        multiclass: "one-vs-rest" or "shared".
+        multiclass: "one-vs-rest" or "shared" (one sketch for all classes, of rfd-son where the method is "auto").
         fit_intercept: whether to add a constant feature.
         class_weight: a dictionary, or "balanced" (``fit`` only).
         max_iter: passes over the rows in ``fit``.

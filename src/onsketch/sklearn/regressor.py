@@ -17,7 +17,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     """A linear regressor that learns in one pass, with steps that know the curvature.
 
     With ``summary="curvature"`` and the squared loss a Newton method is recursive least squares: exact with
-    ``method="ons"``, sketched with ``method="rfd-son"``. That is the default for the squared loss.
+    ``method="ons"``, sketched with ``method="rfd-son"``; the default, "auto", mixes such learners and needs no scaling.
 
     Args:
         method: a name out of :func:`onsketch.methods`.

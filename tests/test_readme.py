@@ -12,7 +12,8 @@ README = Path(__file__).parents[1].joinpath("README.md").read_text(encoding="utf
 
 @pytest.mark.learners
 @pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL))
-def test_the_examples_run(example, capsys):
+def test_the_examples_run(example, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(example, "README.md", "exec"), {})
     assert "progressive error" in capsys.readouterr().out
 

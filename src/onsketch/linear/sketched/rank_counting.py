@@ -47,6 +47,11 @@ def _enter(setup, table, sketch, slot):
     return 0.0
 
 
+NOTHING = CUTOFF * CUTOFF
+"""A row with less than this share of the largest eigenvalue is not a direction: its like would have to come 1e12 times to
+reach the cutoff, while its scale, 1e-12 of the others', would spoil the arithmetic of all."""
+
+
 @inner
 def _solve_lower(lower, n, source, offset, scale, out):
     """Out = L^{-1}(scale·source[offset:])."""
@@ -206,6 +211,8 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     energy = rho * rho * square
     if not energy <= limit * limit:
         return REFUSED
+    if sketch.counts[ROWS] > 0 and energy <= NOTHING * sketch.lines[VALUES, 0]:
+        energy = 0.0
     sketch.counts[COLUMN] = 0
     v = np.empty(setup.capacity)
     q = np.empty(setup.capacity)
@@ -230,7 +237,11 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
         for i in range(n):
             sketch.lines[A, i] = -setup.step * q[i]
         return verdict
-    if energy == 0.0:
+    if energy == 0.0:  # not a row to count, but still a gradient to follow
+        flat = _metric(setup, sketch, p, square, q)
+        change[HEAD] -= setup.step * g * flat
+        for i in range(sketch.counts[ROWS]):
+            sketch.lines[A, i] -= setup.step * g * q[i]
         return ABSORBED
     _grow(sketch, p, square, rho, change, v, setup.grain)
     n = sketch.counts[ROWS]

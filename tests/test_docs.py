@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PAGES = sorted(Path(__file__).parents[1].joinpath("docs").glob("**/*.md"))
+PAGES = [Path(__file__).parents[1] / "docs" / "program.md"]  # the others have tests beside those of their subject
 EXAMPLES = [
     pytest.param(code, id=f"{page.stem}-{k}")
     for page in PAGES

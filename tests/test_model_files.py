@@ -72,7 +72,7 @@ def test_composed_empty_and_growing_learners(tmp_path):
     composed.save(tmp_path / "composed")
     again = onsketch.load(tmp_path / "composed")
     assert (again.learn(X, y) == composed.learn(X, y)).all()  # of features that were not there before
-    for method in ("adagrad", "rfd-son", "ons", "ada-full", "radagrad"):
+    for method in ("auto", "adagrad", "rfd-son", "ons", "ada-full", "radagrad"):
         fresh = onsketch.learner(method)
         fresh.save(tmp_path / "empty")
         assert (onsketch.load(tmp_path / "empty").learn(X[:50], y[:50]) == fresh.learn(X[:50], y[:50])).all()

@@ -65,14 +65,15 @@ WHEN_SET = (
 def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The options of :func:`onsketch.learner` among an estimator's parameters.
 
-    Estimators do not clip by default, where the SON methods do: a regressor's targets have units, and of two
-    classes whose margins are both clipped to 1 neither is the larger.
+    Estimators do not clip by default (but for "auto"), where the SON methods do: a regressor's targets have units,
+    and of two classes whose margins are both clipped to 1 neither is the larger.
 
     >>> learner_options({"method": "adagrad", "step_size": 0.5, "ridge": None, "fit_intercept": True})
     {'step_size': 0.5, 'clip': None, 'fit_intercept': True}
     """
     options = {name: parameters[name] for name in WHEN_SET if parameters.get(name) is not None}
-    options["clip"] = parameters.get("clip")
+    if parameters["method"] != "auto" or parameters.get("clip") is not None:  # auto keeps to the range of the labels
+        options["clip"] = parameters.get("clip")
     if parameters["method"] not in KERNEL_METHODS:
         options["fit_intercept"] = parameters["fit_intercept"]
     return options

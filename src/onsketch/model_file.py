@@ -92,6 +92,7 @@ def write(
     notes: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model file in one atomic step."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     import onsketch
@@ -100,7 +101,10 @@ def write(
     whole = {**header, "format": FORMAT, "version": onsketch.__version__, "kind": kind, "notes": dict(notes or {})}
     whole["sha256"] = _checksum(whole, contiguous)
     text = json.dumps(whole, sort_keys=True)
-    write_atomically(path, lambda beside: save_file(contiguous, beside, metadata={"onsketch": text}))
+    try:
+        write_atomically(path, lambda beside: save_file(contiguous, beside, metadata={"onsketch": text}))
+    except SafetensorError as error:  # how the library tells of a full disk
+        raise OSError(f"{os.fspath(path)}: could not be written ({error})") from None
 
 
 def read(path: PathLike) -> Content:
@@ -151,7 +155,9 @@ def _checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
 
 def write_atomically(path: PathLike, write_to: Any) -> None:
     """Let ``write_to(name)`` write a file beside ``path``, flush it to the disk, and put it in place."""
-    target = Path(path)
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        raise OSError(f"{os.fspath(path)}: not a plain file, so it cannot be replaced by one.")
     handle, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     os.close(handle)
     try:

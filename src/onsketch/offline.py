@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.errors import OptionError
+from onsketch.errors import InputError, OptionError
 
 Array = NDArray[np.float64]
 
@@ -29,6 +29,8 @@ def stacked(blocks: Iterable[tuple[Any, Array, Array | None]]) -> tuple[Any, Arr
         parts.append(rows)
         labels.append(y)
         weights.append(np.ones(len(y)) if share is None else share)
+    if not parts:
+        raise InputError("there is not a single row.")
     width = max(part.shape[1] for part in parts)
     for part in parts:
         part.resize((part.shape[0], width))

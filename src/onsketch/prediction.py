@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch import model_file
-from onsketch.errors import OptionError
+from onsketch.errors import InputError, OptionError
 from onsketch.evaluation import Progress, new_progress
 from onsketch.task import Task
 from onsketch.training import lines
@@ -16,10 +16,19 @@ from onsketch.training import lines
 Array = NDArray[np.float64]
 
 
+class Outcome(NamedTuple):
+    """What came of predicting a stream."""
+
+    tally: Progress
+    """Over the rows whose labels the model knows."""
+    skipped: int
+    """Bad lines passed over, which have no prediction."""
+
+
 def predict_stream(
     model: model_file.PathLike, sources: list[str], kind: str, out: TextIO, reading: dict[str, Any]
-) -> Progress | None:
-    """Write a prediction for each row; returns the tally over the rows that have labels.
+) -> Outcome:
+    """Write a prediction for each row; returns the tally over the rows that have labels, and how many were skipped.
 
     Args:
         model: a model file; what it knows of its training says how to read and what the labels mean.
@@ -31,6 +40,8 @@ def predict_stream(
     from onsketch.data import stream
 
     content = model_file.read(model)
+    if content.kind != "learner":
+        raise OptionError(f"{model}: holds a {content.kind}, not a model that 'onsketch train' wrote.")
     learner = model_file.build(content)
     told = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
     task = Task(**told["task"])
@@ -39,14 +50,29 @@ def predict_stream(
     if kind == "label" and (not task.signs or task.negative is None):
         raise OptionError("this model tells no two labels apart; ask for margins.")
     tally = new_progress(learner, task.signs)
-    for block in stream(sources, **{**told["reading"], **reading}):
+    blocks = stream(sources, **{**told["reading"], **reading})
+    for block in blocks:
+        _same_columns(told.get("names") or {}, blocks.names, content.header["n_features"])
         margins = learner.predict(block.X)
         out.write(lines(_shown(margins, kind, task), block.tags))
         labelled = ~np.isnan(block.y)
+        if task.signs:
+            labelled &= (block.y == task.negative) | (block.y == task.positive)
         if labelled.any():
             weights = None if block.sample_weight is None else block.sample_weight[labelled]
             tally.add(block.X[labelled], task.labels(block.y[labelled]), margins[labelled], weights)
-    return tally
+    return Outcome(tally, blocks.skipped)
+
+
+def _same_columns(then: dict[str, str], now: dict[int, str], width: int) -> None:
+    """Refuse a table whose columns have other names than those of the training: each weight belongs to a name."""
+    for feature, name in now.items():
+        before = then.get(str(feature))
+        if before is not None and before != name:
+            raise InputError(
+                f"column {feature} is {name!r}, and was {before!r} when the model was trained. "
+                "Give the columns in the order of the training."
+            )
 
 
 def _shown(margins: Array, kind: str, task: Task) -> Array:
@@ -54,6 +80,6 @@ def _shown(margins: Array, kind: str, task: Task) -> Array:
         from scipy.special import expit
 
         return np.asarray(expit(margins))
-    if kind == "label":
+    if kind == "label":  # with --positive the other labels are unknown: +1 and -1 stand for yes and no
         return np.array([task.negative, task.positive], dtype=np.float64)[(margins > 0.0).astype(np.intp)]
     return margins

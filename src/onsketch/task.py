@@ -93,10 +93,10 @@ def understood(y: Array, kind: str | None = None, named: str | None = None) -> T
             return Task("classification", negative, 1.0)
     if different.size == 2:
         return Task("classification", float(different[0]), float(different[1]))
-    if kind == "classification" or (2 < different.size <= _FEW and (different == np.floor(different)).all()):
+    if kind == "classification" or (different.size <= _FEW and (different == np.floor(different)).all()):
         some = ", ".join(f"{label:g}" for label in different[:6]) + (", …" if different.size > 6 else "")
         raise InputError(
-            f"the labels ({some}) are not two classes. Say which class is to be told from the others "
+            f"the labels met first ({some}) are not two classes. Say which class is to be told from the others "
             "(--positive LABEL), or --task regression to predict the numbers."
         )
     return Task("regression")

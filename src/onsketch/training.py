@@ -48,8 +48,8 @@ class Plan:
         """Refuse what cannot be done, before anything is read."""
         if self.passes < 1:
             raise OptionError(f"passes={self.passes}: expected at least 1.")
-        if self.passes > 1 and "-" in self.sources:
-            raise OptionError("standard input can be read once only; --passes needs a file.")
+        if self.passes > 1 and not rereadable(self.sources):
+            raise OptionError("standard input and pipes can be read once only; --passes needs a file.")
         if self.holdout < 0 or self.holdout == 1:
             raise OptionError(f"holdout={self.holdout}: every so-manieth row is held out, so 0 (none), 2 or more.")
 
@@ -66,6 +66,8 @@ class Training:
         self.held_out: Progress | None = None
         self.records: list[Record] = []
         self.finished_passes = 0
+        self.positives = 0
+        """Rows of the class to be found."""
         self.refused = 0
         """Rows whose update would not be finite, passed over with on_error="skip"."""
         self.names: dict[int, str] = {}
@@ -73,6 +75,8 @@ class Training:
         self._position: Any = None
         self._skipped_before = 0
         """Bad lines of the passes finished."""
+        self._rows_before = 0
+        """Rows of the passes finished."""
         self._predictions = Predictions(predictions)
 
     @property
@@ -100,11 +104,13 @@ class Training:
                         records = self._learn(block)
                         self._position = block.position
                         self.records += records
-                        self.names |= blocks.names
+                        for feature, name in blocks.names.items():
+                            self.names.setdefault(feature, name)
                         yield block, records
                     self._skipped_before += blocks.skipped
                 self.finished_passes += 1
                 self._position = None
+                self._rows_before = self.rows
             if self.learner is None:
                 raise InputError(f"{', '.join(self.plan.sources)}: there is not a single row.")
         finally:
@@ -116,8 +122,9 @@ class Training:
         assert self.task is not None
         assert self.progress is not None
         y, weights = self.task.labels(block.y), block.sample_weight
+        self.positives += int(np.count_nonzero(y > 0.0))
         if self.plan.holdout:
-            learned = (self.rows + 1 + np.arange(len(y))) % self.plan.holdout != 0
+            learned = (self.rows - self._rows_before + 1 + np.arange(len(y))) % self.plan.holdout != 0
             predictions = np.empty(len(y))
             some = None if weights is None else weights[learned]
             predictions[learned], records = self._absorb(block.X[learned], y[learned], some)
@@ -180,9 +187,12 @@ class Training:
             "position": place,
             "finished_passes": self.finished_passes,
             "refused": self.refused,
+            "positives": self.positives,
             "skipped_before": self._skipped_before,
+            "rows_before": self._rows_before,
             "due_records": [list(record) for record in self.records],
             "predictions_written": self._predictions.written,
+            "predictions": self._predictions.path,
         }
         self.learner.save(path, {"training": self._told(), "checkpoint": going})
 
@@ -213,10 +223,23 @@ class Training:
         self.records = [Record(*record) for record in going["due_records"]]
         self.finished_passes = going["finished_passes"]
         self.refused = going["refused"]
+        self.positives = going["positives"]
         self._skipped_before = going["skipped_before"]
+        self._rows_before = going["rows_before"]
         self.names = {int(feature): name for feature, name in told["names"].items()}
         self._position = None if going["position"] is None else Position.from_json(going["position"])
+        if self._predictions.path != going["predictions"]:
+            raise OptionError(
+                f"{os.fspath(path)}: its predictions went to {going['predictions']}; give the same --predictions."
+            )
         self._predictions.written = going["predictions_written"]
+
+
+def rereadable(sources: list[str]) -> bool:
+    """Whether all sources can be read a second time."""
+    from onsketch.data.sources import can_be_read_again, expand
+
+    return all(can_be_read_again(source) for source in expand(sources))
 
 
 def _same_plan(now: dict[str, Any], then: dict[str, Any], path: str) -> None:
@@ -240,16 +263,16 @@ class Predictions:
     """A file with one prediction a line, followed by the row's tag if it has one."""
 
     def __init__(self, path: str | None) -> None:
-        self._path = path
+        self.path = path
         self._file: BinaryIO | None = None
         self.written = 0
         """Bytes that belong to the rows counted so far; what lies beyond was written after the last checkpoint."""
 
     def open(self) -> None:
         """Begin, or go on after the bytes already written."""
-        if self._path is None:
+        if self.path is None:
             return
-        target = Path(self._path)
+        target = Path(self.path)
         if self.written and (not target.exists() or target.stat().st_size < self.written):
             raise InputError(f"{target}: shorter than when the checkpoint was written; it cannot be continued.")
         self._file = target.open("r+b" if self.written else "wb")

@@ -30,6 +30,9 @@ expert. EXTRA of them in all."""
 ROWS, CONSTANT = range(2)
 """Counts: rows of S; the slot of the constant feature (−1: none yet)."""
 
+_FAR = float(np.finfo(np.float64).max)
+"""LOW starts here and HIGH at its negative: no label has been met."""
+
 ESCAPED, NORM, LENGTH, LABEL, LOW, HIGH, WEIGHT, FADE, THIN = range(9)
 """Numbers: Σρ shrunk away; the mean of |x|² in use, and as it runs; mean |y|; the range of labels; Σ sample weights;
 what forgetting has left of the sketch's rows and ridge (as factors of A) and of AdaGrad's energies since they were
@@ -82,7 +85,7 @@ class Small(NamedTuple):
         """The state before the first row."""
         return cls(
             counts=np.array([0, -1]),
-            numbers=np.array([0.0, 0.0, 0.0, 0.0, np.inf, -np.inf, 0.0, 1.0, 1.0]),
+            numbers=np.array([0.0, 0.0, 0.0, 0.0, _FAR, -_FAR, 0.0, 1.0, 1.0]),
             sums=np.zeros(EXPERTS),
             shares=np.full(EXPERTS, 1.0 / EXPERTS),
             a=np.zeros((2, capacity)),

@@ -9,7 +9,6 @@ import typer
 
 from onsketch.cli.console import out, print_rows, told_plainly
 from onsketch.errors import OptionError
-from onsketch.evaluation import grown
 
 
 def inspect(
@@ -26,6 +25,10 @@ def inspect(
         from onsketch import model_file
 
         content = model_file.read(model)
+        if content.kind not in ("learner", "sketch"):
+            facts = [(name, str(value)) for name, value in content.header.items()]
+            print_rows(out(), (content.kind, str(model)), facts)
+            return
         thing = model_file.build(content)
     console = out()
     facts = _sketch_facts(thing) if content.kind == "sketch" else _learner_facts(thing, content)
@@ -44,6 +47,8 @@ def _learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
         ("memory", f"{learner.state_bytes()['total'] / 1e6:.3f} MB"),
         ("written by", f"onsketch {content.header['version']}, format {content.header['format']}"),
     ]
+    from onsketch.evaluation import grown
+
     facts.append(grown(learner))
     if hasattr(learner, "diagnostics"):
         facts += [(name, f"{value:g}") for name, value in learner.diagnostics().items()]

@@ -40,10 +40,12 @@ def predict(
 
         target = output.open("w", encoding="utf-8") if output is not None else sys.stdout
         try:
-            tally = predict_stream(model, files, kind, target, reading)
+            tally, skipped = predict_stream(model, files, kind, target, reading)
         finally:
             if output is not None:
                 target.close()
-    if not quiet and tally is not None and tally.rows:
+    if skipped:
+        typer.echo(f"{skipped:,} bad lines were skipped and have no prediction", err=True)
+    if not quiet and tally.rows:
         error = "" if tally.error is None else f", error {tally.error:.4%}"
         typer.echo(f"{tally.rows:,} rows with labels: average loss {tally.mean_loss:.6g}{error}", err=True)

@@ -38,6 +38,13 @@ def sketch(
       onsketch sketch --merge day1.sketch day2.sketch --save both.sketch
       onsketch sketch a9a.xz --errors 5,10,20,40 --report errors.html
     """  # noqa: D301
+    if report is not None and errors is None:
+        raise typer.BadParameter("it shows the errors of --errors, which was not given", param_hint="--report")
+    if save is not None and errors is not None:
+        raise typer.BadParameter("with --errors no single sketch is made to be saved", param_hint="--save")
+    for path in (save, report):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise typer.BadParameter(f"there is no directory {path.absolute().parent}")
     console = out()
     with told_plainly():
         if merge:

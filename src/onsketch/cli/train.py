@@ -15,7 +15,6 @@ import typer
 
 from onsketch.cli.console import err, out, told_plainly
 from onsketch.cli.options import gathering, known_method, learner_options
-from onsketch.evaluation import grown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,6 +67,9 @@ def train(
 
     if resume and checkpoint is None:
         raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
+    named = [path.absolute() for path in (save, predictions, checkpoint, report) if path is not None]
+    if len(set(named)) < len(named):
+        raise typer.BadParameter("--save, --predictions, --checkpoint and --report must be different files")
     for path in (save, predictions, checkpoint, report):
         if path is not None and not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"there is no directory {path.absolute().parent}")
@@ -145,6 +147,8 @@ def _introduce(console: Console, job: Training, quiet: bool) -> None:
 
 
 def _summary(job: Training, rows: int, seconds: float) -> Iterator[str]:
+    from onsketch.evaluation import grown
+
     assert job.progress is not None
     yield ""
     yield f"rows          {job.progress.rows:,}" + (f" learned, {job.rows:,} read" if job.held_out else "")
@@ -157,6 +161,9 @@ def _summary(job: Training, rows: int, seconds: float) -> Iterator[str]:
         error = "" if job.held_out.error is None else f", error {job.held_out.error:.4%}"
         yield f"held out      loss {job.held_out.mean_loss:.6g}{error} over {job.held_out.rows:,} rows"
     yield "{:14s}{}".format(*grown(job.learner))
+    if job.task is not None and job.task.signs and not 0 < job.positives < job.rows:
+        which = "none" if job.positives == 0 else "all"
+        yield f"warning       {which} of the rows are of the class to be found; see --positive"
     if job.skipped:
         yield f"skipped       {job.skipped:,} bad lines or rows"
     if job.plan.passes > 1:

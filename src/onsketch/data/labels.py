@@ -33,13 +33,12 @@ class LabelMap:
         self._negative: float | None = None
 
     def __call__(self, labels: Floats) -> Floats:
-        """The labels as −1 and +1."""
+        """The labels as −1 and +1; a row without a label (NaN) stays without."""
         labels = np.asarray(labels, dtype=np.float64)
-        if np.isnan(labels).any():
-            raise InputError(f"row {int(np.isnan(labels).argmax())} of this block has no label.")
+        missing = np.isnan(labels)
         if self.positive is not None:
-            return np.where(labels == self.positive, 1.0, -1.0)
-        strange = ~np.isin(labels, (-1.0, 0.0, 1.0))
+            return np.where(missing, np.nan, np.where(labels == self.positive, 1.0, -1.0))
+        strange = ~missing & ~np.isin(labels, (-1.0, 0.0, 1.0))
         if strange.any():
             raise InputError(
                 f"label {labels[strange][0]:g}: only -1/+1 and 0/1 say which class is positive. "
@@ -53,4 +52,4 @@ class LabelMap:
                         "Name the positive one: positive=1 (--positive on the command line)."
                     )
                 self._negative = negative
-        return np.where(labels == 1.0, 1.0, -1.0)
+        return np.where(missing, np.nan, np.where(labels == 1.0, 1.0, -1.0))

@@ -56,4 +56,5 @@ def ahead(items: Iterator[Item], depth: int) -> Iterator[Item]:
             yield item
     finally:
         stopped.set()
-        thread.join(timeout=0.5)  # one that waits for a pipe is left to itself
+        if threading.current_thread() is not thread:  # the collector may close us from anywhere
+            thread.join(timeout=0.5)  # one that waits for a pipe is left to itself

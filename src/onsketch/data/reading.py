@@ -16,7 +16,7 @@ from onsketch.data.interactions import as_pairs
 from onsketch.data.labels import LabelMap
 from onsketch.data.prefetch import ahead
 from onsketch.data.sniff import FORMATS, sniff
-from onsketch.data.sources import STDIN, Bytes, Paths, expand
+from onsketch.data.sources import STDIN, Bytes, Paths, can_be_read_again, expand
 from onsketch.data.tables import CSV
 from onsketch.data.text import Limits, TextFormat, read_text
 from onsketch.errors import InputError, OptionError, ReadError
@@ -130,7 +130,7 @@ class Stream:
     def _sniff(self) -> str:
         """The format of the first file; bytes taken from a pipe to tell are kept for reading."""
         form, opened = sniff(self.files[0])
-        keep = self.files[0] == STDIN or not isinstance(self.files[0], str)
+        keep = not can_be_read_again(self.files[0])
         if opened is not None and keep and self.position.file == 0:
             self._opened = opened
         elif opened is not None:

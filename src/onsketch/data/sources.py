@@ -29,6 +29,13 @@ _LONGEST = max(map(len, _MAGIC))
 Paths = str | os.PathLike[str] | BinaryIO | Iterable[str | os.PathLike[str]]
 
 
+def can_be_read_again(source: str | BinaryIO) -> bool:
+    """Whether opening the source once more gives the same bytes: not for standard input, open files and pipes."""
+    if not isinstance(source, str) or source == STDIN:
+        return False
+    return "://" in source or Path(source).is_file()
+
+
 def expand(paths: Paths) -> list[str | BinaryIO]:
     """The files meant: a name, ``-``, a pattern (sorted), an address, an open binary file, or a list of names."""
     if hasattr(paths, "read"):

@@ -76,13 +76,6 @@ def _thawed(value: Any) -> Any:
 
 
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
-    model = _made(method, given)
-    newton = method.geometry == "newton" and method.rule == "step"
-    model._ridge_is_default = newton and given.get("ridge") is None
-    return model
-
-
-def _made(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
     announce_compilation()
     if method.rule in KERNEL_RULES:

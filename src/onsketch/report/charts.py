@@ -87,7 +87,8 @@ def bar_chart(values: Mapping[str, float], x_label: str) -> str:
     """Horizontal bars, signed, the first on top."""
     figure, axes = pyplot().subplots(figsize=(7.2, 0.6 + 0.24 * max(len(values), 1)), layout="constrained")
     inks = [_PALETTE[0] if value >= 0 else _PALETTE[1] for value in values.values()]
-    axes.barh(list(values), list(values.values()), color=inks, height=0.7)
+    names = [name.replace("$", r"\$") for name in values]  # a name is no formula
+    axes.barh(names, list(values.values()), color=inks, height=0.7)
     axes.invert_yaxis()
     axes.axvline(0.0, color=_INK, linewidth=0.8)
     axes.set_xlabel(x_label)

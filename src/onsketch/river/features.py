@@ -16,7 +16,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.errors import InputError
+from onsketch.errors import InputError, UpdateError
 from onsketch.linear.rows import Rows, as_rows
 from onsketch.numerics import LARGEST
 
@@ -32,11 +32,13 @@ class FeatureNames:
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Names met inside are kept if it ends well, and forgotten if it raises."""
+        """Names met inside are kept if rows were learned, and forgotten if it raises before the first."""
         known = len(self.numbers)
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, UpdateError) and error.row > 0:
+                raise  # the rows before it have been learned, under these names
             for name in list(islice(self.numbers, known, None)):
                 del self.numbers[name]
             raise

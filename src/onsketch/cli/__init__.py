@@ -14,6 +14,7 @@ from onsketch.cli.compare import compare
 from onsketch.cli.console import out, print_rows
 from onsketch.cli.inspect import inspect
 from onsketch.cli.predict import predict
+from onsketch.cli.reproduce import reproduce
 from onsketch.cli.sketch import sketch
 from onsketch.cli.train import train
 
@@ -56,4 +57,5 @@ app.command()(predict)
 app.command()(compare)
 app.command()(sketch)
 app.command()(inspect)
+app.command()(reproduce)
 app.command("methods")(_methods)

@@ -1,0 +1,122 @@
+"""The streams of the experiments by name: synthetic ones, and data sets where they are at hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.errors import InputError
+
+Array = NDArray[np.float64]
+
+STAND_INS = {"gisette": "gisette-like"}
+"""What takes a set's place when it is absent; always shown under its own name."""
+
+
+class Data(NamedTuple):
+    """Rows to learn, and rows to test on where there are any."""
+
+    X: Any
+    y: Array
+    test_X: Any = None
+    test_y: Array | None = None
+
+
+class Sources:
+    """Where the streams come from: a folder of data sets, or none.
+
+    >>> Sources().stream("ill_conditioned", rows=100, condition=50.0).X.shape
+    (100, 100)
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self._kept: dict[str, Data] = {}
+        self._lock = Lock()
+
+    def has(self, name: str) -> bool:
+        """Whether the set is at hand."""
+        from onsketch.data.catalogue import is_at_hand
+
+        return is_at_hand(name, self.folder)
+
+    def best(self, name: str) -> str | None:
+        """The set itself, else its stand-in, else nothing."""
+        for candidate in (name, STAND_INS.get(name)):
+            if candidate is not None and self.has(candidate):
+                return candidate
+        return None
+
+    def among(self, *names: str) -> list[str]:
+        """Those of the sets that are at hand, stand-ins under their own names."""
+        return [found for name in names if (found := self.best(name)) is not None]
+
+    def stream(self, name: str, **options: Any) -> Data:
+        """A stream by name and options; the last few are kept."""
+        key = json.dumps([name, options], sort_keys=True)
+        with self._lock:
+            if key not in self._kept:
+                if len(self._kept) >= 4:
+                    del self._kept[next(iter(self._kept))]
+                self._kept[key] = self._make(name, options)
+            return self._kept[key]
+
+    def _make(self, name: str, options: Mapping[str, Any]) -> Data:
+        from onsketch.data import synthetic
+
+        if name == "ill_conditioned":
+            X, y = synthetic.ill_conditioned(options["rows"], 100, options["condition"], seed=options.get("seed", 0))
+            return Data(X, y)
+        if name == "low_rank_regression":
+            X, y = synthetic.low_rank_regression(
+                options["rows"], options["dimension"], seed=options.get("data_seed", 0)
+            )
+            return Data(X, y)
+        return self._from_set(name, **options)
+
+    def _from_set(
+        self, name: str, seed: int = 0, rows: int | None = None, train_share: float | None = None,
+        length: float | None = None, intercept: bool = False,
+    ) -> Data:  # fmt: skip
+        from onsketch.data.catalogue import load
+
+        X, y = load(name, self.folder)
+        if length is not None:
+            X = _within(X, length)
+        if intercept:
+            X = _with_ones(X)
+        order = np.random.default_rng(seed).permutation(len(y))
+        if rows is not None:
+            order = order[:rows]
+        if train_share is not None:
+            train, test = np.split(order, [round(train_share * len(order))])
+            return Data(X[train], y[train], X[test], y[test])
+        if self.has(f"{name}.t"):
+            test_X, test_y = load(f"{name}.t", self.folder)
+            if test_X.shape[1] != X.shape[1]:
+                raise InputError(f"{name}: training rows have {X.shape[1]} features, test rows {test_X.shape[1]}.")
+            return Data(X[order], y[order], test_X, test_y)
+        return Data(X[order], y[order])
+
+
+def _within(X: Any, length: float) -> Any:
+    """Rows scaled so that none is longer than this."""
+    squares = X.multiply(X) if hasattr(X, "multiply") else X * X
+    longest = float(np.sqrt(np.asarray(squares.sum(axis=1)).max()))
+    return X * (length / longest)
+
+
+def _with_ones(X: Any) -> Any:
+    """A constant feature after the others."""
+    ones = np.ones((X.shape[0], 1))
+    if hasattr(X, "multiply"):
+        from scipy.sparse import csr_array, hstack
+
+        return csr_array(hstack([X, ones]))
+    return np.hstack([X, ones])

@@ -81,7 +81,7 @@ def _run(names: list[str], effort: str, data: Path | None, target: Path, jobs: i
 
     pyplot()  # better missed now than after hours
     experiments = chosen(names)
-    bench = Bench(Conditions(EFFORTS[effort], Sources(data)), target / "runs", jobs)
+    bench = Bench(Conditions(EFFORTS[effort], Sources(data, target / "cnn" / "runs.jsonl")), target / "runs", jobs)
     flag = {"quick": " --quick", "short": " --effort short", "full": ""}[effort]
     command = f"onsketch reproduce {' '.join(names)}{flag}" + (" --data DIR" if data else "")
     console, finished = out(), []
@@ -108,7 +108,7 @@ def _one(experiment: Experiment, bench: Bench, command: str, target: Path) -> Ou
         bench.run(experiment, lambda done, total: bar.update(task, completed=done, total=total))
     outcome = made(experiment, bench.conditions, bench.results, command)
     if not outcome.rows:
-        err().print(f"{experiment.name}: nothing to show.", soft_wrap=True)
+        err().print(f"{experiment.name}: nothing to show. {experiment.setup}", soft_wrap=True)
         return None
     outcome.save(target, experiment)
     return outcome
@@ -124,7 +124,11 @@ def _progress() -> Any:
 
 
 def _tell(console: Console, experiment: Experiment, outcome: Outcome) -> None:
+    from onsketch.experiments.outcome import TOO_SMALL
+
     console.print(f"\n{experiment.name} ({experiment.shows}): {experiment.title}", soft_wrap=True)
+    if outcome.effort == "quick":
+        console.print(f"  {TOO_SMALL}", soft_wrap=True)
     for text, verdict in outcome.verdicts(experiment):
         console.print(f"  {text}\n    {verdict}", soft_wrap=True)
 

@@ -15,6 +15,9 @@ import onsketch
 from onsketch.experiments.design import Chart, Conditions, Experiment, Results, Row, Verdict
 
 
+TOO_SMALL = "A quick run: it shows that everything works; its sizes are too small to judge the claims by."
+
+
 @dataclass
 class Outcome:
     """Rows, and how they were made."""
@@ -85,6 +88,8 @@ def page(paper: str, pairs: Sequence[tuple[Experiment, Outcome]]) -> str:
     for experiment, outcome in pairs:
         sheet.heading(f"{experiment.shows}: {experiment.title}")
         sheet.text(experiment.setup)
+        if outcome.effort == "quick":
+            sheet.note(TOO_SMALL)
         sheet.table(
             ["the paper says", "here"], [[text, str(verdict)] for text, verdict in outcome.verdicts(experiment)]
         )

@@ -35,8 +35,10 @@ class Sources:
     (100, 100)
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, networks: Path = Path("cnn/runs.jsonl")) -> None:
         self.folder = folder
+        self.networks = networks
+        """Runs of the CNN study, for the figures on networks."""
         self._kept: dict[str, Data] = {}
         self._lock = Lock()
 
@@ -58,11 +60,11 @@ class Sources:
         return [found for name in names if (found := self.best(name)) is not None]
 
     def stream(self, name: str, **options: Any) -> Data:
-        """A stream by name and options; the last few are kept."""
+        """A stream by name and options; the last three are kept."""
         key = json.dumps([name, options], sort_keys=True)
         with self._lock:
             if key not in self._kept:
-                if len(self._kept) >= 4:
+                if len(self._kept) >= 3:
                     del self._kept[next(iter(self._kept))]
                 self._kept[key] = self._make(name, options)
             return self._kept[key]

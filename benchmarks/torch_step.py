@@ -1,0 +1,278 @@
+"""What a step of the PyTorch optimizers costs, against Adam(foreach=True) and, where installed, SOAP and Shampoo.
+
+    python benchmarks/torch_step.py                  the papers' CNN on a CPU, sketches on the convolutions
+    python benchmarks/torch_step.py --device cuda    also the convolutions of a ResNet-18 (11M numbers), its training
+                                                     step at batch 128, and single layers by size and sketch size
+
+Times are medians of repeats in one run, interleaved with Adam's, and given as ratios to it. CPU time on a CPU, wall
+time between synchronisations on a CUDA device. Peers come from ``pip install pytorch-optimizer``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import torch
+from torch import Tensor, nn
+
+from onsketch import torch as sketched
+
+METHODS = ("AdaFD", "SAdaGrad", "AdaFFD", "FDSON", "RFDSON", "AdaGP", "RadaGrad")
+CNN = {"conv": [(32, 1, 3, 3), (32,), (64, 32, 3, 3), (64,)], "rest": [(128, 9216), (128,), (10, 128), (10,)]}
+
+
+def resnet18_shapes() -> dict[str, list[tuple[int, ...]]]:
+    """The convolutions, and the rest, of a ResNet-18 for ten classes."""
+    conv, rest, inside = [(64, 3, 3, 3)], [(64,), (64,)], 64
+    for width in (64, 128, 256, 512):
+        for block in range(2):
+            conv += [(width, inside, 3, 3), (width, width, 3, 3)]
+            rest += [(width,)] * 4
+            if block == 0 and inside != width:
+                conv.append((width, inside, 1, 1))
+                rest += [(width,)] * 2
+            inside = width
+    return {"conv": conv, "rest": [*rest, (10, 512), (10,)]}
+
+
+def parameters(shapes: dict[str, list[tuple[int, ...]]], device: str) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Sketched and other parameters, with gradients."""
+    torch.manual_seed(0)
+    both = []
+    for name in ("conv", "rest"):
+        params = [nn.Parameter(0.05 * torch.randn(shape, device=device)) for shape in shapes[name]]
+        for p in params:
+            p.grad = 0.01 * torch.randn_like(p)
+        both.append(params)
+    return both[0], both[1]
+
+
+def make(name: str, shapes: dict[str, list[tuple[int, ...]]], device: str, **options: Any) -> torch.optim.Optimizer:
+    conv, rest = parameters(shapes, device)
+    if name == "Adam":
+        return torch.optim.Adam([*conv, *rest], lr=1e-4, foreach=True)
+    if name == "Adagrad":
+        return torch.optim.Adagrad([*conv, *rest], lr=1e-4, foreach=True)
+    if name == "SOAP":
+        from pytorch_optimizer import SOAP
+
+        return SOAP([*conv, *rest], lr=1e-4, max_precondition_dim=1024)  # type: ignore[no-any-return]
+    if name == "ScalableShampoo":
+        from pytorch_optimizer import ScalableShampoo
+
+        return ScalableShampoo([*conv, *rest], lr=1e-4)  # type: ignore[no-any-return]
+    groups = [{"params": conv, "diagonal_above": None}]
+    groups += [{"params": rest, "diagonal_above": 0}] if rest else []
+    return getattr(sketched, name)(groups, lr=1e-4, ridge=0.1, **options)  # type: ignore[no-any-return]
+
+
+class Runner:
+    """An optimizer and gradients that change from step to step: equal ones would have rank one."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
+        self.params = optimizer.param_groups[0]["params"]
+        if not isinstance(optimizer, sketched.SketchedOptimizer):  # the others do not mind
+            self.params = self.params[:1]
+        self.gradients = [[0.01 * torch.randn_like(p) for p in self.params] for _ in range(48)]
+        self.steps = 0
+
+    def step(self) -> None:
+        for p, g in zip(self.params, self.gradients[self.steps % 48], strict=True):
+            p.grad = g
+        self.steps += 1
+        self.optimizer.step()
+
+
+def state_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Bytes of all tensors in the state, each storage once."""
+    seen = {}
+
+    def visit(value: Any) -> None:
+        if isinstance(value, Tensor):
+            seen[value.untyped_storage().data_ptr(), value.device] = value.untyped_storage().nbytes()
+        elif isinstance(value, dict):
+            for part in value.values():
+                visit(part)
+        elif isinstance(value, (list, tuple)):
+            for part in value:
+                visit(part)
+
+    visit(dict(optimizer.state))
+    return sum(seen.values())
+
+
+def clock(device: str) -> Callable[[], float]:
+    if device == "cpu":
+        return time.process_time
+
+    def now() -> float:
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    return now
+
+
+def race(
+    makers: dict[str, Callable[[], torch.optim.Optimizer]], device: str, steps: int, repeats: int
+) -> list[dict[str, Any]]:
+    """Milliseconds a step of each, Adam running again before each of the others; bytes of state for each number."""
+    now, rows = clock(device), []
+    adam = Runner(makers["Adam"]())
+    for name, maker in makers.items():
+        optimizer = maker()
+        runner = Runner(optimizer)
+        numbers = sum(p.numel() for group in optimizer.param_groups for p in group["params"])
+        for _ in range(45):  # past the first rotation, and through every kernel's first use
+            runner.step()
+        for _ in range(5):
+            adam.step()
+        times, base = [], []
+        for _ in range(repeats):
+            for run, into in ((adam, base), (runner, times)):
+                begin = now()
+                for _ in range(steps):
+                    run.step()
+                into.append((now() - begin) / steps * 1e3)
+        ratio = statistics.median(a / b for a, b in zip(times, base, strict=True))
+        row = {"name": name, "ms": statistics.median(times), "ratio": ratio, "bytes": state_bytes(optimizer) / numbers}
+        rows.append(row)
+        print(f"{name:<28} {row['ms']:9.3f} ms {ratio:8.2f} × Adam {row['bytes']:9.1f} bytes a number", flush=True)
+        del optimizer, runner
+    return rows
+
+
+def contenders(shapes: dict[str, list[tuple[int, ...]]], device: str, size: int) -> dict[str, Callable[[], Any]]:
+    names = ["Adam", "Adagrad"]
+    if importlib.util.find_spec("pytorch_optimizer"):
+        names += ["SOAP", "ScalableShampoo"]
+    made = {name: (lambda name=name: make(name, shapes, device)) for name in names}
+    for name in METHODS:
+        made[f"{name} m={size}"] = lambda name=name: make(name, shapes, device, sketch_size=size)
+    return made
+
+
+def by_layer(device: str, steps: int, repeats: int) -> dict[str, Any]:
+    """One layer at a time: its size, the sketch's size."""
+    table = {}
+    for numbers in (10_000, 100_000, 1_000_000, 4_000_000):
+        shapes: dict[str, list[tuple[int, ...]]] = {"conv": [(numbers,)], "rest": []}
+        makers: dict[str, Callable[[], Any]] = {"Adam": lambda shapes=shapes: make("Adam", shapes, device)}
+        for name in ("SAdaGrad", "AdaFFD", "FDSON", "AdaGP"):
+            for size in (5, 10, 16, 20, 40):
+                makers[f"{name} m={size}"] = lambda n=name, m=size, s=shapes: make(n, s, device, sketch_size=m)
+        print(f"\none layer of {numbers:,} numbers")
+        table[str(numbers)] = race(makers, device, steps, repeats)
+    return table
+
+
+class Block(nn.Module):
+    """Two convolutions and a way around them."""
+
+    def __init__(self, inside: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.main = nn.Sequential(
+            nn.Conv2d(inside, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width),
+        )  # fmt: skip
+        around = [nn.Conv2d(inside, width, 1, stride, bias=False), nn.BatchNorm2d(width)] if inside != width else []
+        self.around = nn.Sequential(*around)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.main(x) + self.around(x))
+
+
+def training_share(device: str, name: str, size: int) -> dict[str, float]:
+    """Milliseconds of a ResNet-18 training step at batch 128 (3×32×32), with the optimizer and without."""
+    torch.manual_seed(0)
+    widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
+    blocks = [Block(a, b, 2 if b != a else 1) for a, b in zip(widths, widths[1:], strict=False)]
+    model = nn.Sequential(
+        nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks,
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10),
+    ).to(device)  # fmt: skip
+    conv = [layer.weight for layer in model.modules() if isinstance(layer, nn.Conv2d)]
+    rest = [p for p in model.parameters() if not any(p is c for c in conv)]
+    groups = [{"params": conv, "diagonal_above": None}, {"params": rest, "diagonal_above": 0}]
+    optimizer = (
+        torch.optim.Adam(model.parameters(), lr=1e-4, foreach=True)
+        if name == "Adam"
+        else getattr(sketched, name)(groups, lr=1e-4, ridge=0.1, sketch_size=size)
+    )
+    x, y = torch.randn(128, 3, 32, 32, device=device), torch.randint(10, (128,), device=device)
+    now, spent = clock(device), {}
+    for with_step in (True, False):
+        for count in (45, 42):
+            begin = now()
+            for _ in range(count):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                if with_step:
+                    optimizer.step()
+            spent[with_step] = (now() - begin) / count * 1e3
+    share = 1.0 - spent[False] / spent[True]
+    print(f"{name:<12} training step {spent[True]:.2f} ms, without the optimizer {spent[False]:.2f} ms: {share:.1%}")
+    return {"with": spent[True], "without": spent[False], "share": share}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--sketch-size", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=42, help="timed at a time; two rotations of a 2m = 40 sketch")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1, help="of a CPU")
+    parser.add_argument("--out", type=Path, help="write the figures here, as JSON")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    where = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {args.threads} thread(s)"
+    print(f"torch {torch.__version__}, {where}\n\nthe papers' CNN, convolutions sketched")
+    found: dict[str, Any] = {"torch": torch.__version__, "device": where}
+    found["cnn"] = race(contenders(CNN, args.device, args.sketch_size), args.device, args.steps, args.repeats)
+    if args.device == "cuda":
+        from onsketch.torch import jacobi
+
+        found["jacobi"] = jacobi.available(torch.device("cuda"))
+        print(f"\nJacobi kernel compiled: {found['jacobi']}")
+        found["eigh"] = small_problems()
+        print("\nthe convolutions of a ResNet-18")
+        conv = {"conv": resnet18_shapes()["conv"], "rest": []}
+        found["resnet18"] = race(contenders(conv, "cuda", args.sketch_size), "cuda", args.steps, args.repeats)
+        print("\na ResNet-18's training step, batch 128 of 3×32×32")
+        found["training"] = {name: training_share("cuda", name, args.sketch_size) for name in ("Adam", *METHODS)}
+        found["layers"] = by_layer("cuda", args.steps, 2)
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(found, indent=1))
+
+
+def small_problems() -> dict[str, float]:
+    """Milliseconds of the batched eigendecomposition of 64 matrices, ours and torch.linalg.eigh."""
+    from onsketch.torch import spectrum
+
+    now, found = clock("cuda"), {}
+    for n in (20, 32, 40, 80):
+        rows = torch.randn(64, n, n, dtype=torch.float64, device="cuda")
+        matrices = rows @ rows.mT
+        for name, function in (("ours", spectrum.eigh), ("torch", torch.linalg.eigh)):
+            function(matrices)
+            begin = now()
+            for _ in range(5):
+                function(matrices)
+            found[f"{name} n={n}"] = (now() - begin) / 5 * 1e3
+            print(f"eigh of 64 matrices, n={n}, {name}: {found[f'{name} n={n}']:.3f} ms")
+    return found
+
+
+if __name__ == "__main__":
+    main()

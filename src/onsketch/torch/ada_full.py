@@ -1,0 +1,44 @@
+"""Full-matrix AdaGrad itself, for small layers."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
+
+from onsketch.torch import exact
+from onsketch.torch.base import SketchedOptimizer
+from onsketch.torch.exact import StepOptions
+from onsketch.torch.plan import Layer
+from onsketch.torch.rows import State
+
+
+def ada_full(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+    """``(δI + (Σ ggᵀ)^{1/2})⁻¹ g``."""
+    return exact.precondition(grads, states, **options)
+
+
+class AdaFull(SketchedOptimizer):
+    """Full-matrix AdaGrad: d² numbers and O(d³) work a step for a layer (or block) of d numbers.
+
+    The reference for the sketches, where it can be had at all: layers above ``diagonal_above`` (2,048 here) fall back
+    to diagonal AdaGrad. Other options: see :class:`SketchedOptimizer`; ``sketch_size`` does not concern it. On a CUDA
+    device layers of more than 128 numbers make the host wait.
+
+    John Duchi, Elad Hazan, Yoram Singer: "Adaptive subgradient methods for online learning and stochastic
+    optimization", JMLR 2011.
+    """
+
+    unconcerned = ("seed", "sketch_size")
+
+    def __init__(self, params: ParamsT, lr: float | Tensor | None = None, **options: Any) -> None:
+        super().__init__(params, lr, **{"diagonal_above": 2048, **options})
+
+    def _empty(self, layer: Layer, group: dict[str, Any], like: Tensor) -> State:
+        return exact.empty(layer.blocks, layer.width, like)
+
+    def _precondition(
+        self, grads: list[Tensor], states: list[State], steps: list[int], group: dict[str, Any], absorb: bool
+    ) -> list[Tensor]:
+        return exact.precondition(grads, states, ridge=group["ridge"], decay=group["decay"], steps=steps, absorb=absorb)

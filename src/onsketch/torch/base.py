@@ -1,0 +1,291 @@
+"""What every optimizer here does around its sketch: groups, options, state, and the step itself."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT
+
+from onsketch.errors import OptionError
+from onsketch.torch import diagonal
+from onsketch.torch.gather import gather
+from onsketch.torch.options import check
+from onsketch.torch.plan import Layer, memory_plan
+from onsketch.torch.rows import State
+
+
+class SketchedOptimizer(Optimizer):
+    """An optimizer that steps along ``P g``, P the inverse of a metric sketched from the gradients of each layer.
+
+    Args:
+        params: parameters, named parameters or groups of either.
+        lr: the learning rate; a number, or a Tensor of one number, which is never changed here.
+        sketch_size: m, rows of the sketch; 0 keeps none, and the step is plain or, with ``graft``, diagonal AdaGrad.
+        ridge: δ or α, the metric where the sketch knows nothing.
+        weight_decay: L2 penalty, added to the gradient, or with ``decoupled_weight_decay`` taken off the weights.
+        momentum: heavy ball on the steps.
+        decay: 1 sums the gradients' outer products up, as the papers do; below 1 they are averaged with this decay,
+            and the average is freed of its start from zero.
+        graft: give each step the length of the diagonal AdaGrad step (with the same decay), keep its direction.
+        block_size: cut layers into blocks of at most this many numbers, each with a sketch of its own.
+        diagonal_above: layers of more numbers fall back to diagonal AdaGrad, as the papers' dense layers do; None
+            sketches everything. ``print(optimizer.memory_plan())`` shows what that means.
+        sketch_dtype: the type of what is as large as the layer; left out, that of the weights, float32 at least.
+        update_every: absorb the gradient in every so many-th step only.
+        maximize: ascend.
+        seed: of the random methods' draws.
+
+    The gradient of a complex parameter counts as that of its real and imaginary parts. A sketched parameter whose
+    gradient is not finite, or whose small eigenproblem fails, takes that step as one of zero gradient: its sketch
+    stays sound, and nothing waits for the device to find out.
+    """
+
+    default_lr: ClassVar[float] = 0.01
+    default_ridge: ClassVar[float] = 0.01
+    default_decay: ClassVar[float] = 1.0
+    default_graft: ClassVar[bool] = False
+    least_ridge_is_zero: ClassVar[bool] = False
+    """Whether ridge 0 has a meaning."""
+    unconcerned: ClassVar[tuple[str, ...]] = ("seed",)
+    """Options of this list that mean nothing to the method."""
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor | None = None,
+        *,
+        sketch_size: int | None = None,
+        ridge: float | None = None,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        momentum: float = 0.0,
+        decay: float | None = None,
+        graft: bool | None = None,
+        block_size: int | None = None,
+        diagonal_above: int | None = 1_000_000,
+        sketch_dtype: torch.dtype | None = None,
+        update_every: int = 1,
+        maximize: bool = False,
+        seed: int | None = None,
+    ) -> None:
+        for name, value in (("sketch_size", sketch_size), ("seed", seed)):
+            if value is not None and name in self.unconcerned:
+                raise OptionError(f"{type(self).__name__}: {name} does not concern it.")
+        defaults = {
+            "lr": self.default_lr if lr is None else lr,
+            "sketch_size": 20 if sketch_size is None else sketch_size,
+            "ridge": self.default_ridge if ridge is None else ridge,
+            "weight_decay": weight_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "momentum": momentum,
+            "decay": self.default_decay if decay is None else decay,
+            "graft": self.default_graft if graft is None else graft,
+            "block_size": block_size,
+            "diagonal_above": diagonal_above,
+            "sketch_dtype": sketch_dtype,
+            "update_every": update_every,
+            "maximize": maximize,
+            "seed": 0 if seed is None else seed,
+        }
+        self._check(defaults)
+        super().__init__(params, defaults)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group; its options are checked as those of the constructor are."""
+        super().add_param_group(param_group)
+        try:
+            self._check(self.param_groups[-1])
+        except OptionError:
+            self.param_groups.pop()
+            raise
+
+    def _check(self, group: dict[str, Any]) -> None:
+        name = type(self).__name__
+        check(name, group)
+        if group["ridge"] == 0.0 and not self.least_ridge_is_zero:
+            raise OptionError(f"{name}: ridge=0 leaves directions without a metric; give a positive one.")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:  # options that an older checkpoint does not know
+            for name, value in self.defaults.items():
+                if name != "differentiable":  # PyTorch's own, which only its constructors put into groups
+                    group.setdefault(name, value)
+
+    # What a method says of itself ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _empty(self, layer: Layer, group: dict[str, Any], like: Tensor) -> State:
+        """The sketch of a layer before its first step, in the type and on the device of ``like``."""
+
+    @abstractmethod
+    def _precondition(
+        self, grads: list[Tensor], states: list[State], steps: list[int], group: dict[str, Any], absorb: bool
+    ) -> list[Tensor]:
+        """``P g`` of gradients cut into blocks, (B, b)."""
+
+    def _without_sketch(self, group: dict[str, Any]) -> float:
+        """p(0), the factor of a step where nothing was sketched."""
+        return 1.0 / group["ridge"] if group["ridge"] else 0.0
+
+    # The step --------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step; with a closure, after evaluating it. Returns the closure's loss."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p.grad is not None and p.numel()]
+            for p in params:
+                if p.grad.layout != torch.strided:
+                    raise RuntimeError(
+                        f"{type(self).__name__} does not take sparse gradients (parameter of shape {tuple(p.shape)}). "
+                        "Give it a dense gradient (Embedding(sparse=False)), or put it under torch.optim.SparseAdam."
+                    )
+            if params:
+                self._step_group(params, group)
+        return loss
+
+    def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        weights = [torch.view_as_real(p) if p.is_complex() else p for p in params]
+        grads: list[Tensor] = []
+        for p in params:
+            assert p.grad is not None
+            grads.append(torch.view_as_real(p.grad) if p.is_complex() else p.grad)
+        if group["maximize"]:
+            grads = list(torch._foreach_neg(grads))
+        if group["weight_decay"]:
+            if group["decoupled_weight_decay"]:
+                torch._foreach_mul_(weights, 1.0 - _usable(group["lr"]) * group["weight_decay"])
+            else:
+                grads = list(torch._foreach_add(grads, weights, alpha=group["weight_decay"]))
+
+        layers = [Layer.of(w, group) for w in weights]
+        states = []
+        for p, layer in zip(params, layers, strict=True):
+            state = self.state[p]
+            if not state:
+                self._start(state, layer, group, p)
+            states.append(state)
+        torch._foreach_add_([state["step"] for state in states], 1.0)
+        steps = [int(state["step"]) for state in states]
+
+        flat = [i for i, layer in enumerate(layers) if layer.kind == "diagonal"]
+        rest = [i for i, layer in enumerate(layers) if layer.kind != "diagonal"]
+        if rest:
+            some = [grads[i] for i in rest]
+            chosen = ([layers[i] for i in rest], [states[i] for i in rest], [steps[i] for i in rest])
+            updates = self._sketched_updates(some, *chosen, group)
+            _descend([weights[i] for i in rest], updates, chosen[1], group)
+        if flat:
+            _diagonal_step(
+                [weights[i] for i in flat],
+                [grads[i] for i in flat],
+                [states[i] for i in flat],
+                [steps[i] for i in flat],
+                group,
+            )
+
+    def _start(self, state: State, layer: Layer, group: dict[str, Any], p: Tensor) -> None:
+        like = torch.empty(0, dtype=layer.dtype, device=p.device)
+        state["step"] = torch.tensor(0.0)
+        if layer.kind == "sketch":
+            state.update(self._empty(layer, group, like))
+        if layer.kind == "diagonal" or group["graft"]:
+            state["sum"] = like.new_zeros(layer.shape)
+        if group["momentum"]:
+            state["momentum_buffer"] = like.new_zeros(layer.shape)
+
+    def _sketched_updates(
+        self, grads: list[Tensor], layers: list[Layer], states: list[State], steps: list[int], group: dict[str, Any]
+    ) -> list[Tensor]:
+        """``P g`` in the shape of each weight, grafted if asked for."""
+        blocks = gather(grads, layers)
+        if layers[0].kind == "plain":
+            updates = [g * self._without_sketch(group) for g in blocks]
+        else:
+            updates = list(blocks)
+            # every so many-th step absorbs; parameters that missed steps keep their own count
+            due = [(t - 1) % group["update_every"] == 0 for t in steps]
+            for absorb in (True, False):
+                chosen = [i for i, is_due in enumerate(due) if is_due == absorb]
+                if chosen:
+                    stepped = self._precondition(
+                        [blocks[i] for i in chosen],
+                        [states[i] for i in chosen],
+                        [steps[i] for i in chosen],
+                        group,
+                        absorb,
+                    )
+                    for i, update in zip(chosen, stepped, strict=True):
+                        updates[i] = update
+        if group["graft"]:
+            whole = [layer.join(g) for layer, g in zip(layers, blocks, strict=True)]
+            roots = diagonal.denominators(whole, states, group["decay"], steps)
+            for i, (layer, g, root) in enumerate(zip(layers, whole, roots, strict=True)):
+                wanted = layer.cut(g / root).norm(dim=1, keepdim=True)
+                length = updates[i].norm(dim=1, keepdim=True)
+                updates[i] = updates[i] * torch.where(length > 0.0, wanted / length, 0.0)
+        return [layer.join(update) for layer, update in zip(layers, updates, strict=True)]
+
+    # State that survives ---------------------------------------------------------------------------------------
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As torch.optim does, but a state of another type than the weights' (a float32 sketch, say) stays as saved."""
+        seen: list[dict[str, Any]] = []
+        handle = self.register_load_state_dict_pre_hook(lambda _, given: seen.append(given))  # after the user's hooks
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            handle.remove()
+        saved = seen[-1]
+        numbers = [number for group in saved["param_groups"] for number in group["params"]]
+        params = [p for group in self.param_groups for p in group["params"]]
+        for number, p in zip(numbers, params, strict=True):
+            for name, value in saved["state"].get(number, {}).items():
+                if name == "step":  # a plain number in some checkpoints
+                    value = torch.as_tensor(value, dtype=torch.float32)
+                if isinstance(value, Tensor):
+                    device = "cpu" if name in ("step", "counts") else p.device
+                    self.state[p][name] = value.to(device=device, copy=True)
+
+    def memory_plan(self) -> str:
+        """A table of what each parameter keeps, sketched or not, and how many bytes that takes; nothing is made."""
+        return memory_plan(self)
+
+
+def _usable(lr: float | Tensor) -> float | Tensor:
+    """A number where reading it makes nobody wait, else the Tensor itself."""
+    return float(lr) if not isinstance(lr, Tensor) or lr.is_cpu else lr
+
+
+def _descend(weights: Sequence[Tensor], updates: list[Tensor], states: Sequence[State], group: dict[str, Any]) -> None:
+    """``w ← w − lr·(update + momentum·buffer)``."""
+    if group["momentum"]:
+        buffers = [state["momentum_buffer"] for state in states]
+        torch._foreach_mul_(buffers, group["momentum"])
+        torch._foreach_add_(buffers, updates)
+        updates = buffers
+    lr = _usable(group["lr"])
+    if isinstance(lr, Tensor):
+        updates, lr = [update * lr for update in updates], 1.0
+    torch._foreach_add_(list(weights), updates, alpha=-lr)
+
+
+def _diagonal_step(
+    weights: list[Tensor], grads: list[Tensor], states: list[State], steps: list[int], group: dict[str, Any]
+) -> None:
+    lr = _usable(group["lr"])
+    plain = not group["momentum"] and group["decay"] == 1.0 and not isinstance(lr, Tensor)
+    if plain and diagonal.can_descend(weights, grads, states):
+        diagonal.descend(weights, grads, states, float(lr))
+        return
+    roots = diagonal.denominators(grads, states, group["decay"], steps)
+    _descend(weights, list(torch._foreach_div(grads, roots)), states, group)

@@ -1,0 +1,48 @@
+"""The whole matrix ``G = Σ ggᵀ`` of a layer: the reference that the sketches approximate (Duchi et al. 2011)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import torch
+from torch import Tensor
+
+from onsketch.torch.rows import State
+from onsketch.torch.spectrum import cutoff, eigh, inverse_metric
+
+
+def empty(blocks: int, width: int, like: Tensor) -> State:
+    """The state of a parameter before its first step: d² numbers for each block."""
+    return {"matrix": torch.zeros(blocks, width, width, dtype=torch.float64, device=like.device)}
+
+
+class StepOptions(TypedDict):
+    """What a step is told."""
+
+    ridge: float
+    decay: float
+    steps: Sequence[int]
+    """Steps each parameter has taken, this one counted."""
+    absorb: bool
+    """Whether the matrix takes the gradient in."""
+
+
+def precondition(
+    grads: Sequence[Tensor], states: Sequence[State], *, ridge: float, decay: float, steps: Sequence[int], absorb: bool
+) -> list[Tensor]:
+    """``(ridge·I + G^{1/2})⁻¹ g`` for each gradient, (B, b); O(d³) a step."""
+    updates = []
+    for g, state, t in zip(grads, states, steps, strict=True):
+        matrix, wide = state["matrix"], g.double()
+        if absorb:
+            weight = 1.0 if decay == 1.0 else 1.0 - decay
+            matrix.mul_(decay).add_(wide[:, :, None] * wide[:, None, :], alpha=weight)
+        values, V = eigh(matrix)
+        failed = ~torch.isfinite(values).all(1, keepdim=True)
+        values = torch.where(values > cutoff(torch.float64) * values[:, :1], values, 0.0)
+        values = values if decay == 1.0 else values / (1.0 - decay**t)
+        p = inverse_metric("adagrad", values, ridge, values[:, :1])
+        update = (V @ (p[:, :, None] * (V.mT @ wide[:, :, None])))[:, :, 0]
+        updates.append(torch.where(failed, 0.0, update).to(g.dtype))
+    return updates

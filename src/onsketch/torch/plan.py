@@ -1,0 +1,104 @@
+"""How a layer is cut into blocks, what is kept for it, and the table of the bytes that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from onsketch.torch.base import SketchedOptimizer
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A parameter as its sketch sees it: B blocks of b numbers, the last filled up with zeros."""
+
+    shape: tuple[int, ...]
+    kind: Literal["sketch", "diagonal", "plain"]
+    blocks: int
+    width: int
+    dtype: torch.dtype
+
+    numbers: int
+    """d, without the filling."""
+
+    @staticmethod
+    def of(weight: Tensor, group: dict[str, Any]) -> Layer:
+        """The layer of a (real) weight under a group's options."""
+        names = ("block_size", "diagonal_above", "sketch_size", "graft", "sketch_dtype")
+        return _layer(weight.shape, weight.dtype, *[group[name] for name in names])
+
+    def cut(self, gradient: Tensor) -> Tensor:
+        """(B, b), in the sketch's type."""
+        flat = gradient.reshape(-1).to(self.dtype)
+        missing = self.blocks * self.width - self.numbers
+        if missing:
+            flat = torch.nn.functional.pad(flat, (0, missing))
+        return flat.view(self.blocks, self.width)
+
+    def join(self, blocks: Tensor) -> Tensor:
+        """The opposite of :meth:`cut`."""
+        if self.blocks * self.width != self.numbers:
+            blocks = blocks.view(-1)[: self.numbers]
+        return blocks.view(self.shape)
+
+
+@lru_cache(maxsize=4096)
+def _layer(
+    shape: torch.Size,
+    dtype: torch.dtype,
+    block_size: int | None,
+    diagonal_above: int | None,
+    sketch_size: int,
+    graft: bool,
+    sketch_dtype: torch.dtype | None,
+) -> Layer:
+    numbers = shape.numel()
+    width = numbers if block_size is None else min(numbers, block_size)
+    kind: Literal["sketch", "diagonal", "plain"] = "sketch"
+    if diagonal_above is not None and numbers > diagonal_above:
+        kind = "diagonal"
+    elif sketch_size == 0:
+        kind = "diagonal" if graft else "plain"
+    wide = torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+    if kind == "sketch" and sketch_dtype is not None:
+        wide = sketch_dtype
+    return Layer(tuple(shape), kind, -(-numbers // max(1, width)), width, wide, numbers)
+
+
+def memory_plan(optimizer: SketchedOptimizer) -> str:
+    """The table behind :meth:`SketchedOptimizer.memory_plan`."""
+    lines = [f"{'parameter':<28} {'shape':<20} {'kept':<26} {'bytes':>14} {'per number':>10}"]
+    total = numbers = 0
+    for k, group in enumerate(optimizer.param_groups):
+        names = group.get("param_names") or [f"{k}.{i}" for i in range(len(group["params"]))]
+        for name, p in zip(names, group["params"], strict=True):
+            weight = torch.view_as_real(p) if p.is_complex() else p
+            if not weight.numel():
+                continue
+            layer = Layer.of(weight, group)
+            size = state_bytes(optimizer, layer, group)
+            total, numbers = total + size, numbers + weight.numel()
+            shape = "×".join(map(str, p.shape)) or "scalar"
+            kept = _kept(layer)
+            lines.append(f"{name:<28} {shape:<20} {kept:<26} {size:>14,} {size / weight.numel():>10.1f}")
+    share = total / numbers if numbers else 0.0
+    lines.append(f"{'total':<28} {'':<20} {'':<26} {total:>14,} {share:>10.1f}")
+    return "\n".join(lines)
+
+
+def _kept(layer: Layer) -> str:
+    if layer.kind != "sketch":
+        return {"diagonal": "diagonal AdaGrad", "plain": "nothing"}[layer.kind]
+    return f"sketch of {layer.blocks}×{layer.width:,}" if layer.blocks > 1 else "sketch"
+
+
+def state_bytes(optimizer: SketchedOptimizer, layer: Layer, group: dict[str, Any]) -> int:
+    """Bytes of the state of a layer, worked out without making it."""
+    state: dict[str, Tensor] = {}
+    optimizer._start(state, layer, group, torch.empty(0, device="meta"))
+    return sum(value.numel() * value.element_size() for value in state.values())

@@ -1,0 +1,191 @@
+"""Sums of gradients with random weights: the sketch of AdaGP and RadaGrad.
+
+Both keep ``S = Σ r_t g_tᵀ`` and its Gram matrix ``K = SSᵀ``, which a new gradient changes by
+``r kᵀ + k rᵀ + |g|² r rᵀ``, ``k = S g``. They differ in r and in what K means:
+
+- AdaGP: r_t Gaussian of variance 1/m, ``SᵀS ≈ Σ ggᵀ``, energies are the eigenvalues μ of K.
+- RadaGrad: ``r_t = Πg_t`` with Π a subsampled cosine transform, ``Sᵀ = GΠᵀ`` itself approximates the range of
+  ``G = Σ ggᵀ``, so that energies are the *singular* values √μ of S, and outside of them the metric is 1.
+
+With ``K = U diag(μ) Uᵀ`` the step is ``P g = p(0)g + SᵀU diag((p(μ) − p(0))/μ) Uᵀ S g``. No factorisation of
+anything of the layer's size is made, as RadaGrad's incremental QR would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import torch
+from torch import Tensor
+
+from onsketch.torch import draws
+from onsketch.torch import rows as large
+from onsketch.torch.rows import State
+from onsketch.torch.spectrum import eigh, gram_cutoff, ratio
+
+
+def slots(size: int) -> int:
+    """Rows of R: m that are summed up, and half as many for gradients that wait to be added."""
+    return size + max(4, size // 2)
+
+
+def empty(blocks: int, width: int, size: int, like: Tensor) -> State:
+    """The state of a parameter before its first step."""
+    small = like.new_empty(0, dtype=torch.float64)
+    return {
+        "rows": large.empty_rows(blocks, slots(size), width, like),
+        "transform": small.new_zeros(blocks, size, slots(size)),  # T
+        "gram": small.new_zeros(blocks, size, size),  # K
+        "counts": torch.zeros(2, dtype=torch.int64),
+    }
+
+
+class StepOptions(TypedDict):
+    """What a step is told."""
+
+    size: int
+    ridge: float
+    decay: float
+    seed: int
+    steps: Sequence[int]
+    """Steps each parameter has taken, this one counted."""
+    absorb: bool
+    """Whether the sketch takes the gradient in."""
+
+
+def precondition(
+    grads: Sequence[Tensor],
+    states: Sequence[State],
+    *,
+    fourier: bool,
+    size: int,
+    ridge: float,
+    decay: float,
+    seed: int,
+    steps: Sequence[int],
+    absorb: bool,
+) -> list[Tensor]:
+    """``P g`` for each gradient, (B, b): RadaGrad's (``fourier``) or AdaGP's.
+
+    Cost for d numbers: reading about 1.25·size·d numbers twice, one eigendecomposition of size × size, and for
+    RadaGrad a Fourier transform of d numbers.
+    """
+    updates: list[Tensor] = list(grads)
+    keys = [
+        (*state["counts"].tolist(), state["rows"].device, state["rows"].dtype, t)
+        for state, t in zip(states, steps, strict=True)
+    ]
+    for group in large.lockstep(range(len(states)), keys.__getitem__):  # type: ignore[arg-type]
+        some, their = [grads[i] for i in group], [states[i] for i in group]
+        t = steps[group[0]]
+        if absorb:
+            stepped = _absorb(some, their, _weights(some, fourier, size, seed, t), fourier, ridge, decay, t)
+        else:
+            stepped = _apply(some, their, fourier, ridge, decay, t)
+        for i, update in zip(group, stepped, strict=True):
+            updates[i] = update
+    return updates
+
+
+def _weights(grads: Sequence[Tensor], fourier: bool, size: int, seed: int, t: int) -> Tensor:
+    """r, (N, m)."""
+    if fourier:
+        return torch.cat([_project(g, size, seed) for g in grads])
+    count = sum(len(g) for g in grads)
+    return draws.round_vector(seed, t, size, grads[0].device).expand(count, size)
+
+
+def _project(g: Tensor, size: int, seed: int) -> Tensor:
+    """``Πg``, ``Π = √(d/τ)``·(τ sampled rows)·(orthonormal DCT-II)·diag(signs), for each block; O(d log d)."""
+    width = g.shape[1]
+    chosen, signs = draws.fourier_sample(seed, size, width, g.device)
+    spectrum = cosine_transform(g.double() * signs)[:, chosen]
+    spectrum *= (width / max(1, len(chosen))) ** 0.5
+    return torch.nn.functional.pad(spectrum, (0, size - len(chosen)))
+
+
+def cosine_transform(x: Tensor) -> Tensor:
+    """The orthonormal DCT-II along the last axis, by one Fourier transform (Makhoul 1980).
+
+    >>> cosine_transform(torch.ones(1, 4)).round()
+    tensor([[2., 0., 0., 0.]])
+    """
+    d = x.shape[-1]
+    folded = torch.cat([x[..., ::2], x[..., 1::2].flip(-1)], -1)
+    angle = torch.arange(d, device=x.device, dtype=x.dtype) * (torch.pi / (2 * d))
+    turned = torch.fft.fft(folded)
+    values: Tensor = turned.real * angle.cos() + turned.imag * angle.sin()
+    values *= (2.0 / d) ** 0.5
+    values[..., 0] *= 0.5**0.5
+    return values
+
+
+def _fading(fourier: bool, decay: float) -> tuple[float, float]:
+    """What a moving average keeps of S, and the weight it gives to the new term; RadaGrad's S is G itself."""
+    if decay == 1.0:
+        return 1.0, 1.0
+    return (decay, 1.0 - decay) if fourier else (decay**0.5, (1.0 - decay) ** 0.5)
+
+
+def _absorb(
+    grads: list[Tensor], states: list[State], r: Tensor, fourier: bool, ridge: float, decay: float, t: int
+) -> list[Tensor]:
+    filled = int(states[0]["counts"][0])
+    keep, weight = _fading(fourier, decay)
+    large.place(states, filled, grads)
+    dots = large.products(states, filled + 1, grads)
+    squared, r = dots[:, filled, None], r * weight
+    old_T = large.stack(states, "transform", slice(None), slice(filled)) * keep
+    old_K = large.stack(states, "gram") * keep**2
+    k = (old_T @ dots[:, :filled, None])[:, :, 0]
+    crossed = r[:, :, None] * (k + squared * r / 2)[:, None, :]
+    K = old_K + crossed + crossed.mT
+    T = torch.cat([old_T, r[:, :, None]], 2)
+
+    noise = gram_cutoff(states[0]["rows"].dtype)
+    share, bare, failed = _small_step(K, k + squared * r, noise, fourier, ridge, decay, t)
+    coefficients = (share[:, None] @ T)[:, 0]
+    coefficients[:, filled] += bare
+    updates = large.combinations(states, torch.where(failed, 0.0, coefficients))
+
+    # The sketch for the next step; where the decomposition failed, the old one.
+    T = torch.where(failed[:, :, None], torch.nn.functional.pad(old_T, (0, 1)), T)
+    K = torch.where(failed[:, :, None], old_K, K)
+    filled += 1
+    if filled == states[0]["rows"].shape[1]:
+        large.rotate(states, T)
+        filled = T.shape[1]
+        K = large.gram(states, filled)
+        T = torch.eye(filled, dtype=T.dtype, device=T.device).expand_as(K)
+    large.store(states, "transform", T)
+    large.store(states, "gram", K)
+    large.set_counts(states, filled, T.shape[1])
+    return updates
+
+
+def _small_step(
+    K: Tensor, inside: Tensor, noise: float, fourier: bool, ridge: float, decay: float, t: int
+) -> tuple[Tensor, float, Tensor]:
+    """``U diag((p(μ) − p(0))/μ) Uᵀ S g``; p(0); and where the decomposition failed, (N, 1)."""
+    values, U = eigh(K)
+    failed = ~torch.isfinite(values).all(1, keepdim=True)
+    values = torch.where(values > noise * values[:, :1], values, 0.0)
+    correction = 1.0 if decay == 1.0 else 1.0 / (1.0 - decay**t)
+    energy = (values.sqrt() if fourier else values) * correction
+    bare = 1.0 if fourier else 1.0 / ridge
+    share = ratio(1.0 / (ridge + energy.sqrt()) - bare, values)
+    along = share * (U.mT @ inside[:, :, None])[:, :, 0]
+    return (U @ along[:, :, None])[:, :, 0], bare, failed
+
+
+def _apply(grads: list[Tensor], states: list[State], fourier: bool, ridge: float, decay: float, t: int) -> list[Tensor]:
+    """``P g`` with the sketch as it is."""
+    filled = int(states[0]["counts"][0])
+    noise = gram_cutoff(states[0]["rows"].dtype)
+    T = large.stack(states, "transform", slice(None), slice(filled))
+    inside = (T @ large.products(states, filled, grads)[:, :, None])[:, :, 0]
+    share, bare, failed = _small_step(large.stack(states, "gram"), inside, noise, fourier, ridge, decay, t)
+    share = torch.where(failed, 0.0, share)
+    combined = large.combinations(states, (share[:, None] @ T)[:, 0])
+    return [update + bare * g for update, g in zip(combined, grads, strict=True)]

@@ -1,0 +1,121 @@
+"""The large part of a sketch, and the two passes over it that a step makes.
+
+A parameter of d numbers, cut into blocks of b (one block of d unless ``block_size`` says otherwise), keeps for
+every block a few rows R of b numbers. The sketch itself is ``S = T R`` with a small float64 matrix T: rotating a
+sketch, shrinking it, adding rows up with random weights change T alone. R takes up the gradients as they come,
+and only when it has no free row left is it rotated itself, ``R ← T R``. So a step costs one product ``R g``, one
+``Rᵀ a``, and matrices as small as the sketch, which are batched over all layers in step with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+State = dict[str, Any]
+"""What is kept for one parameter. Large: ``rows`` (B, slots, b). Small, float64: what the sketch's file says.
+On the host, int64: ``counts``, how many slots are filled and how many rows the sketch counts."""
+
+_SLAB_BYTES = 64 << 20
+"""Working memory of a rotation."""
+
+
+def empty_rows(blocks: int, slots: int, width: int, like: Tensor) -> Tensor:
+    """R, all zeros."""
+    return like.new_zeros(blocks, slots, width)
+
+
+def lockstep(states: Sequence[State], key: Any) -> list[list[int]]:
+    """The positions of states that have equal keys, so that their small matrices can be stacked."""
+    groups: dict[Hashable, list[int]] = {}
+    for i, state in enumerate(states):
+        groups.setdefault(key(state), []).append(i)
+    return list(groups.values())
+
+
+def place(states: Sequence[State], slot: int, grads: Sequence[Tensor]) -> None:
+    """Write each gradient, (B, b), into this row of R."""
+    torch._foreach_copy_([state["rows"].select(1, slot) for state in states], list(grads))
+
+
+def products(states: Sequence[State], filled: int, grads: Sequence[Tensor]) -> Tensor:
+    """``R g`` for the filled rows, float64, (N, filled), N counting all blocks of all states."""
+    parts = []
+    for state, g in zip(states, grads, strict=True):
+        rows = computable(state["rows"].narrow(1, 0, filled))
+        g = g.to(rows.dtype)
+        if g.shape[0] == 1:
+            parts.append(torch.mv(rows.squeeze(0), g.view(-1)))
+        else:
+            parts.append(torch.bmm(rows, g.unsqueeze(2)).view(-1))
+    return torch.cat(parts).view(-1, filled).double()
+
+
+def combinations(states: Sequence[State], coefficients: Tensor) -> list[Tensor]:
+    """``Rᵀ a`` for coefficients a of the first rows, (N, filled); one (B, b) for each state."""
+    updates = []
+    coefficients = coefficients.to(computable(states[0]["rows"][:0]).dtype)
+    for state, a in zip(states, split(states, coefficients), strict=True):
+        rows = computable(state["rows"].narrow(1, 0, a.shape[1]))
+        if a.shape[0] == 1:
+            updates.append(torch.mv(rows.squeeze(0).t(), a.view(-1)).unsqueeze(0))
+        else:
+            updates.append(torch.bmm(a.unsqueeze(1), rows).squeeze(1))
+    return updates
+
+
+def rotate(states: Sequence[State], transforms: Tensor) -> None:
+    """``R ← T R``, for T (N, kept, filled); the other rows are left as they are, to be overwritten."""
+    kept, filled = transforms.shape[1:]
+    for state, T in zip(states, split(states, transforms), strict=True):
+        rows = state["rows"]
+        width = rows.shape[2]
+        stride = max(1, _SLAB_BYTES // (rows.element_size() * max(1, kept * len(rows))))
+        for start in range(0, width, stride):
+            slab = computable(rows[:, :filled, start : start + stride])
+            rows[:, :kept, start : start + stride] = torch.bmm(T.to(slab.dtype), slab)
+
+
+def gram(states: Sequence[State], filled: int) -> Tensor:
+    """``R Rᵀ`` of the first rows, float64, (N, filled, filled)."""
+    parts = []
+    for state in states:
+        rows = computable(state["rows"][:, :filled])
+        parts.append(torch.bmm(rows, rows.mT).double())
+    return torch.cat(parts)
+
+
+def computable(rows: Tensor) -> Tensor:
+    """The rows in a type whose products keep enough digits: half-precision storage computes in float32."""
+    return rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
+
+
+def stack(states: Sequence[State], name: str, *index: slice) -> Tensor:
+    """The small arrays of this name, one above the other, (N, …), cut to these slices."""
+    stacked = torch.cat([state[name] for state in states])
+    return stacked[(slice(None), *index)] if index else stacked
+
+
+def split(states: Sequence[State], stacked: Tensor) -> tuple[Tensor, ...]:
+    """The opposite of :func:`stack`."""
+    return torch.split_with_sizes(stacked, [state["rows"].shape[0] for state in states])
+
+
+def store(states: Sequence[State], name: str, stacked: Tensor) -> None:
+    """Write stacked small arrays back, into the leading corner of each; the rest becomes zero."""
+    whole = [state[name] for state in states]
+    missing = [most - size for most, size in zip(whole[0].shape[1:], stacked.shape[1:], strict=True)]
+    if any(missing):  # one launch here saves a view of each
+        padding = [number for size in reversed(missing) for number in (0, size)]
+        stacked = torch.nn.functional.pad(stacked, padding)
+    torch._foreach_copy_(whole, list(split(states, stacked)))
+
+
+def set_counts(states: Sequence[State], filled: int, held: int) -> None:
+    """Note on the host how many slots are filled and how many rows the sketch counts."""
+    counts = torch.tensor([filled, held])  # one for all: it is replaced, never written to
+    for state in states:
+        state["counts"] = counts

@@ -1,0 +1,55 @@
+"""Sketched online Newton for networks: FDSON and RFDSON.
+
+``w ← w − lr·(αI + SᵀS)⁻¹ g`` with S the frequent directions of the flattened gradients of a layer.
+"""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from torch import Tensor
+
+from onsketch.torch.ada_fd import FrequentDirectionsOptimizer
+from onsketch.torch.frequent_directions import Recipe, StepOptions, precondition
+from onsketch.torch.rows import State
+
+FD_SON = Recipe("newton", doubling=True)
+RFD_SON = Recipe("newton", doubling=True, robust=True)
+
+
+def fd_son(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+    """``(αI + SᵀS)⁻¹ g``, S the fast frequent directions of the gradients, this one among them."""
+    return precondition(grads, states, FD_SON, **options)
+
+
+def rfd_son(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+    """``((α + Σρ/2)I + SᵀS)⁻¹ g``."""
+    return precondition(grads, states, RFD_SON, **options)
+
+
+class FDSON(FrequentDirectionsOptimizer):
+    """Online Newton by fast frequent directions: 2m rows, shrunk to m − 1 by the row that fills them.
+
+    The gradients enter with weight 1 (σ = 1 in the paper); other weights are a matter of ``lr`` and ``ridge``.
+
+    Options: see :class:`SketchedOptimizer`. Cost for a layer of d numbers: reading about 1.5·m·d numbers twice, and
+    an eigendecomposition of up to 2m×2m, batched over layers.
+
+    Haipeng Luo, Alekh Agarwal, Nicolò Cesa-Bianchi, John Langford: "Efficient Second Order Online Learning by
+    Sketching", NIPS 2016.
+    """
+
+    recipe = FD_SON
+
+
+class RFDSON(FrequentDirectionsOptimizer):
+    """Online Newton by robust frequent directions: as FDSON, and half of what a shrink takes off joins the ridge.
+
+    ``ridge=0`` is the parameter-free RFD₀: until something has escaped, steps stay in the span of the gradients.
+
+    Luo Luo, Cheng Chen, Zhihua Zhang, Wu-Jun Li, Tong Zhang: "Robust Frequent Directions with Application in Online
+    Learning", JMLR 2019.
+    """
+
+    recipe = RFD_SON
+    least_ridge_is_zero = True

@@ -1,0 +1,267 @@
+"""What users of PyTorch do to an optimizer beyond stepping: checkpoints, mixed precision, distributed training."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from onsketch import torch as sketched
+from onsketch.torch import frequent_directions, random_rows
+from torch_support import DEVICES, NAMES, make, start, steps, stream
+
+device_of = pytest.mark.parametrize("device", DEVICES)
+name_of = pytest.mark.parametrize("name", NAMES)
+SHAPES = [(6, 5), (7,)]
+
+
+@device_of
+@name_of
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_resumed_run_goes_on_bit_for_bit(name, dtype, device):
+    gradients = stream(SHAPES, 31)
+    options = {"lr": 0.05, "ridge": 0.1, "sketch_size": 3, "momentum": 0.5, "graft": True, "decay": 0.95}
+    straight = start(SHAPES, device, dtype)
+    steps(make(name, straight, **options), straight, gradients)
+
+    first = start(SHAPES, device, dtype)
+    optimizer = make(name, first, **options)
+    steps(optimizer, first, gradients[:17])
+    file = io.BytesIO()
+    torch.save({"weights": [p.detach() for p in first], "optimizer": optimizer.state_dict()}, file)
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+    second = [p.requires_grad_() for p in saved["weights"]]
+    resumed = make(name, second, **options)
+    resumed.load_state_dict(saved["optimizer"])
+    large = resumed.state[second[0]].get("rows", resumed.state[second[0]].get("matrix"))
+    assert large.dtype == (torch.float64 if name == "AdaFull" else torch.float32)
+    steps(resumed, second, gradients[17:])
+    for a, b in zip(straight, second, strict=True):
+        assert torch.equal(a, b)
+
+
+@device_of
+@name_of
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_leaves_the_parameter_alone(name, bad, device):
+    (w, v) = start([(5, 4), (3,)], device, torch.float32)
+    optimizer = make(name, [w, v], lr=0.1, ridge=0.5, sketch_size=3)
+    steps(optimizer, [w, v], stream([(5, 4), (3,)], 5))
+    before, other = w.detach().clone(), v.detach().clone()
+    broken = torch.ones(5, 4)
+    broken[2, 1] = bad
+    steps(optimizer, [w, v], [[broken, torch.ones(3)]])
+    assert torch.equal(w, before)
+    assert not torch.equal(v, other)
+    steps(optimizer, [w, v], stream([(5, 4), (3,)], 20, seed=3))
+    assert all(torch.isfinite(value).all() for state in optimizer.state.values() for value in state.values())
+    assert torch.isfinite(w).all()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
+def test_a_failed_eigendecomposition_keeps_the_old_sketch(name, monkeypatch):
+    from onsketch.torch import spectrum
+
+    gradients = stream([(6, 5)], 9)
+    (w,) = start([(6, 5)], "cpu", torch.float64)
+    (twin,) = start([(6, 5)], "cpu", torch.float64)
+    options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 20}
+    optimizer, reference = make(name, [w], **options), make(name, [twin], **options)
+    steps(optimizer, [w], gradients[:4])
+    steps(reference, [twin], gradients[:4])
+
+    def fail(matrices):
+        raise torch.linalg.LinAlgError("it did not converge")
+
+    before = w.detach().clone()
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.linalg, "eigh", fail)
+        values, vectors = spectrum.eigh(torch.eye(3, dtype=torch.float64)[None])
+        assert torch.isnan(values).all()
+        assert torch.isnan(vectors).all()
+        steps(optimizer, [w], gradients[4:5])
+    assert torch.equal(w, before)
+    # the step that failed was one of zero gradient
+    steps(reference, [twin], [[torch.zeros(6, 5)]])
+    steps(optimizer, [w], gradients[5:])
+    steps(reference, [twin], gradients[5:])
+    if name not in ("AdaGP", "RadaGrad"):  # these skip the round's draw, but not its slot
+        torch.testing.assert_close(w, twin)
+    assert torch.isfinite(w).all()
+
+
+@name_of
+def test_sparse_gradients_are_refused_by_name(name):
+    model = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = make(name, model.parameters())
+    model(torch.tensor([1])).sum().backward()
+    with pytest.raises(RuntimeError, match=f"{name} does not take sparse gradients.*SparseAdam"):
+        optimizer.step()
+
+
+@device_of
+@name_of
+def test_parameters_may_miss_steps(name, device):
+    """A parameter without a gradient is untouched, and later goes on as if the steps it missed had not been."""
+    shapes = [(4, 3), (5,)]
+    both, alone = start(shapes, device, torch.float64), start(shapes, device, torch.float64)
+    gradients = stream(shapes, 30)
+    options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 2}
+    optimizer = make(name, both, **options)
+    for t, grads in enumerate(gradients):
+        both[0].grad = grads[0].to(device)
+        both[1].grad = grads[1].to(device) if t % 3 else None
+        optimizer.step()
+    for i, chosen in enumerate((gradients, [g for t, g in enumerate(gradients) if t % 3])):
+        steps(make(name, alone[i : i + 1], **options), alone[i : i + 1], [[g[i]] for g in chosen])
+        torch.testing.assert_close(both[i], alone[i])
+
+
+@device_of
+@name_of
+def test_grad_scaler(name, device):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(6, 4).to(device)
+    optimizer = make(name, model.parameters(), lr=0.05, ridge=0.5)
+    scaler = torch.amp.GradScaler(device, init_scale=2.0**10)
+    x, losses = torch.randn(32, 6, device=device), []
+    for step in range(20):
+        optimizer.zero_grad()
+        with torch.autocast(device, dtype=torch.bfloat16):
+            loss = model(x).float().square().mean()
+        scaler.scale(loss).backward()
+        if step == 10:
+            model.weight.grad[0, 0] = float("inf")
+            kept = model.weight.detach().clone()
+        scaler.step(optimizer)
+        scaler.update()
+        if step == 10:
+            assert torch.equal(model.weight, kept)
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+@device_of
+@name_of
+def test_the_memory_plan_is_what_is_kept(name, device):
+    params = [torch.nn.Parameter(torch.randn(s, device=device)) for s in ((6, 5), (3,), (40, 3))]
+    optimizer = make(name, params, diagonal_above=100, block_size=20, momentum=0.9)
+    plan = optimizer.memory_plan()
+    steps(optimizer, params, stream([(6, 5), (3,), (40, 3)], 2))
+    kept = sum(value.numel() * value.element_size() for state in optimizer.state.values() for value in state.values())
+    assert f"{kept:,}" in plan.splitlines()[-1]
+    assert "diagonal AdaGrad" in plan
+    assert "2×20" in plan
+
+
+def test_the_working_memory_of_small_types_is_that_of_their_sketch():
+    w = torch.nn.Parameter(torch.randn(50, dtype=torch.bfloat16))
+    optimizer = sketched.AdaFD([w], sketch_dtype=torch.bfloat16, sketch_size=4)
+    steps(optimizer, [w], stream([(50,)], 30))
+    assert optimizer.state[w]["rows"].dtype == torch.bfloat16
+    assert optimizer.state[w]["transform"].dtype == torch.float64
+    assert torch.isfinite(w).all()
+
+
+def test_functions_are_pure_of_the_optimizer():
+    """One function for each method: gradients and state in, steps out."""
+    g = torch.tensor([[3.0, 4.0]], dtype=torch.float64)
+    state = sketched.AdaFD([torch.nn.Parameter(g[0])]).recipe.empty(1, 2, 5, g)
+    (step,) = sketched.ada_fd([g], [state], size=5, ridge=1.0, decay=1.0, steps=[1], absorb=True)
+    torch.testing.assert_close(step, g / 6.0)
+    options = {"size": 5, "ridge": 1.0, "decay": 1.0, "steps": [1], "absorb": True}
+    for function, recipe in (
+        (sketched.ada_ffd, frequent_directions.Recipe("adagrad", doubling=True)),
+        (sketched.fd_son, frequent_directions.Recipe("newton", doubling=True)),
+        (sketched.rfd_son, frequent_directions.Recipe("newton", doubling=True)),
+    ):
+        (step,) = function([g], [recipe.empty(1, 2, 5, g)], **options)
+        torch.testing.assert_close(step, g / (26.0 if "son" in function.__name__ else 6.0))
+    (step,) = sketched.ada_gp([g], [random_rows.empty(1, 2, 5, g)], seed=0, **options)
+    assert torch.isfinite(step).all()
+
+
+@name_of
+def test_ddp_and_distributed_checkpoints(name, tmp_path):
+    """DDP in one process; a distributed checkpoint starts states by a step of zero gradient and then fills them."""
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch has no torch.distributed")
+    import torch.distributed as dist
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        torch.manual_seed(0)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(5, 3))
+        optimizer = make(name, model.parameters(), lr=0.05, ridge=0.5, sketch_size=3)
+        x = torch.randn(8, 5)
+
+        def train(network, its_optimizer, count):
+            for _ in range(count):
+                its_optimizer.zero_grad()
+                network(x).square().mean().backward()
+                its_optimizer.step()
+
+        train(model, optimizer, 7)
+        saved = get_optimizer_state_dict(model, optimizer)
+        twin = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(5, 3))
+        twin.load_state_dict(model.state_dict())
+        restored = make(name, twin.parameters(), lr=0.05, ridge=0.5, sketch_size=3)
+        set_optimizer_state_dict(twin, restored, optim_state_dict=saved)
+        train(model, optimizer, 7)
+        train(twin, restored, 7)
+        for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+            assert torch.isfinite(a).all()
+            assert torch.equal(a, b)
+    finally:
+        dist.destroy_process_group()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
+def test_no_step_waits_for_the_device(name):
+    from onsketch.torch import jacobi
+
+    assert jacobi.available(torch.device("cuda"))
+    shapes = [(16, 3, 3, 3), (16,), (32, 16, 3, 3)]
+    params = start(shapes, "cuda", torch.float32)
+    optimizer = make(name, params, lr=0.1, sketch_size=6, graft=True, momentum=0.5)
+    gradients = [[g.cuda() for g in grads] for grads in stream(shapes, 40, dtype=torch.float32)]
+    steps(optimizer, params, gradients[:20])
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        steps(optimizer, params, gradients[20:])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_imports_with_pytorch_and_numpy_alone():
+    script = """
+        import sys
+
+        refused = ["numba", "scipy", "typer", "rich", "ray", "river", "pyarrow", "pandas", "sklearn", "safetensors"]
+        sys.modules.update(dict.fromkeys(refused))  # as if they were not installed
+        import torch
+        from onsketch.torch import AdaFD, AdaFFD, AdaFull, AdaGP, FDSON, RadaGrad, RFDSON, SAdaGrad
+
+        for optimizer in (AdaFD, AdaFFD, AdaFull, AdaGP, FDSON, RadaGrad, RFDSON, SAdaGrad):
+            w = torch.ones(4, requires_grad=True)
+            made = optimizer([w], lr=0.1)
+            w.sum().backward()
+            made.step()
+            assert torch.isfinite(w).all() and (w < 1.0).all(), optimizer
+        """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)
+
+
+def test_a_missing_pytorch_is_named():
+    script = "import sys; sys.modules['torch'] = None; import onsketch.torch"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "pip install 'onsketch[torch]'" in result.stderr

@@ -1,0 +1,102 @@
+"""The small parts under the PyTorch optimizers: eigenvectors, random numbers, the cosine transform."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from onsketch.torch import draws, jacobi, random_rows, spectrum
+from torch_support import DEVICES
+
+_SHIM = """
+#include <cmath>
+#define __global__
+#define __shared__ static
+struct Place { int x; };
+static Place threadIdx{0}, blockDim{1}, blockIdx{0};
+static void __syncthreads() {}
+static int __syncthreads_or(int any) { return any; }
+static double room[2 * 60 * 60];
+"""
+
+
+def _matrices(n, count=5, spread=6.0, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(count, n, n, generator=generator, dtype=torch.float64)
+    rows *= torch.logspace(0.0, -spread / 2, max(1, n), dtype=torch.float64)
+    return rows @ rows.mT
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("n", [1, 2, 7, 20, 32, 33, 40, 80])
+def test_eigh_is_descending_orthonormal_and_exact(n, device):
+    matrices = _matrices(n).to(device)
+    values, U = spectrum.eigh(matrices)
+    assert (values.diff(dim=1) <= 0.0).all()
+    size = matrices.abs().amax((1, 2), keepdim=True)
+    torch.testing.assert_close(U.mT @ U, torch.eye(n, dtype=U.dtype, device=device).expand_as(U), rtol=0, atol=1e-12)
+    torch.testing.assert_close((U * values[:, None]) @ U.mT / size, matrices / size, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_eigh_of_nothing_and_of_equal_values(device):
+    for matrix in (torch.zeros(3, 4, 4), torch.eye(4).expand(3, 4, 4), torch.zeros(0, 4, 4)):
+        values, U = spectrum.eigh(matrix.double().to(device))
+        assert torch.isfinite(values).all()
+        assert torch.isfinite(U).all()
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    """The CUDA kernel compiled for one thread of a CPU: a block of one thread is a sequential program."""
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("needs a C++ compiler")
+    folder = tmp_path_factory.mktemp("kernel")
+    source = jacobi.SOURCE.replace("THREADS", str(jacobi.THREADS)).replace("extern __shared__ double room[];", "")
+    (folder / "jacobi.cpp").write_text(_SHIM + source)
+    library = folder / "jacobi.so"
+    subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", library, folder / "jacobi.cpp"], check=True)
+    return ctypes.CDLL(str(library)).jacobi_eigh
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 20, 33, 40])
+@pytest.mark.parametrize("fits", [0, 1])
+def test_the_jacobi_kernel_finds_eigenvectors(kernel, n, fits):
+    matrix = _matrices(n, count=1)[0].numpy()
+    work, turn, values, vectors = matrix.copy(), np.empty((n, n)), np.empty(n), np.empty((n, n))
+    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (work, turn, values, vectors)]
+    kernel(*pointers, n, jacobi.MOST_SWEEPS, fits)
+    assert (np.diff(values) <= 0.0).all()
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(n), atol=1e-12)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, matrix, atol=1e-12 * np.abs(matrix).max())
+
+
+def test_draws_are_those_of_the_linear_learners():
+    pytest.importorskip("numba")
+    from onsketch import draws as theirs
+    from onsketch.linear.dense.fourier import fourier_sample
+
+    for t in (1, 7, 256, 257, 5000):
+        mine = draws.round_vector(3, t, 9, torch.device("cpu")).numpy()
+        np.testing.assert_allclose(mine, theirs.round_vector(3, t, 9), rtol=1e-13, atol=1e-15)
+    rows, signs = draws.fourier_sample(5, 4, 30, torch.device("cpu"))
+    expected_rows, expected_signs = fourier_sample(5, 4, 30)
+    np.testing.assert_array_equal(rows.numpy(), expected_rows)
+    np.testing.assert_array_equal(signs.numpy(), expected_signs)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 8, 31])
+def test_cosine_transform_is_the_orthonormal_one(d):
+    k, j = np.arange(d)[:, None], np.arange(d)[None, :]
+    matrix = np.sqrt(2 / d) * np.cos(np.pi * (2 * j + 1) * k / (2 * d))
+    matrix[0] /= np.sqrt(2)
+    np.testing.assert_allclose(
+        random_rows.cosine_transform(torch.eye(d, dtype=torch.float64)).numpy(), matrix.T, atol=1e-13
+    )

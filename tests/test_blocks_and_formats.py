@@ -21,6 +21,7 @@ METHODS = [name for name in onsketch.methods() if name not in ("ada-lr", "radagr
 
 def make(method: str, **options: Any) -> Any:
     concerns = METHODS_BY_NAME[method].concerns
+    options.setdefault("kernel", "linear")  # kernel methods have weights then
     return onsketch.learner(method, **{k: v for k, v in options.items() if k in concerns})
 
 

@@ -17,6 +17,7 @@ from safetensors.numpy import save_file
 import onsketch
 from onsketch import model_file, sketch
 from onsketch.errors import ModelFileError, OptionError
+from onsketch.linear.methods import METHODS
 
 OPTIONS = [
     {},
@@ -36,6 +37,8 @@ def stream(rows=397, features=24):
 
 
 def made(method, options):
+    if "kernel" in METHODS[method].concerns:
+        options = {"kernel": "linear", **options}  # which has weights
     try:
         return onsketch.learner(method, **options)
     except OptionError:

@@ -22,6 +22,7 @@ METHODS = tuple(onsketch.methods())
 
 def make(method: str, **options: Any) -> Any:
     concerns = METHODS_BY_NAME[method].concerns
+    options.setdefault("kernel", "linear")  # kernel methods have weights then
     if method in ("ada-lr", "radagrad"):
         options.setdefault("n_features", None)
     return onsketch.learner(method, **{k: v for k, v in options.items() if k in concerns})

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from onsketch import data, errors, sketch
+    from onsketch import data, errors, kernel, sketch
     from onsketch.linear.base import Learner
     from onsketch.linear.build import compose, learner, methods
     from onsketch.model_file import load
 
-__all__ = ["Learner", "__version__", "compose", "data", "errors", "learner", "load", "methods", "sketch"]
+__all__ = ["Learner", "__version__", "compose", "data", "errors", "kernel", "learner", "load", "methods", "sketch"]
 
 _HOMES = {
     "Learner": "onsketch.linear.base",
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for when it is asked for: Numba alone takes half a second."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in ("data", "errors", "sketch"):
+    if name in ("data", "errors", "kernel", "sketch"):
         return import_module(f"onsketch.{name}")
     raise AttributeError(f"module 'onsketch' has no attribute {name!r}")
 

@@ -22,6 +22,12 @@ FEATURE = 2
 """Kind of the starting columns of Oja's sketch, indexed by the feature."""
 COIN = 3
 """Kind of the random signs and samples of a fixed linear map (Ada-LR, RadaGrad), indexed by the coordinate."""
+DICTIONARY = 5
+"""Kind of the coins by which a row enters a dictionary (KORS), indexed by the round."""
+ENTRY = 6
+"""Kind of the coins by which a row enters the matrix of Sketched-KONS, indexed by the round."""
+FREQUENCY = 7
+"""Kind of the frequencies of random Fourier features, indexed by the feature; −1 has their phases."""
 
 _UNIT = 2.0**-53
 _GOLDEN = 0x9E3779B97F4A7C15

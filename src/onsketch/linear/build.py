@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from onsketch.errors import ModelFileError, OptionError
 from onsketch.linear.base import Learner
-from onsketch.linear.methods import METHODS, PACKED, PER_FEATURE, Method, compose_method
+from onsketch.linear.methods import KERNEL_RULES, METHODS, PACKED, PER_FEATURE, Method, compose_method
 from onsketch.linear.options import LearnerOptions, resolve
 from onsketch.linear.warming import announce_compilation
 from onsketch.model_file import Content
@@ -78,6 +78,10 @@ def _thawed(value: Any) -> Any:
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
     announce_compilation()
+    if method.rule in KERNEL_RULES:
+        from onsketch.kernel.build import kernel_learner
+
+        return kernel_learner(method, options)
     if method.sketch in PER_FEATURE:
         from onsketch.linear.first_order.learner import FirstOrderLearner
 

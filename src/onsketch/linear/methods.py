@@ -25,6 +25,20 @@ GEOMETRY_NAMES = ("newton", "adagrad", "s-adagrad", "gradient")
 _ALWAYS = frozenset({"n_features", "loss", "step_size", "ridge", "clip", "fit_intercept", "seed", "dtype"})
 _SKETCHED = frozenset({"sketch_size", "diagonal", "summary"})
 _COMPOSITE = frozenset({"l1", "l2", "box"})
+_KERNEL = frozenset(
+    {"n_features", "loss", "step_size", "clip", "fit_intercept", "seed", "kernel", "gamma", "degree", "coef0"}
+)
+_KERNEL_NEWTON = _KERNEL | {"ridge", "curvature", "curvature_schedule", "summary"}
+KERNEL_RULES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "kons": _KERNEL_NEWTON,
+        "sketched-kons": _KERNEL_NEWTON | {"accuracy", "budget", "floor"},
+        "pros-n-kons": _KERNEL_NEWTON | {"accuracy", "budget", "floor", "max_points", "restart"},
+        "kernel-ogd": _KERNEL | {"l2"},
+        "budget-kernel-ogd": _KERNEL | {"l2", "max_points"},
+    }
+)
+"""The rules of methods in the space of a kernel, and the options that concern them."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +52,8 @@ class Method:
     """What it is, in one line."""
     citation: str
     rule: str = "step"
-    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow"."""
+    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow", or one of
+    KERNEL_RULES."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
@@ -52,6 +67,8 @@ class Method:
     @property
     def concerns(self) -> frozenset[str]:
         """The options that mean something to this method."""
+        if self.rule in KERNEL_RULES:
+            return KERNEL_RULES[self.rule]
         if self.rule == "adam" or self.rule == "lazy-adam":
             return _ALWAYS | {"betas", "average"}
         if self.rule == "ftrl":
@@ -79,7 +96,7 @@ def _method(
     name: str, sketch: str, geometry: str, line: str, citation: str, rule: str = "step", **defaults: Any
 ) -> Method:
     general: dict[str, Any] = {"step_size": 0.1, "ridge": 0.1, "clip": None}
-    if geometry == "newton" and rule == "step":
+    if geometry == "newton" and (rule == "step" or rule in KERNEL_RULES):
         general = {"step_size": 1.0, "ridge": 1.0, "clip": 1.0}
     if geometry == "gradient":
         del general["ridge"]
@@ -94,6 +111,7 @@ _WAN2018 = "Wan and Zhang 2018"
 _WAN2021 = "Wan and Zhang 2021"
 _KRUMMENACHER = "Krummenacher, McWilliams, Kilcher, Buhmann and Meinshausen 2016"
 _DUCHI = "Duchi, Hazan and Singer 2011"
+_CALANDRIELLO = "Calandriello, Lazaric and Valko 2017"
 
 METHODS: Mapping[str, Method] = MappingProxyType({
     m.name: m
@@ -128,6 +146,16 @@ METHODS: Mapping[str, Method] = MappingProxyType({
         _method("ada-ffd", "ffd", "adagrad", "AdaGrad by fast frequent directions that count rank", _WAN2021),
         _method("s-adagrad", "fd", "s-adagrad", "AdaGrad by frequent directions, escaped mass inside the root",
                 "Feinberg, Chen, Sun, Anil and Hazan 2023"),
+        _method("kons", "every row", "newton", "kernel online Newton step with every row, O(t²) a round",
+                _CALANDRIELLO, rule="kons"),
+        _method("sketched-kons", "row dictionary", "newton", "kernel online Newton step with sampled rows",
+                _CALANDRIELLO, rule="sketched-kons"),
+        _method("pros-n-kons", "row dictionary", "newton", "online Newton step in the span of a kernel dictionary",
+                _CALANDRIELLO + ", NIPS", rule="pros-n-kons"),
+        _method("kernel-ogd", "none", "gradient", "functional gradient descent with every row, step η/√t",
+                "Kivinen, Smola and Williamson 2004", rule="kernel-ogd", step_size=1.0),
+        _method("budget-kernel-ogd", "none", "gradient", "functional gradient descent with a budget of rows",
+                "Wang, Crammer and Vucetic 2012", rule="budget-kernel-ogd", step_size=1.0, max_points=500),
     )
 })  # fmt: skip
 

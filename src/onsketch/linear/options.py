@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypedDict
 
@@ -38,6 +38,15 @@ class LearnerOptions(TypedDict, total=False):
     average: bool
     forget: float
     betas: tuple[float, float]
+    kernel: str | Callable[..., Any]
+    gamma: float | None
+    degree: int
+    coef0: float
+    accuracy: float
+    budget: float | None
+    floor: float
+    max_points: int | None
+    restart: bool
     seed: int
     dtype: str
 
@@ -81,6 +90,23 @@ class Options:
     forget: float = 1.0
     betas: tuple[float, float] = (0.9, 0.999)
     """Adam's decay rates."""
+    kernel: str | Callable[..., Any] = "rbf"
+    """"linear", "rbf", "laplacian", "polynomial", or a function of two arrays of rows (see onsketch.kernel.Kernel)."""
+    gamma: float | None = None
+    """γ of the kernel; left out, 1 over the number of features of the first rows."""
+    degree: int = 3
+    coef0: float = 1.0
+    """The polynomial kernel is (γ x·y + coef0)^degree."""
+    accuracy: float = 0.5
+    """ε of KORS, the dictionary's sampling."""
+    budget: float | None = None
+    """β of KORS: rows are kept with probability β·leverage; a practical 1 when left out (theory asks for more)."""
+    floor: float = 0.0
+    """γ of Sketched-KONS: least probability with which a row is kept."""
+    max_points: int | None = None
+    """Most rows kept by methods with a bound on them; None for no bound."""
+    restart: bool = False
+    """PROS-N-KONS begins anew whenever its dictionary grows, as in the paper, instead of carrying over."""
     seed: int = 0
     dtype: str = "float64"
     """Of what is kept per feature; everything of the sketch's size is float64."""
@@ -146,6 +172,9 @@ def _checked(name: str, value: Any) -> Any:
         "clip",
         "curvature",
         "curvature_schedule",
+        "gamma",
+        "budget",
+        "max_points",
     ):
         return None
     match name:
@@ -169,6 +198,20 @@ def _checked(name: str, value: Any) -> Any:
             return value
         case "clip" | "step_size":
             return _number(name, value, 0.0, open_low=True)
+        case "kernel":
+            return value if callable(value) else _choice(name, value, ("linear", "rbf", "laplacian", "polynomial"))
+        case "gamma" | "budget":
+            return _number(name, value, 0.0, open_low=True)
+        case "degree":
+            return _count(name, value, 1, 100)
+        case "max_points":
+            return _count(name, value, 1)
+        case "accuracy":
+            return _number(name, value, 0.0, math.nextafter(1.0, 0.0), open_low=True)
+        case "coef0":
+            return _number(name, value, 0.0)
+        case "floor":
+            return _number(name, value, 0.0, 1.0)
         case "forget":
             return _number(name, value, 0.0, 1.0, open_low=True)
         case "shrink_fraction":

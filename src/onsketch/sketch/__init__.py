@@ -20,6 +20,7 @@ from onsketch.sketch.frequent_directions import (
 )
 from onsketch.sketch.oja import Oja
 from onsketch.sketch.random_projection import RandomProjection
+from onsketch.sketch.row_sampling import RowSampling
 from onsketch.sketch.spectral import CUTOFF
 
 __all__ = [
@@ -35,5 +36,6 @@ __all__ = [
     "ParameterizedFrequentDirections",
     "RandomProjection",
     "RobustFrequentDirections",
+    "RowSampling",
     "Sketch",
 ]

@@ -10,7 +10,7 @@ from onsketch.errors import OptionError
 if TYPE_CHECKING:
     from onsketch.experiments.design import Experiment
 
-PAPERS = ("luo2016", "wan2018", "wan2021", "luo2019")
+PAPERS = ("luo2016", "wan2018", "wan2021", "luo2019", "calandriello2017")
 """The modules, in the order of their papers' place in the argument."""
 
 

@@ -84,15 +84,13 @@ class Sources:
 
     def _from_set(
         self, name: str, seed: int = 0, rows: int | None = None, train_share: float | None = None,
-        length: float | None = None, intercept: bool = False,
+        scaled: bool = False,
     ) -> Data:  # fmt: skip
         from onsketch.data.catalogue import load
 
         X, y = load(name, self.folder)
-        if length is not None:
-            X = _within(X, length)
-        if intercept:
-            X = _with_ones(X)
+        if scaled:
+            X = _scaled(X)
         order = np.random.default_rng(seed).permutation(len(y))
         if rows is not None:
             order = order[:rows]
@@ -107,18 +105,9 @@ class Sources:
         return Data(X[order], y[order])
 
 
-def _within(X: Any, length: float) -> Any:
-    """Rows scaled so that none is longer than this."""
-    squares = X.multiply(X) if hasattr(X, "multiply") else X * X
-    longest = float(np.sqrt(np.asarray(squares.sum(axis=1)).max()))
-    return X * (length / longest)
-
-
-def _with_ones(X: Any) -> Any:
-    """A constant feature after the others."""
-    ones = np.ones((X.shape[0], 1))
+def _scaled(X: Any) -> Any:
+    """Dense columns mapped to −1..1, as LIBSVM's own scaled versions are; sparse rows as they are."""
     if hasattr(X, "multiply"):
-        from scipy.sparse import csr_array, hstack
-
-        return csr_array(hstack([X, ones]))
-    return np.hstack([X, ones])
+        return X
+    low, high = X.min(axis=0), X.max(axis=0)
+    return 2.0 * (X - low) / np.where(high > low, high - low, 1.0) - 1.0

@@ -12,6 +12,7 @@ import typer
 import onsketch
 from onsketch.cli.compare import compare
 from onsketch.cli.console import out, print_rows
+from onsketch.cli.data import data
 from onsketch.cli.inspect import inspect
 from onsketch.cli.predict import predict
 from onsketch.cli.reproduce import reproduce
@@ -59,3 +60,4 @@ app.command()(sketch)
 app.command()(inspect)
 app.command()(reproduce)
 app.command("methods")(_methods)
+app.add_typer(data, name="data")

@@ -71,7 +71,7 @@ SHA = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
 
 def test_a_download_cut_short_goes_on_where_it_stopped(server, tmp_path):
     address, asked = server
-    with pytest.raises(DownloadError, match="try again|cannot be reached"):
+    with pytest.raises(DownloadError, match=r"try again|cannot be reached"):
         fetch(f"{address}/cut", tmp_path / "set", SHA)
     assert not (tmp_path / "set").exists()
     seen = []

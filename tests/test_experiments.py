@@ -201,7 +201,10 @@ def test_everything_runs_in_little(tmp_path):
     X, y = a9a_like(400)
     for name in ("a9a", "heart", "farm-ads"):
         part = X[:, :13] if name == "heart" else X
-        lines = [f"{label:+g} " + " ".join(f"{j + 1}:1" for j in row.nonzero()[-1]) for row, label in zip(part, y, strict=True)]
+        lines = [
+            f"{label:+g} " + " ".join(f"{j + 1}:1" for j in row.nonzero()[-1])
+            for row, label in zip(part, y, strict=True)
+        ]
         (folder / name).write_text("\n".join(lines))
     result = run("reproduce", "all", "--quick", "--data", str(folder), "--out", str(target))
     assert result.exit_code == 0, result.output

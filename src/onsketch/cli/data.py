@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +12,8 @@ import typer
 from onsketch.cli.console import err, out, print_rows, told_plainly
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from onsketch.data.catalogue import DataSet, File
+    from onsketch.data.download import Advance
 
 data = typer.Typer(no_args_is_help=True, help="The data sets of the papers.")
 
@@ -64,9 +65,7 @@ def _info(name: str, folder: _Folder = None) -> None:
 @data.command("get")
 def _get(
     names: list[str],
-    folder: Annotated[
-        Path | None, typer.Option("--to", help="Where the files go.", show_default="the cache")
-    ] = None,
+    folder: Annotated[Path | None, typer.Option("--to", help="Where the files go.", show_default="the cache")] = None,
     again: Annotated[bool, typer.Option("--again", help="Fetch even what is at hand.")] = False,
 ) -> None:
     """Download sets, going on where an earlier attempt stopped, and verify them."""
@@ -92,12 +91,8 @@ def _fetch(known: DataSet, folder: Path, again: bool) -> None:
             continue
         if file.address.endswith(".html"):
             raise OptionError(f"{known.name}: it cannot be fetched by address; see {file.address}")
-        with _bar() as bar:
-            task = bar.add_task(file.name, total=None)
-            path = fetch(
-                file.address, folder / file.name, file.checksum,
-                lambda done, size: bar.update(task, completed=done, total=size),
-            )  # fmt: skip
+        with _bar(file.name) as advance:
+            path = fetch(file.address, folder / file.name, file.checksum, advance)
         out().print(f"{known.name}: {path}, {_compared(path, file)}", soft_wrap=True)
 
 
@@ -114,10 +109,12 @@ def _compared(path: Path, file: File) -> str:
     return "no checksum is known to compare it with"
 
 
-def _bar() -> Progress:
+@contextmanager
+def _bar(name: str) -> Iterator[Advance]:
+    """A progress bar, as the function that moves it."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TextColumn("left"),
-        TimeRemainingColumn(), console=err(),
-    )  # fmt: skip
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(TextColumn("{task.description}"), *columns, console=err()) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, size: bar.update(task, completed=done, total=size)

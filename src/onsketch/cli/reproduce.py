@@ -31,9 +31,9 @@ def reproduce(
     data: Annotated[
         Path | None, typer.Option(help="Folder of data sets ('onsketch data' gets them).", show_default="the cache")
     ] = None,
-    target: Annotated[
-        Path, typer.Option("--out", help="Where results go; runs found there are not repeated.")
-    ] = Path("reproduced"),
+    target: Annotated[Path, typer.Option("--out", help="Where results go; runs found there are not repeated.")] = Path(
+        "reproduced"
+    ),
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
 ) -> None:
     """Run the papers' experiments: figures, tables, and a verdict on each claim.
@@ -115,7 +115,14 @@ def _one(experiment: Experiment, bench: Bench, command: str, target: Path) -> Ou
 
 
 def _progress() -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     return Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),

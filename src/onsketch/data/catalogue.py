@@ -63,7 +63,8 @@ class DataSet:
 
 
 def _libsvm(
-    name: str, rows: int, features: int, path: str, *papers: str, also: tuple[str, ...] = (), content: str | None = None,
+    name: str, rows: int, features: int, path: str, *papers: str, also: tuple[str, ...] = (),
+    content: str | None = None,
     **more: Any,
 ) -> DataSet:  # fmt: skip
     file = File(_LIBSVM + path, (name, *also), content=content)
@@ -135,7 +136,7 @@ _SETS = (
     DataSet("hiva", 3_845, 1_617, "libsvm",
             (File("https://www.causality.inf.ethz.ch/al_data/HIVA.html", ("hiva",),
                   content="0ea968621cc5393ffc742cc630379fbefe6c55e787cc99eb52dcfb1ae0f3241e"),),
-            (), "none stated", note="of sido0's domain (drug activity, binary), where sido0 is absent; the address is a page"),
+            (), "none stated", note="of sido0's domain (drug activity), where sido0 is absent; the address is a page"),
     DataSet("ionosphere", 351, 34, "csv",
             (File("https://archive.ics.uci.edu/ml/machine-learning-databases/ionosphere/ionosphere.data",
                   ("mlbench_Ionosphere.csv",),

@@ -1,4 +1,4 @@
-"""Whole data sets in memory: rows and labels −1 and +1 from the files of the catalogue, and the stand-in for gisette."""
+"""Whole data sets in memory: rows and labels −1 and +1 from the catalogue's files, and the stand-in for gisette."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ from onsketch.experiments.streams import Sources
 
 PAPER = Paper(
     "calandriello2017",
-    "D. Calandriello, A. Lazaric, M. Valko. Second-Order Kernel Online Convex Optimization with Adaptive Sketching. 2017.",
+    "D. Calandriello, A. Lazaric, M. Valko. Second-Order Kernel Online Convex Optimization with Adaptive Sketching. "
+    "2017.",
 )
 
 
@@ -35,14 +36,16 @@ def _waves(rows: int, seed: int) -> tuple[Any, Any]:
 # Regret against the effective dimension ------------------------------------------------------------------------------
 
 
-def kernel_regret(sources: Sources, method: str, rows: int, gamma: float, seed: int, floor: float | None = None) -> Result:
+def kernel_regret(
+    sources: Sources, method: str, rows: int, gamma: float, seed: int, floor: float | None = None
+) -> Result:
     """Regret against kernel ridge regression offline, the effective dimension, and the time of a round."""
     from onsketch.kernel import effective_dimension, regret
 
     X, y = _waves(rows, seed)
     options: dict[str, Any] = {"kernel": "rbf", "gamma": gamma, "loss": "squared", "seed": seed}
     options |= {} if floor is None else {"floor": floor}
-    learner = onsketch.learner(method, **options)
+    learner: Any = onsketch.learner(method, **options)
     parts, seconds = [], [0.0]
     marks = np.unique(np.geomspace(max(20, rows // 50), rows, 16).astype(int))
     start = 0
@@ -98,7 +101,8 @@ def _rows1(conditions: Conditions, results: Results) -> list[Row]:
             "regret_sd": float(measured[:, -1].std()) if len(runs) > 1 else None,
             "effective": float(effective[:, -1].mean()), "ratio": float(ratio[:, -1].mean()),
             "half": float(ratio[:, half].mean()), "curve_x": marks,
-            "curve_regret": measured.mean(axis=0).round(4).tolist(), "curve_ratio": ratio.mean(axis=0).round(5).tolist(),
+            "curve_regret": measured.mean(axis=0).round(4).tolist(),
+            "curve_ratio": ratio.mean(axis=0).round(5).tolist(),
         })  # fmt: skip
     return rows
 
@@ -106,8 +110,8 @@ def _rows1(conditions: Conditions, results: Results) -> list[Row]:
 def _bounded(rows: Sequence[Row]) -> Verdict:
     newton = pick(rows, method="kons")
     told = "; ".join(
-        f"γ = {row['gamma']:g}: d_eff {row['effective']:.0f}, regret {row['regret']:.1f}, {row['ratio']:.2f} of d_eff log T "
-        f"({row['half']:.2f} at half of the rows)"
+        f"γ = {row['gamma']:g}: d_eff {row['effective']:.0f}, regret {row['regret']:.1f}, {row['ratio']:.2f} of "
+        f"d_eff log T ({row['half']:.2f} at half of the rows)"
         for row in newton
     )
     return Verdict(all(row["ratio"] <= 1.1 * row["half"] for row in newton), told)
@@ -142,7 +146,9 @@ def _cases2(conditions: Conditions) -> list[tuple[float, list[Cell]]]:
         (
             floor,
             [
-                Cell(kernel_regret, {"method": "sketched-kons", "rows": rows, "gamma": 1.0, "seed": seed, "floor": floor})
+                Cell(
+                    kernel_regret, {"method": "sketched-kons", "rows": rows, "gamma": 1.0, "seed": seed, "floor": floor}
+                )
                 for seed in range(repeats)
             ],
         )
@@ -155,14 +161,15 @@ def _cells2(conditions: Conditions, results: Results) -> Iterable[Cell]:
 
 
 def _rows2(conditions: Conditions, results: Results) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
     for floor, cells in _cases2(conditions):
         runs = [results[cell] for cell in cells]
         regrets = [run["regret"][-1] for run in runs]
         rows.append({
             "learner": "sketched-kons", "floor": floor, "repeats": len(runs), "regret": fmean(regrets),
             "regret_sd": float(np.std(regrets)) if len(runs) > 1 else None,
-            "kept": round(fmean(run["kept"] for run in runs)), "microseconds": fmean(run["microseconds"] for run in runs),
+            "kept": round(fmean(run["kept"] for run in runs)),
+            "microseconds": fmean(run["microseconds"] for run in runs),
         })  # fmt: skip
     exact = rows[0]
     for row in rows:
@@ -179,7 +186,9 @@ def _at_most_inverse(rows: Sequence[Row]) -> Verdict:
 
 def _square(rows: Sequence[Row]) -> Verdict:
     told = ", ".join(f"γ = {row['floor']:g}: {row['time_ratio']:.3f} (γ² = {row['square']:.3f})" for row in rows)
-    return Verdict(all(row["time_ratio"] <= 2.0 * row["square"] + 0.1 for row in rows), f"time of the last rounds {told}")
+    return Verdict(
+        all(row["time_ratio"] <= 2.0 * row["square"] + 0.1 for row in rows), f"time of the last rounds {told}"
+    )
 
 
 def _charts2(rows: Sequence[Row]) -> list[Chart]:
@@ -207,11 +216,11 @@ def alternating(sources: Sources, label: str, rows: int, seed: int) -> Result:
     """One point with losses +w·x and −w·x in turn: the regret against w = 0, and how many rows are kept."""
     method, options = FIELD[label]
     own: dict[str, Any] = {} if method.endswith("-son") else {"kernel": "rbf", "gamma": 1.0}
-    learner = onsketch.learner(method, loss="hinge", curvature=1.0, ridge=1.0, seed=seed, **own, **options)
+    learner: Any = onsketch.learner(method, loss="hinge", curvature=1.0, ridge=1.0, seed=seed, **own, **options)
     y = np.where(np.arange(rows) % 2 == 0, 1.0, -1.0)
     regret = np.cumsum(-y * learner.learn(np.ones((rows, 1)), y))
     marks = np.unique(np.geomspace(10, rows, 30).astype(int))
-    told = getattr(learner, "diagnostics", dict)()
+    told: dict[str, Any] = getattr(learner, "diagnostics", dict)()
     kept = told.get("rows_in_matrix", told.get("subspace_dimension", 1))
     return {"rows": marks.tolist(), "regret": [float(regret[t - 1]) for t in marks], "kept": int(kept)}
 
@@ -241,7 +250,9 @@ def _rows3(conditions: Conditions, results: Results) -> list[Row]:
 def _must_pay(rows: Sequence[Row]) -> Verdict:
     exact, sampled = value(rows, "regret", learner="kons"), value(rows, "regret", learner="sketched-kons")
     kept = value(rows, "kept", learner="sketched-kons")
-    return Verdict(sampled > 5.0 * exact, f"regret {sampled:.1f} with {kept:.0f} rows kept, {exact:.1f} with all of them")
+    return Verdict(
+        sampled > 5.0 * exact, f"regret {sampled:.1f} with {kept:.0f} rows kept, {exact:.1f} with all of them"
+    )
 
 
 def _need_not(rows: Sequence[Row]) -> Verdict:
@@ -255,7 +266,9 @@ def _logarithmic(rows: Sequence[Row]) -> Verdict:
     curve = pick(rows, learner="kons")[0]
     grown = curve["curve_regret"][-1] / math.log(curve["curve_x"][-1])
     early = curve["curve_regret"][len(curve["curve_x"]) // 2] / math.log(curve["curve_x"][len(curve["curve_x"]) // 2])
-    return Verdict(grown < 1.25 * early, f"regret / log T: {early:.2f} half-way (on a log scale), {grown:.2f} at the end")
+    return Verdict(
+        grown < 1.25 * early, f"regret / log T: {early:.2f} half-way (on a log scale), {grown:.2f} at the end"
+    )
 
 
 def _charts3(rows: Sequence[Row]) -> list[Chart]:

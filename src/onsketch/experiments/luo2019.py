@@ -1,4 +1,4 @@
-"""L. Luo, C. Chen, Z. Zhang, W.-J. Li, T. Zhang: Robust Frequent Directions with Application in Online Learning, 2019."""
+"""L. Luo, C. Chen, Z. Zhang, W.-J. Li, T. Zhang: Robust Frequent Directions with Application in Online Learning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from onsketch.experiments.streams import Sources
 
 PAPER = Paper(
     "luo2019",
-    "L. Luo, C. Chen, Z. Zhang, W.-J. Li, T. Zhang. Robust Frequent Directions with Application in Online Learning. 2019.",
+    "L. Luo, C. Chen, Z. Zhang, W.-J. Li, T. Zhang. Robust Frequent Directions with Application in Online Learning. "
+    "2019.",
 )
 SMALL, WIDE = ("a9a", "gisette", "sido0", "hiva"), ("farm-ads", "rcv1", "real-sim", "reuters")
 SETS = (*SMALL, *WIDE)
@@ -245,7 +246,9 @@ def _rows3(conditions: Conditions, results: Results) -> list[Row]:
 
 def _range(rows: Sequence[Row], data: str, learner: str) -> float:
     """Worst test error over the ridges less the best; a learner that diverged is as bad as guessing."""
-    errors = [row["test_error"] if row["test_error"] is not None else 0.5 for row in pick(rows, data=data, learner=learner)]
+    errors = [
+        row["test_error"] if row["test_error"] is not None else 0.5 for row in pick(rows, data=data, learner=learner)
+    ]
     return max(errors) - min(errors) if errors else math.nan
 
 
@@ -327,8 +330,8 @@ def _free_online(rows: Sequence[Row]) -> Verdict:
 
 
 _GRID = (
-    "70 % of the rows in one pass, 30 % to test; squared loss, |prediction| ≤ 1, η = 1/t; α₀ from 1e-3 to 1e6 in powers of "
-    "ten for every method, chosen on one split, repeated on others."
+    "70 % of the rows in one pass, 30 % to test; squared loss, |prediction| ≤ 1, η = 1/t; α₀ from 1e-3 to 1e6 in powers "
+    "of ten for every method, chosen on one split, repeated on others."
 )
 _NOTES = (
     "The full matrix (ons) only where d is small. adagrad: step 1, α₀ inside as its ridge, as the paper tunes it.",
@@ -339,7 +342,7 @@ EXPERIMENTS = (
     Experiment(
         "luo2019-fig1", PAPER, "Figure 1", "Sketch error of FD, CFD and RFD",
         "‖AᵀA − (BᵀB + ridge·I)‖₂ / ‖AᵀA‖₂ against the sketch size, doubled buffers.",
-        lambda conditions, results: [c for (_, label, _), c in _errors(conditions).items() if not label.startswith("pfd")],
+        lambda conditions, results: [c for key, c in _errors(conditions).items() if not key[1].startswith("pfd")],
         lambda conditions, results: [
             {"data": data, "learner": label, "size": size, "relative": results[cell]["relative"]}
             for (data, label, size), cell in _errors(conditions).items() if not label.startswith("pfd")
@@ -365,7 +368,8 @@ EXPERIMENTS = (
         _cells2, _rows2, lambda rows: [],
         (
             Claim("The accuracies printed in table 2.", _as_printed),
-            Claim("Sketched Newton methods perform well with the best α₀ (the best of them above AdaGrad).", _newton_best),
+            Claim("Sketched Newton methods perform well with the best α₀ (the best of them above AdaGrad).",
+                  _newton_best),
         ),
         {"data": "data", "learner": "learner", "printed": "the paper (%)", "accuracy": "here (%)", "accuracy_sd": "±",
          "microseconds": "µs a round", "setting": "setting"},

@@ -1,7 +1,7 @@
-"""The CNN figures: made of the runs that ``benchmarks/torch_cnn_study.py`` leaves, since networks need PyTorch and hours.
+"""The CNN figures, made of the runs that ``benchmarks/torch_cnn_study.py`` leaves: networks need PyTorch and hours.
 
-The study (``pip install 'onsketch[torch]'``) writes one line of ``runs.jsonl`` for each run; ``onsketch reproduce`` reads
-``cnn/runs.jsonl`` under its ``--out``.
+The study (``pip install 'onsketch[torch]'``) writes one line of ``runs.jsonl`` for each run; ``onsketch reproduce``
+reads ``cnn/runs.jsonl`` under its ``--out``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an experiment came to: its rows with the verdicts on its claims, kept as JSON and CSV, shown as charts and a page."""
+"""What an experiment came to: rows and verdicts, kept as JSON and CSV, shown as charts and a page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 
 import onsketch
 from onsketch.experiments.design import Chart, Conditions, Experiment, Results, Row, Verdict
-
 
 TOO_SMALL = "A quick run: it shows that everything works; its sizes are too small to judge the claims by."
 

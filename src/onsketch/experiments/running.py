@@ -78,5 +78,3 @@ def missing_needs(experiment: Experiment, conditions: Conditions) -> list[str]:
     if not experiment.needs or conditions.sources.among(*experiment.needs):
         return []
     return list(experiment.needs)
-
-

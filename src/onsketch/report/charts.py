@@ -43,7 +43,7 @@ def colour(name: str) -> str:
     >>> colour("rfd-son") == colour("rfd-son, m = 5") != colour("adagrad")
     True
     """
-    name = name.split(",")[0]
+    name = name.split(",", maxsplit=1)[0]
     if name in _FAVOURITES:
         return _PALETTE[_FAVOURITES.index(name)]
     return _PALETTE[sum(name.encode()) % len(_PALETTE)]

@@ -77,8 +77,14 @@ def menu() -> list[dict[str, str]]:
 
 def pages() -> dict[str, str]:
     """Their content, and the table of all."""
-    lines = ["# All methods", "", "Each is a sketch, a geometry and an update rule; `onsketch.compose` builds the rest.", "",
-             "| method | what it is | sketch × geometry × update | citation |", "|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "# All methods",
+        "",
+        "Each is a sketch, a geometry and an update rule; `onsketch.compose` builds the combinations without a name.",
+        "",
+        "| method | what it is | sketch × geometry × update | citation |",
+        "|---|---|---|---|",
+    ]
     for name, method in METHODS.items():
         lines.append(f"| [{name}]({name}.md) | {method.line} | {method.parts} | {method.citation} |")
     made = {f"methods/{name}.md": _page(method) for name, method in METHODS.items()}

@@ -271,6 +271,17 @@ _WIDER = (
     "features are not rescaled as Vowpal Wabbit does."
 )
 
+_CHOICES = (
+    f"Columns of {', '.join(RAW)} are mapped to -1..1 as in LIBSVM's scaled versions; which version the paper used is "
+    "not said. letter: A to M against N to Z; mnist: 0 to 4 against 5 to 9; cod-rna at hand may be a part of 30,000 "
+    "rows; the paper's own choice of classes is in an appendix that was not at hand."
+)
+_BASELINE = (
+    "The paper's baseline is Vowpal Wabbit's AdaGrad, which may differ from the plain one here; that may be why "
+    "diagonal adaptation does not win here. At m = 0 it divides steps by D, AdaGrad by its root."
+)
+_LESS = "Effort short: at most 10,000 rows of each set, without gisette and news20."
+
 EXPERIMENTS = (
     Experiment(
         "luo2016-fig1", PAPER, "Figure 1", "Error against the condition number of the features",
@@ -309,12 +320,6 @@ EXPERIMENTS = (
         {"data": "data", "learner": "learner", "error": "error", "error_sd": "±", "microseconds": "µs a row",
          "setting": "setting"},
         needs=REAL,
-        notes=(_WIDER,
-               f"Columns of {', '.join(RAW)} are mapped to -1..1 as in LIBSVM's scaled versions; which version the paper "
-               "used is not said. letter: A to M against N to Z; mnist: 0 to 4 against 5 to 9; cod-rna at hand may be a "
-               "part of 30,000 rows; the paper's own choice of classes is in an appendix that was not at hand.",
-               "Effort short: at most 10,000 rows of each set, without gisette and news20.",
-               "The paper's baseline is Vowpal Wabbit's AdaGrad, which may differ from the plain one here; that may be why "
-               "diagonal adaptation does not win here. At m = 0 it divides steps by D, AdaGrad by its root."),
+        notes=(_WIDER, _CHOICES, _BASELINE, _LESS),
     ),
 )  # fmt: skip

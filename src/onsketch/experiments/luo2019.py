@@ -330,8 +330,8 @@ def _free_online(rows: Sequence[Row]) -> Verdict:
 
 
 _GRID = (
-    "70 % of the rows in one pass, 30 % to test; squared loss, |prediction| ≤ 1, η = 1/t; α₀ from 1e-3 to 1e6 in powers "
-    "of ten for every method, chosen on one split, repeated on others."
+    "70 % of the rows in one pass, 30 % to test; squared loss, |prediction| ≤ 1, η = 1/t; α₀ from 1e-3 to 1e6 in "
+    "powers of ten for every method, chosen on one split, repeated on others."
 )
 _NOTES = (
     "The full matrix (ons) only where d is small. adagrad: step 1, α₀ inside as its ridge, as the paper tunes it.",

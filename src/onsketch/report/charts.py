@@ -94,21 +94,16 @@ def line_chart(lines: Sequence[Line], x_label: str, y_label: str, *, log_x: bool
 
 def point_chart(lines: Sequence[Line], x_label: str, y_label: str) -> str:
     """Named points of two errors against each other; below the diagonal the second is the smaller."""
-    figure, axes = pyplot().subplots(figsize=(7.2, 5.0), layout="constrained")
-    for line in lines:
+    figure, axes = pyplot().subplots(figsize=(7.2, 6.0), layout="constrained")
+    for number, line in enumerate(sorted(lines, key=lambda line: line.x[0])):
         ink = colour(line.name)
         axes.plot(line.x, line.y, "o", color=ink, markersize=5)
-        axes.annotate(
-            line.name, xy=(line.x[0], line.y[0]), xytext=(5, 3), textcoords="offset points", color=ink, fontsize=8
-        )
-    values = [value for line in lines for value in (*line.x, *line.y) if value > 0.0]
-    if values:
-        ends = [min(values) / 1.2, max(values) * 1.2]
-        axes.plot(ends, ends, color=_INK, linewidth=0.8, linestyle="--")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(*ends)
-        axes.set_ylim(*ends)
+        place = {"xytext": (6, -9), "ha": "left"} if number % 2 else {"xytext": (-6, 5), "ha": "right"}
+        axes.annotate(line.name, xy=(line.x[0], line.y[0]), textcoords="offset points", color=ink, fontsize=8, **place)
+    most = max((value for line in lines for value in (*line.x, *line.y)), default=1.0)
+    axes.plot([0.0, 1.1 * most], [0.0, 1.1 * most], color=_INK, linewidth=0.8, linestyle="--")
+    axes.set_xlim(-0.08 * most, 1.1 * most)
+    axes.set_ylim(-0.02 * most, 1.1 * most)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     axes.grid(alpha=0.15, color=_INK)

@@ -1,6 +1,7 @@
 """Kernel online Newton: what the sampling saves, what the adversary costs, and real data beside scikit-learn.
 
-    python benchmarks/kernel.py --data FOLDER [--only SECTION ...] [--sets SET ...] [--rows N] [--json FILE] [--plot FILE.svg]
+    python benchmarks/kernel.py --data FOLDER [--only SECTION ...] [--sets SET ...] [--rows N] [--json FILE]
+                                [--plot FILE.svg]
 
 The sections:
 

@@ -148,6 +148,16 @@ def new_progress(learner: Learner, signs: bool | None = None) -> Progress:
     return Progress(learner.loss, by_loss if signs is None else signs)
 
 
+def grown(learner: Learner) -> tuple[str, str]:
+    """What a model has grown to, in words: features seen, or the points that a kernel learner keeps."""
+    from onsketch.errors import OptionError
+
+    try:
+        return "features", f"{learner.coefficients()[0].size:,} seen"
+    except OptionError:
+        return "points", f"{learner.diagnostics()['rows_kept']:,} kept"  # type: ignore[attr-defined]
+
+
 def _running(start: float, terms: Array) -> Array:
     """Running sums that continue one from before, term by term."""
     return np.cumsum(np.concatenate([[start], terms]))[1:]

@@ -33,7 +33,13 @@ FORMAT = 1
 
 PathLike = str | os.PathLike[str]
 
-_KINDS = {"learner": "onsketch.linear.build", "sketch": "onsketch.sketch.saving"}
+_KINDS = {
+    "learner": "onsketch.linear.build",
+    "sketch": "onsketch.sketch.saving",
+    "classes": "onsketch.multiclass.saving",
+    "scikit-learn": "onsketch.sklearn.saving",
+    "river": "onsketch.river.saving",
+}
 """The module whose ``from_file(content)`` rebuilds each kind of thing."""
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Course = Iterator[tuple[int, list[Standing]]]
 
 EMBEDDED = "Without FILE"
-FIELD = ("rfd-son", "oja-son", "fd-son", "ada-ffd", "adagrad", "ogd")
+FIELD = ("auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ogd")
 """Who runs on a file unless told."""
 
 

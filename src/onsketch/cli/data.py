@@ -55,7 +55,11 @@ def _info(name: str, folder: _Folder = None) -> None:
         for file in known.files:
             path = found(file, folder)
             lines += [f"file: {file.address}", f"  checksum: {file.checksum or 'none known'}"]
-            lines.append(f"  at hand: {path or 'no'}" + (f", {_compared(path, file)}" if path else ""))
+            lines.append(
+                f"  at hand: {path}, {path.stat().st_size:,} bytes, {_compared(path, file)}"
+                if path
+                else "  at hand: no"
+            )
         if known.partial:
             lines.append("copies at hand may be a part of the set: count their rows before quoting them as the whole")
         for line in lines:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from onsketch.cli.console import out, print_rows, told_plainly
 from onsketch.errors import OptionError
+from onsketch.evaluation import grown
 
 
 def inspect(
@@ -44,8 +44,7 @@ def _learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
         ("memory", f"{learner.state_bytes()['total'] / 1e6:.3f} MB"),
         ("written by", f"onsketch {content.header['version']}, format {content.header['format']}"),
     ]
-    with suppress(OptionError):  # a kernel learner has points, not weights
-        facts.append(("features seen", f"{learner.coefficients()[0].size:,}"))
+    facts.append(grown(learner))
     if hasattr(learner, "diagnostics"):
         facts += [(name, f"{value:g}") for name, value in learner.diagnostics().items()]
     training = content.notes.get("training")

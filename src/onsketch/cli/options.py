@@ -54,6 +54,12 @@ def _learning(
         str | None, typer.Option(help="Kernel methods: linear, rbf, laplacian or polynomial.", show_default="rbf")
     ] = None,
     gamma: Annotated[float | None, typer.Option(help="Width of the kernel.", show_default="by the data")] = None,
+    degree: Annotated[int | None, typer.Option(min=1, help="Of the polynomial kernel.", show_default="3")] = None,
+    coef0: Annotated[float | None, typer.Option(help="Constant of that kernel.", show_default="1")] = None,
+    max_points: Annotated[
+        int | None, typer.Option(min=1, help="Most rows a kernel learner keeps.", show_default="the method's")
+    ] = None,
+    restart: Annotated[bool | None, typer.Option(help="pros-n-kons as published: forget at a new row.")] = None,
     accuracy: Annotated[float | None, typer.Option(help="ε of row sampling.", show_default="0.5")] = None,
     budget: Annotated[float | None, typer.Option(help="β of row sampling.", show_default="practical")] = None,
     floor: Annotated[float | None, typer.Option(help="γ of sketched-kons.", show_default="0")] = None,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from onsketch.experiments.design import Experiment
     from onsketch.experiments.outcome import Outcome
     from onsketch.experiments.running import Bench
+    from onsketch.experiments.streams import Sources
 
 _EFFORTS = ("quick", "short", "full")
 
@@ -35,13 +36,21 @@ def reproduce(
         "reproduced"
     ),
     jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
+    networks: Annotated[
+        Path | None,
+        typer.Option(help="Runs of benchmarks/torch_cnn_study.py.", show_default="cnn/runs.jsonl under --out"),
+    ] = None,
 ) -> None:
     """Run the papers' experiments: figures, tables, and a verdict on each claim.
 
     Each run is kept as a file under --out, so that one stopped half-way goes on where it was.
     """
     with told_plainly():
+        # One thread each for linear algebra: times are those of the thread that learns.
+        for library in ("OMP", "OPENBLAS", "MKL"):
+            os.environ.setdefault(f"{library}_NUM_THREADS", "1")
         from onsketch.errors import OptionError
+        from onsketch.experiments.streams import Sources
 
         if quick and effort not in (None, "quick"):
             raise OptionError(f"--quick and --effort {effort}: give one of them.")
@@ -50,10 +59,12 @@ def reproduce(
             raise OptionError(f"--effort {wanted}: it is one of {', '.join(_EFFORTS)}.")
         if data is not None and not data.is_dir():
             raise OptionError(f"--data {data}: there is no such folder.")
+        if networks is not None and not networks.is_file():
+            raise OptionError(f"--networks {networks}: there is no such file.")
         if names == ["list"]:
             _list(out(), data)
         else:
-            _run(names, wanted, data, target, jobs)
+            _run(names, wanted, Sources(data, networks or target / "cnn" / "runs.jsonl"), target, jobs)
 
 
 def _list(console: Console, data: Path | None) -> None:
@@ -69,21 +80,18 @@ def _list(console: Console, data: Path | None) -> None:
     print_rows(console, ("experiment", "shows", "sets at hand", "what"), rows)
 
 
-def _run(names: list[str], effort: str, data: Path | None, target: Path, jobs: int) -> None:
-    # One thread each for linear algebra: times are those of the thread that learns.
-    for library in ("OMP", "OPENBLAS", "MKL"):
-        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+def _run(names: list[str], effort: str, sources: Sources, target: Path, jobs: int) -> None:
     from onsketch.experiments import chosen
     from onsketch.experiments.design import EFFORTS, Conditions
     from onsketch.experiments.running import Bench, missing_needs
-    from onsketch.experiments.streams import Sources
     from onsketch.report.charts import pyplot
 
     pyplot()  # better missed now than after hours
     experiments = chosen(names)
-    bench = Bench(Conditions(EFFORTS[effort], Sources(data, target / "cnn" / "runs.jsonl")), target / "runs", jobs)
+    bench = Bench(Conditions(EFFORTS[effort], sources), target / "runs", jobs)
     flag = {"quick": " --quick", "short": " --effort short", "full": ""}[effort]
-    command = f"onsketch reproduce {' '.join(names)}{flag}" + (" --data DIR" if data else "")
+    command = f"onsketch reproduce {' '.join(names)}{flag}" + (" --data DIR" if sources.folder else "")
+    command += " --networks FILE" if sources.networks.is_file() else ""
     console, finished = out(), []
     for experiment in experiments:
         missing = missing_needs(experiment, bench.conditions)

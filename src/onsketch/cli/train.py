@@ -15,13 +15,14 @@ import typer
 
 from onsketch.cli.console import err, out, told_plainly
 from onsketch.cli.options import gathering, known_method, learner_options
+from onsketch.evaluation import grown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from onsketch.training import Training
 
-DEFAULT_METHOD = "rfd-son"
+DEFAULT_METHOD = "auto"
 
 File = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, globs or addresses; - for standard input.")]
 
@@ -155,7 +156,7 @@ def _summary(job: Training, rows: int, seconds: float) -> Iterator[str]:
     if job.held_out is not None:
         error = "" if job.held_out.error is None else f", error {job.held_out.error:.4%}"
         yield f"held out      loss {job.held_out.mean_loss:.6g}{error} over {job.held_out.rows:,} rows"
-    yield f"features      {job.learner.coefficients()[0].size:,} seen"
+    yield "{:14s}{}".format(*grown(job.learner))
     if job.skipped:
         yield f"skipped       {job.skipped:,} bad lines or rows"
     if job.plan.passes > 1:

@@ -1,7 +1,7 @@
 """The CNN figures, made of the runs that ``benchmarks/torch_cnn_study.py`` leaves: networks need PyTorch and hours.
 
 The study (``pip install 'onsketch[torch]'``) writes one line of ``runs.jsonl`` for each run; ``onsketch reproduce``
-reads ``cnn/runs.jsonl`` under its ``--out``.
+reads it (``--networks``; those of one study are in ``docs/results/torch-cnn``).
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from onsketch.experiments.checks import curves, groups, pick
 from onsketch.experiments.design import Cell, Chart, Conditions, Results, Row
 
 HOW = (
-    "Made of cnn/runs.jsonl under --out, which benchmarks/torch_cnn_study.py --data DIR --out OUT/cnn writes (needs "
-    "onsketch[torch] and the pictures)."
+    "The runs of benchmarks/torch_cnn_study.py (needs onsketch[torch], the pictures, and better a GPU): the papers' CNN, "
+    "learning rates searched with equal trials, then several seeds. Say where its runs.jsonl is with --networks; left "
+    "out, it is looked for as cnn/runs.jsonl under --out."
+)
+NOTES = (
+    "Smaller than the papers': as many epochs and seeds as shown, 30,000 of CIFAR-10's 50,000 training images, "
+    "Fashion-MNIST in the place of SVHN, no CIFAR-100. Every layer that the papers leave to AdaGrad is left to it here.",
+    "Figure 10 of wan2021 (fine-tuning VGG19) is not reproduced.",
 )
 NAMES = {
     "AdaGP": "ada-gp", "AdaFFD": "ada-ffd", "AdaFD": "ada-fd", "SAdaGrad": "s-adagrad", "RadaGrad": "radagrad",

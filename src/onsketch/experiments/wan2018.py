@@ -162,6 +162,6 @@ EXPERIMENTS = (
             Claim("Ada-GP approximates full-matrix AdaGrad better than RadaGrad does (training loss).",
                   ahead("loss", ("ada-gp",), ("radagrad",), "data")),
         ),
-        networks.COLUMNS,
+        networks.COLUMNS, notes=networks.NOTES,
     ),
 )  # fmt: skip

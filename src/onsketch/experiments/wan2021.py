@@ -398,6 +398,6 @@ EXPERIMENTS = (
                   ahead("error", ("ada-ffd",), ("adagrad", "radagrad", "fd-son", "ogd"), "data")),
             Claim("It is only a little slower than AdaGrad.", _little_slower),
         ),
-        networks.COLUMNS,
+        networks.COLUMNS, notes=networks.NOTES,
     ),
 )  # fmt: skip

@@ -23,6 +23,10 @@ _CHUNK = 1 << 20
 """Values handed to a compiled loop at a time, which bounds the working memory; it changes no result."""
 
 
+LEAST_RIDGE = 1e-5
+"""Least default ridge of a Newton method, in units of the first row's squared length."""
+
+
 class Learner(ABC):
     """An online linear learner. Made by :func:`onsketch.learner` or :func:`onsketch.compose`.
 
@@ -34,6 +38,7 @@ class Learner(ABC):
         self.options = options
         self._loss = LOSSES[options.loss]
         self._width = options.n_features or 0
+        self._ridge_is_default = False
 
     def __repr__(self) -> str:
         return f"<onsketch learner {self.method.name}, {self.rounds} rounds, {self.n_features} features>"
@@ -70,7 +75,14 @@ class Learner(ABC):
         """
         rows = as_rows(X, self.options.n_features)
         labels = as_labels(y, rows.count, self._loss)
-        weights = as_weights(sample_weight, rows.count)
+        return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
+
+    def learn_checked(
+        self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """As ``learn``, for input that ``as_rows``, ``as_labels`` and ``as_weights`` have let through already."""
+        if self._ridge_is_default and rows.count:
+            self._fit_ridge(rows)
         width, self._width = self._width, max(self._width, rows.n_features)
         predictions = np.empty(rows.count)
         for start, stop in _chunks(rows):
@@ -87,6 +99,15 @@ class Learner(ABC):
                     predictions[:done],
                 )
         return predictions
+
+    def _fit_ridge(self, rows: Rows) -> None:
+        """Raise a default ridge that the first row to learn dwarfs: far below it, Newton's small systems are noise."""
+        first = rows.values[rows.indptr[0] : rows.indptr[1]]
+        least, width = LEAST_RIDGE * float(first @ first), self._width
+        if self.options.ridge is not None and least > self.options.ridge:
+            type(self).__init__(self, self.method, replace(self.options, ridge=least))
+            self._width = width
+        self._ridge_is_default = False
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The clipped margins of these rows; the state does not change."""
@@ -150,6 +171,8 @@ class Learner(ABC):
                 raise OptionError(f"merge: {role} must have the same options (but for the seed).")
         if base is not None and base.rounds > min(self.rounds, other.rounds):
             raise OptionError("merge: the base has learned more rows than a learner said to start from it.")
+        if self.options.forget < 1.0:
+            raise OptionError("merge: learners that forget cannot be merged, for neither stream came first.")
         self._merge(other, base)
         self._width = max(self._width, other._width)
         return self
@@ -214,6 +237,8 @@ class Learner(ABC):
 
 def _chunks(rows: Rows) -> list[tuple[int, int]]:
     """Stretches of rows of about _CHUNK values."""
+    if rows.count > 0 and rows.indptr[-1] - rows.indptr[0] <= _CHUNK:
+        return [(0, rows.count)]
     edges = [0]
     while edges[-1] < rows.count:
         goal = rows.indptr[edges[-1]] + _CHUNK

@@ -76,12 +76,23 @@ def _thawed(value: Any) -> Any:
 
 
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
+    model = _made(method, given)
+    newton = method.geometry == "newton" and method.rule == "step"
+    model._ridge_is_default = newton and given.get("ridge") is None
+    return model
+
+
+def _made(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
     announce_compilation()
     if method.rule in KERNEL_RULES:
         from onsketch.kernel.build import kernel_learner
 
         return kernel_learner(method, options)
+    if method.rule == "mixture":
+        from onsketch.auto.learner import AutoLearner
+
+        return AutoLearner(method, options)
     if method.sketch in PER_FEATURE:
         from onsketch.linear.first_order.learner import FirstOrderLearner
 

@@ -52,8 +52,8 @@ class Method:
     """What it is, in one line."""
     citation: str
     rule: str = "step"
-    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow", or one of
-    KERNEL_RULES."""
+    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow", "mixture"
+    (auto), or one of KERNEL_RULES."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
@@ -69,6 +69,8 @@ class Method:
         """The options that mean something to this method."""
         if self.rule in KERNEL_RULES:
             return KERNEL_RULES[self.rule]
+        if self.rule == "mixture":
+            return _ALWAYS - {"ridge", "step_size"} | {"sketch_size", "forget"}
         if self.rule == "adam" or self.rule == "lazy-adam":
             return _ALWAYS | {"betas", "average"}
         if self.rule == "ftrl":
@@ -80,10 +82,11 @@ class Method:
             return options - {"ridge"} | _COMPOSITE
         if self.geometry == "newton":
             options |= {"curvature", "curvature_schedule"}
+            options |= {"forget"} if self.sketch in SHRINKING else set()
         else:
             options |= _COMPOSITE
         if self.sketch == "diagonal":
-            return options | {"summary"}
+            return options | {"summary", "forget"}
         options |= _SKETCHED if self.sketch != "exact" else _SKETCHED - {"sketch_size"}
         if self.sketch in SHRINKING:
             options |= {"doubling"}
@@ -116,6 +119,8 @@ _CALANDRIELLO = "Calandriello, Lazaric and Valko 2017"
 METHODS: Mapping[str, Method] = MappingProxyType({
     m.name: m
     for m in (
+        Method("auto", "rfd", "mixture", "needs no tuning: sketched Newton steps and AdaGrad on scaled features, mixed",
+               "combined here", rule="mixture", defaults={"clip": "default", "fit_intercept": True}),
         _method("ogd", "none", "gradient", "online gradient descent, step η/√t", "Zinkevich 2003"),
         _method("adagrad", "diagonal", "adagrad", "diagonal AdaGrad", _DUCHI, ridge=1e-6),
         _method("adam", "diagonal", "gradient", "Adam as published: every coordinate moves in every round",

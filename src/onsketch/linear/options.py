@@ -61,7 +61,8 @@ class Options:
     sketch_size: int = 20
     """m in SON, τ in Ada-*; 0 keeps no sketch."""
     ridge: float | None = None
-    """α in SON, δ or σ in Ada-*; the method's default when left out."""
+    """α in SON, δ or σ in Ada-*; the method's default when left out: for Newton methods 1, or 1e-5 of the first row's
+    squared length where that is more."""
     step_size: float | None = None
     """η; multiplies Newton steps too."""
     clip: float | str | None = "default"
@@ -88,6 +89,7 @@ class Options:
     average: bool = False
     """Predict with the mean of the iterates."""
     forget: float = 1.0
+    """λ: how much of the metric is left from one round to the next; below 1 the learner follows a drifting stream."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Adam's decay rates."""
     kernel: str | Callable[..., Any] = "rbf"

@@ -120,11 +120,13 @@ def _checked(rows: Rows) -> Rows:
 
 
 def as_rows(X: Any, n_features: int | None) -> Rows:
-    """An array, nested list or SciPy sparse matrix as checked rows.
+    """An array, nested list or SciPy sparse matrix as checked rows; rows checked before come through as they are.
 
     Raises InputError, naming row and column, for what is not finite or cannot be squared in float64.
     """
-    if hasattr(X, "tocsr"):
+    if isinstance(X, Rows):
+        rows = X
+    elif hasattr(X, "tocsr"):
         rows = _sparse_rows(X)
     else:
         try:
@@ -142,7 +144,7 @@ def as_rows(X: Any, n_features: int | None) -> Rows:
             f"X: has {rows.n_features} features, but this learner was made with n_features={n_features}. "
             "Leave n_features out to let the learner grow with the stream."
         )
-    return _checked(rows)
+    return rows if isinstance(X, Rows) else _checked(rows)
 
 
 def _plain(array: Any, dtype: Any) -> NDArray[Any]:

@@ -50,6 +50,10 @@ class Setup(NamedTuple):
     """Rounds below this need no undoing."""
     grain: float
     """A few rounding errors of what is kept per feature."""
+    ridge: float
+    """Where the ridge starts."""
+    forget: float
+    """λ: what is left of the metric from one round to the next."""
 
 
 @inner
@@ -84,6 +88,8 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         raise OptionError("ridge=0 with sketch_size=0 leaves no metric at all; give a ridge or a sketch size.")
     if summary != SCALED_GRADIENT and (options.curvature is not None or options.curvature_schedule is not None):
         raise OptionError(f"summary={options.summary!r} does not use curvature or curvature_schedule; leave them out.")
+    if options.forget < 1.0:
+        _check_forgetting(method, options)
     assert options.step_size is not None
     clip = options.clip if isinstance(options.clip, float) else None
     sigma, schedule = 0.0, CONSTANT
@@ -114,4 +120,19 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         largest=LARGEST if options.dtype == "float64" else 1e30,
         calm=1e60 if options.dtype == "float64" else 1e10,
         grain=1e-15 if options.dtype == "float64" else 5e-7,
+        ridge=options.ridge or 0.0,
+        forget=options.forget,
     )
+
+
+def _check_forgetting(method: Method, options: Options) -> None:
+    """Refuse what does not go with a metric that fades."""
+    composite = options.l1 or options.l2 or options.box
+    for strange, what in (
+        (options.update == "dual", "update='dual', whose sum of gradients would have to fade, too"),
+        (options.average, "average, which remembers every iterate alike"),
+        (composite, "l1, l2 or box"),
+        (method.sketch != "diagonal" and options.sketch_size == 0, "sketch_size=0, which keeps nothing to forget"),
+    ):
+        if strange:
+            raise OptionError(f"{method.name}: forget={options.forget:g} does not go with {what}.")

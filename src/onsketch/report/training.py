@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from onsketch.errors import OptionError
+from onsketch.evaluation import grown
 from onsketch.report.charts import Line, bar_chart, line_chart, spectrum_chart
 from onsketch.report.page import Page
 
@@ -27,7 +29,7 @@ def training_page(job: Training) -> str:
         facts.append(["error", f"{job.progress.error:.3%}"])
     if job.held_out is not None:
         facts.append(["loss of held-out rows", f"{job.held_out.mean_loss:.6g}"])
-    facts.append(["features seen", f"{job.learner.coefficients()[0].size:,}"])
+    facts.append([*grown(job.learner)])
     if job.skipped:
         facts.append(["bad lines skipped", f"{job.skipped:,}"])
     page.table(["", ""], facts)
@@ -44,8 +46,10 @@ def training_page(job: Training) -> str:
     else:
         page.heading("Spectrum of the sketch")
         page.chart(spectrum_chart(values.tolist(), "eigenvalue"), "spectrum of the sketch")
-    page.heading("Largest weights")
-    page.chart(bar_chart(dict(largest_weights(job.learner, LARGEST)), "weight"), "largest weights")
+    with suppress(OptionError):  # a kernel learner has points, not weights
+        largest = largest_weights(job.learner, LARGEST, lambda feature: job.names.get(feature, str(feature)))
+        page.heading("Largest weights")
+        page.chart(bar_chart(dict(largest), "weight"), "largest weights")
     page.heading("Options")
     options = job.learner.options
     page.table(

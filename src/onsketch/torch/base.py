@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -52,6 +52,17 @@ class SketchedOptimizer(Optimizer):
     """Whether ridge 0 has a meaning."""
     unconcerned: ClassVar[tuple[str, ...]] = ("seed",)
     """Options of this list that mean nothing to the method."""
+
+    recommended_setting: ClassVar[dict[str, Any]] = {"lr": 1e-3, "graft": True, "decay": 0.999}
+    """Where the ablation of docs/torch.md ended."""
+
+    @classmethod
+    def recommended(cls, params: ParamsT, **changes: Any) -> Self:
+        """The optimizer at the setting that did best in the ablation: grafted, with a fading sketch, at Adam's rates.
+
+        The constructor's own defaults are the papers' methods as they stand; this is where to start on a network.
+        """
+        return cls(params, **{**cls.recommended_setting, **changes})
 
     def __init__(
         self,

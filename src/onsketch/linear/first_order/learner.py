@@ -102,6 +102,7 @@ class FirstOrderLearner(Learner):
         wide = self._lazy or adam or options.average
         self._table = aligned_zeros(0, 4 if wide else 2, np.dtype(options.dtype))
         self._clock = np.zeros(3, dtype=np.int64)
+        self._fade = np.ones(1)
         self._window = np.zeros((WINDOW + 1 if self._lazy and self._setup.geometry == FLAT else 1, 3))
         if not dual:
             self._window[0, GROWTH] = 1.0
@@ -142,7 +143,7 @@ class FirstOrderLearner(Learner):
             case _ if self._lazy:
                 done = learn_lazily(*fixed, self._clock, self._window, self._table, *block)
             case _:
-                done = learn_steps(*fixed, self._clock, self._table, *block)
+                done = learn_steps(*fixed, self._clock, self._fade, self._table, *block)
         if done < rows.count:  # the features of rows not learned have not been seen
             self._map.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
         return int(done)
@@ -189,12 +190,12 @@ class FirstOrderLearner(Learner):
         indptr, slots, values = self._map.translate(rows, learn=False)
         flat = 1.0 if self.method.rule == "arow" else self._terms.ridge
         out = np.empty(rows.count)
-        row_products(indptr, values / (flat + self._table[slots, ENERGY]), values, out)
+        row_products(indptr, values / (flat + self._fade[0] * self._table[slots, ENERGY]), values, out)
         unseen = np.empty(rows.count)
         unseen_squares(rows.indptr, rows.values, indptr, values, unseen)
         if self.options.fit_intercept:
             constant = self._table[np.flatnonzero(self._map.features == INTERCEPT), ENERGY].sum()
-            out += 1.0 / (flat + float(constant))
+            out += 1.0 / (flat + float(self._fade[0] * constant))
         return out + unseen / flat
 
     def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
@@ -236,7 +237,8 @@ class FirstOrderLearner(Learner):
 
     def _arrays(self) -> Arrays:
         table = self._table[: self._map.count]
-        return {"features": self._map.features, "table": table, "clock": self._clock, "window": self._window}
+        small = {"clock": self._clock, "window": self._window, "fade": self._fade}
+        return {"features": self._map.features, "table": table, **small}
 
     def _restore(self, arrays: Arrays) -> None:
         clock = take(arrays, "clock", np.int64, (3,))
@@ -250,5 +252,7 @@ class FirstOrderLearner(Learner):
             require(len(self._window) == 1 or asleep < len(self._window), "its clock is beyond its window")
         self._window = take(arrays, "window", np.float64, self._window.shape)
         self._clock = clock
+        self._fade = take(arrays, "fade", np.float64, (1,))
+        require(0.0 < self._fade[0] <= 1.0, "what forgetting has left is impossible")
         self._grow()
         self._table[:count] = table

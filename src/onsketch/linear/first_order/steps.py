@@ -31,6 +31,9 @@ from onsketch.numerics import LARGEST, inner, kernel
 HEAD, ENERGY, TOTAL, STAMP = range(4)
 """Columns of a packed row: w (or ḡ), E, and for lazy rounds the sum of iterates and the round it is up to."""
 
+LEAST_FADE = 1e-6
+"""Energies are rewritten when forgetting has left so little of them."""
+
 FLAT = -1
 """The geometry of plain gradient steps, as a ``Setup`` has it."""
 
@@ -149,8 +152,12 @@ def longest(indptr):
 
 
 @kernel
-def learn_steps(setup, terms, clock, table, indptr, slots, values, labels, weights, predictions):
-    """Play the rounds of a block; returns how many rows were learned, fewer than given if one is refused."""
+def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels, weights, predictions):
+    """Play the rounds of a block; returns how many rows were learned, fewer than given if one is refused.
+
+    With forgetting, E_t = λ·E_{t−1} + (ρx)²: energies are stored over ``fade[0]``, the product of the λ so far, which
+    is written into them before it becomes too small.
+    """
     head = np.empty(longest(indptr))
     energy = np.empty(head.size)
     for i in range(indptr.size - 1):
@@ -162,7 +169,7 @@ def learn_steps(setup, terms, clock, table, indptr, slots, values, labels, weigh
             slot = np.uint32(at[j])
             w = table[slot, HEAD]
             head[j] = w
-            energy[j] = table[slot, ENERGY]
+            energy[j] = table[slot, ENERGY] * fade[0]
             margin += w * x[j]
         if setup.dual and t > 1:
             margin = 0.0
@@ -176,7 +183,12 @@ def learn_steps(setup, terms, clock, table, indptr, slots, values, labels, weigh
         for j in range(x.size):
             slot = np.uint32(at[j])
             table[slot, HEAD] = head[j]
-            table[slot, ENERGY] = energy[j]
+            table[slot, ENERGY] = energy[j] / fade[0]
+        fade[0] *= setup.forget
+        if fade[0] < LEAST_FADE:
+            for row in range(table.shape[0]):
+                table[row, ENERGY] *= fade[0]
+            fade[0] = 1.0
         clock[ROUNDS] = t
     return indptr.size - 1
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from onsketch import losses
 from onsketch.linear.setup import CURVATURE, row_scale
+from onsketch.linear.sketched.forgetting import write_fade
 from onsketch.linear.sketched.packed import (
     DIAGONAL,
     EPOCH,
@@ -34,7 +35,7 @@ from onsketch.linear.sketched.packed import (
     gather,
 )
 from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, metric
-from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, RANK, RIDGE, ROWS, A
+from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, RANK, RIDGE, ROWS, A
 from onsketch.numerics import CUTOFF, LARGEST, inlined, inner, kernel
 
 FIRST_DIAGONAL = 0.1
@@ -205,8 +206,9 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, labels, weigh
         slope = losses.slope(setup.loss, margin, labels[i])
         bend = losses.curvature(setup.loss, margin, labels[i]) if setup.summary == CURVATURE else 0.0
         t = table.clock[ROUNDS] + 1
-        rho = row_scale(setup, slope, bend, weights[i], t)
-        g = weights[i] * slope
+        fade = sketch.numbers[FADE]
+        rho = row_scale(setup, slope, bend, weights[i], t) / np.sqrt(fade)
+        g = weights[i] * slope / fade
         if not guarded and not harmless(setup, sketch, largest, reached, p, g, rho):
             copy_state(sketch, spare)
             guarded = True
@@ -238,9 +240,12 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, labels, weigh
             scatter_buffer(table, slots, x, low, high, change, sketch.counts[COLUMN])
         if setup.diagonal:
             for j in range(low, high):
-                rows[slots[j], DIAGONAL] += (g * values[j]) ** 2
+                rows[slots[j], DIAGONAL] += (fade * g * values[j]) ** 2
         if verdict == FULL:
+            if fade < 1.0:
+                write_fade(setup, sketch)
             close_epoch(table, sketch.transform, sketch.counts[CLOSED], k)
+        sketch.numbers[FADE] *= setup.forget
         if setup.average:
             count_iterate(sketch)
         table.clock[ROUNDS] = t

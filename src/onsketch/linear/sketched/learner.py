@@ -11,6 +11,7 @@ from onsketch.arrays import Arrays, named, packed, require, restored, take, unde
 from onsketch.errors import OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.features import FeatureMap
+from onsketch.linear.first_order.steps import row_products
 from onsketch.linear.methods import SHRINKING, Method
 from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows, unseen_squares
@@ -81,6 +82,10 @@ class SketchedLearner(Learner):
     def _predict(self, rows: Rows) -> NDArray[np.float64]:
         indptr, slots, values = self._translated(rows, learn=False)
         out = np.empty(rows.count)
+        if values.size > self._map.count:  # cheaper to write every weight out once than to read one per non-zero
+            row_products(indptr, self._coefficients()[1][slots], values, out)
+            clipped: NDArray[np.float64] = np.clip(out, -self._setup.clip, self._setup.clip)
+            return clipped
         predict_rows(self._setup, self._table, self._sketch, indptr, slots, values, self.options.average, out)
         return out
 

@@ -16,7 +16,7 @@ from onsketch.linear.sketched.packed import (
     bring_up_to_date,
 )
 from onsketch.linear.sketched.parts import metric
-from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, RIDGE, ROWS, A
+from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, FADE, RIDGE, ROWS, A
 from onsketch.numerics import inner, kernel
 
 
@@ -100,7 +100,7 @@ def leverage_rows(setup, table, sketch, indptr, slots, values, extra, leverages)
         total = flat * square
         for c in range(sketch.counts[ROWS]):
             total += q[c] * p[SKETCH + c]
-        leverages[i] = max(total, 0.0)
+        leverages[i] = max(total, 0.0) / sketch.numbers[FADE]
 
 
 @kernel

@@ -16,9 +16,9 @@ ROWS, CLOSED, COLUMN, RANK = range(4)
 """Counts: rows of S; rows before the last change of basis; the packed column the last row went to (0: none,
 −1: all sketch columns changed); independent rows (Oja)."""
 
-BASE, BASE_SUM, RIDGE, ESCAPED = range(4)
+BASE, BASE_SUM, RIDGE, ESCAPED, FADE = range(5)
 """Numbers: the weights are ``base·head + Sᵀa``; the sum of base over the rounds; the ridge (growing under RFD); the
-mass Σρ shrunk away."""
+mass Σρ shrunk away; what forgetting has left of the metric, ridge and all, since the last shrink."""
 
 A, A_SUM, DUAL, VALUES, KEEP = range(5)
 """Lines: a; its sum over the rounds; Sḡ for dual averaging; a spectrum; √(true energy / energy shown) of each row."""
@@ -42,7 +42,7 @@ class State(NamedTuple):
         """A sketch of at most ``capacity`` rows, ``kept`` of which survive a change of basis."""
         state = cls(
             counts=np.zeros(4, dtype=np.int64),
-            numbers=np.array([1.0, 0.0, ridge, 0.0]),
+            numbers=np.array([1.0, 0.0, ridge, 0.0, 1.0]),
             lines=np.zeros((5, capacity)),
             squares=np.zeros((3, capacity, capacity)),
             transform=np.zeros((capacity, padded(kept + 2))),

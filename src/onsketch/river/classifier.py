@@ -1,0 +1,199 @@
+"""Online classification under River's contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from river import base
+
+from onsketch.errors import InputError
+from onsketch.estimators import DEFAULT_METHOD, class_model, probabilities
+from onsketch.linear.base import Learner
+from onsketch.linear.rows import Rows
+from onsketch.river.base import OnlineEstimator
+
+
+class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
+    """A linear classifier whose steps know the curvature, for rows that are dictionaries.
+
+    Labels that are True and False are learned by one learner. Any others may be of any number, and new ones may come at
+    any time: one learner for each (``multiclass="one-vs-rest"``), where a class that comes late is learned exactly as
+    if it had been known from the start; or one sketch for all (``multiclass="shared"``), where it starts from zero.
+
+    Args:
+        method: a name out of :func:`onsketch.methods`.
+        loss: "logistic", "hinge", "squared_hinge", or "softmax" with ``multiclass="shared"``.
+        multiclass: "one-vs-rest" or "shared" (one sketch for all classes, of rfd-son where the method is "auto").
+        fit_intercept: whether to add a constant feature.
+        seed: for methods that draw random numbers.
+        clip, sketch_size, ridge, step_size, curvature, curvature_schedule, summary, update, doubling, diagonal,
+            shrink_fraction, l1, l2, box, average, forget, betas, kernel, gamma, accuracy, budget, floor, dtype:
+            options of :func:`onsketch.learner`; None leaves them to the method.
+
+    >>> from river import datasets, evaluate, metrics
+    >>> evaluate.progressive_val_score(datasets.Phishing(), OnlineClassifier(), metrics.Accuracy())
+    Accuracy: 89...%
+    """
+
+    def __init__(
+        self,
+        method: str = DEFAULT_METHOD,
+        loss: str = "logistic",
+        multiclass: str = "one-vs-rest",
+        sketch_size: int | None = None,
+        ridge: float | None = None,
+        step_size: float | None = None,
+        clip: float | None = None,
+        curvature: float | None = None,
+        curvature_schedule: str | None = None,
+        summary: str | None = None,
+        update: str | None = None,
+        doubling: bool | None = None,
+        diagonal: bool | None = None,
+        shrink_fraction: float | None = None,
+        l1: float | None = None,
+        l2: float | None = None,
+        box: tuple[float, float] | None = None,
+        average: bool | None = None,
+        forget: float | None = None,
+        betas: tuple[float, float] | None = None,
+        kernel: str | None = None,
+        gamma: float | None = None,
+        accuracy: float | None = None,
+        budget: int | None = None,
+        floor: float | None = None,
+        dtype: str | None = None,
+        fit_intercept: bool = True,
+        seed: int = 0,
+    ) -> None:
+        self.method = method
+        self.loss = loss
+        self.multiclass = multiclass
+        self.sketch_size = sketch_size
+        self.ridge = ridge
+        self.step_size = step_size
+        self.clip = clip
+        self.curvature = curvature
+        self.curvature_schedule = curvature_schedule
+        self.summary = summary
+        self.update = update
+        self.doubling = doubling
+        self.diagonal = diagonal
+        self.shrink_fraction = shrink_fraction
+        self.l1 = l1
+        self.l2 = l2
+        self.box = box
+        self.average = average
+        self.forget = forget
+        self.betas = betas
+        self.kernel = kernel
+        self.gamma = gamma
+        self.accuracy = accuracy
+        self.budget = budget
+        self.floor = floor
+        self.dtype = dtype
+        self.fit_intercept = fit_intercept
+        self.seed = seed
+        self._start()
+        self._codes: dict[Any, int] = {}
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels met so far, in order of appearance (False and True where labels are these)."""
+        return list(self._codes)
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """Learn one row."""
+        with self._names.learning():
+            self._learn(self._names.row(x, learn=True), [y])
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn the rows of a data frame, one after the other, in one compiled pass."""
+        if len(X) == 0:
+            return
+        with self._names.learning():
+            self._learn(self._names.frame(X, learn=True), list(y))
+
+    def _learn(self, rows: Rows, labels: list[Any]) -> None:
+        if len(labels) != rows.count:
+            raise InputError(f"y: {len(labels)} labels for {rows.count} rows.")
+        if self._learner is None:
+            self._first(labels)
+        if isinstance(self._learner, Learner):
+            self._learner.learn(rows, [self._sign(label) for label in labels])
+            return
+        start = 0
+        for row, label in enumerate(labels):  # rows up to the first of a new class, then that class
+            if label not in self._codes:
+                self._learn_classes(rows, labels, start, row)
+                start = row
+                self._codes[_plain(label)] = self._learner.add_class()
+        self._learn_classes(rows, labels, start, rows.count)
+
+    def _learn_classes(self, rows: Rows, labels: list[Any], start: int, stop: int) -> None:
+        if start < stop:
+            part = rows if stop - start == rows.count else rows.part(start, stop)
+            self._learner.learn(part, np.array([self._codes[label] for label in labels[start:stop]]))
+
+    def _first(self, labels: list[Any]) -> None:
+        """Make the learner: one for True and False, an open number of classes for other labels."""
+        truths = all(isinstance(label, (bool, np.bool_)) for label in labels)
+        self._learner = class_model(
+            self.method, self.multiclass, 2 if truths else 0, self._options(), open_ended=not truths
+        )
+        self._codes = {False: 0, True: 1} if truths else {}
+
+    def _sign(self, label: Any) -> float:
+        if not isinstance(label, (bool, np.bool_)):
+            raise InputError(f"y: the label {label!r} comes after labels True and False; use words or numbers for all.")
+        return 1.0 if label else -1.0
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """The probability of each class met so far."""
+        if not self._codes:
+            return {}
+        return dict(zip(self._codes, self._probabilities(self._names.row(x, learn=False))[0].tolist(), strict=True))
+
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """The likeliest class, None before any was met."""
+        if not self._codes:
+            return None
+        return list(self._codes)[self._likeliest(self._names.row(x, learn=False))[0]]
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """The probabilities of each class met so far, a data frame."""
+        import pandas as pd
+
+        if not self._codes:
+            return pd.DataFrame(index=X.index)
+        found = self._probabilities(self._names.frame(X, learn=False))
+        return pd.DataFrame(found, index=X.index, columns=list(self._codes))
+
+    def predict_many(self, X: Any) -> Any:
+        """The likeliest class of each row, a series; empty before any was met."""
+        import pandas as pd
+
+        if not self._codes:
+            return pd.Series(index=X.index[:0], dtype=object)
+        labels = list(self._codes)
+        found = [labels[code] for code in self._likeliest(self._names.frame(X, learn=False))]
+        return pd.Series(found, index=X.index)
+
+    def _likeliest(self, rows: Rows) -> Any:
+        margins = self._learner.predict(rows)
+        return (margins > 0.0).astype(np.int64) if margins.ndim == 1 else margins.argmax(axis=1)
+
+    def _probabilities(self, rows: Rows) -> Any:
+        if self.loss not in ("logistic", "softmax"):
+            raise NotImplementedError(f"loss={self.loss!r} gives no probabilities; use loss='logistic'.")
+        return probabilities(self._learner.predict(rows), self.loss)
+
+
+def _plain(label: Any) -> Any:
+    """A label as Python has it, without NumPy's type."""
+    return label.item() if isinstance(label, np.generic) else label

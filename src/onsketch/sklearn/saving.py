@@ -1,0 +1,72 @@
+"""Estimators as model files: parameters, classes and names in the header, the learner's numbers as arrays."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from onsketch import model_file
+from onsketch.errors import ModelFileError, OptionError
+from onsketch.estimators import described, revived
+
+_NAMES = ("n_features_in_", "n_iter_")
+
+
+def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator."""
+    header, arrays = described(estimator.learner_)
+    parameters = estimator.get_params(deep=False)
+    if not isinstance(parameters["random_state"], (int, type(None))):
+        raise OptionError("save: random_state is a generator, which a model file cannot hold; give a whole number.")
+    whole: dict[str, Any] = {
+        "class": type(estimator).__name__,
+        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "fitted": {name: _plain(getattr(estimator, name)) for name in _NAMES},
+        "learner": header,
+    }
+    if hasattr(estimator, "classes_"):
+        whole["classes"] = {"labels": estimator.classes_.tolist(), "dtype": estimator.classes_.dtype.str}
+        if not all(isinstance(label, (str, int, float)) for label in whole["classes"]["labels"]):
+            raise OptionError("save: a model file holds classes that are words or numbers; these are neither.")
+    if hasattr(estimator, "feature_names_in_"):
+        whole["feature_names"] = estimator.feature_names_in_.tolist()
+    model_file.write(path, "scikit-learn", whole, arrays)
+
+
+def from_file(content: model_file.Content) -> Any:
+    """The estimator that a model file describes."""
+    from onsketch.sklearn import OnlineClassifier, OnlineRegressor
+
+    header = content.header
+    try:
+        made_by = {"OnlineClassifier": OnlineClassifier, "OnlineRegressor": OnlineRegressor}[header["class"]]
+        estimator: Any = made_by(**{name: _restored(value) for name, value in header["parameters"].items()})
+        if made_by is OnlineClassifier:
+            kept = header["classes"]
+            estimator.classes_ = np.array(kept["labels"], dtype=np.dtype(kept["dtype"]))
+        for name in _NAMES:
+            setattr(estimator, name, int(header["fitted"][name]))
+        if "feature_names" in header:
+            estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        learner = header["learner"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
+    estimator.learner_ = revived(learner, content.arrays)
+    return estimator
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON can hold it; a dictionary as pairs, so that its keys keep their type."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {"pairs": [[_plain(key), _plain(weight)] for key, weight in value.items()]}
+    return value
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, dict):
+        return dict(value["pairs"])
+    return tuple(value) if isinstance(value, list) else value

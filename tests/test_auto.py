@@ -1,0 +1,154 @@
+"""The tuning-free learner: equal to its definition, blind to units, never far behind, in any layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import onsketch
+from auto_definition import Definition
+from onsketch.data.synthetic import ill_conditioned, low_rank_regression
+from onsketch.errors import OptionError, UpdateError
+
+pytestmark = pytest.mark.learners
+
+LOSSES = ("squared", "absolute", "logistic", "hinge", "squared_hinge")
+
+
+def stream(loss: str, n: int = 150, d: int = 9, seed: int = 0, density: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
+    """Mixed scales, zeros, heavy tails; labels that a line explains but for some noise."""
+    rng = np.random.default_rng(seed)
+    scales = 10.0 ** rng.uniform(-3, 3, d)
+    X = rng.standard_t(4, size=(n, d)) * (rng.random((n, d)) < density)
+    y = X @ rng.normal(size=d) + 0.5 + 0.3 * rng.normal(size=n)
+    return X * scales, y * 7.0 if loss in ("squared", "absolute") else np.where(y >= 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("size", "forget"), [(1, 1.0), (3, 1.0), (20, 1.0), (3, 0.98), (20, 0.9)])
+def test_it_is_its_definition(loss: str, size: int, forget: float) -> None:
+    X, y = stream(loss)
+    weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(y))
+    learner = onsketch.learner("auto", loss=loss, sketch_size=size, forget=forget)
+    definition = Definition(X.shape[1], loss, size, forget)
+    expected = [definition.learn(*row) for row in zip(X, y, weights, strict=True)]
+    size_of_y = np.abs(y).max()
+    np.testing.assert_allclose(learner.learn(X, y, weights), expected, rtol=1e-6, atol=1e-6 * size_of_y)
+    np.testing.assert_allclose(learner.shares, definition.shares, atol=1e-6)
+    np.testing.assert_allclose(np.append(learner.weights, learner.intercept), definition.weights, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(learner.predict(X[:5]), [definition.predict(x) for x in X[:5]], rtol=1e-5, atol=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(LOSSES), st.integers(0, 6))
+def test_units_do_not_matter(seed: int, loss: str, size: int) -> None:
+    X, y = stream(loss, n=80, seed=seed % 1000)
+    rng = np.random.default_rng(seed)
+    factors = 10.0 ** rng.uniform(-6, 6, X.shape[1])
+    plain, other = (onsketch.learner("auto", loss=loss, sketch_size=size) for _ in range(2))
+    unit = 1.0 if loss not in ("squared", "absolute") else 1e4
+    expected = plain.learn(X, y)
+    np.testing.assert_allclose(other.learn(X * factors, y * unit), unit * expected, rtol=1e-5, atol=1e-5 * unit)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_predictions_are_those_of_the_weights(loss: str) -> None:
+    X, y = stream(loss)
+    learner = onsketch.learner("auto", loss=loss, clip=None, sketch_size=4)
+    for start in range(0, 150, 30):
+        part = slice(start, start + 30)
+        expected = X[part] @ learner.weights + learner.intercept if start else np.zeros(30)
+        np.testing.assert_allclose(learner.predict(X[part]), expected, rtol=1e-9, atol=1e-9)
+        first = learner.learn(X[part], y[part])[0]
+        np.testing.assert_allclose(first, expected[0], rtol=1e-9, atol=1e-9)
+    assert learner.shares.sum() == pytest.approx(1.0)
+
+
+def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path: Any) -> None:
+    X, y = stream("logistic", n=300, d=30)
+    whole, half = (onsketch.learner("auto", loss="logistic", sketch_size=4, forget=0.99) for _ in range(2))
+    expected = whole.learn(csr_array(X), y)
+    half.learn(csr_array(X[:170]), y[:170])
+    half.save(tmp_path / "model")
+    loaded = onsketch.load(tmp_path / "model")
+    assert (loaded.learn(csr_array(X[170:]), y[170:]) == expected[170:]).all()
+    assert (loaded.weights == whole.weights).all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_refused_row_leaves_no_trace(dtype: str) -> None:
+    X, y = stream("squared", n=60)
+    one, two = (onsketch.learner("auto", sketch_size=3, dtype=dtype, clip=None) for _ in range(2))
+    one.learn(X, y)
+    two.learn(X, y)
+    with pytest.raises(UpdateError, match="row 0"):
+        two.learn(X[:1], [1e149], sample_weight=[1e149])
+    more = onsketch.learner("auto", sketch_size=3, dtype=dtype)
+    with pytest.raises(UpdateError):
+        more.learn(X[:1], [1e149], sample_weight=[1e149])
+    assert (more.learn(X, y) == onsketch.learner("auto", sketch_size=3, dtype=dtype).learn(X, y)).all()
+    assert (one.learn(X, y) == two.learn(X, y)).all()
+
+
+def test_float32_is_nearly_the_same() -> None:
+    X, y = stream("logistic", n=400)
+    single, double = (onsketch.learner("auto", loss="logistic", dtype=t).learn(X, y) for t in ("float32", "float64"))
+    assert np.mean(np.sign(single) != np.sign(double)) < 0.03
+
+
+def test_options_that_do_not_concern_it_are_refused() -> None:
+    for option in ({"ridge": 1.0}, {"step_size": 0.1}, {"summary": "data"}, {"average": True}):
+        with pytest.raises(OptionError, match="auto"):
+            onsketch.learner("auto", **option)
+    learner = onsketch.learner("auto")
+    with pytest.raises(OptionError, match="cannot be merged"):
+        learner.merge(onsketch.learner("auto"))
+    with pytest.raises(OptionError, match="leverage"):
+        learner.leverage(np.ones((1, 2)))
+
+
+def test_predictions_stay_within_the_labels_seen_unless_told_otherwise() -> None:
+    X, y = stream("squared", n=300)
+    predictions = onsketch.learner("auto").learn(X, y)
+    low, high = np.minimum.accumulate(y)[:-1], np.maximum.accumulate(y)[:-1]
+    assert predictions[0] == 0.0
+    assert ((predictions[1:] >= low) & (predictions[1:] <= high)).all()
+    assert np.abs(onsketch.learner("auto", clip=0.5).learn(X, y)).max() <= 0.5
+
+
+def test_ill_conditioned_rows_do_not_hurt() -> None:
+    errors = {}
+    for condition in (10.0, 1000.0):
+        X, y = ill_conditioned(4000, 50, condition, top=10)
+        for name, options in (("auto", {}), ("adagrad", {"step_size": 0.1, "fit_intercept": True})):
+            margins = onsketch.learner(name, loss="logistic", **options).learn(X, y)
+            errors[name, condition] = np.mean(margins * y <= 0)
+    assert errors["auto", 1000.0] < 0.4 * errors["adagrad", 1000.0]
+    assert errors["auto", 1000.0] < 2.0 * errors["auto", 10.0]
+
+
+def test_regression_in_any_unit_beats_the_mean() -> None:
+    X, y = low_rank_regression(3000, 40, seed=1)
+    X, y = X * 10.0 ** np.random.default_rng(0).uniform(-4, 4, X.shape[1]), 1e5 * y + 3e5
+    predictions = onsketch.learner("auto", loss="squared").learn(X, y)
+    residual = np.mean((predictions[1000:] - y[1000:]) ** 2) / np.var(y[1000:])
+    assert residual < 0.2
+
+
+def test_a_rotating_stream_is_followed_by_forgetting() -> None:
+    rng = np.random.default_rng(0)
+    n, d = 6000, 10
+    X = rng.normal(size=(n, d))
+    angle = np.arange(n) * 2 * np.pi / 2000
+    y = np.where(np.cos(angle) * X[:, 0] + np.sin(angle) * X[:, 1] >= 0, 1.0, -1.0)
+    kept, forgetting = (
+        np.mean(onsketch.learner("auto", loss="logistic", forget=f).learn(X, y)[1000:] * y[1000:] <= 0)
+        for f in (1.0, 0.98)
+    )
+    assert forgetting < 0.13
+    assert forgetting < 0.5 * kept

@@ -1,0 +1,31 @@
+"""River's own suite of checks, with pandas, on several methods."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from river import checks
+
+from onsketch.river import OnlineClassifier, OnlineRegressor
+
+pytestmark = pytest.mark.learners
+
+METHODS = ["auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
+MODELS = [
+    *(kind(method) for method in METHODS for kind in (OnlineClassifier, OnlineRegressor)),
+    OnlineClassifier(multiclass="shared", loss="softmax"),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{type(m).__name__}-{m.method}-{getattr(m, 'multiclass', '')}")
+def test_every_check_passes(model: Any) -> None:
+    random.seed(0)  # the checks drop and shuffle features at random
+    assert model._unit_test_skips() == set()
+    names = set()
+    for check in checks.yield_checks(model):
+        check(model.clone())
+        names.add(check.__name__)
+    assert {"check_learn_many_matches_learn_one", "check_predict_many_matches_predict_one"} <= names

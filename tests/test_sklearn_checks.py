@@ -1,0 +1,59 @@
+"""scikit-learn's own suite of checks, on several methods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+from onsketch.sklearn import FrequentDirections, OnlineClassifier, OnlineRegressor, SketchedPCA
+
+pytestmark = pytest.mark.learners
+
+METHODS = ["auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
+
+NOT_REPETITION = {
+    f"check_sample_weight_equivalence_on_{form}_data": (
+        "A row of weight 2 is one step along a gradient twice as long; the same row twice is two steps, the second "
+        "taken from where the first one ended, with a smaller slope. For a learner that sees a row once the two differ."
+    )
+    for form in ("dense", "sparse")
+}
+"""scikit-learn expects the same of SGDClassifier and SGDRegressor, for the same reason."""
+
+EXACT = ("rfd-son", "ons")
+"""Least squares by these are recursive least squares when the sketch has room for every direction, and there the two
+are the same: the regressors pass these checks as well."""
+
+
+def failures(estimator: Any, expected: dict[str, str]) -> dict[str, str]:
+    """What did not pass, by name; what was expected to fail counts only when it does not."""
+    results = check_estimator(estimator, expected_failed_checks=expected, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    found = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+    failed_as_expected = {r["check_name"] for r in results if r["status"] == "xfail"}
+    return found | dict.fromkeys(expected.keys() - failed_as_expected, "passes now")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", METHODS)
+def test_the_classifier(method: str) -> None:
+    assert failures(OnlineClassifier(method), NOT_REPETITION) == {}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_classifier_with_a_shared_sketch() -> None:
+    assert failures(OnlineClassifier(multiclass="shared", loss="softmax"), NOT_REPETITION) == {}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", METHODS)
+def test_the_regressor(method: str) -> None:
+    assert failures(OnlineRegressor(method), {} if method in EXACT else NOT_REPETITION) == {}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("transformer", [FrequentDirections(), SketchedPCA()])
+def test_the_transformers(transformer: Any) -> None:
+    assert failures(transformer, {}) == {}

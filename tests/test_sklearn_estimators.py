@@ -1,0 +1,269 @@
+"""The estimators do what the learners do, on every form of input that scikit-learn users have."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_digits, load_iris, load_svmlight_file
+from sklearn.linear_model import Ridge, SGDClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import onsketch
+from onsketch.errors import InputError, ModelFileError, OptionError
+from onsketch.sklearn import OnlineClassifier, OnlineRegressor
+
+pytestmark = pytest.mark.learners
+
+DATA = Path(os.environ.get("ONSKETCH_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+
+def binary(n: int = 300, d: int = 8) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    return X, np.where(X @ rng.normal(size=d) > 0.0, "yes", "no")
+
+
+def test_without_shuffling_it_is_the_learner() -> None:
+    X, y = binary()
+    model = OnlineClassifier("ada-ffd", shuffle=False, sketch_size=3, step_size=0.5).fit(X, y)
+    learner = onsketch.learner("ada-ffd", loss="logistic", sketch_size=3, step_size=0.5, fit_intercept=True)
+    learner.learn(X, np.where(y == "yes", 1.0, -1.0))
+    assert (model.coef_[0] == learner.weights).all()
+    assert model.intercept_ == learner.intercept
+    np.testing.assert_allclose(model.decision_function(X), X @ model.coef_[0] + model.intercept_, atol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1.0 / (1.0 + np.exp(-model.decision_function(X))))
+    assert (model.predict(X) == model.classes_[model.predict_proba(X).argmax(axis=1)]).all()
+
+
+def test_partial_fit_in_pieces_is_fit() -> None:
+    X, y = load_digits(return_X_y=True)
+    whole = OnlineClassifier("oja-son", shuffle=False, random_state=3).fit(X[:500], y[:500])
+    parts = OnlineClassifier("oja-son", random_state=3)
+    for start in range(0, 500, 100):
+        parts.partial_fit(X[start : start + 100], y[start : start + 100], classes=np.arange(10))
+    assert (whole.coef_ == parts.coef_).all()
+
+
+@pytest.mark.filterwarnings("ignore::scipy.sparse.SparseEfficiencyWarning")
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "lil", "dok", "dia"])
+def test_every_sparse_format(form: str) -> None:
+    X, y = binary()
+    dense = OnlineClassifier(shuffle=False, sketch_size=4).fit(X, y)
+    for kind in (sp.csr_array, sp.csr_matrix):
+        model = OnlineClassifier(shuffle=False, sketch_size=4).fit(kind(X).asformat(form), y)
+        np.testing.assert_allclose(model.coef_, dense.coef_, atol=1e-9)
+        assert (model.predict(kind(X).asformat(form)) == dense.predict(X)).all()
+
+
+def test_data_frames_keep_their_names() -> None:
+    X, y = binary()
+    names = [f"feature {j}" for j in range(X.shape[1])]
+    plain = OnlineClassifier(random_state=0).fit(X, y)
+    for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
+        model = OnlineClassifier(random_state=0).fit(frame, y)
+        assert list(model.feature_names_in_) == names
+        assert (model.coef_ == plain.coef_).all()
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(frame[names[::-1]])
+
+
+def test_float32_rows_and_state() -> None:
+    X, y = binary()
+    X = X.astype(np.float32)
+    model = OnlineClassifier(random_state=0, dtype="float32").fit(X, y)
+    exact = OnlineClassifier(random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.coef_, exact.coef_, atol=1e-3)
+    assert model.score(X, y) > 0.9
+
+
+def test_in_a_pipeline_and_a_grid_search() -> None:
+    X, y = load_iris(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), OnlineClassifier("rfd-son", random_state=0, max_iter=5))
+    search = GridSearchCV(pipeline, {"onlineclassifier__ridge": [0.1, 10.0], "onlineclassifier__sketch_size": [2, 5]})
+    search.fit(X, y)
+    assert search.best_score_ > 0.9
+    assert clone(search.best_estimator_).get_params()["onlineclassifier__max_iter"] == 5
+
+
+def test_sample_weights_are_those_of_the_learner_and_zero_is_absence() -> None:
+    X, y = binary()
+    weights = np.random.default_rng(1).uniform(0.0, 3.0, len(X)) * (np.arange(len(X)) % 3 > 0)
+    model = OnlineClassifier("adagrad", shuffle=False).fit(X, y, sample_weight=weights)
+    kept = weights > 0.0
+    learner = onsketch.learner("adagrad", loss="logistic", fit_intercept=True)
+    learner.learn(X[kept], np.where(y[kept] == "yes", 1.0, -1.0), weights[kept])
+    assert (model.coef_[0] == learner.weights).all()
+
+
+def test_class_weights_multiply_sample_weights() -> None:
+    X, y = binary()
+    model = OnlineClassifier("adagrad", shuffle=False, class_weight={"yes": 5.0, "no": 0.5}).fit(X, y)
+    same = OnlineClassifier("adagrad", shuffle=False).fit(X, y, sample_weight=np.where(y == "yes", 5.0, 0.5))
+    assert (model.coef_ == same.coef_).all()
+    with pytest.raises(ValueError, match=r"balanced.*is for fit"):
+        OnlineClassifier(class_weight="balanced").partial_fit(X, y, classes=["no", "yes"])
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_losses_without_probabilities_say_so(loss: str) -> None:
+    X, y = binary()
+    model = OnlineClassifier(loss=loss, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.85
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError) as caught:
+        model.predict_proba(X)
+    assert "gives no probabilities" in str(caught.value.__cause__)
+
+
+def test_a_clipped_learner_has_an_unclipped_decision_function() -> None:
+    X, y = binary()
+    model = OnlineClassifier(clip=0.5, random_state=0).fit(5.0 * X, y)
+    assert np.abs(model.learner_.predict(5.0 * X)).max() <= 0.5
+    assert np.abs(model.decision_function(5.0 * X)).max() > 0.5
+
+
+def test_probabilities_sum_to_one_however_far_the_margins() -> None:
+    X, y = load_iris(return_X_y=True)
+    for options in ({}, {"multiclass": "shared", "loss": "softmax"}):
+        model = OnlineClassifier(random_state=0, **options).fit(X, y)
+        for scale in (1.0, 1e4, -1e4):
+            found = model.predict_proba(scale * X)
+            assert np.isfinite(found).all()
+            np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+def test_least_squares_by_ons_is_ridge_regression() -> None:
+    """Recursive least squares in one pass: no approximation but the ridge on the intercept."""
+    X, y = load_diabetes(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    model = OnlineRegressor("ons", ridge=1.0, random_state=0).fit(X, y)
+    wide = np.hstack([X, np.ones((len(X), 1))])
+    exact = Ridge(alpha=0.5, fit_intercept=False).fit(wide, y)  # ½ because the loss is (z − y)² and not half of it
+    np.testing.assert_allclose(np.append(model.coef_, model.intercept_), exact.coef_, rtol=1e-6)
+
+
+def test_regressors_score_on_targets_with_units() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    for method in ("rfd-son", "oja-son", "ons", "fd-son"):
+        pipeline = make_pipeline(StandardScaler(), OnlineRegressor(method, random_state=0))
+        assert cross_val_score(pipeline, X, y).mean() > (0.3 if method == "oja-son" else 0.47)
+    absolute = OnlineRegressor("ada-ffd", loss="absolute", step_size=10.0, max_iter=5, random_state=0)
+    assert make_pipeline(StandardScaler(), absolute).fit(X, y).score(X, y) > 0.35
+
+
+@pytest.mark.parametrize("options", [{}, {"multiclass": "shared", "loss": "softmax"}, {"method": "oja-son"}])
+def test_pickles_and_model_files_go_on_bit_for_bit(options: dict[str, Any], tmp_path: Path) -> None:
+    X, y = load_digits(return_X_y=True)
+    y = np.array([f"digit {label}" for label in y])
+    model = OnlineClassifier(random_state=0, class_weight={"digit 3": 2.0}, **options)
+    model.partial_fit(pd.DataFrame(X[:300]).rename(columns=str), y[:300], classes=np.unique(y))
+    model.save(tmp_path / "model")
+    rest = pd.DataFrame(X[300:600]).rename(columns=str)
+    for again in (pickle.loads(pickle.dumps(model)), onsketch.load(tmp_path / "model")):
+        assert again.get_params() == model.get_params()
+        assert (again.predict(rest) == model.predict(rest)).all()
+        assert (again.feature_names_in_ == model.feature_names_in_).all()
+        again.partial_fit(rest, y[300:600])
+        later = clone(model).partial_fit(pd.DataFrame(X[:300]).rename(columns=str), y[:300], classes=np.unique(y))
+        assert (again.coef_ == later.partial_fit(rest, y[300:600]).coef_).all()
+
+
+def test_a_regressor_goes_to_a_model_file(tmp_path: Path) -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = OnlineRegressor(box=(-1e4, 1e4), method="ada-fd", random_state=1).fit(X, y)
+    model.save(tmp_path / "model")
+    again = onsketch.load(tmp_path / "model")
+    assert again.get_params() == model.get_params()
+    assert (again.predict(X) == model.predict(X)).all()
+
+
+def test_an_altered_header_is_refused(tmp_path: Path) -> None:
+    X, y = binary()
+    model = OnlineClassifier(random_state=0).fit(X, y)
+    onsketch.model_file.write(tmp_path / "model", "scikit-learn", {"class": "SVC"}, {})
+    with pytest.raises(ModelFileError, match="does not describe an estimator"):
+        onsketch.load(tmp_path / "model")
+    model.set_params(random_state=np.random.RandomState(0))
+    with pytest.raises(OptionError, match="random_state"):
+        model.save(tmp_path / "model")
+
+
+def test_a_label_that_was_not_announced_is_refused_and_nothing_learned() -> None:
+    X, y = binary()
+    model = OnlineClassifier(random_state=0).partial_fit(X, y, classes=["no", "yes"])
+    before = model.coef_
+    with pytest.raises(InputError, match="'maybe' at row 1 is not among the classes"):
+        model.partial_fit(X[:2], ["no", "maybe"])
+    assert (model.coef_ == before).all()
+
+
+def test_options_that_do_not_go_together_name_both() -> None:
+    X, y = binary()
+    for options, match in [
+        ({"method": "adagrad", "sketch_size": 5}, "adagrad.*sketch_size"),
+        ({"method": "nothing"}, "no method 'nothing'"),
+        ({"loss": "softmax"}, "multiclass='shared'"),
+        ({"loss": "squared"}, "classes need"),
+        ({"multiclass": "pairs"}, "multiclass='pairs'"),
+        ({"max_iter": 0}, "max_iter=0"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            OnlineClassifier(**options).fit(X, y)
+    with pytest.raises(OptionError, match="a regressor needs"):
+        OnlineRegressor(loss="hinge").fit(X, np.arange(len(X)))
+    with pytest.raises(ValueError, match="one class"):
+        OnlineClassifier().fit(X, np.ones(len(X)))
+
+
+def test_without_scikit_learn_the_message_names_the_extra() -> None:
+    script = "import sys; sys.modules['sklearn'] = None\nimport onsketch\nimport onsketch.sklearn"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "pip install 'onsketch[sklearn]'" in run.stderr
+
+
+def mnist(rows: int) -> tuple[Any, Any, Any, Any]:
+    if not (DATA / "mnist-train-images-idx3-ubyte.gz").exists():
+        pytest.skip("the MNIST files are not at hand")
+
+    def read(name: str, offset: int) -> Any:
+        return np.frombuffer(gzip.decompress((DATA / name).read_bytes()), np.uint8, offset=offset)
+
+    X, X_test = (read(f"mnist-{part}-images-idx3-ubyte.gz", 16).reshape(-1, 784) / 255.0 for part in ("train", "t10k"))
+    y, y_test = (read(f"mnist-{part}-labels-idx1-ubyte.gz", 8) for part in ("train", "t10k"))
+    return X[:rows], y[:rows], X_test, y_test
+
+
+def test_mnist_in_one_pass_beats_gradient_descent() -> None:
+    X, y, X_test, y_test = mnist(20_000)
+    ours = OnlineClassifier(multiclass="shared", loss="softmax", random_state=0).fit(X, y)
+    peer = SGDClassifier(loss="log_loss", max_iter=1, tol=None, learning_rate="constant", eta0=0.1, average=True)
+    peer = peer.set_params(random_state=0).fit(X, y)  # the best of the rates in benchmarks/estimators.py
+    assert ours.score(X_test, y_test) > peer.score(X_test, y_test)
+
+
+def test_letter_in_one_pass_beats_gradient_descent(tmp_path: Path) -> None:
+    if not (DATA / "letter.scale.xz").exists():
+        pytest.skip("the letter files are not at hand")
+    for name in ("letter.scale", "letter.scale.t"):
+        (tmp_path / name).write_bytes(lzma.decompress((DATA / f"{name}.xz").read_bytes()))
+    X, y = load_svmlight_file(tmp_path / "letter.scale", n_features=16)
+    X_test, y_test = load_svmlight_file(tmp_path / "letter.scale.t", n_features=16)
+    X, X_test = X.toarray(), X_test.toarray()
+    ours = OnlineClassifier(multiclass="shared", loss="softmax", random_state=0).fit(X, y)
+    peer = SGDClassifier(loss="log_loss", max_iter=1, tol=None, learning_rate="constant", eta0=1.0, average=True)
+    assert ours.score(X_test, y_test) > peer.set_params(random_state=0).fit(X, y).score(X_test, y_test) + 0.02

@@ -71,8 +71,10 @@ def _libsvm(
     return DataSet(name, rows, features, "libsvm", (file,), papers, **more)
 
 
-def _idx(name: str, rows: int, base: str, stem: str, prefix: str, papers: tuple[str, ...], sums: tuple[tuple[str, str], tuple[str, str]],
-         **more: Any) -> DataSet:  # fmt: skip
+def _idx(
+    name: str, rows: int, base: str, stem: str, prefix: str, papers: tuple[str, ...],
+    sums: tuple[tuple[str, str], tuple[str, str]], **more: Any,
+) -> DataSet:  # fmt: skip
     parts = (f"{stem}-images-idx3-ubyte.gz", f"{stem}-labels-idx1-ubyte.gz")
     files = tuple(
         File(base + part, (prefix + part,), f"md5:{md5}", sha256)

@@ -16,13 +16,13 @@ from onsketch.experiments.checks import curves, groups, pick
 from onsketch.experiments.design import Cell, Chart, Conditions, Results, Row
 
 HOW = (
-    "The runs of benchmarks/torch_cnn_study.py (needs onsketch[torch], the pictures, and better a GPU): the papers' CNN, "
-    "learning rates searched with equal trials, then several seeds. Say where its runs.jsonl is with --networks; left "
+    "The runs of benchmarks/torch_cnn_study.py (needs onsketch[torch], the pictures, and better a GPU): the papers' "
+    "CNN, learning rates searched with equal trials, then several seeds. Say where its runs.jsonl is with --networks; left "
     "out, it is looked for as cnn/runs.jsonl under --out."
 )
 NOTES = (
     "Smaller than the papers': as many epochs and seeds as shown, 30,000 of CIFAR-10's 50,000 training images, "
-    "Fashion-MNIST in the place of SVHN, no CIFAR-100. Every layer that the papers leave to AdaGrad is left to it here.",
+    "Fashion-MNIST in the place of SVHN, no CIFAR-100. The layers that the papers leave to AdaGrad are left to it.",
     "Figure 10 of wan2021 (fine-tuning VGG19) is not reproduced.",
 )
 NAMES = {

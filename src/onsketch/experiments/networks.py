@@ -17,8 +17,8 @@ from onsketch.experiments.design import Cell, Chart, Conditions, Results, Row
 
 HOW = (
     "The runs of benchmarks/torch_cnn_study.py (needs onsketch[torch], the pictures, and better a GPU): the papers' "
-    "CNN, learning rates searched with equal trials, then several seeds. Say where its runs.jsonl is with --networks; left "
-    "out, it is looked for as cnn/runs.jsonl under --out."
+    "CNN, learning rates searched with equal trials, then several seeds. Say where its runs.jsonl is with --networks; "
+    "left out, it is looked for as cnn/runs.jsonl under --out."
 )
 NOTES = (
     "Smaller than the papers': as many epochs and seeds as shown, 30,000 of CIFAR-10's 50,000 training images, "

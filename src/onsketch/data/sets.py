@@ -102,7 +102,7 @@ def gisette_like(
 
     >>> pictures = np.random.default_rng(0).integers(0, 256, size=(40_000, 12), dtype=np.uint8)
     >>> X, y = gisette_like(pictures, (np.arange(40_000) % 10).astype(np.uint8), features=40)
-    >>> X.shape, X.min(), X.max(), sorted(set(y.tolist()))
+    >>> X.shape, float(X.min()), float(X.max()), sorted(set(y.tolist()))
     ((6000, 40), -1.0, 1.0, [-1.0, 1.0])
     """
     rng = np.random.default_rng(seed)

@@ -12,8 +12,10 @@ import typer
 import onsketch
 from onsketch.cli.compare import compare
 from onsketch.cli.console import out, print_rows
+from onsketch.cli.data import data
 from onsketch.cli.inspect import inspect
 from onsketch.cli.predict import predict
+from onsketch.cli.reproduce import reproduce
 from onsketch.cli.sketch import sketch
 from onsketch.cli.train import train
 
@@ -56,4 +58,6 @@ app.command()(predict)
 app.command()(compare)
 app.command()(sketch)
 app.command()(inspect)
+app.command()(reproduce)
 app.command("methods")(_methods)
+app.add_typer(data, name="data")

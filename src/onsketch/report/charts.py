@@ -24,6 +24,10 @@ _FAVOURITES = (
 )  # fmt: skip
 
 
+_DASHES = ("-", "--", ":", "-.")
+"""Lines of the same colour in one picture differ by these."""
+
+
 class Line(NamedTuple):
     """One curve: its name, where it goes, and half-widths of its uncertainty if known."""
 
@@ -34,11 +38,12 @@ class Line(NamedTuple):
 
 
 def colour(name: str) -> str:
-    """The colour of a method, the same in every picture.
+    """The colour of a method, the same in every picture; what follows a comma is a variant of it.
 
-    >>> colour("rfd-son") == colour("rfd-son") != colour("adagrad")
+    >>> colour("rfd-son") == colour("rfd-son, m = 5") != colour("adagrad")
     True
     """
+    name = name.split(",", maxsplit=1)[0]
     if name in _FAVOURITES:
         return _PALETTE[_FAVOURITES.index(name)]
     return _PALETTE[sum(name.encode()) % len(_PALETTE)]
@@ -64,9 +69,13 @@ def pyplot() -> Any:
 def line_chart(lines: Sequence[Line], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = False) -> str:
     """Curves over a common axis, labelled at their right ends."""
     figure, axes = pyplot().subplots(figsize=(7.2, 4.0), layout="constrained")
+    inks: list[str] = []
     for line in lines:
         ink = colour(line.name)
-        axes.plot(line.x, line.y, color=ink, linewidth=1.6)
+        dashes = _DASHES[inks.count(ink) % len(_DASHES)]
+        inks.append(ink)
+        marker = "o" if len(line.x) == 1 else None
+        axes.plot(line.x, line.y, color=ink, linewidth=1.6, linestyle=dashes, marker=marker)
         if line.spread is not None:
             low = [y - s for y, s in zip(line.y, line.spread, strict=True)]
             high = [y + s for y, s in zip(line.y, line.spread, strict=True)]
@@ -80,6 +89,24 @@ def line_chart(lines: Sequence[Line], x_label: str, y_label: str, *, log_x: bool
     axes.set_ylabel(y_label)
     axes.grid(alpha=0.15, color=_INK)
     _name_ends(axes, lines)
+    return _svg(figure)
+
+
+def point_chart(lines: Sequence[Line], x_label: str, y_label: str) -> str:
+    """Named points of two errors against each other; below the diagonal the second is the smaller."""
+    figure, axes = pyplot().subplots(figsize=(7.2, 6.0), layout="constrained")
+    for number, line in enumerate(sorted(lines, key=lambda line: line.x[0])):
+        ink = colour(line.name)
+        axes.plot(line.x, line.y, "o", color=ink, markersize=5)
+        place = {"xytext": (6, -9), "ha": "left"} if number % 2 else {"xytext": (-6, 5), "ha": "right"}
+        axes.annotate(line.name, xy=(line.x[0], line.y[0]), textcoords="offset points", color=ink, fontsize=8, **place)
+    most = max((value for line in lines for value in (*line.x, *line.y)), default=1.0)
+    axes.plot([0.0, 1.1 * most], [0.0, 1.1 * most], color=_INK, linewidth=0.8, linestyle="--")
+    axes.set_xlim(-0.08 * most, 1.1 * most)
+    axes.set_ylim(-0.02 * most, 1.1 * most)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.grid(alpha=0.15, color=_INK)
     return _svg(figure)
 
 

@@ -1,0 +1,133 @@
+"""A page for each method: formula, cost, citation, options, when to use it."""
+
+from __future__ import annotations
+
+import inspect
+
+from onsketch.cli.options import _learning
+from onsketch.linear.methods import METHODS, Method
+
+GEOMETRY = {
+    "newton": "P = (ridge·I + SᵀS)⁻¹: along a direction of energy λ the step is divided by `ridge + λ`.",
+    "adagrad": "P = (ridge·I + (SᵀS)^½)⁻¹: along a direction of energy λ the step is divided by `ridge + √λ`.",
+    "s-adagrad": "P = ((ridge + Σρ)·I + SᵀS)^−½: along a direction of energy λ the step is divided by "
+    "`√(ridge + Σρ + λ)`, Σρ being what the sketch has lost.",
+    "gradient": "P = I: no metric; the rule of the method decides the step.",
+}
+SKETCH = {
+    "none": ("keeps nothing", "O(s), s the non-zeros of the row"),
+    "diagonal": ("keeps one or two numbers per feature", "O(s), s the non-zeros of the row"),
+    "exact": ("keeps the whole d×d matrix", "O(d²) for Newton, O(d³) for AdaGrad"),
+    "fd": (
+        "frequent directions: m rows; when they are full, every eigenvalue loses the smallest",
+        "O(ms) and, every m rows, a shrink; O(m²s) without doubling",
+    ),
+    "rfd": ("robust frequent directions: half of what a shrink takes joins the ridge", "O(ms), amortised"),
+    "pfd": ("frequent directions of which only a fraction β of the eigenvalues pays", "O(ms), amortised"),
+    "cfd": ("frequent directions whose output gets back what was taken", "O(ms), amortised"),
+    "ffd": ("frequent directions that count rank instead of rows: exact where 2m exceeds d", "O(ms + m³), amortised"),
+    "rp": ("m Gaussian projections: S ← S + r gᵀ", "O(ms + m²)"),
+    "oja": ("Oja's algorithm: m directions that turn towards each row", "O(ms + m²)"),
+    "low-rank": ("a randomised factorisation of the d×d matrix", "O(d²)"),
+    "rada": ("an incremental randomised factorisation", "O(md + d log d)"),
+    "every row": ("every row, in a Cholesky factor", "O(t²)"),
+    "row dictionary": ("rows sampled by their leverage", "O(J²) for J rows kept, and kernel values"),
+}
+WHEN = {
+    "ogd": "The yardstick. Use it where features are few, scaled and nearly uncorrelated.",
+    "adagrad": "Sparse or badly scaled features without strong correlation: text, categories. Hard to beat there.",
+    "adam": "To compare with; it was made for networks.",
+    "lazy-adam": "As adam, on sparse rows.",
+    "ftrl": "When weights should be exactly zero (`l1`).",
+    "arow": "Classification with few mistakes expected and no step size to tune.",
+    "ada-full": "The limit that Ada-FD and Ada-FFD approach; up to some hundred features.",
+    "ons": "Up to a few hundred dense features: exact second order, nothing lost.",
+    "rp-son": "Low-rank data; the cheapest sketch. Where the spectrum has a long tail, frequent directions do better.",
+    "fd-son": "Correlated features, when a ridge has been found that suits the data.",
+    "rfd-son": "The first to try on correlated or badly conditioned features: with `ridge=0` there is nothing to tune.",
+    "pfd-son": "When the leading directions are known to matter and should not pay for the others.",
+    "cfd-son": "To compare with.",
+    "oja-son": "Sparse rows and a spectrum that is stable over time; cheap per non-zero.",
+    "ada-lr": "To compare with; needs d×d memory.",
+    "radagrad": "To compare with.",
+    "ada-gp": "AdaGrad's geometry on low-rank data at the least cost.",
+    "ada-dp": "As ada-gp; the sketch of data instead of gradients has the cleaner theory.",
+    "ada-fd": "AdaGrad's geometry with correlated features.",
+    "ada-ffd": "As ada-fd, for sparse rows too; equals full-matrix AdaGrad where 2m exceeds d.",
+    "s-adagrad": "As ada-fd, without its fragility in the ridge.",
+    "kons": "A non-linear function and some thousand rows: the yardstick of the kernel methods.",
+    "sketched-kons": "To study the trade of regret for time; see [Kernels](../kernel.md).",
+    "pros-n-kons": "A non-linear function on a long stream: cost in the dictionary alone.",
+    "kernel-ogd": "To compare with.",
+    "budget-kernel-ogd": "A non-linear function in a fixed memory.",
+    "auto": "When nothing is known of the data: it learns which of several learners to trust.",
+}
+RULES = {
+    "adam": "`w ← w − step·m̂/(√v̂ + ridge)` with running means of g and g².",
+    "lazy-adam": "`w ← w − step·m̂/(√v̂ + ridge)`, for the features of the row.",
+    "ftrl": "`w_j = −(z_j − sign(z_j)·l1)/((ridge + √n_j)/step + l2)` where |z_j| > l1, else 0.",
+    "arow": "`w ← w + β·max(0, 1 − y z)·y Σx`, Σ diagonal.",
+}
+
+
+def menu() -> list[dict[str, str]]:
+    """The pages, by name."""
+    return [{name: f"methods/{name}.md"} for name in METHODS]
+
+
+def pages() -> dict[str, str]:
+    """Their content, and the table of all."""
+    lines = [
+        "# All methods",
+        "",
+        "Each is a sketch, a geometry and an update rule; `onsketch.compose` builds the combinations without a name.",
+        "",
+        "| method | what it is | sketch × geometry × update | citation |",
+        "|---|---|---|---|",
+    ]
+    for name, method in METHODS.items():
+        lines.append(f"| [{name}]({name}.md) | {method.line} | {method.parts} | {method.citation} |")
+    made = {f"methods/{name}.md": _page(method) for name, method in METHODS.items()}
+    return {"methods/index.md": "\n".join(lines) + "\n", **made}
+
+
+def _page(method: Method) -> str:
+    sketch, cost = SKETCH.get(method.sketch, (method.sketch, "see the source"))
+    step = RULES.get(method.rule) or f"`w ← w − step·P g`, {GEOMETRY.get(method.geometry, '')}"
+    parts = [
+        f"# {method.name}", "", f"{method.line[:1].upper()}{method.line[1:]}.", "",
+        f"**When to use it.** {WHEN.get(method.name, 'See the guide on choosing a method.')}", "",
+        "## What it does", "",
+        f"- **Sketch** `{method.sketch}`: {sketch}.",
+        f"- **Geometry** `{method.geometry}`. In each round, with g the gradient of the loss: {step}",
+        f"- **Cost of a row**: {cost}.",
+        f"- **Citation**: {method.citation}.", "",
+        "## Options", "", "| option | default | meaning |", "|---|---|---|",
+    ]  # fmt: skip
+    helps = _helps()
+    for option in sorted(method.concerns):
+        default, meaning = helps.get(option, ("", ""))
+        if option in method.defaults:
+            default = f"{method.defaults[option]}"
+        parts.append(f"| `{option}` | {default} | {meaning} |")
+    parts += [
+        "",
+        "## From the program and from Python",
+        "",
+        "```sh",
+        f"onsketch train FILE --learner {method.name}",
+        "```",
+        "",
+    ]
+    parts += [f'In Python: `onsketch.learner("{method.name}", ...)`; see the [tutorial](../tutorial.md).']
+    return "\n".join(parts) + "\n"
+
+
+def _helps() -> dict[str, tuple[str, str]]:
+    """Default and meaning of each option, as the program tells them."""
+    found = {}
+    for name, parameter in inspect.signature(_learning, eval_str=True).parameters.items():
+        option = parameter.annotation.__metadata__[0]
+        shown = option.show_default if isinstance(option.show_default, str) else ""
+        found[name] = (shown, (option.help or "").replace("|", "\\|"))
+    return found

@@ -1,0 +1,86 @@
+"""A page for each paper, from the results in docs/results: claims and verdicts, charts, tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onsketch.experiments import PAPERS, every
+from onsketch.experiments.design import Experiment
+from onsketch.experiments.outcome import Outcome, drawn, read, table
+from onsketch.report.charts import standalone
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+MOST = 60
+"""Rows of a table shown; the file has the rest."""
+
+
+def _found() -> dict[str, list[tuple[Experiment, Outcome]]]:
+    known = every()
+    pairs = [(known[path.stem], read(path)) for path in sorted(RESULTS.glob("*.json")) if path.stem in known]
+    return {paper: [pair for pair in pairs if pair[0].paper.name == paper] for paper in PAPERS}
+
+
+def menu() -> list[dict[str, str]]:
+    """A page for each paper with results."""
+    return [{paper: f"reproduction/{paper}.md"} for paper, pairs in _found().items() if pairs]
+
+
+def pages() -> dict[str, str]:
+    """The pages and their pictures."""
+    made: dict[str, str] = {"reproduction/index.md": _overview()}
+    for paper, pairs in _found().items():
+        if not pairs:
+            continue
+        parts = [f"# {paper}", "", pairs[0][0].paper.citation, ""]
+        for experiment, outcome in pairs:
+            parts += _section(experiment, outcome)
+            for chart in experiment.charts(outcome.rows):
+                made[f"reproduction/{experiment.name}-{chart.name}.svg"] = standalone(drawn(chart))
+        made[f"reproduction/{paper}.md"] = "\n".join(parts) + "\n"
+    return made
+
+
+def _overview() -> str:
+    lines = [
+        "# The papers, reproduced", "",
+        "`onsketch reproduce` runs the figures and tables of the papers and judges each of their claims by its own "
+        "figures. What follows is what it said; nothing is retouched, and a claim that did not hold here is listed as "
+        "such. The command and the sizes are given with each; `short` runs are smaller than the papers'.", "",
+        "| experiment | shows | the paper says | here |", "|---|---|---|---|",
+    ]  # fmt: skip
+    for paper, pairs in _found().items():
+        for experiment, outcome in pairs:
+            for text, verdict in outcome.verdicts(experiment):
+                head = str(verdict).split(":")[0]
+                lines.append(f"| [{experiment.name}]({paper}.md) | {experiment.shows} | {text} | {head} |")
+    missing = sorted(set(every()) - {experiment.name for pairs in _found().values() for experiment, _ in pairs})
+    if missing:
+        lines += ["", f"Without committed results so far: {', '.join(missing)}."]
+    return "\n".join(lines) + "\n"
+
+
+def _section(experiment: Experiment, outcome: Outcome) -> list[str]:
+    parts = [
+        f"## {experiment.shows}: {experiment.title}",
+        "",
+        experiment.setup,
+        "",
+        "| the paper says | here |",
+        "|---|---|",
+    ]
+    parts += [f"| {_cell(text)} | {_cell(str(verdict))} |" for text, verdict in outcome.verdicts(experiment)]
+    parts.append("")
+    for chart in experiment.charts(outcome.rows):
+        parts += [f"![{chart.title}]({experiment.name}-{chart.name}.svg)", "", f"*{chart.title}*", ""]
+    headings, rows = table(experiment, outcome.rows)
+    parts += [f"| {' | '.join(map(_cell, headings))} |", "|" + "---|" * len(headings)]
+    parts += [f"| {' | '.join(map(_cell, row))} |" for row in rows[:MOST]]
+    if len(rows) > MOST:
+        parts += ["", f"… and {len(rows) - MOST} rows more in `docs/results/{experiment.name}.csv`."]
+    parts += ["", *(f"{note}\n" for note in experiment.notes)]
+    parts += [f"Made by `{outcome.command}` (effort {outcome.effort}, onsketch {outcome.version}).", ""]
+    return parts
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

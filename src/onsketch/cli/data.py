@@ -1,0 +1,124 @@
+"""``onsketch data``: the data sets of the papers, listed, described and fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onsketch.cli.console import err, out, print_rows, told_plainly
+
+if TYPE_CHECKING:
+    from onsketch.data.catalogue import DataSet, File
+    from onsketch.data.download import Advance
+
+data = typer.Typer(no_args_is_help=True, help="The data sets of the papers.")
+
+_Folder = Annotated[
+    Path | None, typer.Option("--data", help="Folder of local copies.", show_default="$ONSKETCH_DATA, then the cache")
+]
+
+
+@data.command("list")
+def _list(folder: _Folder = None) -> None:
+    """Every set: its size, the papers that use it, and whether it is at hand."""
+    from onsketch.data.catalogue import CATALOGUE, is_at_hand
+
+    rows = []
+    for name, entry in CATALOGUE.items():
+        here = "yes" if is_at_hand(name, folder) else "no"
+        rows.append((name, f"{entry.rows:,}", f"{entry.features:,}", here, ", ".join(entry.papers), entry.note))
+    print_rows(out(), ("set", "rows", "features", "at hand", "papers", "what to know"), rows)
+
+
+@data.command("info")
+def _info(name: str, folder: _Folder = None) -> None:
+    """What is known of a set: addresses, checksums, licence, and the copy at hand."""
+    with told_plainly():
+        from onsketch.data.catalogue import entry, found
+
+        known = entry(name)
+        console = out()
+        lines = [
+            f"{name}: {known.rows:,} rows, {known.features:,} features",
+            f"licence: {known.licence}",
+            f"papers: {', '.join(known.papers) or 'none'}",
+        ]
+        if known.note:
+            lines.append(f"note: {known.note}")
+        if known.positive is not None:
+            shown = ", ".join(f"{label:g}" if isinstance(label, float) else label for label in known.positive)
+            lines.append(f"labels that become +1: {shown}")
+        for file in known.files:
+            path = found(file, folder)
+            lines += [f"file: {file.address}", f"  checksum: {file.checksum or 'none known'}"]
+            lines.append(
+                f"  at hand: {path}, {path.stat().st_size:,} bytes, {_compared(path, file)}"
+                if path
+                else "  at hand: no"
+            )
+        if known.partial:
+            lines.append("copies at hand may be a part of the set: count their rows before quoting them as the whole")
+        for line in lines:
+            console.print(line, soft_wrap=True)
+
+
+@data.command("get")
+def _get(
+    names: list[str],
+    folder: Annotated[Path | None, typer.Option("--to", help="Where the files go.", show_default="the cache")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Fetch even what is at hand.")] = False,
+) -> None:
+    """Download sets, going on where an earlier attempt stopped, and verify them."""
+    with told_plainly():
+        from onsketch.data.catalogue import cache, entry
+
+        known = [entry(name) for name in names]
+        for one in known:
+            _fetch(one, folder or cache(), again)
+
+
+def _fetch(known: DataSet, folder: Path, again: bool) -> None:
+    from onsketch.data.catalogue import found
+    from onsketch.data.download import fetch
+    from onsketch.errors import OptionError
+
+    if known.form == "made":
+        raise OptionError(f"{known.name} is made from mnist when it is needed: get mnist.")
+    for file in known.files:
+        path = found(file, folder)
+        if path is not None and not again:
+            out().print(f"{known.name}: at hand, {path}", soft_wrap=True)
+            continue
+        if file.address.endswith(".html"):
+            raise OptionError(f"{known.name}: it cannot be fetched by address; see {file.address}")
+        with _bar(file.name) as advance:
+            path = fetch(file.address, folder / file.name, file.checksum, advance)
+        out().print(f"{known.name}: {path}, {_compared(path, file)}", soft_wrap=True)
+
+
+def _compared(path: Path, file: File) -> str:
+    """What the checksums say of a copy."""
+    from onsketch.data.download import content_digest, digest
+
+    if file.content is not None:
+        same = content_digest(path) == file.content
+        return "the same as the copy known to work" if same else "not the copy known here: check its rows and features"
+    if file.checksum is not None:
+        same = digest(path, file.checksum.split(":")[0]) == file.checksum
+        return "checksum right" if same else "not the file as published (compressed anew, or another version)"
+    return "no checksum is known to compare it with"
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Advance]:
+    """A progress bar, as the function that moves it."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TextColumn("left"), TimeRemainingColumn())
+    with Progress(TextColumn("{task.description}"), *columns, console=err()) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, size: bar.update(task, completed=done, total=size)

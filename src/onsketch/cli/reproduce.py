@@ -1,0 +1,158 @@
+"""``onsketch reproduce``: the papers' figures and tables, run and judged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onsketch.cli.console import err, out, print_rows, told_plainly
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from onsketch.experiments.design import Experiment
+    from onsketch.experiments.outcome import Outcome
+    from onsketch.experiments.running import Bench
+    from onsketch.experiments.streams import Sources
+
+_EFFORTS = ("quick", "short", "full")
+
+
+def reproduce(
+    names: Annotated[
+        list[str], typer.Argument(metavar="list | NAME... | all", help="An experiment, a paper's name for all of its.")
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: a few minutes for everything.")] = False,
+    effort: Annotated[
+        str | None, typer.Option(help="quick; short: smaller grids, hours; full: the papers' sizes.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of data sets ('onsketch data' gets them).", show_default="the cache")
+    ] = None,
+    target: Annotated[Path, typer.Option("--out", help="Where results go; runs found there are not repeated.")] = Path(
+        "reproduced"
+    ),
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
+    networks: Annotated[
+        Path | None,
+        typer.Option(help="Runs of benchmarks/torch_cnn_study.py.", show_default="cnn/runs.jsonl under --out"),
+    ] = None,
+) -> None:
+    """Run the papers' experiments: figures, tables, and a verdict on each claim.
+
+    Each run is kept as a file under --out, so that one stopped half-way goes on where it was.
+    """
+    with told_plainly():
+        # One thread each for linear algebra: times are those of the thread that learns.
+        for library in ("OMP", "OPENBLAS", "MKL"):
+            os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+        from onsketch.errors import OptionError
+        from onsketch.experiments.streams import Sources
+
+        if quick and effort not in (None, "quick"):
+            raise OptionError(f"--quick and --effort {effort}: give one of them.")
+        wanted = "quick" if quick else (effort or "full")
+        if wanted not in _EFFORTS:
+            raise OptionError(f"--effort {wanted}: it is one of {', '.join(_EFFORTS)}.")
+        if data is not None and not data.is_dir():
+            raise OptionError(f"--data {data}: there is no such folder.")
+        if networks is not None and not networks.is_file():
+            raise OptionError(f"--networks {networks}: there is no such file.")
+        if names == ["list"]:
+            _list(out(), data)
+        else:
+            _run(names, wanted, Sources(data, networks or target / "cnn" / "runs.jsonl"), target, jobs)
+
+
+def _list(console: Console, data: Path | None) -> None:
+    from onsketch.experiments import every
+    from onsketch.experiments.streams import Sources
+
+    sources = Sources(data)
+    rows = []
+    for name, experiment in every().items():
+        at_hand = sources.among(*experiment.needs)
+        needs = "" if not experiment.needs else f"{len(at_hand)} of {len(experiment.needs)}"
+        rows.append((name, experiment.shows, needs, experiment.title))
+    print_rows(console, ("experiment", "shows", "sets at hand", "what"), rows)
+
+
+def _run(names: list[str], effort: str, sources: Sources, target: Path, jobs: int) -> None:
+    from onsketch.experiments import chosen
+    from onsketch.experiments.design import EFFORTS, Conditions
+    from onsketch.experiments.running import Bench, missing_needs
+    from onsketch.report.charts import pyplot
+
+    pyplot()  # better missed now than after hours
+    experiments = chosen(names)
+    bench = Bench(Conditions(EFFORTS[effort], sources), target / "runs", jobs)
+    flag = {"quick": " --quick", "short": " --effort short", "full": ""}[effort]
+    command = f"onsketch reproduce {' '.join(names)}{flag}" + (" --data DIR" if sources.folder else "")
+    command += " --networks FILE" if sources.networks.is_file() else ""
+    console, finished = out(), []
+    for experiment in experiments:
+        missing = missing_needs(experiment, bench.conditions)
+        if missing:
+            console.print(
+                f"\n{experiment.name}: left out; it needs one of {', '.join(missing)} (onsketch data get, or --data).",
+                soft_wrap=True,
+            )
+            continue
+        outcome = _one(experiment, bench, command, target)
+        if outcome is not None:
+            finished.append((experiment, outcome))
+            _tell(console, experiment, outcome)
+    _pages(console, target, finished)
+
+
+def _one(experiment: Experiment, bench: Bench, command: str, target: Path) -> Outcome | None:
+    from onsketch.experiments.outcome import made
+
+    with _progress() as bar:
+        task = bar.add_task(experiment.name, total=None)
+        bench.run(experiment, lambda done, total: bar.update(task, completed=done, total=total))
+    outcome = made(experiment, bench.conditions, bench.results, command)
+    if not outcome.rows:
+        err().print(f"{experiment.name}: nothing to show. {experiment.setup}", soft_wrap=True)
+        return None
+    outcome.save(target, experiment)
+    return outcome
+
+
+def _progress() -> Any:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
+        TimeRemainingColumn(), console=err(), speed_estimate_period=600.0,
+    )  # fmt: skip
+
+
+def _tell(console: Console, experiment: Experiment, outcome: Outcome) -> None:
+    from onsketch.experiments.outcome import TOO_SMALL
+
+    console.print(f"\n{experiment.name} ({experiment.shows}): {experiment.title}", soft_wrap=True)
+    if outcome.effort == "quick":
+        console.print(f"  {TOO_SMALL}", soft_wrap=True)
+    for text, verdict in outcome.verdicts(experiment):
+        console.print(f"  {text}\n    {verdict}", soft_wrap=True)
+
+
+def _pages(console: Console, target: Path, finished: list[tuple[Experiment, Outcome]]) -> None:
+    from onsketch.experiments.outcome import page
+
+    for paper in dict.fromkeys(experiment.paper.name for experiment, _ in finished):
+        mine = [(experiment, outcome) for experiment, outcome in finished if experiment.paper.name == paper]
+        path = target / f"{paper}.html"
+        path.write_text(page(paper, mine), encoding="utf-8")
+        console.print(f"\nWritten: {path}", soft_wrap=True)

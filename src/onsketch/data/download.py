@@ -1,0 +1,84 @@
+"""Fetching a file with what was already fetched kept: it goes on where it stopped, and is checked when it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from onsketch.errors import InputError
+
+Advance = Callable[[int, int | None], None]
+"""Called with the bytes that are there and, where the server says it, how many there will be."""
+
+_CHUNK = 1 << 18
+
+
+class DownloadError(InputError):
+    """A file that could not be fetched, or is not what it should be."""
+
+
+def fetch(address: str, target: Path, checksum: str | None = None, advance: Advance = lambda done, size: None) -> Path:
+    """Download to ``target``; a part left by an earlier attempt (``target.part``) is continued.
+
+    Args:
+        address: http, https or file.
+        target: where the whole file will be; it appears there only when it is whole and right.
+        checksum: ``md5:…`` or ``sha256:…``; None where none is known.
+        advance: told of the progress.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    there = part.stat().st_size if part.exists() else 0
+    request = Request(address, headers={"Range": f"bytes={there}-"} if there else {})
+    try:
+        with urlopen(request, timeout=60) as reply:
+            if there and reply.status != 206:  # the server begins anew
+                there = 0
+            length = reply.headers.get("Content-Length")
+            size = there + int(length) if length else None
+            with part.open("ab" if there else "wb") as file:
+                advance(there, size)
+                while chunk := reply.read(_CHUNK):
+                    file.write(chunk)
+                    there += len(chunk)
+                    advance(there, size)
+    except HTTPError as error:
+        if error.code != 416:  # 416: nothing is left to send
+            raise DownloadError(f"{address}: the server answers {error.code} {error.reason}.") from None
+        size = there
+    except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DownloadError(
+            f"{address}: cannot be reached ({reason}). {there:,} bytes are kept, and the next attempt goes on from "
+            "there. Without a network, copy the file from elsewhere and say where with --data or ONSKETCH_DATA."
+        ) from None
+    if size is not None and there < size:
+        raise DownloadError(f"{address}: the connection ended after {there:,} of {size:,} bytes; try again to go on.")
+    if checksum is not None and digest(part, checksum.split(":")[0]) != checksum:
+        part.unlink()
+        raise DownloadError(f"{address}: what came does not have the checksum {checksum}; it was thrown away.")
+    part.replace(target)
+    return target
+
+
+def digest(path: Path, kind: str) -> str:
+    """``kind:hexadecimal`` of a file."""
+    with path.open("rb") as file:
+        return f"{kind}:{hashlib.file_digest(file, kind).hexdigest()}"
+
+
+def content_digest(path: Path) -> str:
+    """SHA-256 of what is in the file, uncompressed."""
+    from onsketch.data.sources import Bytes
+
+    source, total = Bytes(str(path)), hashlib.sha256()
+    try:
+        while part := source.read(1 << 20):
+            total.update(part)
+    finally:
+        source.close()
+    return total.hexdigest()

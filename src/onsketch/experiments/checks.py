@@ -1,0 +1,93 @@
+"""What claims are made of: picking rows, and putting figures into words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from onsketch.experiments.design import Row, Verdict
+from onsketch.report.charts import Line
+
+
+def pick(rows: Sequence[Row], **match: Any) -> list[Row]:
+    """The rows whose columns are as given.
+
+    >>> pick([{"a": 1}, {"a": 2}], a=2)
+    [{'a': 2}]
+    """
+    return [row for row in rows if all(row.get(name) == value for name, value in match.items())]
+
+
+def value(rows: Sequence[Row], column: str, **match: Any) -> float:
+    """The one value of a column; NaN where there is none (absent, or diverged)."""
+    found = pick(rows, **match)
+    return float(found[0][column]) if found and found[0].get(column) is not None else math.nan
+
+
+def groups(rows: Sequence[Row], column: str) -> list[Any]:
+    """The different values of a column, in their order."""
+    return list(dict.fromkeys(row[column] for row in rows if column in row))
+
+
+def ahead(
+    metric: str, winners: Sequence[str], losers: Sequence[str], within: str | None = None, slack: float = 1.0
+) -> Callable[[Sequence[Row]], Verdict]:
+    """A check that every winner's metric is below every loser's (times ``slack``), in each group of ``within``."""
+
+    def check(rows: Sequence[Row]) -> Verdict:
+        parts, holds = [], []
+        for group in groups(rows, within) if within else [None]:
+            mine = pick(rows, **{within: group}) if within else rows
+            best = {name: value(mine, metric, learner=name) for name in winners}
+            others = {name: value(mine, metric, learner=name) for name in losers}
+            best = {name: number for name, number in best.items() if not math.isnan(number)}
+            others = {name: number for name, number in others.items() if not math.isnan(number)}
+            if not best or not others:
+                continue
+            holds.append(max(best.values()) < slack * min(others.values()))
+            told = ", ".join(f"{name} {number:.4g}" for name, number in {**best, **others}.items())
+            parts.append(f"{group}: {told}" if group is not None else told)
+        if not holds:
+            return Verdict(None, "none of the learners compared finished")
+        return Verdict(all(holds), "; ".join(parts))
+
+    return check
+
+
+def curves(rows: Sequence[Row], column: str, label: str = "learner") -> list[Line]:
+    """A line for each row that has a curve, with its spread."""
+    lines = []
+    for row in rows:
+        if row.get("curve_x") and row.get(f"curve_{column}"):
+            spread = row.get(f"curve_{column}_sd")
+            lines.append(Line(str(row[label]), row["curve_x"], row[f"curve_{column}"], spread))
+    return lines
+
+
+def against(rows: Sequence[Row], x: str, y: str, label: str = "learner", spread: bool = True) -> list[Line]:
+    """A line for each learner: one column against another."""
+    lines = []
+    for name in groups(rows, label):
+        mine = [row for row in pick(rows, **{label: name}) if row.get(y) is not None and math.isfinite(row[y])]
+        if not mine:
+            continue
+        sds = [row.get(f"{y}_sd") for row in mine]
+        half = [float(sd) for sd in sds if sd is not None]
+        band = half if spread and len(half) == len(mine) else None
+        lines.append(Line(str(name), [float(row[x]) for row in mine], [float(row[y]) for row in mine], band))
+    return lines
+
+
+def percent(number: float) -> str:
+    """A share as a percentage."""
+    return "diverged" if math.isnan(number) else f"{100 * number:.2f}%"
+
+
+def powers(base: float, low: int, high: int, step: int = 1) -> list[float]:
+    """``base^low … base^high``.
+
+    >>> powers(10.0, -2, 1)
+    [0.01, 0.1, 1.0, 10.0]
+    """
+    return [float(base**k) for k in range(low, high + 1, step)]

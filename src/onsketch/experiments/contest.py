@@ -1,0 +1,166 @@
+"""Learners on a stream, each with its grid: the grid on one order of the rows, repeats only at the chosen setting."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+from time import thread_time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import onsketch
+from onsketch.errors import UpdateError
+from onsketch.experiments.design import Cell, Result, Results, Row
+from onsketch.experiments.streams import Sources
+
+POINTS = 40
+"""Points of a curve."""
+
+
+class Entry(NamedTuple):
+    """A learner of a contest: what to call it, its method, its options, and the grid to choose from."""
+
+    label: str
+    method: str
+    options: Mapping[str, Any] = {}
+    grid: Mapping[str, Sequence[Any]] = {}
+    random: bool = False
+    """Whether it draws random numbers, so that a repeat on the same rows is not the same."""
+
+    def settings(self) -> list[dict[str, Any]]:
+        """Every combination of the grid with the options."""
+        combinations = itertools.product(*self.grid.values())
+        return [{**self.options, **dict(zip(self.grid, values, strict=True))} for values in combinations]
+
+
+def learn(sources: Sources, stream: Mapping[str, Any], method: str, options: Mapping[str, Any], seed: int) -> Result:
+    """One pass of one learner: losses and mistakes so far at some points, CPU seconds, and the error on test rows.
+
+    The seconds are those of the thread that learns, compiling excluded.
+    """
+    data = sources.stream(**stream)
+    X, y = data.X, data.y
+    options = dict(options)
+    if method in ("ada-full", "ons", "ada-lr", "radagrad"):
+        options["n_features"] = X.shape[1]
+    concerned = {**options, "seed": seed}
+    onsketch.learner(method, **concerned).learn(X[:16], y[:16])  # compiles
+    learner = onsketch.learner(method, **concerned)
+    edges = np.unique(np.linspace(0, len(y), min(POINTS, len(y)) + 1).astype(int))
+    losses, mistakes, seconds = [0.0], [0], [0.0]
+    diverged = False
+    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        began = thread_time()
+        try:
+            margins = learner.learn(X[start:stop], y[start:stop])
+        except UpdateError:
+            diverged = True
+            break
+        seconds.append(seconds[-1] + thread_time() - began)
+        each = loss_of(learner.loss, margins, y[start:stop])
+        losses.append(losses[-1] + float(each))
+        mistakes.append(mistakes[-1] + int(np.sum(margins * y[start:stop] <= 0.0)))
+    outcome: dict[str, Any] = {
+        "rows": edges[1 : len(losses)].tolist(),
+        "losses": losses[1:],
+        "mistakes": mistakes[1:],
+        "seconds": seconds[1:],
+        "diverged": diverged,
+    }
+    if data.test_y is not None and not diverged:
+        outcome["test_error"] = float(np.mean(learner.predict(data.test_X) * data.test_y <= 0.0))
+    return outcome
+
+
+def loss_of(loss: str, margins: Any, y: Any) -> float:
+    """The sum of losses."""
+    from onsketch.losses import loss_values
+
+    return float(np.sum(loss_values(loss, margins, y)))
+
+
+def score(result: Result, metric: str) -> float:
+    """What a cell is judged by: ``loss`` or ``mistakes`` (sums), ``error`` (share of mistakes) or ``test_error``."""
+    if result["diverged"]:
+        return math.inf
+    if metric == "error":
+        return float(result["mistakes"][-1] / result["rows"][-1])
+    if metric == "test_error":
+        return float(result["test_error"])
+    return float(result["losses" if metric == "loss" else metric][-1])
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Entries on one stream."""
+
+    stream: Mapping[str, Any]
+    entries: Sequence[Entry]
+    repeats: int = 1
+    metric: str = "loss"
+    """What the setting is chosen by, least first."""
+    reshuffle: bool = True
+    """Whether a repeat sees the rows in another order; if not, only the learner's seed changes."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What the rows of this contest say besides."""
+
+    def cell(self, entry: Entry, options: Mapping[str, Any], repeat: int) -> Cell:
+        """One run."""
+        stream = {**self.stream, "seed": repeat if self.reshuffle else 0}
+        given = {"stream": stream, "method": entry.method, "options": options, "seed": repeat if entry.random else 0}
+        return Cell(learn, given)
+
+    def grid(self, entry: Entry) -> list[Cell]:
+        """The runs the setting is chosen from."""
+        return [self.cell(entry, options, 0) for options in entry.settings()]
+
+    def cells(self, results: Results) -> Iterator[Cell]:
+        """The grids, and the repeats of what they chose."""
+        for entry in self.entries:
+            grid = self.grid(entry)
+            yield from grid
+            if all(cell in results for cell in grid):
+                yield from self.runs(entry, results)
+
+    def best(self, entry: Entry, results: Results) -> Cell:
+        """The cell of the grid with the least metric."""
+        return min(self.grid(entry), key=lambda cell: score(results[cell], self.metric))
+
+    def runs(self, entry: Entry, results: Results) -> list[Cell]:
+        """The chosen setting in every order of the rows (once, where nothing would differ)."""
+        options = self.best(entry, results).given["options"]
+        count = self.repeats if self.reshuffle or entry.random else 1
+        return [self.cell(entry, options, repeat) for repeat in range(count)]
+
+    def rows(self, results: Results, metrics: Sequence[str]) -> list[Row]:
+        """A row for each entry: the mean of each metric over the repeats, its spread, the setting and the time."""
+        return [self._row(entry, results, metrics) for entry in self.entries]
+
+    def _row(self, entry: Entry, results: Results, metrics: Sequence[str]) -> Row:
+        best = self.best(entry, results)
+        runs = [results[cell] for cell in self.runs(entry, results)]
+        finite = [run for run in runs if not run["diverged"]]
+        row: Row = {**self.about, "learner": entry.label, "method": entry.method}
+        for metric in metrics:
+            values = [score(run, metric) for run in finite]
+            row[metric] = fmean(values) if values else None
+            row[f"{metric}_sd"] = stdev(values) if len(values) > 1 else None
+        row["repeats"] = len(runs)
+        row["diverged"] = len(runs) - len(finite)
+        chosen = {name: best.given["options"][name] for name in entry.grid}
+        row["setting"] = ", ".join(f"{name} {value:g}" for name, value in chosen.items())
+        row["at_edge"] = any(
+            len(values) > 1 and chosen[name] in (min(values), max(values)) for name, values in entry.grid.items()
+        )
+        row["tried"] = len(entry.settings())
+        row["microseconds"] = fmean(1e6 * run["seconds"][-1] / run["rows"][-1] for run in finite) if finite else None
+        row["curve_x"] = finite[0]["rows"] if finite else []
+        for name in ("losses", "mistakes"):
+            curves = list(zip(*(run[name] for run in finite), strict=True))
+            row[f"curve_{name}"] = [round(fmean(values), 6) for values in curves]
+            row[f"curve_{name}_sd"] = [round(stdev(values), 6) for values in curves] if len(finite) > 1 else None
+        return row

@@ -1,0 +1,86 @@
+"""The CNN figures, made of the runs that ``benchmarks/torch_cnn_study.py`` leaves: networks need PyTorch and hours.
+
+The study (``pip install 'onsketch[torch]'``) writes one line of ``runs.jsonl`` for each run; ``onsketch reproduce``
+reads it (``--networks``; those of one study are in ``docs/results/torch-cnn``).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+
+from onsketch.experiments.checks import curves, groups, pick
+from onsketch.experiments.design import Cell, Chart, Conditions, Results, Row
+
+HOW = (
+    "The runs of benchmarks/torch_cnn_study.py (needs onsketch[torch], the pictures, and better a GPU): the papers' "
+    "CNN, learning rates searched with equal trials, then several seeds. Say where its runs.jsonl is with --networks; "
+    "left out, it is looked for as cnn/runs.jsonl under --out."
+)
+NOTES = (
+    "Smaller than the papers': as many epochs and seeds as shown, 30,000 of CIFAR-10's 50,000 training images, "
+    "Fashion-MNIST in the place of SVHN, no CIFAR-100. The layers that the papers leave to AdaGrad are left to it.",
+    "Figure 10 of wan2021 (fine-tuning VGG19) is not reproduced.",
+)
+NAMES = {
+    "AdaGP": "ada-gp", "AdaFFD": "ada-ffd", "AdaFD": "ada-fd", "SAdaGrad": "s-adagrad", "RadaGrad": "radagrad",
+    "FDSON": "fd-son", "RFDSON": "rfd-son", "Adagrad": "adagrad", "OGD": "ogd", "Adam": "adam",
+}  # fmt: skip
+"""The optimizers by the names of the linear methods, so that colours agree."""
+
+
+def no_cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
+    """Nothing is run here."""
+    return ()
+
+
+def rows_of(path: Path, learners: Sequence[str]) -> list[Row]:
+    """Mean and spread over the seeds of each set and learner, of the study's final stage."""
+    if not path.is_file():
+        return []
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    finals = [run for run in lines if run["stage"] == "final" and run["curve"]]
+    rows = []
+    for data in dict.fromkeys(run["dataset"] for run in finals):
+        for name, label in NAMES.items():
+            runs = [run for run in finals if run["dataset"] == data and run["method"] == name]
+            runs = [run for run in runs if run["curve"][-1]["loss"] is not None]
+            if label in learners and runs:
+                rows.append(_row(data, label, runs))
+    return rows
+
+
+def _row(data: str, label: str, runs: Sequence[dict[str, list[dict[str, float]]]]) -> Row:
+    length = min(len(run["curve"]) for run in runs)
+    row: Row = {"data": data, "learner": label, "repeats": len(runs)}
+    row["curve_x"] = [runs[0]["curve"][k]["epoch"] for k in range(length)]
+    for name in ("loss", "accuracy"):
+        last = [run["curve"][-1][name] for run in runs]
+        row[name], row[f"{name}_sd"] = fmean(last), stdev(last) if len(last) > 1 else None
+        columns = [[run["curve"][k][name] for run in runs] for k in range(length)]
+        row[f"curve_{name}"] = [fmean(values) for values in columns]
+        row[f"curve_{name}_sd"] = [stdev(values) for values in columns] if len(runs) > 1 else None
+    row["error"] = 1.0 - row["accuracy"]
+    row["seconds"] = fmean(run["curve"][-1]["seconds"] / len(run["curve"]) for run in runs)
+    return row
+
+
+def charts_of(rows: Sequence[Row]) -> list[Chart]:
+    """Training loss and test accuracy over the epochs, for each set."""
+    found = []
+    for data in groups(rows, "data"):
+        mine = pick(rows, data=data)
+        loss, accuracy = curves(mine, "loss"), curves(mine, "accuracy")
+        positive = all(math.isfinite(y) and y > 0 for line in loss for y in line.y)
+        found.append(Chart(f"{data}-loss", f"{data}: training loss", loss, "epoch", "training loss", log_y=positive))
+        found.append(Chart(f"{data}-accuracy", f"{data}: test accuracy", accuracy, "epoch", "test accuracy"))
+    return found
+
+
+COLUMNS = {
+    "data": "data", "learner": "learner", "loss": "training loss", "loss_sd": "±", "accuracy": "test accuracy",
+    "accuracy_sd": "± ", "seconds": "s an epoch", "repeats": "seeds",
+}  # fmt: skip

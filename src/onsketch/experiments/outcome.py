@@ -1,0 +1,124 @@
+"""What an experiment came to: rows and verdicts, kept as JSON and CSV, shown as charts and a page."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onsketch
+from onsketch.experiments.design import Chart, Conditions, Experiment, Results, Row, Verdict
+
+TOO_SMALL = "A quick run: it shows that everything works; its sizes are too small to judge the claims by."
+
+
+@dataclass
+class Outcome:
+    """Rows, and how they were made."""
+
+    name: str
+    rows: list[Row]
+    effort: str
+    command: str
+    data: list[str] = field(default_factory=list)
+    version: str = onsketch.__version__
+    python: str = field(default_factory=platform.python_version)
+
+    def save(self, folder: Path, experiment: Experiment) -> None:
+        """Write ``NAME.json`` (everything), ``NAME.csv`` (without curves) and an SVG for each chart."""
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(_plain(asdict(self)), separators=(",", ":"))
+        (folder / f"{self.name}.json").write_text(text + "\n", encoding="utf-8")
+        names = list(dict.fromkeys(name for row in self.rows for name in row if not name.startswith("curve")))
+        with (folder / f"{self.name}.csv").open("w", newline="", encoding="utf-8") as file:
+            sheet = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+            sheet.writeheader()
+            sheet.writerows({name: _short(row.get(name)) for name in names} for row in self.rows)
+        for chart in experiment.charts(self.rows):
+            from onsketch.report.charts import standalone
+
+            path = folder / f"{self.name}-{chart.name}.svg"
+            path.write_text(standalone(drawn(chart)), encoding="utf-8")
+
+    def verdicts(self, experiment: Experiment) -> list[tuple[str, Verdict]]:
+        """Each claim with what these rows say to it."""
+        return [(claim.text, claim.check(self.rows)) for claim in experiment.claims]
+
+
+def made(experiment: Experiment, conditions: Conditions, results: Results, command: str) -> Outcome:
+    """The outcome of finished cells."""
+    rows = experiment.rows(conditions, results)
+    sets = list(dict.fromkeys(str(row["data"]) for row in rows if row.get("data")))
+    return Outcome(experiment.name, rows, conditions.effort.name, command, sets)
+
+
+def read(path: Path) -> Outcome:
+    """A saved outcome."""
+    return Outcome(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def drawn(chart: Chart) -> str:
+    """The chart as SVG; a note in its place where there is nothing to draw."""
+    from onsketch.report.charts import line_chart, point_chart
+
+    lines = [line for line in chart.lines if len(line.x)]
+    if chart.points:
+        return point_chart(lines, chart.x_label, chart.y_label)
+    return line_chart(lines, chart.x_label, chart.y_label, log_x=chart.log_x, log_y=chart.log_y)
+
+
+def table(experiment: Experiment, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Headings and cells of the columns to be shown."""
+    shown = [name for name in experiment.columns if any(row.get(name) is not None for row in rows)]
+    headings = [experiment.columns[name] for name in shown]
+    return headings, [[_shown(row.get(name)) for name in shown] for row in rows]
+
+
+def page(paper: str, pairs: Sequence[tuple[Experiment, Outcome]]) -> str:
+    """One page for a paper: for each figure or table its claims, ours beside them, charts and numbers."""
+    from onsketch.report.page import Page
+
+    sheet = Page(f"{paper}: reproduced").text(pairs[0][0].paper.citation)
+    for experiment, outcome in pairs:
+        sheet.heading(f"{experiment.shows}: {experiment.title}")
+        sheet.text(experiment.setup)
+        if outcome.effort == "quick":
+            sheet.note(TOO_SMALL)
+        sheet.table(
+            ["the paper says", "here"], [[text, str(verdict)] for text, verdict in outcome.verdicts(experiment)]
+        )
+        for chart in experiment.charts(outcome.rows):
+            sheet.text(chart.title).chart(drawn(chart), chart.title)
+        sheet.table(*table(experiment, outcome.rows))
+        for note in experiment.notes:
+            sheet.note(note)
+        sheet.note(f"Made by: {outcome.command} (effort {outcome.effort}, onsketch {outcome.version}).")
+    return sheet.html()
+
+
+def _plain(thing: Any) -> Any:
+    """The same with numbers shortened and what JSON has no word for as null."""
+    if isinstance(thing, dict):
+        return {name: _plain(value) for name, value in thing.items()}
+    if isinstance(thing, list | tuple):
+        return [_plain(value) for value in thing]
+    if isinstance(thing, float):
+        return float(f"{thing:.6g}") if math.isfinite(thing) else None
+    return thing
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
@@ -61,9 +61,8 @@ def learn_shard(
     learner = rebuilt(base)
     if learner.method.sketch == "rp":  # projections that are to be added must be independent
         learner = learner.fork(seed=seed)
-    files, start = _reading_of(plan.files, shard)
-    if position is not None:
-        start = Position.from_json(position)
+    files = _sources(plan.files, shard)
+    start = _beginning(plan.files, plan.reading, shard) if position is None else Position.from_json(position)
     job = Training(JobPlan(files, plan.method, plan.options, _inline(plan.reading)))
     job.start_from(learner, task, start)
     with _naming(shard, plan.files[shard]):
@@ -78,7 +77,7 @@ def learn_shard(
         shard,
         job.rows,
         job.refused,
-        job.skipped - start.skipped,
+        job.skipped - (0 if start is None else start.skipped),
         (job.progress or new_progress(learner, task.signs)).state(),
         None if after is None else after.to_json(),
         {str(feature): name for feature, name in sorted(job.names.items())},
@@ -141,17 +140,23 @@ def merge_sketches(one: Snapshot | None, two: Snapshot | None) -> tuple[None, Sn
 
 
 def _rows_of(files: list[str], reading: dict[str, Any], shard: int) -> Iterator[Any]:
-    sources, start = _reading_of(files, shard)
-    with stream(sources, resume=start, **_inline(reading)) as blocks:
+    start = _beginning(files, reading, shard)
+    with stream(_sources(files, shard), resume=start, **_inline(reading)) as blocks:
         for block in blocks:
             yield block.X
 
 
-def _reading_of(files: list[str], shard: int) -> tuple[list[str], Position]:
-    """The shard after the first one, and the place where the shard begins."""
+def _sources(files: list[str], shard: int) -> list[str]:
+    """The shard, after the first one if it is another."""
+    return files[:1] if shard == 0 else [files[0], files[shard]]
+
+
+def _beginning(files: list[str], reading: dict[str, Any], shard: int) -> Position | None:
+    """The place where the shard begins among its sources."""
     if shard == 0:
-        return files[:1], Position()
-    return [files[0], files[shard]], replace(Position(), file=1)
+        return None
+    with stream(_sources(files, shard), **_inline(reading)) as blocks:
+        return blocks.beginning(1)
 
 
 def _inline(reading: dict[str, Any]) -> dict[str, Any]:

@@ -43,9 +43,7 @@ class RayEngine(Engine):
             except ConnectionError:
                 address = "local"
         if address == "local":
-            self._ray.init(
-                "local", num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet
-            )
+            self._ray.init("local", num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
             return
         try:
             self._ray.init(address, **quiet)
@@ -111,7 +109,8 @@ def _attempt() -> int:
     """How often this task was begun before; 0 where this version of Ray does not tell."""
     from ray._private import worker
 
-    tell = getattr(worker.global_worker.core_worker, "get_current_task_attempt_number", None)
+    core = getattr(worker.global_worker, "core_worker", None)
+    tell = getattr(core, "get_current_task_attempt_number", None)
     return int(tell()) if tell is not None else 0
 
 

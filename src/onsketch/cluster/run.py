@@ -53,12 +53,14 @@ class Run:
         """The last merged one."""
         self.progress: Progress | None = None
         self.records: list[Record] = []
-        """One for each merged round."""
+        """One for each merged round that had rows; label, prediction and features mean nothing there."""
         self.rounds = 0
         """Rounds merged."""
         self.forks = 0
         """Tasks merged, which number the random streams."""
         self.ledger = [Entry(path) for path in plan.files]
+        self.resumed_rows = 0
+        """Rows that an earlier life had merged."""
         self.refused = 0
         self.skipped = 0
         self.names: dict[int, str] = {}
@@ -114,21 +116,21 @@ class Run:
         gathering = Gathering(engine, leaves, (merge_learners, base))
         parts = Parts(storage, self.plan.state(), self.rounds, Learned, every)
 
-        def told(report: Learned, record: Record | None = None) -> None:
+        def told(report: Learned) -> None:
             rows = self.rows + sum(known.rows for known in gathering.reports.values())
             done = len(gathering.reports)
             watch(Status(self.rounds + 1, done, len(shards), rows, clock.rate(rows), engine.retries))
             parts.keep(gathering)
 
         merged = engine.state(gathering.run(parts.saved(), told))
-        self._take_in([gathering.reports[place] for place in range(len(shards))], merged)
+        record = self._take_in([gathering.reports[place] for place in range(len(shards))], merged)
         if storage is not None:
             self.checkpoint(storage)
             parts.drop()
         n, rows = len(shards), self.rows
-        watch(Status(self.rounds, n, n, rows, clock.rate(rows), engine.retries, self.records[-1]))
+        watch(Status(self.rounds, n, n, rows, clock.rate(rows), engine.retries, record))
 
-    def _take_in(self, reports: list[Learned], merged: Any) -> None:
+    def _take_in(self, reports: list[Learned], merged: Any) -> Record | None:
         """The round is complete: take over its learner, and enter its shards into the ledger."""
         assert self.progress is not None
         if merged is not None:
@@ -150,9 +152,11 @@ class Run:
             self.names |= {int(feature): name for feature, name in report.names.items()}
             add_progress(self.progress, Progress(**report.progress))
         weight = self.progress.weight - before[1]
-        recent = (self.progress.loss_sum - before[0]) / weight if weight > 0.0 else 0.0
-        mean, error = self.progress.mean_loss, self.progress.error
-        self.records.append(Record(self.progress.rows, mean, recent, error, 0.0, 0.0, 0))
+        if weight == 0.0:  # shards that ended just where the round before did
+            return None
+        recent, error = (self.progress.loss_sum - before[0]) / weight, self.progress.error
+        self.records.append(Record(self.progress.rows, self.progress.mean_loss, recent, error, 0.0, 0.0, 0))
+        return self.records[-1]
 
     # Saving and resuming ----------------------------------------------------------------------------------
 
@@ -188,6 +192,7 @@ class Run:
         self.records = [Record(*record) for record in going["due_records"]]
         self.rounds, self.forks = going["rounds"], going["forks"]
         self.refused, self.skipped = going["refused"], going["skipped"]
+        self.resumed_rows = self.rows
 
     def _told(self) -> dict[str, Any]:
         assert self.task is not None

@@ -80,7 +80,7 @@ def _width(engine: Engine, shards: list[str], reading: dict[str, Any], watch: Wa
     leaves = [(measure_shard, shards, reading, shard) for shard in range(len(shards))]
     seen: list[int] = []
     _gather(engine, leaves, None, None, watch, 1, seen)
-    return max(max(seen), 1)
+    return max([1, *seen])
 
 
 def _gather(

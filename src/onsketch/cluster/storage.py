@@ -3,8 +3,8 @@
     run.ckpt                      the last merged model, an ordinary model file; its notes hold plan and ledger
     run.ckpt.parts/4-1-0.part     round 4, tree node (1, 0): shards 0 and 1 merged, not yet with 2 and 3
 
-Each file is written in one atomic step and says itself what it stands for, so that whatever is there after a crash can be
-trusted; what was never written is computed again. Local folders, or any address that fsspec knows.
+Each file is written in one atomic step and says itself what it stands for, so that whatever is there after a crash
+can be trusted; what was never written is computed again. Local folders, or any address that fsspec knows.
 """
 
 from __future__ import annotations
@@ -75,9 +75,11 @@ class Storage:
             found = os.listdir(folder) if os.path.isdir(folder) else []
         else:
             self._fs.invalidate_cache()
-            found = [str(path).rsplit("/", 1)[-1] for path in self._fs.ls(folder, detail=False)] if (
-                self._fs.exists(folder)
-            ) else []
+            found = (
+                [str(path).rsplit("/", 1)[-1] for path in self._fs.ls(folder, detail=False)]
+                if (self._fs.exists(folder))
+                else []
+            )
         return sorted(name for name in found if name.endswith(".part") and not name.startswith("."))
 
     def remove(self, parts: list[str]) -> None:

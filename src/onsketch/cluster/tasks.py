@@ -85,9 +85,7 @@ def learn_shard(
     return report, snapshot(learner) if report.rows > report.refused else None
 
 
-def merge_learners(
-    base: Snapshot, one: Snapshot | None, two: Snapshot | None
-) -> tuple[None, Snapshot | None]:
+def merge_learners(base: Snapshot, one: Snapshot | None, two: Snapshot | None) -> tuple[None, Snapshot | None]:
     """Two learners that started from the base, as one; a shard that learned nothing changes nothing."""
     if one is None or two is None:
         return None, one or two

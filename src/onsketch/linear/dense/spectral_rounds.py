@@ -180,16 +180,16 @@ class SpectralRounds(Engine):
         """The summaries merge, each in its way; the weights are the mean of both in their own metrics.
 
         ``(H₁ + H₂ − H₀) w = H₁w₁ + H₂w₂ − H₀w₀``, 0 being the base, and w is brought into the box. Ada-LR's
-        metric is taken to be the ridge where it is infinite. With a base the displacements ``w_i − w₀`` are
-        averaged rather than added, in ``n_i·H_i`` with n_i the rounds since then: steps that shrink no faster than
-        1/√t would overshoot. Dual averaging steps anew from the merged summary and the sum of all gradients.
-        There is no theorem behind this.
+        metric is taken to be the ridge where it is infinite. Under AdaGrad geometry the displacements ``w_i − w₀``
+        are averaged rather than added, in ``n_i·H_i`` with n_i the rounds since the base: steps that shrink no
+        faster than 1/√t would overshoot. Dual averaging steps anew from the merged summary and the sum of all
+        gradients. There is no theorem behind this.
         """
         assert self.summary is not None
         assert other.summary is not None
         assert base.summary is not None
         rounds, start = int(mine.clock[0] - common.clock[0]), int(common.clock[0])
-        if start and rounds and self.method.geometry != "newton":
+        if rounds and self.method.geometry != "newton":
             share = (theirs.clock[0] - start) / rounds
             parts = ((1.0 - share, self, mine), (share, other, theirs))
             weights = common.weights + self._mean_weights(parts, common.weights.astype(np.float64))
@@ -201,7 +201,9 @@ class SpectralRounds(Engine):
             return self._step(self.metric, weights, mine.gradient_sum.astype(np.float64), int(mine.clock[0]))
         return weights if self.terms is None else self.terms.clip(weights)
 
-    def _mean_weights(self, parts: tuple[tuple[float, SpectralRounds, Iterate], ...], start: Array | float = 0.0) -> Array:
+    def _mean_weights(
+        self, parts: tuple[tuple[float, SpectralRounds, Iterate], ...], start: Array | float = 0.0
+    ) -> Array:
         assert self.options.ridge is not None
         metrics = []
         right = np.zeros(parts[0][2].weights.size)

@@ -7,21 +7,21 @@ Weights reached by steps are combined by precision, feature by feature:
 
     w = (H_a w_a + H_b w_b − H_base w_base) / (H_a + H_b − H_base)
 
-with H the learner's own metric (``ridge + E`` for Newton, for which this is the exact rule of quadratic
-losses, ``ridge + √E`` for AdaGrad, ``1 + E`` for AROW). Without a base, w_base is 0 and H_base the metric
-before any row, so that a feature seen by one learner only keeps its weight. Gradient descent and Adam have no
-metric that grows with the data: there H is the number of rounds, which is the mixing of parameters of Zinkevich,
-Weimer, Smola and Li (2010). Adam's moments are means over the recent past, and become the mean of both learners' by
-rounds.
+for Newton (``H = ridge + E``, for which this is the exact rule of quadratic losses) and AROW (``1 + E``). Without
+a base, w_base is 0 and H_base the metric before any row.
 
-With a base, that sum of displacements is right for Newton steps, which shrink as 1/t. Steps that shrink as 1/√t, or not
-at all, bring each learner about as far as it can go, and adding up such displacements overshoots; from three learners
-on it diverges. All methods but Newton's therefore take the *mean* of the displacements, by the precision that
-each learner has gained since the base:
+That rule adds up displacements from the base, which is right for steps that shrink as 1/t. Steps that shrink as 1/√t,
+or not at all, bring each learner about as far as it can go, and adding those up overshoots; from three learners on it
+diverges. All other methods therefore take the *mean* of the displacements, by the precision that each learner has
+gained since the base:
 
     w = w_base + (K_a (w_a − w_base) + K_b (w_b − w_base)) / (K_a + K_b),    K_i = H_i − H_base
 
-which is the averaging of Vowpal Wabbit (Agarwal, Chapelle, Dudík and Langford 2014), with a base.
+with ``H = ridge + √E`` for AdaGrad: the averaging of Vowpal Wabbit (Agarwal, Chapelle, Dudík and Langford 2014), with
+a base. Gradient descent and Adam have no metric that grows with the data: there H is the number of rounds, which
+is the mixing of parameters of Zinkevich, Weimer, Smola and Li (2010). In all cases a feature that only one learner has
+met keeps the weight it has there. Adam's moments are means over the recent past, and become the mean of both
+learners' by rounds.
 """
 
 from __future__ import annotations
@@ -63,10 +63,11 @@ def merged(method: Method, terms: Terms, dual: bool, tables: Floats, rounds: lis
     if dual:
         return table
     trust = [precision(method, terms, part, t) for part, t in zip(tables, rounds, strict=True)]
-    whole = np.maximum(trust[0] + trust[1] - trust[2], math.ulp(0.0))
-    share = [part / whole for part in trust]
-    weights = share[0] * a[:, HEAD] + share[1] * b[:, HEAD] - share[2] * base[:, HEAD]
-    if rounds[2] > 0 and method.rule != "arow" and method.geometry != "newton":
+    if method.geometry == "newton":
+        whole = np.maximum(trust[0] + trust[1] - trust[2], math.ulp(0.0))
+        share = [part / whole for part in trust]
+        weights = share[0] * a[:, HEAD] + share[1] * b[:, HEAD] - share[2] * base[:, HEAD]
+    else:
         gained = [np.maximum(part - trust[2], 0.0) for part in trust[:2]]
         moved = [part[:, HEAD] - base[:, HEAD] for part in (a, b)]
         both = gained[0] + gained[1]

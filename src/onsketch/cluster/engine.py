@@ -60,6 +60,7 @@ class Engine(ABC):
     def state(self, handle: Handle) -> Any:
         """Bring a state here."""
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of what the engine holds."""
 

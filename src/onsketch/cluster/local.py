@@ -1,4 +1,4 @@
-"""Tasks in this process, one after the other: for tests, for a first look, and as what a cluster is measured against."""
+"""Tasks in this process, one after the other: for tests, a first look, and as what a cluster is measured against."""
 
 from __future__ import annotations
 
@@ -41,3 +41,6 @@ class LocalEngine(Engine):
     def state(self, handle: Handle) -> Any:
         """The state."""
         return handle
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -119,8 +119,8 @@ class Run:
         def told(report: Learned) -> None:
             rows = self.rows + sum(known.rows for known in gathering.reports.values())
             done = len(gathering.reports)
+            parts.keep(gathering)  # what is told is safe
             watch(Status(self.rounds + 1, done, len(shards), rows, clock.rate(rows), engine.retries))
-            parts.keep(gathering)
 
         merged = engine.state(gathering.run(parts.saved(), told))
         record = self._take_in([gathering.reports[place] for place in range(len(shards))], merged)

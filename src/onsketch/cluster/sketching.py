@@ -96,10 +96,10 @@ def _gather(
 
     def told(report: Seen) -> None:
         rows = sum(known.rows for known in gathering.reports.values())
-        watch(Status(number, len(gathering.reports), len(leaves), rows, clock.rate(rows), engine.retries))
         if widths is not None:
             widths.append(report.width)
         if parts is not None:
             parts.keep(gathering)
+        watch(Status(number, len(gathering.reports), len(leaves), rows, clock.rate(rows), engine.retries))
 
     return gathering.run(parts.saved() if parts is not None else {}, told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import onsketch
 from onsketch import cluster, model_file
+from onsketch.cli import app
 from onsketch.cluster import LocalEngine, Run, fit
 from onsketch.cluster.storage import Storage
 from onsketch.cluster.tree import Gathering, Node
@@ -274,6 +277,63 @@ def test_refusals_say_why(tmp_path: Path) -> None:
         fit("adagrad", files, cluster="none", checkpoint=tmp_path / "c", resume=True, sync=4)
     with pytest.raises(OptionError, match="method"):
         fit({"ridge": 1.0}, files, cluster="none")
+
+
+# The program ---------------------------------------------------------------------------------------------
+
+
+def program(*arguments: str) -> Any:
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+
+
+def test_the_program_trains_in_shards_and_resumes(tmp_path: Path) -> None:
+    X, y = sparse_stream("logistic", n=200, seed=13)
+    files = shards_of(tmp_path / "data", X, y, 3)
+    run = fit("adagrad", files, sync=1, reading={"block_rows": 50}, cluster="none")
+    expected = bits(run, tmp_path / "expected")
+    command = ("train", "--cluster", "none", str(tmp_path / "data" / "*.svm"), "-l", "adagrad", "--sync", "1",
+               "--block-rows", "50", "--checkpoint", str(tmp_path / "ckpt"), "--resume", "--every", "0",
+               "--save", str(tmp_path / "model"))  # fmt: skip
+    result = program(*command)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "model").read_bytes() == expected
+    assert "round 1: 3/3 shards" in result.stdout
+    assert "rows          200" in result.stdout
+    again = program(*command)
+    assert again.exit_code == 0
+    assert "round 1" not in again.stdout
+    assert (tmp_path / "model").read_bytes() == expected
+    predicted = program("predict", str(tmp_path / "model"), files[0])
+    assert len(predicted.stdout.splitlines()) == run.ledger[0].rows
+
+
+def test_the_program_sketches_in_shards(tmp_path: Path) -> None:
+    X, y = sparse_stream(n=100, seed=14)
+    shards_of(tmp_path, X, y, 3)
+    result = program(
+        "sketch", "--cluster", "none", str(tmp_path / "*.svm"), "--size", "4", "--save", str(tmp_path / "s")
+    )
+    assert result.exit_code == 0, result.output
+    assert "100 rows" in result.stdout
+    assert onsketch.load(tmp_path / "s").n_rows == 100
+
+
+@pytest.mark.parametrize("options", [("--holdout", "5"), ("--predictions", "p.txt"), ("--report", "r.html")])
+def test_the_program_says_what_does_not_go_together(options: tuple[str, str]) -> None:
+    result = program("train", "--cluster", "none", "a.svm", *options)
+    assert result.exit_code == 2
+    assert "--cluster" in result.output
+    assert "it needs --cluster" in program("train", "a.svm", "--sync", "2").output
+
+
+def test_without_ray_there_is_a_plain_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    X, y = sparse_stream("logistic", n=40, seed=15)
+    files = shards_of(tmp_path, X, y, 2)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r"onsketch\[ray\]"):
+        fit("adagrad", files)
+    result = program("train", "--cluster", "auto", *files)
+    assert (result.exit_code, "onsketch[ray]" in result.output) == (1, True)
 
 
 # Sketches ------------------------------------------------------------------------------------------------

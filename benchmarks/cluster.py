@@ -151,6 +151,7 @@ def speed(rows: int, method: str, sketch_size: int, shards: int, repeats: int) -
 
     options: dict[str, Any] = {"sketch_size": sketch_size} if sketch_size else {}
     seconds: dict[str, list[float]] = {}
+    busiest: dict[int, list[float]] = {}
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_TMP")) as folder:
         files = _repeated(Path(folder), rows, shards)
         size = sum(os.path.getsize(path) for path in files)
@@ -159,25 +160,34 @@ def speed(rows: int, method: str, sketch_size: int, shards: int, repeats: int) -
         )
         for turn in range(repeats + 1):  # the first is to compile and to fill the disk's cache
             few = files if turn else files[:2]
-            began = time.perf_counter()
+            began, cpu = time.perf_counter(), time.process_time()
             job = Training(Plan(few, method, options, {"prefetch": 0}))
             for _ in job.run():
                 pass
             _note(seconds, "one plain process", began, turn)
+            if turn:
+                busiest.setdefault(0, []).append(time.process_time() - cpu)
             for workers in (1, 2):
                 started = time.perf_counter()
                 with RayEngine("local", workers) as engine:
-                    engine.report(engine.submit(_peak))
+                    before = _used(engine, workers)
                     began = time.perf_counter()
                     run = fit({"method": method, **options}, few, cluster=engine)
                     _note(seconds, f"Ray, {workers} worker{'s' * (workers > 1)}", began, turn)
                     _note(seconds, f"Ray, {workers} worker{'s' * (workers > 1)}, with its start", started, turn)
-                    peaks = [engine.report(engine.submit(_peak)) for _ in range(4 * workers)]
+                    after = _used(engine, workers)
+                    peaks = [peak for _, peak in after.values()]
+                    spent = [cpu - before.get(pid, (0.0, 0))[0] for pid, (cpu, _) in after.items()]
+                    if turn:
+                        busiest.setdefault(workers, []).append(max(spent))
                 assert run.rows == job.rows
         for name, values in seconds.items():
             best, plain = min(values), min(seconds["one plain process"])
             print(f"  {name:<32} {best:8.2f} s  {rows / best:12,.0f} rows/s  {best / plain:6.2f}× the plain time")
         print(f"  two workers against one: {min(seconds['Ray, 1 worker']) / min(seconds['Ray, 2 workers']):.2f}×")
+        least = {workers: min(values) for workers, values in busiest.items()}
+        print(f"  CPU seconds: plain {least[0]:.2f}, one worker {least[1]:.2f}, each of two at most {least[2]:.2f}")
+        print(f"  by CPU time: overhead {least[1] / least[0]:.2f}×, two workers against one {least[1] / least[2]:.2f}×")
         print(f"  peak memory of a worker: {max(peaks) / 1024:,.0f} MB; load {os.getloadavg()[0]:.1f}")
 
 
@@ -186,8 +196,15 @@ def _note(seconds: dict[str, list[float]], name: str, began: float, turn: int) -
         seconds.setdefault(name, []).append(time.perf_counter() - began)
 
 
-def _peak() -> tuple[int, None]:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, None
+def _used(engine: Any, workers: int) -> dict[int, tuple[float, int]]:
+    """CPU seconds and peak memory so far, by worker process."""
+    tasks = [engine.submit(_usage) for _ in range(4 * workers)]
+    return {pid: (cpu, peak) for pid, cpu, peak in map(engine.report, tasks)}
+
+
+def _usage() -> tuple[tuple[int, float, int], None]:
+    time.sleep(0.2)  # so that every worker gets some of these
+    return (os.getpid(), time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss), None
 
 
 def _repeated(folder: Path, rows: int, shards: int) -> list[str]:

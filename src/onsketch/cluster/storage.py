@@ -113,8 +113,7 @@ class Parts:
         names = [name for name in self._storage.parts() if name.startswith(f"{self._round}-")]
         nodes = sorted((Node(*map(int, name.removesuffix(".part").split("-")[1:])) for name in names), reverse=True)
         for node in nodes:  # from the top: what lies below a node that is there is part of it
-            if any(above.shards(1 << 62).start <= node.shards(1 << 62).start < above.shards(1 << 62).stop
-                   for above in found):  # fmt: skip
+            if any(above.holds(node) for above in found):
                 continue
             content = self._storage.read(self._name(node))
             same_plan(self._plan, content.notes["plan"], self._storage.address)
@@ -134,7 +133,7 @@ class Parts:
             reports = [gathering.reports[place].state() for place in node.shards(n)]
             state = gathering.engine.state(handle) or EMPTY
             self._storage.write(state, {"plan": self._plan, "reports": reports}, self._name(node))
-            below = {old for old in self._kept if old.shards(n).start in node.shards(n) and old != node}
+            below = {old for old in self._kept if node.holds(old)}
             self._storage.remove([self._name(old) for old in below])
             self._kept = (self._kept - below) | {node}
         self._last = time.monotonic()

@@ -31,6 +31,14 @@ class Node(NamedTuple):
         """The places of the shards below, of n."""
         return range(self.place << self.level, min((self.place + 1) << self.level, n))
 
+    def holds(self, other: Node) -> bool:
+        """Whether the other one lies below, or is the same.
+
+        >>> Node(2, 1).holds(Node(0, 6)), Node(2, 1).holds(Node(0, 3))
+        (True, False)
+        """
+        return other.level <= self.level and other.place >> (self.level - other.level) == self.place
+
     @property
     def parent(self) -> Node:
         """One level up."""

@@ -119,6 +119,20 @@ def test_every_method_learns_in_shards(tmp_path: Path, method: str) -> None:
     assert run.progress.mean_loss < alone + 0.15
 
 
+@pytest.mark.parametrize("method", ["ons", "fd-son", "rfd-son", "rp-son", "adagrad", "ada-fd"])
+def test_merging_often_does_not_diverge(tmp_path: Path, method: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 6))
+    y = np.where(X @ rng.normal(size=6) + rng.logistic(size=4000) > 0.0, 1.0, -1.0)
+    files = shards_of(tmp_path, X, y, 16)
+    options = {"method": method, "clip": 2.0, "ridge": 1.0}
+    run = fit(options, files, sync=1, reading={"block_rows": 20}, cluster="none")
+    alone = onsketch.learner(**options, loss="logistic")
+    alone.learn(X, y)
+    once, both = (loss_values("logistic", X @ learner.weights, y).mean() for learner in (alone, run.learner))
+    assert both < once + 0.1
+
+
 def test_the_progressive_loss_is_that_of_the_shards_own_predictions(tmp_path: Path) -> None:
     X, y = sparse_stream("logistic", n=500, seed=3)
     pieces = cut(500, 3, 0)

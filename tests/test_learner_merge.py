@@ -121,6 +121,20 @@ def test_displacements_are_averaged_where_steps_shrink_slowly(method: str, start
     np.testing.assert_allclose(one.weights, two.weights, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("method", ["ons", "fd-son", "rfd-son", "oja-son"])
+def test_newton_learners_average_where_asked_to(method: str) -> None:
+    _, _, (X, y) = halves()
+    base = onsketch.learner(method)
+    base.learn(X[:100], y[:100])
+    one, two, added = base.fork(), base.fork(), base.fork()
+    for learner in (one, two, added):
+        learner.learn(X[100:], y[100:])
+    one.merge(two, base=base, mean=True)
+    np.testing.assert_allclose(one.weights, two.weights, rtol=1e-6, atol=1e-9)
+    assert not np.allclose(added.merge(two, base=base).weights, two.weights)
+    np.testing.assert_allclose(one.leverage(X), added.leverage(X), rtol=1e-9)  # what is known adds up in either way
+
+
 def test_what_the_shrinks_lost_bounds_what_merging_with_a_base_loses() -> None:
     first, second, (X, _) = halves(400)
     options: dict[str, Any] = {"summary": "data", "ridge": 1.0, "sketch_size": 5}

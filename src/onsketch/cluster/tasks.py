@@ -86,11 +86,16 @@ def learn_shard(
 
 
 def merge_learners(base: Snapshot, one: Snapshot | None, two: Snapshot | None) -> tuple[None, Snapshot | None]:
-    """Two learners that started from the base, as one; a shard that learned nothing changes nothing."""
+    """Two learners that started from the base, as one; a shard that learned nothing changes nothing.
+
+    Newton learners whose metric is not the curvature of the loss add up what they have moved in the first merge, and
+    average it from then on: adding up overshoots a little more in each round, and diverges.
+    """
     if one is None or two is None:
         return None, one or two
-    learner = rebuilt(one)
-    learner.merge(rebuilt(two), base=rebuilt(base))
+    learner, start = rebuilt(one), rebuilt(base)
+    guess = learner.options.summary != "curvature" and learner.method.rule == "step"
+    learner.merge(rebuilt(two), base=start, mean=guess and start.rounds > 0)
     return None, snapshot(learner)
 
 

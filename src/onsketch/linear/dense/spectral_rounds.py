@@ -175,7 +175,7 @@ class SpectralRounds(Engine):
         return np.array([x @ P(x) for x in X])
 
     def merge(
-        self, mine: Iterate, other: SpectralRounds, theirs: Iterate, base: SpectralRounds, common: Iterate
+        self, mine: Iterate, other: SpectralRounds, theirs: Iterate, base: SpectralRounds, common: Iterate, mean: bool
     ) -> Array:
         """The summaries merge, each in its way; the weights are the mean of both in their own metrics.
 
@@ -189,7 +189,7 @@ class SpectralRounds(Engine):
         assert other.summary is not None
         assert base.summary is not None
         rounds, start = int(mine.clock[0] - common.clock[0]), int(common.clock[0])
-        if rounds and self.method.geometry != "newton":
+        if rounds and (mean or self.method.geometry != "newton"):
             share = (theirs.clock[0] - start) / rounds
             parts = ((1.0 - share, self, mine), (share, other, theirs))
             weights = common.weights + self._mean_weights(parts, common.weights.astype(np.float64))

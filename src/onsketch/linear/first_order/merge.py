@@ -12,8 +12,8 @@ a base, w_base is 0 and H_base the metric before any row.
 
 That rule adds up displacements from the base, which is right for steps that shrink as 1/t. Steps that shrink as 1/√t,
 or not at all, bring each learner about as far as it can go, and adding those up overshoots; from three learners on it
-diverges. All other methods therefore take the *mean* of the displacements, by the precision that each learner has
-gained since the base:
+diverges. All other methods (and Newton's where asked for) therefore take the *mean* of the displacements, by the
+precision that each learner has gained since the base:
 
     w = w_base + (K_a (w_a − w_base) + K_b (w_b − w_base)) / (K_a + K_b),    K_i = H_i − H_base
 
@@ -53,7 +53,7 @@ def precision(method: Method, terms: Terms, table: Floats, rounds: int) -> Float
             return np.full(len(table), float(rounds))
 
 
-def merged(method: Method, terms: Terms, dual: bool, tables: Floats, rounds: list[int]) -> Floats:
+def merged(method: Method, terms: Terms, dual: bool, tables: Floats, rounds: list[int], mean: bool = False) -> Floats:
     """The table of both learners together, given those of the two and of their base over the same features.
 
     The tables are up to date, with whole sums of iterates. Dual averaging and FTRL are ``dual``.
@@ -63,7 +63,7 @@ def merged(method: Method, terms: Terms, dual: bool, tables: Floats, rounds: lis
     if dual:
         return table
     trust = [precision(method, terms, part, t) for part, t in zip(tables, rounds, strict=True)]
-    if method.geometry == "newton":
+    if method.geometry == "newton" and not mean:
         whole = np.maximum(trust[0] + trust[1] - trust[2], math.ulp(0.0))
         share = [part / whole for part in trust]
         weights = share[0] * a[:, HEAD] + share[1] * b[:, HEAD] - share[2] * base[:, HEAD]
@@ -71,8 +71,8 @@ def merged(method: Method, terms: Terms, dual: bool, tables: Floats, rounds: lis
         gained = [np.maximum(part - trust[2], 0.0) for part in trust[:2]]
         moved = [part[:, HEAD] - base[:, HEAD] for part in (a, b)]
         both = gained[0] + gained[1]
-        mean = (gained[0] * moved[0] + gained[1] * moved[1]) / np.where(both > 0.0, both, 1.0)
-        weights = base[:, HEAD] + np.where(both > 0.0, mean, moved[0] + moved[1])
+        average = (gained[0] * moved[0] + gained[1] * moved[1]) / np.where(both > 0.0, both, 1.0)
+        weights = base[:, HEAD] + np.where(both > 0.0, average, moved[0] + moved[1])
     table[:, HEAD] = np.clip(weights, terms.low, terms.high)
     if method.rule in ("adam", "lazy-adam"):
         of_a = rounds[0] / max(rounds[0] + rounds[1], 1)

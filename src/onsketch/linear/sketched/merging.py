@@ -168,8 +168,8 @@ def _added(stack: list[Array]) -> Array:
     return np.asarray((np.sqrt(values)[:, None] * T) @ np.vstack(stack))
 
 
-def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLearner) -> None:
-    """Merge ``two`` into ``one``, both of which started from ``base``."""
+def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLearner, mean: bool = False) -> None:
+    """Merge ``two`` into ``one``, both of which started from ``base``; ``mean`` averages under Newton geometry too."""
     parts = (one, two, base)
     union = one._map.copy()
     slots = [union.add(part._map.features) for part in parts]
@@ -179,7 +179,7 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     dual = one.options.update == "dual"
     if dual:
         head = np.asarray(_total(s.head for s in spreads))
-    elif one.method.geometry != "newton" and one.rounds + two.rounds > 2 * base.rounds:
+    elif (mean or one.method.geometry != "newton") and one.rounds + two.rounds > 2 * base.rounds:
         head = _mixed(parts, spreads, metrics)
     else:
         target = _total(

@@ -36,7 +36,12 @@ from onsketch.training import Plan, Training
 
 SHARDS = (1, 4, 16, 64)
 BLOCK = 256
-SYNCS: tuple[int | None, ...] = (None, 8, 1)
+SCHEDULES: dict[str, dict[str, int]] = {
+    "once": {},
+    f"each {BLOCK} rows": {"sync": 1},
+    "waves of 4": {"together": 4},
+    "both": {"together": 4, "sync": 1},
+}
 LEARNERS: dict[str, dict[str, Any]] = {
     "rfd-son": {"method": "rfd-son", "sketch_size": 10, "clip": 10.0, "curvature": 0.1},
     "rfd-son, curvature rows": {"method": "rfd-son", "sketch_size": 10, "clip": None, "summary": "curvature"},
@@ -121,15 +126,15 @@ def accuracy(data: Path | None, picture: Path | None) -> None:
     curves: dict[str, dict[str, list[float]]] = {}
     for name, (X, y, X2, y2) in sets.items():
         print(f"\n{name}: {X.shape[0]:,} rows, {X.shape[1]:,} features; logistic loss on {len(y2):,} other rows")
-        heads = ["once", *(f"every {sync * BLOCK:,}" for sync in SYNCS if sync), "plain mean", "VW's mean"]
+        heads = [*SCHEDULES, "plain mean", "VW's mean"]
         print(f"  {'learner':<24} shards " + " ".join(f"{head:>12}" for head in heads))
         with tempfile.TemporaryDirectory() as folder:
             shards = {count: write_shards(Path(folder), X, y, count) for count in SHARDS}
             for title, options in LEARNERS.items():
                 for count, files in shards.items():
                     found: list[float | None] = []
-                    for sync in SYNCS:
-                        run = fit(options, files, reading={"block_rows": BLOCK}, sync=sync, cluster=LocalEngine())
+                    for schedule in SCHEDULES.values():
+                        run = fit(options, files, reading={"block_rows": BLOCK}, cluster=LocalEngine(), **schedule)
                         found.append(test_loss(run.learner.weights, options.get("clip"), X2, y2))
                     found += averages(options, files, X2, y2)
                     cells = " ".join("           -" if value is None else f"{value:12.4f}" for value in found)
@@ -138,12 +143,12 @@ def accuracy(data: Path | None, picture: Path | None) -> None:
                         if value is not None:
                             curves.setdefault(f"{name}/{title}", {}).setdefault(head, []).append(value)
     if picture is not None:
-        from onsketch.report.charts import Line, line_chart
+        from onsketch.report.charts import Line, line_chart, standalone
 
         shown = curves["synthetic/rfd-son, curvature rows"]
         lines = [Line(head, SHARDS, values) for head, values in shown.items()]
         chart = line_chart(lines, "shards", "test loss", log_x=True)
-        picture.write_text(chart, encoding="utf-8")
+        picture.write_text(standalone(chart), encoding="utf-8")
 
 
 def speed(rows: int, method: str, sketch_size: int, shards: int, repeats: int) -> None:

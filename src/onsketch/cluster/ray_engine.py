@@ -48,7 +48,10 @@ class RayEngine(Engine):
         try:
             self._ray.init(address, **quiet)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise ClusterError(f"cannot join the Ray cluster at {address}: {error}") from None
+            raise ClusterError(
+                f"cannot join the Ray cluster at {address}: {error}. Is it running, can it be reached from here, and "
+                "has this machine its token (RAY_AUTH_TOKEN)?"
+            ) from None
 
     @property
     def workers(self) -> int:

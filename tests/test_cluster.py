@@ -205,6 +205,17 @@ def test_parquet_shards(tmp_path: Path) -> None:
     np.testing.assert_allclose(run.learner.weights, whole.weights, atol=1e-9)
 
 
+def test_remote_shards(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    X, y = sparse_stream("logistic", n=90, seed=16)
+    files = shards_of(tmp_path, X, y, 3)
+    fsspec.filesystem("memory").put(str(tmp_path) + "/", "/remote-shards/", recursive=True)
+    near, far = (fit("adagrad", source, cluster="none", sync=1, reading={"block_rows": 20})
+                 for source in (files, "memory://remote-shards/*.svm"))  # fmt: skip
+    assert (near.learner.weights == far.learner.weights).all()
+    assert far.rows == 90
+
+
 def test_bad_lines_are_skipped_and_counted_once(tmp_path: Path) -> None:
     X, y = sparse_stream("logistic", n=60, seed=8)
     files = shards_of(tmp_path, X, y, 3)

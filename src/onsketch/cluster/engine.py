@@ -77,7 +77,7 @@ def open_engine(cluster: str | Engine) -> Engine:
     Args:
         cluster: "none" runs the tasks in this process; "local" starts Ray on this machine, for loopback only; "auto"
             joins the Ray cluster that is running here, or starts one as "local" does; anything else is the
-            address of a Ray cluster (``host:6379``, ``ray://host:10001``). An engine stands for itself.
+            address of a Ray cluster (``host:6379``). An engine stands for itself.
     """
     if isinstance(cluster, Engine):
         return cluster

@@ -107,6 +107,34 @@ def test_merging_a_fork_that_learned_nothing_changes_nothing(sketch: str, geomet
     assert np.isfinite(one.learn(*first)).all()
 
 
+@pytest.mark.parametrize("method", ["ogd", "adagrad", "lazy-adam", "ada-fd", "ada-ffd", "s-adagrad", "ada-full"])
+@pytest.mark.parametrize("start", [0, 100])
+def test_displacements_are_averaged_where_steps_shrink_slowly(method: str, start: int) -> None:
+    """Learners that have gone the same way are not sent twice as far; adding up diverged from three learners on."""
+    _, _, (X, y) = halves()
+    base = onsketch.learner(method)
+    base.learn(X[:start], y[:start])
+    one, two = base.fork(), base.fork()
+    for learner in (one, two):
+        learner.learn(X[100:], y[100:])
+    one.merge(two, base=base)
+    np.testing.assert_allclose(one.weights, two.weights, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["ons", "fd-son", "rfd-son", "oja-son"])
+def test_newton_learners_average_where_asked_to(method: str) -> None:
+    _, _, (X, y) = halves()
+    base = onsketch.learner(method)
+    base.learn(X[:100], y[:100])
+    one, two, added = base.fork(), base.fork(), base.fork()
+    for learner in (one, two, added):
+        learner.learn(X[100:], y[100:])
+    one.merge(two, base=base, mean=True)
+    np.testing.assert_allclose(one.weights, two.weights, rtol=1e-6, atol=1e-9)
+    assert not np.allclose(added.merge(two, base=base).weights, two.weights)
+    np.testing.assert_allclose(one.leverage(X), added.leverage(X), rtol=1e-9)  # what is known adds up in either way
+
+
 def test_what_the_shrinks_lost_bounds_what_merging_with_a_base_loses() -> None:
     first, second, (X, _) = halves(400)
     options: dict[str, Any] = {"summary": "data", "ridge": 1.0, "sketch_size": 5}

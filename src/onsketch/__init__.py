@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     from onsketch.linear.build import compose, learner, methods
     from onsketch.model_file import load
 
-__all__ = ["Learner", "__version__", "compose", "data", "errors", "kernel", "learner", "load", "methods", "sketch"]
+__all__ = [
+    "Learner",
+    "__version__",
+    "cluster",
+    "compose",
+    "data",
+    "errors",
+    "kernel",
+    "learner",
+    "load",
+    "methods",
+    "sketch",
+]
 
 _HOMES = {
     "Learner": "onsketch.linear.base",
@@ -33,7 +45,7 @@ def __getattr__(name: str) -> Any:
     """Import what is asked for when it is asked for: Numba alone takes half a second."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in ("data", "errors", "kernel", "sketch"):
+    if name in ("cluster", "data", "errors", "kernel", "sketch"):
         return import_module(f"onsketch.{name}")
     raise AttributeError(f"module 'onsketch' has no attribute {name!r}")
 

@@ -90,6 +90,16 @@ class Training:
         """Bad lines and rows passed over."""
         return self.refused + self._skipped_before + (self._position.skipped if self._position else 0)
 
+    @property
+    def position(self) -> Any:
+        """Where the stream stands; None at the beginning and at the end of a pass."""
+        return self._position
+
+    def start_from(self, learner: Any, task: Task, position: Any) -> None:
+        """Go on with a given learner from a given place, with fresh tallies: one shard of a larger job."""
+        self.learner, self.task, self._position = learner, task, position
+        self.progress = new_progress(learner, task.signs)
+
     # Running ----------------------------------------------------------------------------------------------
 
     def run(self) -> Iterator[tuple[Block, list[Record]]]:

@@ -28,6 +28,9 @@ def sketch(
     merge: Annotated[bool, typer.Option("--merge", help="Merge saved sketches.")] = False,
     save: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the sketch here.")] = None,
     report: Annotated[Path | None, typer.Option(dir_okay=False, help="With --errors: write a page.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Every file a shard, on Ray: auto, local or an address.")
+    ] = None,
     reading: dict[str, Any] = {},  # noqa: B006
 ) -> None:
     """Sketch the rows of a file, and show the spectrum captured.
@@ -37,6 +40,7 @@ def sketch(
       onsketch sketch a9a.xz --size 20 --save a9a.sketch
       onsketch sketch --merge day1.sketch day2.sketch --save both.sketch
       onsketch sketch a9a.xz --errors 5,10,20,40 --report errors.html
+      onsketch sketch --cluster auto 'shard-*.parquet' --size 50 --save all.sketch
     """  # noqa: D301
     if report is not None and errors is None:
         raise typer.BadParameter("it shows the errors of --errors, which was not given", param_hint="--report")
@@ -46,8 +50,12 @@ def sketch(
         if path is not None and not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"there is no directory {path.absolute().parent}")
     console = out()
+    if cluster is not None and (merge or errors is not None):
+        raise typer.BadParameter("it does not go with --merge or --errors", param_hint="--cluster")
     with told_plainly():
-        if merge:
+        if cluster is not None:
+            summary = _on_cluster(console, files, reading, kind, size, n_features, cluster)
+        elif merge:
             summary = _merged(files)
         elif errors is not None:
             _compare(console, files, reading, errors, report)
@@ -79,6 +87,16 @@ def _sketched(files: list[str], reading: dict[str, Any], kind: str, size: int, n
         for block in blocks:
             summary.update(widened(block.X, n_features))
     return summary
+
+
+def _on_cluster(
+    console: Console, files: list[str], reading: dict[str, Any], kind: str, size: int, width: int | None, cluster: str
+) -> Any:
+    from onsketch.cli.clusters import watching
+    from onsketch.cluster import sketch as sketch_on_cluster
+
+    with watching(console, quiet=False) as watch:
+        return sketch_on_cluster(files, kind, size, n_features=width, reading=reading, cluster=cluster, watch=watch)
 
 
 def _merged(files: list[str]) -> Any:

@@ -19,6 +19,7 @@ from onsketch.cli.options import gathering, known_method, learner_options
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from onsketch.cluster import Run
     from onsketch.training import Training
 
 DEFAULT_METHOD = "auto"
@@ -41,13 +42,42 @@ def train(
     predictions: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Write the prediction made before each row was learned.")
     ] = None,
-    checkpoint: Annotated[Path | None, typer.Option(dir_okay=False, help="Write checkpoints here.")] = None,
-    every: Annotated[int, typer.Option(min=1, help="Rows between checkpoints.")] = 1_000_000,
+    checkpoint: Annotated[str | None, typer.Option(metavar="FILE", help="Write checkpoints here.")] = None,
+    every: Annotated[
+        int | None,
+        typer.Option(min=0, help="Rows between checkpoints; on a cluster seconds.", show_default="1000000; 60"),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")] = False,
     report: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Write a page with curve, spectrum and weights.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Every file a shard, on Ray: auto, local or an address.", rich_help_panel="Cluster"
+        ),
+    ] = None,
+    sync: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="K",
+            help="Merge after every K blocks of each shard.",
+            show_default="whole shards",
+            rich_help_panel="Cluster",
+        ),
+    ] = None,
+    together: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Shards that start from the same model.",
+            show_default="all",
+            rich_help_panel="Cluster",
+        ),
+    ] = None,
     reading: dict[str, Any] = {},  # noqa: B006
     learning: dict[str, Any] = {},  # noqa: B006
 ) -> None:
@@ -62,17 +92,36 @@ def train(
       onsketch train clicks-*.vw.gz -l oja-son --sketch-size 10 -b 22 -q ua --predictions p.txt
       zcat day.csv.gz | onsketch train - --format csv --label clicked
       onsketch train big.svm --checkpoint big.ckpt --every 1000000 --resume --save big.model
+      onsketch train --cluster auto 'shard-*.parquet' --sync 8 --checkpoint run.ckpt --resume --save run.model
     """  # noqa: D301
     from onsketch.training import Plan, Training
 
     if resume and checkpoint is None:
         raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
-    named = [path.absolute() for path in (save, predictions, checkpoint, report) if path is not None]
+    named = [Path(path).absolute() for path in (save, predictions, checkpoint, report) if path is not None]
     if len(set(named)) < len(named):
         raise typer.BadParameter("--save, --predictions, --checkpoint and --report must be different files")
     for path in (save, predictions, checkpoint, report):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise typer.BadParameter(f"there is no directory {path.absolute().parent}")
+        remote = cluster is not None and path is checkpoint and "://" in str(path)
+        if path is not None and not remote and not Path(path).absolute().parent.is_dir():
+            raise typer.BadParameter(f"there is no directory {Path(path).absolute().parent}")
+    if cluster is not None:
+        for name, value in (("--holdout", holdout), ("--predictions", predictions), ("--report", report)):
+            if value:
+                raise typer.BadParameter("it does not go with --cluster", param_hint=name)
+        options = {"method": known_method(learner), **learner_options(learning)}
+        settings: dict[str, Any] = {"sync": sync, "together": together, "cluster": cluster, "resume": resume}
+        settings |= {"checkpoint": checkpoint, "every": 60.0 if every is None else float(every)}
+        with told_plainly():
+            _on_cluster(options, files, reading, task, passes, settings, quiet, save)
+        return
+    for name, given in (("--sync", sync), ("--together", together)):
+        if given is not None:
+            raise typer.BadParameter("it needs --cluster", param_hint=name)
+    if every == 0:
+        raise typer.BadParameter("at least one row lies between two checkpoints", param_hint="--every")
+    every = every or 1_000_000
+    kept = None if checkpoint is None else Path(checkpoint)
     plan = Plan(files, known_method(learner), learner_options(learning), reading, task, passes, holdout)
     console = out()
     with told_plainly():
@@ -81,20 +130,44 @@ def train(
 
             pyplot()  # say now, not after an hour, that it is missing
         job = Training(plan, None if predictions is None else str(predictions))
-        if resume and checkpoint is not None and checkpoint.exists():
-            job.resume(checkpoint)
-            _say(console, quiet, f"Going on from {checkpoint}, after {job.rows:,} rows.")
-        _run(console, job, checkpoint, every, quiet, save)
+        if resume and kept is not None and kept.exists():
+            job.resume(kept)
+            _say(console, quiet, f"Going on from {kept}, after {job.rows:,} rows.")
+        _run(console, job, kept, every, quiet, save)
         if save is not None:
             job.save(save)
             _say(console, quiet, f"Model written to {save}")
-        if checkpoint is not None:
-            job.checkpoint(checkpoint)
+        if kept is not None:
+            job.checkpoint(kept)
         if report is not None:
             from onsketch.report.training import training_page
 
             report.write_text(training_page(job), encoding="utf-8")
             _say(console, quiet, f"Report written to {report}")
+
+
+def _on_cluster(
+    options: dict[str, Any],
+    files: list[str],
+    reading: dict[str, Any],
+    task: str | None,
+    passes: int,
+    settings: dict[str, Any],
+    quiet: bool,
+    save: Path | None,
+) -> None:
+    """The same on many machines; progress is told shard by shard."""
+    from onsketch.cli.clusters import watching
+    from onsketch.cluster import fit
+
+    console, began = out(), time.perf_counter()
+    with watching(console, quiet) as watch:
+        run = fit(options, files, reading=reading, task=task, passes=passes, watch=watch, **settings)
+    _say(console, quiet, f"{run.learner.method.name}: {run.learner.method}\n{run.task}, {run.learner.loss} loss")
+    _say(console, quiet, "\n".join(_summary(run, run.rows - run.resumed_rows, time.perf_counter() - began)))
+    if save is not None:
+        run.save(save)
+        _say(console, quiet, f"Model written to {save}")
 
 
 def _run(console: Console, job: Training, checkpoint: Path | None, every: int, quiet: bool, save: Path | None) -> None:
@@ -146,7 +219,7 @@ def _introduce(console: Console, job: Training, quiet: bool) -> None:
     _say(console, quiet, f"      loss       last {'so far ' if error else '':>10}".rstrip())
 
 
-def _summary(job: Training, rows: int, seconds: float) -> Iterator[str]:
+def _summary(job: Training | Run, rows: int, seconds: float) -> Iterator[str]:
     from onsketch.evaluation import grown
 
     assert job.progress is not None
@@ -161,8 +234,9 @@ def _summary(job: Training, rows: int, seconds: float) -> Iterator[str]:
         error = "" if job.held_out.error is None else f", error {job.held_out.error:.4%}"
         yield f"held out      loss {job.held_out.mean_loss:.6g}{error} over {job.held_out.rows:,} rows"
     yield "{:14s}{}".format(*grown(job.learner))
-    if job.task is not None and job.task.signs and not 0 < job.positives < job.rows:
-        which = "none" if job.positives == 0 else "all"
+    positives = getattr(job, "positives", None)  # a cluster does not count them
+    if positives is not None and job.task is not None and job.task.signs and not 0 < positives < job.rows:
+        which = "none" if positives == 0 else "all"
         yield f"warning       {which} of the rows are of the class to be found; see --positive"
     if job.skipped:
         yield f"skipped       {job.skipped:,} bad lines or rows"

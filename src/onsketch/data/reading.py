@@ -106,6 +106,15 @@ class Stream:
             return item
         raise StopIteration
 
+    def beginning(self, file: int) -> Position:
+        """The place where a file begins, for whoever reads it apart from those before it.
+
+        Its rows are understood as the first file decides, and its width does not know of the files between.
+        """
+        if isinstance(self._form, TextFormat):
+            return Position(file=file, width=self._form.width, base=self._form.base)
+        return Position(file=file)
+
     def close(self) -> None:
         """Stop reading, and close what was opened."""
         close = getattr(self._blocks, "close", None)

@@ -40,7 +40,7 @@ from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.setup import CURVATURE, make_setup, row_scale
 from onsketch.linear.sketched.driver import FIRST_DIAGONAL
-from onsketch.numerics import LARGEST, inner, kernel
+from onsketch.numerics import CUTOFF, LARGEST, inner, kernel
 
 
 @inner
@@ -197,12 +197,16 @@ class ExactNewton(Engine):
         leverage_rows(self.factor, X, leverages)
         return leverages
 
-    def merge(self, mine: Iterate, other: ExactNewton, theirs: Iterate, base: ExactNewton, common: Iterate) -> Array:
+    def merge(
+        self, mine: Iterate, other: ExactNewton, theirs: Iterate, base: ExactNewton, common: Iterate, mean: bool
+    ) -> Array:
         """``A = A₁ + A₂ − A₀`` and ``A w = A₁w₁ + A₂w₂ − A₀w₀``, 0 being the base; O(d³).
 
         Exact (to rounding, for any split of the stream) for curvature rows of the squared loss without a clip
         at step 1, which are recursive least squares. Dual averaging steps anew from the sum of all gradients.
+        With ``mean`` instead ``(n₁A₁ + n₂A₂)(w − w₀) = n₁A₁(w₁ − w₀) + n₂A₂(w₂ − w₀)``, n the rounds since the base.
         """
+        averaged = self._average(mine, other, theirs, common) if mean else None
         matrix = np.zeros_like(self.factor.rows)
         right = np.zeros(len(matrix))
         for sign, engine, iterate in ((1.0, self, mine), (1.0, other, theirs), (-1.0, base, common)):
@@ -216,7 +220,19 @@ class ExactNewton(Engine):
         F = self.factor.rows[: self.factor.rank[0]]
         if self.setup.dual:
             right = -self.setup.step * mine.gradient_sum.astype(np.float64)
+        elif averaged is not None:
+            return averaged
         return np.asarray(F.T @ (F @ right) / self.factor.unit)
+
+    def _average(self, mine: Iterate, other: ExactNewton, theirs: Iterate, common: Iterate) -> Array:
+        start = common.weights.astype(np.float64)
+        metric, right = np.zeros_like(self.factor.rows), np.zeros_like(start)
+        gained = mine.clock[0] - theirs.clock[0], theirs.clock[0] - common.clock[0]  # mine is merged already
+        for rounds, engine, iterate in zip(gained, (self, other), (mine, theirs), strict=True):
+            part = float(rounds) * matrix_of(engine.factor)
+            metric += part
+            right += part @ (iterate.weights - start)
+        return np.asarray(start + np.linalg.lstsq(metric, right, rcond=CUTOFF)[0])
 
     @property
     def nbytes(self) -> int:

@@ -175,25 +175,35 @@ class SpectralRounds(Engine):
         return np.array([x @ P(x) for x in X])
 
     def merge(
-        self, mine: Iterate, other: SpectralRounds, theirs: Iterate, base: SpectralRounds, common: Iterate
+        self, mine: Iterate, other: SpectralRounds, theirs: Iterate, base: SpectralRounds, common: Iterate, mean: bool
     ) -> Array:
         """The summaries merge, each in its way; the weights are the mean of both in their own metrics.
 
         ``(H₁ + H₂ − H₀) w = H₁w₁ + H₂w₂ − H₀w₀``, 0 being the base, and w is brought into the box. Ada-LR's
-        metric is taken to be the ridge where it is infinite. Dual averaging steps anew from the merged
-        summary and the sum of all gradients. There is no theorem behind this.
+        metric is taken to be the ridge where it is infinite. Under AdaGrad geometry the displacements ``w_i − w₀``
+        are averaged rather than added, in ``n_i·H_i`` with n_i the rounds since the base: steps that shrink no
+        faster than 1/√t would overshoot. Dual averaging steps anew from the merged summary and the sum of all
+        gradients. There is no theorem behind this.
         """
         assert self.summary is not None
         assert other.summary is not None
         assert base.summary is not None
-        weights = self._mean_weights(((1.0, self, mine), (1.0, other, theirs), (-1.0, base, common)))
+        rounds, start = int(mine.clock[0] - common.clock[0]), int(common.clock[0])
+        if rounds and (mean or self.method.geometry != "newton"):
+            share = (theirs.clock[0] - start) / rounds
+            parts = ((1.0 - share, self, mine), (share, other, theirs))
+            weights = common.weights + self._mean_weights(parts, common.weights.astype(np.float64))
+        else:
+            weights = self._mean_weights(((1.0, self, mine), (1.0, other, theirs), (-1.0, base, common)))
         self.summary.merge(other.summary, base.summary)
         self._metric = None
         if self.setup.dual:
             return self._step(self.metric, weights, mine.gradient_sum.astype(np.float64), int(mine.clock[0]))
         return weights if self.terms is None else self.terms.clip(weights)
 
-    def _mean_weights(self, parts: tuple[tuple[float, SpectralRounds, Iterate], ...]) -> Array:
+    def _mean_weights(
+        self, parts: tuple[tuple[float, SpectralRounds, Iterate], ...], start: Array | float = 0.0
+    ) -> Array:
         assert self.options.ridge is not None
         metrics = []
         right = np.zeros(parts[0][2].weights.size)
@@ -202,7 +212,7 @@ class SpectralRounds(Engine):
             if np.isinf(metric.outside):
                 metric = metric._replace(outside=self.options.ridge)
             metrics.append((sign, metric))
-            right += sign * metric.times(iterate.weights.astype(np.float64))
+            right += sign * metric.times(iterate.weights.astype(np.float64) - start)
         return solve_sum(metrics, right)
 
     @property

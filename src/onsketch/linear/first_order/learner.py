@@ -214,7 +214,7 @@ class FirstOrderLearner(Learner):
             whole[:, column] += self.rounds * whole[:, HEAD]
         return whole
 
-    def _merge(self, other: Any, base: Any) -> None:
+    def _merge(self, other: Any, base: Any, mean: bool = False) -> None:
         """By precision, feature by feature; see ``merge`` for the rule of each method."""
         parts = [self, other, FirstOrderLearner(self.method, self.options) if base is None else base]
         tables = [part._up_to_date() for part in parts]
@@ -224,7 +224,7 @@ class FirstOrderLearner(Learner):
             block[at] = table
         rounds = [part.rounds for part in parts]
         dual = self._setup.dual or self.method.rule == "ftrl"
-        table = merged(self.method, self._terms, dual, same, rounds)
+        table = merged(self.method, self._terms, dual, same, rounds, mean)
         self._clock[[ROUNDS, START]] = rounds[0] + rounds[1] - rounds[2]
         self._clock[SEEN] = self._map.count
         column, summed = self._sum_column()

@@ -7,12 +7,21 @@ Weights reached by steps are combined by precision, feature by feature:
 
     w = (H_a w_a + H_b w_b − H_base w_base) / (H_a + H_b − H_base)
 
-with H the learner's own metric (``ridge + E`` for Newton, for which this is the exact rule of quadratic
-losses, ``ridge + √E`` for AdaGrad, ``1 + E`` for AROW). Without a base, w_base is 0 and H_base the metric
-before any row, so that a feature seen by one learner only keeps its weight. Gradient descent and Adam have no
-metric that grows with the data: there H is the number of rounds, which without a base is the mixing of
-parameters of Zinkevich, Weimer, Smola and Li (2010), and with one adds up small displacements. Adam's moments
-are means over the recent past, and become the mean of both learners' by rounds.
+for Newton (``H = ridge + E``, for which this is the exact rule of quadratic losses) and AROW (``1 + E``). Without
+a base, w_base is 0 and H_base the metric before any row.
+
+That rule adds up displacements from the base, which is right for steps that shrink as 1/t. Steps that shrink as 1/√t,
+or not at all, bring each learner about as far as it can go, and adding those up overshoots; from three learners on it
+diverges. All other methods (and Newton's where asked for) therefore take the *mean* of the displacements, by the
+precision that each learner has gained since the base:
+
+    w = w_base + (K_a (w_a − w_base) + K_b (w_b − w_base)) / (K_a + K_b),    K_i = H_i − H_base
+
+with ``H = ridge + √E`` for AdaGrad: the averaging of Vowpal Wabbit (Agarwal, Chapelle, Dudík and Langford 2014), with
+a base. Gradient descent and Adam have no metric that grows with the data: there H is the number of rounds, which
+is the mixing of parameters of Zinkevich, Weimer, Smola and Li (2010). In all cases a feature that only one learner has
+met keeps the weight it has there. Adam's moments are means over the recent past, and become the mean of both
+learners' by rounds.
 """
 
 from __future__ import annotations
@@ -44,7 +53,7 @@ def precision(method: Method, terms: Terms, table: Floats, rounds: int) -> Float
             return np.full(len(table), float(rounds))
 
 
-def merged(method: Method, terms: Terms, dual: bool, tables: Floats, rounds: list[int]) -> Floats:
+def merged(method: Method, terms: Terms, dual: bool, tables: Floats, rounds: list[int], mean: bool = False) -> Floats:
     """The table of both learners together, given those of the two and of their base over the same features.
 
     The tables are up to date, with whole sums of iterates. Dual averaging and FTRL are ``dual``.
@@ -54,9 +63,16 @@ def merged(method: Method, terms: Terms, dual: bool, tables: Floats, rounds: lis
     if dual:
         return table
     trust = [precision(method, terms, part, t) for part, t in zip(tables, rounds, strict=True)]
-    whole = np.maximum(trust[0] + trust[1] - trust[2], math.ulp(0.0))
-    share = [part / whole for part in trust]
-    weights = share[0] * a[:, HEAD] + share[1] * b[:, HEAD] - share[2] * base[:, HEAD]
+    if method.geometry == "newton" and not mean:
+        whole = np.maximum(trust[0] + trust[1] - trust[2], math.ulp(0.0))
+        share = [part / whole for part in trust]
+        weights = share[0] * a[:, HEAD] + share[1] * b[:, HEAD] - share[2] * base[:, HEAD]
+    else:
+        gained = [np.maximum(part - trust[2], 0.0) for part in trust[:2]]
+        moved = [part[:, HEAD] - base[:, HEAD] for part in (a, b)]
+        both = gained[0] + gained[1]
+        average = (gained[0] * moved[0] + gained[1] * moved[1]) / np.where(both > 0.0, both, 1.0)
+        weights = base[:, HEAD] + np.where(both > 0.0, average, moved[0] + moved[1])
     table[:, HEAD] = np.clip(weights, terms.low, terms.high)
     if method.rule in ("adam", "lazy-adam"):
         of_a = rounds[0] / max(rounds[0] + rounds[1], 1)

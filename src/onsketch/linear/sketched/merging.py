@@ -8,8 +8,12 @@ the features that any of them has seen. With ``M_i`` the metric of learner i and
 for the metrics as they are, and only then is the sum of the sketches shrunk. What the base knew is counted once, so
 that with curvature rows on squared loss this is exact as long as nothing was shrunk since the base. Once something was,
 a sketch may hold less of a direction than the base did: ``B_1ᵀB_1 + B_2ᵀB_2 − B_0ᵀB_0`` is then cut off at zero, an
-error of at most the mass that the shrinks let escape. For the AdaGrad family the same precision-weighted mean is the
-best rule we know; it has no theorem. Dual averaging keeps Σg, which adds.
+error of at most the mass that the shrinks let escape. That rule adds up displacements from the base, which overshoots
+where steps shrink no faster than 1/√t, and diverges from three learners on. The AdaGrad family takes their mean:
+
+    (n_1 M_1 + n_2 M_2)(w − w_0) = n_1 M_1 (w_1 − w_0) + n_2 M_2 (w_2 − w_0)
+
+with n_i the rounds since the base: the best rule we know; it has no theorem. Dual averaging keeps Σg, which adds.
 """
 
 from __future__ import annotations
@@ -164,8 +168,8 @@ def _added(stack: list[Array]) -> Array:
     return np.asarray((np.sqrt(values)[:, None] * T) @ np.vstack(stack))
 
 
-def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLearner) -> None:
-    """Merge ``two`` into ``one``, both of which started from ``base``."""
+def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLearner, mean: bool = False) -> None:
+    """Merge ``two`` into ``one``, both of which started from ``base``; ``mean`` averages under Newton geometry too."""
     parts = (one, two, base)
     union = one._map.copy()
     slots = [union.add(part._map.features) for part in parts]
@@ -175,6 +179,8 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     dual = one.options.update == "dual"
     if dual:
         head = np.asarray(_total(s.head for s in spreads))
+    elif (mean or one.method.geometry != "newton") and one.rounds + two.rounds > 2 * base.rounds:
+        head = _mixed(parts, spreads, metrics)
     else:
         target = _total(
             flat * s.weights + rows.T @ (rows @ s.weights) for (flat, rows), s in zip(metrics, spreads, strict=True)
@@ -191,6 +197,20 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     one._table.clock[ROUNDS] = rounds
     if dual:
         _form_dual(one, rows, head)
+
+
+def _mixed(parts: Iterable[SketchedLearner], spreads: list[Spread], metrics: list[tuple[float, Array]]) -> Array:
+    """The base's weights moved by the mean of both displacements, each in its metric times its rounds."""
+    *learners, base = parts
+    start = spreads[2].weights
+    scale, stack, target = 0.0, [], np.zeros_like(start)
+    for learner, spread, (flat, rows) in zip(learners, spreads, metrics, strict=False):
+        rounds = learner.rounds - base.rounds
+        moved = spread.weights - start
+        target += rounds * (flat * moved + rows.T @ (rows @ moved))
+        scale += rounds * flat
+        stack.append(np.sqrt(rounds) * rows)
+    return np.asarray(start + _solve(scale, np.vstack(stack), target))
 
 
 def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, total: Array) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from onsketch import data, errors, kernel, sketch
+    from onsketch import cluster, data, errors, kernel, sketch
     from onsketch.linear.base import Learner
     from onsketch.linear.build import compose, learner, methods
     from onsketch.model_file import load

@@ -279,6 +279,37 @@ def test_bad_lines_can_be_skipped_and_are_counted(tmp_path):
     assert "skipped       1" in result.stdout
 
 
+@pytest.mark.learners
+def test_predict_passes_over_labels_it_does_not_know_and_counts_bad_lines(tmp_path):
+    (tmp_path / "train.svm").write_text("1 1:1\n-1 2:1\n" * 20)
+    (tmp_path / "new.svm").write_text("0 1:1\n1 1:1\n-1 x\n")
+    model = str(tmp_path / "model")
+    assert run("train", str(tmp_path / "train.svm"), "-l", "adagrad", "--save", model).exit_code == 0
+    result = run("predict", model, str(tmp_path / "new.svm"), "--on-error", "skip")
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.split()) == 2
+    assert "1 bad lines were skipped" in result.stderr
+    assert "1 rows with labels" in result.stderr
+
+
+@pytest.mark.learners
+def test_predict_refuses_columns_in_another_order(tmp_path):
+    (tmp_path / "train.csv").write_text("label,a,b\n" + "1,2,3\n0,3,2\n" * 5)
+    (tmp_path / "new.csv").write_text("label,b,a\n1,2,3\n")
+    model = str(tmp_path / "model")
+    assert run("train", str(tmp_path / "train.csv"), "-l", "adagrad", "--save", model).exit_code == 0
+    result = run("predict", model, str(tmp_path / "new.csv"))
+    assert result.exit_code == 1
+    assert "'b', and was 'a'" in result.stderr
+
+
+@pytest.mark.learners
+def test_a_class_that_never_occurs_is_mentioned(tmp_path):
+    (tmp_path / "rows.svm").write_text("1 1:1\n2 2:1\n" * 20)
+    result = run("train", str(tmp_path / "rows.svm"), "-l", "adagrad", "--positive", "7")
+    assert "none of the rows are of the class to be found" in result.stdout
+
+
 @pytest.mark.parametrize("missing", ["model", "predictions", "checkpoint"])
 def test_files_that_cannot_be_written_are_refused_before_any_work(missing, tmp_path):
     option = {"model": "--save"}.get(missing, f"--{missing}")

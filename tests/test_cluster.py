@@ -25,7 +25,7 @@ from streams import sparse_stream
 
 pytestmark = pytest.mark.learners
 
-MERGING = [name for name in onsketch.methods() if not name.startswith(("kons", "sketched-kons", "pros-n", "auto"))]
+MERGING = [name for name in onsketch.methods() if name != "auto" and not name.endswith(("kons", "kernel-ogd"))]
 
 
 def bits(run: Run, path: Path) -> bytes:

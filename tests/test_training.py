@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -81,6 +82,42 @@ def test_held_out_rows_are_never_learned(file):
     assert (job.learner.weights == alone.weights).all()
     assert (job.progress.rows, job.held_out.rows, job.rows) == (1350, 150, 1500)
     assert job.held_out.error < 0.3
+
+
+def test_held_out_rows_are_the_same_in_every_pass(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("".join(f"{1 if k % 2 else -1} {k}:1\n" for k in range(10)))  # a feature for each row
+    job = finished(Training(plan(path, holdout=3, passes=2)))
+    assert set(job.learner.coefficients()[0]) == {0, 1, 3, 4, 6, 7, 9}
+
+
+def test_the_first_name_of_a_column_is_kept_when_resuming(tmp_path):
+    path = tmp_path / "rows.vw"
+    path.write_text("".join(f"{1 if k % 2 else -1} | name{k}\n" for k in range(40)))
+    todo = Plan([str(path)], "adagrad", reading={"bits": 3, "names": True, "block_rows": 10})
+    whole = finished(Training(todo))
+    whole.save(tmp_path / "whole")
+    first = Training(todo)
+    next(iter(first.run()))
+    first.checkpoint(tmp_path / "checkpoint")
+    second = Training(todo)
+    second.resume(tmp_path / "checkpoint")
+    finished(second).save(tmp_path / "parts")
+    assert second.names == whole.names
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "parts").read_bytes()
+
+
+def test_a_named_pipe_loses_nothing_and_is_read_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = "".join(f"{1 if k % 2 else -1} {k % 7}:1\n" for k in range(500))
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+    job = finished(Training(Plan([str(pipe)], "adagrad")))
+    writer.join()
+    assert job.rows == 500
+    with pytest.raises(OptionError, match="once only"):
+        Training(Plan([str(pipe)], "adagrad", passes=2))
 
 
 def test_passes_go_over_the_file_again(file):

@@ -267,3 +267,29 @@ def test_letter_in_one_pass_beats_gradient_descent(tmp_path: Path) -> None:
     ours = OnlineClassifier(multiclass="shared", loss="softmax", random_state=0).fit(X, y)
     peer = SGDClassifier(loss="log_loss", max_iter=1, tol=None, learning_rate="constant", eta0=1.0, average=True)
     assert ours.score(X_test, y_test) > peer.set_params(random_state=0).fit(X, y).score(X_test, y_test) + 0.02
+
+
+def test_kernel_methods_take_their_options() -> None:
+    """A ring around a disc: no line tells them apart."""
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    y = (X**2).sum(axis=1) > 1.4
+    for method, options in (
+        ("pros-n-kons", {"gamma": 0.5}),
+        ("budget-kernel-ogd", {"max_points": 50}),
+        ("kernel-ogd", {"kernel": "polynomial", "degree": 2, "coef0": 1.0}),
+    ):
+        model = clone(OnlineClassifier(method, random_state=0, **options)).fit(X, y)
+        assert model.score(X, y) > 0.8
+        assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_every_estimator_has_every_option_of_a_learner() -> None:
+    """Constructors must be written out under both contracts, so that they could drift apart."""
+    import inspect
+
+    from onsketch import river
+    from onsketch.linear.options import LearnerOptions
+
+    for kind in (OnlineClassifier, OnlineRegressor, river.OnlineClassifier, river.OnlineRegressor):
+        known = set(inspect.signature(kind).parameters) | {"n_features", "seed"}
+        assert set(LearnerOptions.__annotations__) <= known

@@ -28,8 +28,8 @@ SHARED_METHOD = "rfd-son"
 CHUNK = 1 << 20
 """Values handed to a learner at a time."""
 
-KERNEL_METHODS = ("kons", "sketched-kons", "pros-n-kons")
-"""Methods without weights per feature, hence without a constant feature."""
+KERNEL_METHODS = ("kons", "sketched-kons", "pros-n-kons", "kernel-ogd", "budget-kernel-ogd")
+"""Methods without weights per feature."""
 
 MULTICLASS = ("one-vs-rest", "shared")
 """How more than two classes are learned."""
@@ -57,9 +57,18 @@ WHEN_SET = (
     "accuracy",
     "budget",
     "floor",
+    "degree",
+    "coef0",
+    "max_points",
+    "restart",
     "dtype",
 )
 """Options of an estimator that reach the learner only where they are not None: None leaves them to the method."""
+
+
+def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
+    """Keep the arguments of a constructor (its ``locals()``) as attributes of the same names, and nothing else."""
+    vars(estimator).update({name: value for name, value in given.items() if name != "self"})
 
 
 def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,8 +83,7 @@ def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: parameters[name] for name in WHEN_SET if parameters.get(name) is not None}
     if parameters["method"] != "auto" or parameters.get("clip") is not None:  # auto keeps to the range of the labels
         options["clip"] = parameters.get("clip")
-    if parameters["method"] not in KERNEL_METHODS:
-        options["fit_intercept"] = parameters["fit_intercept"]
+    options["fit_intercept"] = parameters["fit_intercept"]
     return options
 
 

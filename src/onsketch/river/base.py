@@ -12,6 +12,9 @@ from onsketch.river.features import FeatureNames
 class OnlineEstimator:
     """A River estimator around a learner (``_learner``), which is made when the first row comes."""
 
+    method: str
+    loss: str
+
     _learner: Any
     _names: FeatureNames
 

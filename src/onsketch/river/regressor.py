@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onsketch.estimators import DEFAULT_METHOD, regression_learner
+from onsketch.estimators import DEFAULT_METHOD, keep_parameters, regression_learner
 from onsketch.river.base import OnlineEstimator
 
 
@@ -22,7 +22,8 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         fit_intercept: whether to add a constant feature.
         seed: for methods that draw random numbers.
         clip, sketch_size, ridge, step_size, curvature, curvature_schedule, summary, update, doubling, diagonal,
-            shrink_fraction, l1, l2, box, average, forget, betas, kernel, gamma, accuracy, budget, floor, dtype:
+            shrink_fraction, l1, l2, box, average, forget, betas, kernel, gamma, accuracy, budget, floor, degree,
+            coef0, max_points, restart, dtype:
             options of :func:`onsketch.learner`; None leaves them to the method.
 
     >>> from river import datasets, evaluate, metrics
@@ -56,37 +57,15 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         accuracy: float | None = None,
         budget: int | None = None,
         floor: float | None = None,
+        degree: int | None = None,
+        coef0: float | None = None,
+        max_points: int | None = None,
+        restart: bool | None = None,
         dtype: str | None = None,
         fit_intercept: bool = True,
         seed: int = 0,
     ) -> None:
-        self.method = method
-        self.loss = loss
-        self.sketch_size = sketch_size
-        self.ridge = ridge
-        self.step_size = step_size
-        self.clip = clip
-        self.curvature = curvature
-        self.curvature_schedule = curvature_schedule
-        self.summary = summary
-        self.update = update
-        self.doubling = doubling
-        self.diagonal = diagonal
-        self.shrink_fraction = shrink_fraction
-        self.l1 = l1
-        self.l2 = l2
-        self.box = box
-        self.average = average
-        self.forget = forget
-        self.betas = betas
-        self.kernel = kernel
-        self.gamma = gamma
-        self.accuracy = accuracy
-        self.budget = budget
-        self.floor = floor
-        self.dtype = dtype
-        self.fit_intercept = fit_intercept
-        self.seed = seed
+        keep_parameters(self, locals())
         self._start()
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:

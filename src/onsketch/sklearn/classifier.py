@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import check_is_fitted
 
 from onsketch.errors import InputError
-from onsketch.estimators import DEFAULT_METHOD, KERNEL_METHODS, class_model, probabilities
+from onsketch.estimators import DEFAULT_METHOD, KERNEL_METHODS, class_model, keep_parameters, probabilities
 from onsketch.linear.base import Learner
 from onsketch.multiclass import OneVersusRest
 from onsketch.sklearn.base import Floats, OnlineEstimator
@@ -45,7 +45,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         clip: bound of the margins while learning; None for none, or what :mod:`onsketch.linear.unclipped` puts in its
             place. ``decision_function`` is never clipped.
         sketch_size, ridge, step_size, curvature, curvature_schedule, summary, update, doubling, diagonal,
-            shrink_fraction, l1, l2, box, average, forget, betas, kernel, gamma, accuracy, budget, floor, dtype:
+            shrink_fraction, l1, l2, box, average, forget, betas, kernel, gamma, accuracy, budget, floor, degree,
+            coef0, max_points, restart, dtype:
             options of :func:`onsketch.learner`; None leaves them to the method.
 
     Attributes:
@@ -92,6 +93,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         accuracy: float | None = None,
         budget: int | None = None,
         floor: float | None = None,
+        degree: int | None = None,
+        coef0: float | None = None,
+        max_points: int | None = None,
+        restart: bool | None = None,
         dtype: str | None = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -100,38 +105,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.method = method
-        self.loss = loss
-        self.multiclass = multiclass
-        self.sketch_size = sketch_size
-        self.ridge = ridge
-        self.step_size = step_size
-        self.clip = clip
-        self.curvature = curvature
-        self.curvature_schedule = curvature_schedule
-        self.summary = summary
-        self.update = update
-        self.doubling = doubling
-        self.diagonal = diagonal
-        self.shrink_fraction = shrink_fraction
-        self.l1 = l1
-        self.l2 = l2
-        self.box = box
-        self.average = average
-        self.forget = forget
-        self.betas = betas
-        self.kernel = kernel
-        self.gamma = gamma
-        self.accuracy = accuracy
-        self.budget = budget
-        self.floor = floor
-        self.dtype = dtype
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        keep_parameters(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from these rows, forgetting all others; ``max_iter`` passes."""

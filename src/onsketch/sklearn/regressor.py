@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 import onsketch
-from onsketch.estimators import DEFAULT_METHOD, regression_learner
+from onsketch.estimators import DEFAULT_METHOD, keep_parameters, regression_learner
 from onsketch.sklearn.base import Floats, OnlineEstimator
 
 
@@ -28,7 +28,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         random_state: for the order and for the learner's own draws.
         clip: bound of the predictions; None for none.
         sketch_size, ridge, step_size, curvature, curvature_schedule, summary, update, doubling, diagonal,
-            shrink_fraction, l1, l2, box, average, forget, betas, kernel, gamma, accuracy, budget, floor, dtype:
+            shrink_fraction, l1, l2, box, average, forget, betas, kernel, gamma, accuracy, budget, floor, degree,
+            coef0, max_points, restart, dtype:
             options of :func:`onsketch.learner`; None leaves them to the method.
 
     Attributes:
@@ -72,41 +73,17 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         accuracy: float | None = None,
         budget: int | None = None,
         floor: float | None = None,
+        degree: int | None = None,
+        coef0: float | None = None,
+        max_points: int | None = None,
+        restart: bool | None = None,
         dtype: str | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1,
         shuffle: bool = True,
         random_state: Any = None,
     ) -> None:
-        self.method = method
-        self.loss = loss
-        self.sketch_size = sketch_size
-        self.ridge = ridge
-        self.step_size = step_size
-        self.clip = clip
-        self.curvature = curvature
-        self.curvature_schedule = curvature_schedule
-        self.summary = summary
-        self.update = update
-        self.doubling = doubling
-        self.diagonal = diagonal
-        self.shrink_fraction = shrink_fraction
-        self.l1 = l1
-        self.l2 = l2
-        self.box = box
-        self.average = average
-        self.forget = forget
-        self.betas = betas
-        self.kernel = kernel
-        self.gamma = gamma
-        self.accuracy = accuracy
-        self.budget = budget
-        self.floor = floor
-        self.dtype = dtype
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.random_state = random_state
+        keep_parameters(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from these rows, forgetting all others; ``max_iter`` passes."""

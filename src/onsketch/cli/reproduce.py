@@ -90,8 +90,7 @@ def _run(names: list[str], effort: str, sources: Sources, target: Path, jobs: in
     experiments = chosen(names)
     bench = Bench(Conditions(EFFORTS[effort], sources), target / "runs", jobs)
     flag = {"quick": " --quick", "short": " --effort short", "full": ""}[effort]
-    command = f"onsketch reproduce {' '.join(names)}{flag}" + (" --data DIR" if sources.folder else "")
-    command += " --networks FILE" if sources.networks.is_file() else ""
+    options = flag + (" --data DIR" if sources.folder else "")
     console = out()
     ready = []
     for experiment in experiments:
@@ -103,11 +102,11 @@ def _run(names: list[str], effort: str, sources: Sources, target: Path, jobs: in
             )
         else:
             ready.append(experiment)
-    _pages(console, target, _outcomes(ready, bench, command, target))
+    _pages(console, target, _outcomes(ready, bench, options, target))
 
 
 def _outcomes(
-    experiments: list[Experiment], bench: Bench, command: str, target: Path
+    experiments: list[Experiment], bench: Bench, options: str, target: Path
 ) -> list[tuple[Experiment, Outcome]]:
     """Run them all; each is told and saved as soon as it is finished."""
     from onsketch.experiments.outcome import made
@@ -118,6 +117,7 @@ def _outcomes(
         for experiment in bench.run_all(
             experiments, lambda experiment, done, total: bar.update(tasks[experiment.name], completed=done, total=total)
         ):
+            command = f"onsketch reproduce {experiment.name}{options}"
             outcome = made(experiment, bench.conditions, bench.results, command)
             if not outcome.rows:
                 err().print(f"{experiment.name}: nothing to show. {experiment.setup}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Sets of pictures. Checksums of published files are those that torchvision lists; MNIST's licence is TensorFlow's word."""
+"""Sets of pictures. Checksums of published files are those torchvision lists; MNIST's licence is as TensorFlow says."""
 
 from __future__ import annotations
 

@@ -117,7 +117,8 @@ def _outcomes(
         for experiment in bench.run_all(
             experiments, lambda experiment, done, total: bar.update(tasks[experiment.name], completed=done, total=total)
         ):
-            command = f"onsketch reproduce {experiment.name}{options}"
+            elsewhere = "" if any(experiment.cells(bench.conditions, bench.results)) else " --networks FILE"
+            command = f"onsketch reproduce {experiment.name}{options}{elsewhere}"
             outcome = made(experiment, bench.conditions, bench.results, command)
             if not outcome.rows:
                 err().print(f"{experiment.name}: nothing to show. {experiment.setup}", soft_wrap=True)

@@ -19,9 +19,15 @@ _PALETTE = (
     "#3b82c4", "#e07b39", "#3c9d63", "#c9504f", "#8a6fc0", "#9a7b4f", "#d277ad", "#7f8a94", "#b0a52c", "#2fa5ad",
 )  # fmt: skip
 
-_FAVOURITES = (
-    "rfd-son", "adagrad", "oja-son", "ogd", "fd-son", "ada-ffd", "auto", "adam", "ada-fd", "rp-son",
-)  # fmt: skip
+_OWN = {
+    "rfd-son": "#3b82c4", "adagrad": "#e07b39", "oja-son": "#3c9d63", "ogd": "#c9504f", "fd-son": "#8a6fc0",
+    "ada-ffd": "#9a7b4f", "auto": "#d277ad", "adam": "#7f8a94", "ada-fd": "#b0a52c", "rp-son": "#2fa5ad",
+    "radagrad": "#d6568f", "ada-full": "#5b6ee1", "ada-lr": "#6aa84f", "ada-gp": "#12806a", "ada-dp": "#b5651d",
+    "pfd-son": "#c23fc2", "cfd-son": "#a3a02b", "ons": "#8c3b3b", "s-adagrad": "#4d9bd6", "kons": "#3b82c4",
+    "kernel-ogd": "#c9504f", "sketched-kons": "#e07b39", "pros-n-kons": "#3c9d63",
+    "rfd": "#3b82c4", "fd": "#8a6fc0", "cfd": "#a3a02b", "pfd": "#c23fc2", "oja": "#3c9d63",
+}  # fmt: skip
+"""Methods that are seen together have colours of their own; a sketch has that of its learner."""
 
 
 _DASHES = ("-", "--", ":", "-.")
@@ -44,9 +50,7 @@ def colour(name: str) -> str:
     True
     """
     name = name.split(",", maxsplit=1)[0]
-    if name in _FAVOURITES:
-        return _PALETTE[_FAVOURITES.index(name)]
-    return _PALETTE[sum(name.encode()) % len(_PALETTE)]
+    return _OWN.get(name) or _PALETTE[sum(name.encode()) % len(_PALETTE)]
 
 
 def pyplot() -> Any:

@@ -126,8 +126,8 @@ EXPERIMENTS = (
         _charts_of(("fd", "cfd", "rfd")),
         (
             Claim("The error of RFD is always smaller than that of FD and CFD.", _always_smaller,
-                  "on reuters at m = 5 the sketch holds next to nothing (FD errs by all of ‖AᵀA‖), and the ridge, half of "
-                  "all that was shrunk, exceeds the matrix itself. The bound of theorem 3 holds; 'always smaller' is more."),
+                  "on reuters at m = 5 the sketch holds next to nothing (FD errs by all of ‖AᵀA‖), and the ridge, half "
+                  "of all that was shrunk, exceeds the matrix itself. Theorem 3 holds; 'always smaller' is more."),
             Claim("The error of RFD is nearly half of that of FD in most cases.", _half),
         ),
         {"data": "data", "learner": "sketch", "size": "m", "relative": "relative error"},

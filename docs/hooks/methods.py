@@ -45,8 +45,8 @@ WHEN = {
     "ons": "Up to a few hundred dense features: exact second order, nothing lost.",
     "rp-son": "Low-rank data; the cheapest sketch. Where the spectrum has a long tail, frequent directions do better.",
     "fd-son": "Correlated features, when a ridge has been found that suits the data.",
-    "rfd-son": "The first to try on correlated or badly conditioned features: with `ridge=0` there is nothing to tune. On "
-    "wide sparse rows give it a ridge: at 0 its first steps can overshoot for good (see "
+    "rfd-son": "The first to try on correlated or badly conditioned features: with `ridge=0` there is nothing to tune. "
+    "On wide sparse rows give it a ridge: at 0 its first steps can overshoot for good (see "
     "[luo2019](../reproduction/luo2019.md)).",
     "pfd-son": "When the leading directions are known to matter and should not pay for the others.",
     "cfd-son": "To compare with.",

@@ -53,7 +53,7 @@ def _overview() -> str:
             for text, verdict in outcome.verdicts(experiment):
                 head, _, words = str(verdict).partition(":")
                 _, found, why = words.partition(" Why: ")
-                told = f"{head}: {why}" if found else head
+                told = f"{head}. Why: {why}" if found else head
                 lines.append(f"| [{experiment.name}]({paper}.md) | {experiment.shows} | {text} | {_cell(told)} |")
     every_one = [v.holds for pairs in _found().values() for e, outcome in pairs for _, v in outcome.verdicts(e)]
     held, failed = every_one.count(True), every_one.count(False)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from onsketch.cli import app
 from onsketch.data.catalogue import CATALOGUE, File, entry, found, is_at_hand, load
-from onsketch.data.download import DownloadError, fetch
+from onsketch.data.download import DownloadError, content_digest, fetch
 from onsketch.data.sets import gisette_like
 from onsketch.errors import InputError, OptionError
 
@@ -180,6 +180,33 @@ def test_the_program_fetches(server, tmp_path, monkeypatch):
     refused = run("data", "get", "gisette-like")
     assert refused.exit_code == 1
     assert "mnist" in refused.stderr
+
+
+def test_a_checksum_that_nobody_publishes_is_noted_at_the_first_download(server, tmp_path, monkeypatch):
+    file = File(f"{server[0]}/somewhere/set")
+    monkeypatch.setitem(CATALOGUE, "a9a", type(entry("a9a"))("a9a", 1, 1, "libsvm", (file,), ()))
+    assert run("data", "get", "a9a", "--to", str(tmp_path)).exit_code == 0
+    assert (tmp_path / "set.sha256").read_text().strip() == SHA
+    assert "as it was first fetched" in run("data", "info", "a9a", "--data", str(tmp_path)).stdout
+    assert run("data", "get", "a9a", "--to", str(tmp_path), "--again").exit_code == 0
+    (tmp_path / "set").write_bytes(b"other")
+    assert "changed since" in run("data", "info", "a9a", "--data", str(tmp_path)).stdout
+    (tmp_path / "set.sha256").write_text("sha256:" + "0" * 64 + "\n")
+    refused = run("data", "get", "a9a", "--to", str(tmp_path), "--again")
+    assert refused.exit_code == 1
+    assert "checksum" in refused.stderr
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not at hand; set ONSKETCH_DATA")
+def test_contents_of_the_copies_at_hand_are_those_listed():
+    compared = 0
+    for known in CATALOGUE.values():
+        for file in known.files:
+            path = found(file, DATA)
+            if path is not None and file.content is not None:
+                assert content_digest(path) == file.content, known.name
+                compared += 1
+    assert compared > 0
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not at hand; set ONSKETCH_DATA")

@@ -6,6 +6,7 @@ import inspect
 
 from onsketch.cli.options import _learning
 from onsketch.linear.methods import METHODS, Method
+from onsketch.linear.options import Options
 
 GEOMETRY = {
     "newton": "P = (ridge·I + SᵀS)⁻¹: along a direction of energy λ the step is divided by `ridge + λ`.",
@@ -44,7 +45,9 @@ WHEN = {
     "ons": "Up to a few hundred dense features: exact second order, nothing lost.",
     "rp-son": "Low-rank data; the cheapest sketch. Where the spectrum has a long tail, frequent directions do better.",
     "fd-son": "Correlated features, when a ridge has been found that suits the data.",
-    "rfd-son": "The first to try on correlated or badly conditioned features: with `ridge=0` there is nothing to tune.",
+    "rfd-son": "The first to try on correlated or badly conditioned features: with `ridge=0` there is nothing to tune. "
+    "On wide sparse rows give it a ridge: at 0 its first steps can overshoot for good (see "
+    "[luo2019](../reproduction/luo2019.md)).",
     "pfd-son": "When the leading directions are known to matter and should not pay for the others.",
     "cfd-son": "To compare with.",
     "oja-son": "Sparse rows and a spectrum that is stable over time; cheap per non-zero.",
@@ -107,8 +110,11 @@ def _page(method: Method) -> str:
     helps = _helps()
     for option in sorted(method.concerns):
         default, meaning = helps.get(option, ("", ""))
+        general = getattr(Options, option, None)
         if option in method.defaults:
             default = f"{method.defaults[option]}"
+        elif not default and general is not None:
+            default = f"{general}"
         parts.append(f"| `{option}` | {default} | {meaning} |")
     parts += [
         "",

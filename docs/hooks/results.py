@@ -51,8 +51,13 @@ def _overview() -> str:
     for paper, pairs in _found().items():
         for experiment, outcome in pairs:
             for text, verdict in outcome.verdicts(experiment):
-                head = str(verdict).split(":")[0]
-                lines.append(f"| [{experiment.name}]({paper}.md) | {experiment.shows} | {text} | {head} |")
+                head, _, words = str(verdict).partition(":")
+                _, found, why = words.partition(" Why: ")
+                told = f"{head}. Why: {why}" if found else head
+                lines.append(f"| [{experiment.name}]({paper}.md) | {experiment.shows} | {text} | {_cell(told)} |")
+    every_one = [v.holds for pairs in _found().values() for e, outcome in pairs for _, v in outcome.verdicts(e)]
+    held, failed = every_one.count(True), every_one.count(False)
+    lines[4:4] = [f"Of {len(every_one)} claims, {held} hold on the data at hand and {failed} do not.", ""]
     missing = sorted(set(every()) - {experiment.name for pairs in _found().values() for experiment, _ in pairs})
     if missing:
         lines += ["", f"Without committed results so far: {', '.join(missing)}."]

@@ -54,7 +54,10 @@ def _info(name: str, folder: _Folder = None) -> None:
             lines.append(f"labels that become +1: {shown}")
         for file in known.files:
             path = found(file, folder)
-            lines += [f"file: {file.address}", f"  checksum: {file.checksum or 'none known'}"]
+            lines += [
+                f"file: {file.address}",
+                f"  checksum: {file.checksum or 'none published; noted at the first download'}",
+            ]
             lines.append(
                 f"  at hand: {path}, {path.stat().st_size:,} bytes, {_compared(path, file)}"
                 if path
@@ -83,7 +86,7 @@ def _get(
 
 def _fetch(known: DataSet, folder: Path, again: bool) -> None:
     from onsketch.data.catalogue import found
-    from onsketch.data.download import fetch
+    from onsketch.data.download import fetch, record, recorded
     from onsketch.errors import OptionError
 
     if known.form == "made":
@@ -96,13 +99,15 @@ def _fetch(known: DataSet, folder: Path, again: bool) -> None:
         if file.address.endswith(".html"):
             raise OptionError(f"{known.name}: it cannot be fetched by address; see {file.address}")
         with _bar(file.name) as advance:
-            path = fetch(file.address, folder / file.name, file.checksum, advance)
+            path = fetch(file.address, folder / file.name, file.checksum or recorded(folder / file.name), advance)
+        if file.checksum is None:
+            record(path)
         out().print(f"{known.name}: {path}, {_compared(path, file)}", soft_wrap=True)
 
 
 def _compared(path: Path, file: File) -> str:
     """What the checksums say of a copy."""
-    from onsketch.data.download import content_digest, digest
+    from onsketch.data.download import content_digest, digest, recorded
 
     if file.content is not None:
         same = content_digest(path) == file.content
@@ -110,6 +115,10 @@ def _compared(path: Path, file: File) -> str:
     if file.checksum is not None:
         same = digest(path, file.checksum.split(":")[0]) == file.checksum
         return "checksum right" if same else "not the file as published (compressed anew, or another version)"
+    noted = recorded(path)
+    if noted is not None:
+        same = digest(path, "sha256") == noted
+        return "as it was first fetched (no checksum is published)" if same else "changed since it was first fetched"
     return "no checksum is known to compare it with"
 
 

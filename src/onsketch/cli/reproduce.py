@@ -35,7 +35,7 @@ def reproduce(
     target: Annotated[Path, typer.Option("--out", help="Where results go; runs found there are not repeated.")] = Path(
         "reproduced"
     ),
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time, each in a process of its own.")] = 1,
     networks: Annotated[
         Path | None,
         typer.Option(help="Runs of benchmarks/torch_cnn_study.py.", show_default="cnn/runs.jsonl under --out"),
@@ -90,9 +90,9 @@ def _run(names: list[str], effort: str, sources: Sources, target: Path, jobs: in
     experiments = chosen(names)
     bench = Bench(Conditions(EFFORTS[effort], sources), target / "runs", jobs)
     flag = {"quick": " --quick", "short": " --effort short", "full": ""}[effort]
-    command = f"onsketch reproduce {' '.join(names)}{flag}" + (" --data DIR" if sources.folder else "")
-    command += " --networks FILE" if sources.networks.is_file() else ""
-    console, finished = out(), []
+    options = flag + (" --data DIR" if sources.folder else "")
+    console = out()
+    ready = []
     for experiment in experiments:
         missing = missing_needs(experiment, bench.conditions)
         if missing:
@@ -100,26 +100,33 @@ def _run(names: list[str], effort: str, sources: Sources, target: Path, jobs: in
                 f"\n{experiment.name}: left out; it needs one of {', '.join(missing)} (onsketch data get, or --data).",
                 soft_wrap=True,
             )
-            continue
-        outcome = _one(experiment, bench, command, target)
-        if outcome is not None:
-            finished.append((experiment, outcome))
-            _tell(console, experiment, outcome)
-    _pages(console, target, finished)
+        else:
+            ready.append(experiment)
+    _pages(console, target, _outcomes(ready, bench, options, target))
 
 
-def _one(experiment: Experiment, bench: Bench, command: str, target: Path) -> Outcome | None:
+def _outcomes(
+    experiments: list[Experiment], bench: Bench, options: str, target: Path
+) -> list[tuple[Experiment, Outcome]]:
+    """Run them all; each is told and saved as soon as it is finished."""
     from onsketch.experiments.outcome import made
 
+    outcomes = {}
     with _progress() as bar:
-        task = bar.add_task(experiment.name, total=None)
-        bench.run(experiment, lambda done, total: bar.update(task, completed=done, total=total))
-    outcome = made(experiment, bench.conditions, bench.results, command)
-    if not outcome.rows:
-        err().print(f"{experiment.name}: nothing to show. {experiment.setup}", soft_wrap=True)
-        return None
-    outcome.save(target, experiment)
-    return outcome
+        tasks = {experiment.name: bar.add_task(experiment.name, total=None) for experiment in experiments}
+        for experiment in bench.run_all(
+            experiments, lambda experiment, done, total: bar.update(tasks[experiment.name], completed=done, total=total)
+        ):
+            elsewhere = "" if any(experiment.cells(bench.conditions, bench.results)) else " --networks FILE"
+            command = f"onsketch reproduce {experiment.name}{options}{elsewhere}"
+            outcome = made(experiment, bench.conditions, bench.results, command)
+            if not outcome.rows:
+                err().print(f"{experiment.name}: nothing to show. {experiment.setup}", soft_wrap=True)
+                continue
+            outcome.save(target, experiment)
+            outcomes[experiment.name] = outcome
+            _tell(out(), experiment, outcome)
+    return [(experiment, outcomes[experiment.name]) for experiment in experiments if experiment.name in outcomes]
 
 
 def _progress() -> Any:

@@ -71,6 +71,21 @@ def digest(path: Path, kind: str) -> str:
         return f"{kind}:{hashlib.file_digest(file, kind).hexdigest()}"
 
 
+def record(path: Path) -> None:
+    """Note the checksum of a file for which none is published, as ``NAME.sha256`` beside it."""
+    _note(path).write_text(digest(path, "sha256") + "\n", encoding="utf-8")
+
+
+def recorded(path: Path) -> str | None:
+    """The checksum noted when the file was first fetched."""
+    note = _note(path)
+    return note.read_text(encoding="utf-8").strip() if note.is_file() else None
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
 def content_digest(path: Path) -> str:
     """SHA-256 of what is in the file, uncompressed."""
     from onsketch.data.sources import Bytes

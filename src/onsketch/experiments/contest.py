@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from time import thread_time
@@ -15,7 +16,7 @@ import numpy as np
 import onsketch
 from onsketch.errors import UpdateError
 from onsketch.experiments.design import Cell, Result, Results, Row
-from onsketch.experiments.streams import Sources
+from onsketch.experiments.streams import Data, Sources
 
 POINTS = 40
 """Points of a curve."""
@@ -30,6 +31,8 @@ class Entry(NamedTuple):
     grid: Mapping[str, Sequence[Any]] = {}
     random: bool = False
     """Whether it draws random numbers, so that a repeat on the same rows is not the same."""
+    run: Callable[..., Result] | None = None
+    """What runs it, if not :func:`learn`."""
 
     def settings(self) -> list[dict[str, Any]]:
         """Every combination of the grid with the options."""
@@ -48,8 +51,14 @@ def learn(sources: Sources, stream: Mapping[str, Any], method: str, options: Map
     if method in ("ada-full", "ons", "ada-lr", "radagrad"):
         options["n_features"] = X.shape[1]
     concerned = {**options, "seed": seed}
-    onsketch.learner(method, **concerned).learn(X[:16], y[:16])  # compiles
-    learner = onsketch.learner(method, **concerned)
+    with suppress(UpdateError):  # a setting that diverges at once is found out below
+        onsketch.learner(method, **concerned).learn(X[:16], y[:16])  # compiles
+    return measured(onsketch.learner(method, **concerned), data)
+
+
+def measured(learner: Any, data: Data) -> Result:
+    """What one pass of a learner (its ``learn``, ``predict`` and ``loss``) comes to."""
+    X, y = data.X, data.y
     edges = np.unique(np.linspace(0, len(y), min(POINTS, len(y)) + 1).astype(int))
     losses, mistakes, seconds = [0.0], [0], [0.0]
     diverged = False
@@ -112,7 +121,7 @@ class Contest:
         """One run."""
         stream = {**self.stream, "seed": repeat if self.reshuffle else 0}
         given = {"stream": stream, "method": entry.method, "options": options, "seed": repeat if entry.random else 0}
-        return Cell(learn, given)
+        return Cell(entry.run or learn, given)
 
     def grid(self, entry: Entry) -> list[Cell]:
         """The runs the setting is chosen from."""

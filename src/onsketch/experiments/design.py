@@ -107,6 +107,18 @@ class Claim(NamedTuple):
 
     text: str
     check: Callable[[Sequence[Row]], Verdict]
+    why: str = ""
+    """Why it does not hold here, as far as that is known; told only then."""
+
+    def judge(self, rows: Sequence[Row]) -> Verdict:
+        """The verdict on these rows.
+
+        >>> Claim("one row", lambda rows: Verdict(len(rows) == 1, f"{len(rows)} rows"), "none was given").judge([])
+        Verdict(holds=False, words='0 rows. Why: none was given')
+        """
+        verdict = self.check(rows)
+        told = verdict.holds is False and self.why
+        return verdict._replace(words=f"{verdict.words}. Why: {self.why}") if told else verdict
 
 
 @dataclass(frozen=True)

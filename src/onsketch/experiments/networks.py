@@ -23,7 +23,6 @@ HOW = (
 NOTES = (
     "Smaller than the papers': as many epochs and seeds as shown, 30,000 of CIFAR-10's 50,000 training images, "
     "Fashion-MNIST in the place of SVHN, no CIFAR-100. The layers that the papers leave to AdaGrad are left to it.",
-    "Figure 10 of wan2021 (fine-tuning VGG19) is not reproduced.",
 )
 NAMES = {
     "AdaGP": "ada-gp", "AdaFFD": "ada-ffd", "AdaFD": "ada-fd", "SAdaGrad": "s-adagrad", "RadaGrad": "radagrad",

@@ -47,7 +47,7 @@ class Outcome:
 
     def verdicts(self, experiment: Experiment) -> list[tuple[str, Verdict]]:
         """Each claim with what these rows say to it."""
-        return [(claim.text, claim.check(self.rows)) for claim in experiment.claims]
+        return [(claim.text, claim.judge(self.rows)) for claim in experiment.claims]
 
 
 def made(experiment: Experiment, conditions: Conditions, results: Results, command: str) -> Outcome:

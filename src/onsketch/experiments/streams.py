@@ -69,6 +69,12 @@ class Sources:
                 self._kept[key] = self._make(name, options)
             return self._kept[key]
 
+    def pictures(self, name: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Pixels and labels of a set of pictures, one row for each."""
+        from onsketch.data.catalogue import pictures
+
+        return pictures(name, self.folder)
+
     def _make(self, name: str, options: Mapping[str, Any]) -> Data:
         from onsketch.data import synthetic
 

@@ -19,9 +19,15 @@ _PALETTE = (
     "#3b82c4", "#e07b39", "#3c9d63", "#c9504f", "#8a6fc0", "#9a7b4f", "#d277ad", "#7f8a94", "#b0a52c", "#2fa5ad",
 )  # fmt: skip
 
-_FAVOURITES = (
-    "rfd-son", "adagrad", "oja-son", "ogd", "fd-son", "ada-ffd", "auto", "adam", "ada-fd", "rp-son",
-)  # fmt: skip
+_OWN = {
+    "rfd-son": "#3b82c4", "adagrad": "#e07b39", "oja-son": "#3c9d63", "ogd": "#c9504f", "fd-son": "#8a6fc0",
+    "ada-ffd": "#9a7b4f", "auto": "#d277ad", "adam": "#7f8a94", "ada-fd": "#b0a52c", "rp-son": "#2fa5ad",
+    "radagrad": "#d6568f", "ada-full": "#5b6ee1", "ada-lr": "#6aa84f", "ada-gp": "#12806a", "ada-dp": "#b5651d",
+    "pfd-son": "#c23fc2", "cfd-son": "#a3a02b", "ons": "#8c3b3b", "s-adagrad": "#4d9bd6", "kons": "#3b82c4",
+    "kernel-ogd": "#c9504f", "sketched-kons": "#e07b39", "pros-n-kons": "#3c9d63",
+    "rfd": "#3b82c4", "fd": "#8a6fc0", "cfd": "#a3a02b", "pfd": "#c23fc2", "oja": "#3c9d63",
+}  # fmt: skip
+"""Methods that are seen together have colours of their own; a sketch has that of its learner."""
 
 
 _DASHES = ("-", "--", ":", "-.")
@@ -44,9 +50,7 @@ def colour(name: str) -> str:
     True
     """
     name = name.split(",", maxsplit=1)[0]
-    if name in _FAVOURITES:
-        return _PALETTE[_FAVOURITES.index(name)]
-    return _PALETTE[sum(name.encode()) % len(_PALETTE)]
+    return _OWN.get(name) or _PALETTE[sum(name.encode()) % len(_PALETTE)]
 
 
 def pyplot() -> Any:
@@ -69,11 +73,9 @@ def pyplot() -> Any:
 def line_chart(lines: Sequence[Line], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = False) -> str:
     """Curves over a common axis, labelled at their right ends."""
     figure, axes = pyplot().subplots(figsize=(7.2, 4.0), layout="constrained")
-    inks: list[str] = []
-    for line in lines:
+    styles = _styles(lines)
+    for line, dashes in zip(lines, styles, strict=True):
         ink = colour(line.name)
-        dashes = _DASHES[inks.count(ink) % len(_DASHES)]
-        inks.append(ink)
         marker = "o" if len(line.x) == 1 else None
         axes.plot(line.x, line.y, color=ink, linewidth=1.6, linestyle=dashes, marker=marker)
         if line.spread is not None:
@@ -88,7 +90,7 @@ def line_chart(lines: Sequence[Line], x_label: str, y_label: str, *, log_x: bool
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     axes.grid(alpha=0.15, color=_INK)
-    _name_ends(axes, lines)
+    _name_ends(axes, lines, styles)
     return _svg(figure)
 
 
@@ -140,6 +142,12 @@ def standalone(svg: str) -> str:
     return svg.replace(">", f"><style>{style}</style>", 1) + "\n"
 
 
+def _styles(lines: Sequence[Line]) -> list[str]:
+    """Dashes that tell lines of the same colour apart."""
+    inks = [colour(line.name) for line in lines]
+    return [_DASHES[inks[:k].count(ink) % len(_DASHES)] for k, ink in enumerate(inks)]
+
+
 def _zoom(axes: Any, lines: Sequence[Line], log_y: bool) -> None:
     """Show the course after the first few points, which are noise many times as high."""
     settled = [value for line in lines for value in list(line.y)[len(line.y) // 20 :] if math.isfinite(value)]
@@ -153,9 +161,11 @@ def _zoom(axes: Any, lines: Sequence[Line], log_y: bool) -> None:
         axes.set_ylim(low - pad, high + pad)
 
 
-def _name_ends(axes: Any, lines: Sequence[Line]) -> None:
-    """Names beside the last points, moved apart where they would overlap."""
-    ends = [(line, line.y[-1]) for line in lines if len(line.y) and math.isfinite(line.y[-1])]
+def _name_ends(axes: Any, lines: Sequence[Line], styles: Sequence[str]) -> None:
+    """Names beside the last points, moved apart where they would overlap; dashed lines with a sample of the dashes."""
+    shown = [k for k, line in enumerate(lines) if len(line.y) and math.isfinite(line.y[-1])]
+    ends = [(lines[k], lines[k].y[-1]) for k in shown]
+    dashes = [styles[k] for k in shown]
     axes.figure.canvas.draw()
     height = axes.bbox.height
     places = [(axes.transData.transform((line.x[-1], y))[1] - axes.bbox.y0) / height for line, y in ends]
@@ -169,9 +179,14 @@ def _name_ends(axes: Any, lines: Sequence[Line]) -> None:
     for k in reversed(upward):
         places[k] = min(places[k], most)
         most = places[k] - gap
-    for (line, _), place in zip(ends, places, strict=True):
+    for (line, _), place, style in zip(ends, places, dashes, strict=True):
+        ink, left = colour(line.name), 1.01
+        if len(set(dashes)) > 1:
+            sample = {"color": ink, "linestyle": style, "linewidth": 1.6, "transform": axes.transAxes}
+            axes.plot([left, left + 0.035], [place, place], clip_on=False, scalex=False, scaley=False, **sample)
+            left += 0.045
         axes.annotate(
-            line.name, xy=(1.01, place), xycoords="axes fraction", va="center", color=colour(line.name), fontsize=9,
+            line.name, xy=(left, place), xycoords="axes fraction", va="center", color=ink, fontsize=9,
             annotation_clip=False,
         )  # fmt: skip
 

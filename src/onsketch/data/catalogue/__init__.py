@@ -1,0 +1,89 @@
+"""The data sets of the papers: where they come from, what is known of them, and whether they are at hand.
+
+A set is looked for in the folder given, in ``$ONSKETCH_DATA`` and in the cache that ``onsketch data get`` fills,
+under the name it is published by or under the other names listed, compressed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.data.catalogue.pictures import PICTURES
+from onsketch.data.catalogue.places import cache, folders, found
+from onsketch.data.catalogue.record import DataSet, File
+from onsketch.data.catalogue.tables import TABLES
+from onsketch.errors import InputError, OptionError
+
+__all__ = ["CATALOGUE", "DataSet", "File", "cache", "entry", "found", "is_at_hand", "load", "pictures"]
+
+CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in (*TABLES, *PICTURES)}
+"""Every set by name. A name that ends in ``.t`` is the test part of the set before the dot."""
+
+
+def entry(name: str) -> DataSet:
+    """The set's entry, or a complaint with a hint.
+
+    >>> entry("a9a").features
+    123
+    """
+    if name not in CATALOGUE:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, CATALOGUE, n=1)
+        hint = f"did you mean {close[0]}?" if close else "'onsketch data list' shows them."
+        raise OptionError(f"there is no data set {name!r}; {hint}")
+    return CATALOGUE[name]
+
+
+def is_at_hand(name: str, given: Path | None = None) -> bool:
+    """Whether every file of the set is there."""
+    if name in ("gisette-like", "gisette-like.t"):
+        return is_at_hand("mnist", given)
+    known = CATALOGUE.get(name)
+    return known is not None and bool(known.files) and all(found(file, given) for file in known.files)
+
+
+def load(name: str, given: Path | None = None) -> tuple[Any, NDArray[np.float64]]:
+    """All rows of a set (CSR or dense), and its labels as −1 and +1.
+
+    The sets are small enough to be held in memory; for larger files there is :func:`onsketch.data.stream`.
+    """
+    return _loaded(name, tuple(folders(given)), given)
+
+
+def pictures(name: str, given: Path | None = None) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Pixels and labels of a set in MNIST's format, one row for each picture."""
+    from onsketch.data import sets
+
+    return sets.digits(list(_paths(entry(name), given)))
+
+
+@lru_cache(maxsize=6)
+def _loaded(name: str, _where: tuple[Path, ...], given: Path | None) -> tuple[Any, NDArray[np.float64]]:
+    from onsketch.data import sets
+
+    known = entry(name)
+    if known.form == "made":
+        images, digits = sets.digits(list(_paths(entry("mnist"), given)))
+        return sets.gisette_like(images, digits, test=name.endswith(".t"))
+    if known.form == "images":
+        raise InputError(f"{name}: pictures for networks; see onsketch.torch.")
+    return sets.read(known, list(_paths(known, given)))
+
+
+def _paths(known: DataSet, given: Path | None) -> Iterator[Path]:
+    for file in known.files:
+        path = found(file, given)
+        if path is None:
+            places = ", ".join(str(folder) for folder in folders(given))
+            raise InputError(
+                f"{known.name}: {file.name} is in none of {places}. Get it with 'onsketch data get {known.name}', or "
+                "say where it is with --data (or the environment variable ONSKETCH_DATA)."
+            )
+        yield path

@@ -1,0 +1,45 @@
+"""What the catalogue says of a set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNSTATED = "none stated with the copies known here"
+
+
+@dataclass(frozen=True)
+class File:
+    """A published file, and what it may be called in a folder of local copies."""
+
+    address: str
+    also: tuple[str, ...] = ()
+    checksum: str | None = None
+    """``md5:…`` or ``sha256:…`` of the file as published, where its publisher or torchvision states one."""
+    content: str | None = None
+    """SHA-256 of a copy known to work, uncompressed; it was computed from that copy."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the cache."""
+        return self.address.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A set of the papers."""
+
+    name: str
+    rows: int
+    features: int
+    form: str
+    """libsvm, csv, idx, images (for networks only) or made (from other sets)."""
+    files: tuple[File, ...]
+    papers: tuple[str, ...]
+    licence: str = UNSTATED
+    positive: tuple[float | str, ...] | None = None
+    """Labels that become +1; left out, the labels are signs."""
+    label: str | None = None
+    """Label column of a table."""
+    note: str = ""
+    partial: bool = False
+    """Whether the copy at hand may be a part; then it must not be quoted as the whole."""

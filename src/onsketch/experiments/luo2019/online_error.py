@@ -1,0 +1,59 @@
+"""Figures 5 to 11: the share of mistakes so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from onsketch.experiments.checks import curves, groups, percent, pick
+from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.luo2019.learners import AS_PRINTED, GRID, NOTES, cells, contests
+from onsketch.experiments.luo2019.paper import PAPER, SETS
+
+
+def _rows(conditions: Conditions, results: Results) -> list[Row]:
+    keep = ("learner", "data", "method", "setting", "error", "error_sd")
+    rows = []
+    for contest in contests(conditions):
+        for row in contest.rows(results, ["error"]):
+            kept = {name: row[name] for name in keep}
+            marks, spread = row["curve_x"], row["curve_mistakes_sd"]
+            kept["curve_x"] = marks
+            kept["curve_error"] = [round(m / x, 5) for m, x in zip(row["curve_mistakes"], marks, strict=True)]
+            kept["curve_error_sd"] = spread and [round(m / x, 5) for m, x in zip(spread, marks, strict=True)]
+            rows.append(kept)
+    return rows
+
+
+def _charts(rows: Sequence[Row]) -> list[Chart]:
+    found = []
+    for data in groups(rows, "data"):
+        mine = pick(rows, data=data)
+        size = max(int(row["learner"].rsplit("m = ")[-1]) for row in mine if "m = " in row["learner"])
+        ending = f", m = {size}"
+        shown = [row for row in mine if row["learner"].endswith(ending) or "m = " not in row["learner"]]
+        lines = [line._replace(name=line.name.removesuffix(ending)) for line in curves(shown, "error")]
+        title = f"{data}, m = {size}: online error"
+        found.append(Chart(data, title, lines, "rows", "share of mistakes so far"))
+    return found
+
+
+def _free_online(rows: Sequence[Row]) -> Verdict:
+    parts, holds = [], []
+    for data in groups(rows, "data"):
+        mine = [row for row in pick(rows, data=data) if row["error"] is not None]
+        free = [row["error"] for row in mine if "ridge 0" in row["learner"] and AS_PRINTED in row["learner"]]
+        rest = [row["error"] for row in mine if "ridge 0" not in row["learner"]]
+        holds.append(bool(free) and max(free) < min(rest) + 0.02)
+        most = percent(max(free, default=math.nan))
+        parts.append(f"{data}: at most {most}, the best tuned learner {percent(min(rest))}")
+    return Verdict(all(holds), "; ".join(parts))
+
+
+EXPERIMENT = Experiment(
+    "luo2019-fig5", PAPER, "Figures 5 to 11", "Online error at the chosen α₀", GRID, cells, _rows, _charts,
+    (Claim("RFD₀-SON, untuned, is close to the tuned learners online (within two points, at every sketch size).",
+           _free_online),),
+    {"data": "data", "learner": "learner", "error": "online error", "error_sd": "±", "setting": "setting"},
+    needs=SETS, notes=(*NOTES, "The paper draws every α₀; the grid is in luo2019-fig3."),
+)  # fmt: skip

@@ -1,0 +1,14 @@
+"""The paper, and its data sets."""
+
+from __future__ import annotations
+
+from onsketch.experiments.design import Paper
+
+PAPER = Paper(
+    "luo2019",
+    "L. Luo, C. Chen, Z. Zhang, W.-J. Li, T. Zhang. Robust Frequent Directions with Application in Online Learning. "
+    "2019.",
+)
+SMALL, WIDE = ("a9a", "gisette", "sido0", "hiva"), ("farm-ads", "rcv1", "real-sim", "reuters")
+SETS = (*SMALL, *WIDE)
+"""Those of the paper, with hiva beside sido0 and reuters beside rcv1 and real-sim, which they may stand in for."""

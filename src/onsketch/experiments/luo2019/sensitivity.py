@@ -1,0 +1,98 @@
+"""Figures 3 and 4: test error against α₀."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from onsketch.experiments.checks import against, groups, percent, pick, value
+from onsketch.experiments.contest import score
+from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.luo2019.learners import AS_PRINTED, GRID, NOTES, SKETCHED, contests
+from onsketch.experiments.luo2019.paper import PAPER, SETS
+
+
+def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
+    return [c for contest in contests(conditions) for entry in contest.entries for c in contest.grid(entry)]
+
+
+def _rows(conditions: Conditions, results: Results) -> list[Row]:
+    rows = []
+    for contest in contests(conditions):
+        for entry in contest.entries:
+            for cell in contest.grid(entry):
+                test, online = (score(results[cell], metric) for metric in ("test_error", "error"))
+                rows.append({
+                    **contest.about, "learner": entry.label, "method": entry.method,
+                    "ridge": cell.given["options"].get("ridge"),
+                    "test_error": test if math.isfinite(test) else None,
+                    "error": online if math.isfinite(online) else None,
+                })  # fmt: skip
+    return rows
+
+
+def _range(rows: Sequence[Row], data: str, learner: str) -> float:
+    """Worst test error over the ridges less the best; a learner that diverged is as bad as guessing."""
+    errors = [
+        row["test_error"] if row["test_error"] is not None else 0.5 for row in pick(rows, data=data, learner=learner)
+    ]
+    return max(errors) - min(errors) if errors else math.nan
+
+
+def _stable(rows: Sequence[Row]) -> Verdict:
+    parts, holds = [], []
+    for data in groups(rows, "data"):
+        sizes = [name[7:] for name in groups(pick(rows, data=data), "learner") if name.startswith("rfd-son, m")]
+        for size in sizes:
+            spread = {name: _range(rows, data, f"{name}{size}") for name in SKETCHED}
+            printed = _range(rows, data, f"rfd-son, {AS_PRINTED}{size}")
+            holds.append(printed <= min(s for name, s in spread.items() if name != "rfd-son"))
+            told = ", ".join(f"{name} {percent(s)}" for name, s in spread.items())
+            parts.append(f"{data}{size}: rfd-son by {AS_PRINTED} {percent(printed)}, {told}")
+    return Verdict(all(holds), "; ".join(parts))
+
+
+def _free_is_good(rows: Sequence[Row]) -> Verdict:
+    parts, holds = [], []
+    for data in groups(rows, "data"):
+        mine = [row for row in pick(rows, data=data) if row["test_error"] is not None]
+        free = {row["learner"]: row["test_error"] for row in mine if "ridge 0" in row["learner"]}
+        printed = [error for name, error in free.items() if AS_PRINTED in name]
+        ours = [error for name, error in free.items() if AS_PRINTED not in name]
+        best = min(row["test_error"] for row in mine)
+        if printed:
+            holds.append(max(printed) < best + 0.02)
+            words = f"{data}: untuned {percent(min(printed))} to {percent(max(printed))} over the sketch sizes"
+            theirs = f", the library's {percent(min(ours))} to {percent(max(ours))}" if ours else ""
+            parts.append(f"{words}{theirs}, the best of all tuned {percent(best)}")
+    return Verdict(all(holds) if holds else None, "; ".join(parts))
+
+
+def _charts(rows: Sequence[Row]) -> list[Chart]:
+    found = []
+    for data in groups(rows, "data"):
+        mine = pick(rows, data=data)
+        size = max(int(row["learner"].rsplit("= ")[1]) for row in mine if "m = " in row["learner"])
+        ending = f", m = {size}"
+        tuned = [row for row in mine if row["learner"].endswith(ending) and "ridge 0" not in row["learner"]]
+        tuned += pick(mine, learner="adagrad") + pick(mine, learner="ons")
+        lines = [line._replace(name=line.name.removesuffix(ending)) for line in against(tuned, "ridge", "test_error")]
+        free = value(mine, "test_error", learner=f"rfd-son, ridge 0, {AS_PRINTED}{ending}")
+        if lines and not math.isnan(free):
+            ends = [min(lines[0].x), max(lines[0].x)]
+            lines.append(lines[0]._replace(name=f"rfd-son, ridge 0, {AS_PRINTED}", x=ends, y=[free, free], spread=None))
+        title = f"{data}, m = {size}: test error against the ridge"
+        found.append(Chart(data, title, lines, "ridge α₀", "test error", log_x=True))
+    return found
+
+
+EXPERIMENT = Experiment(
+    "luo2019-fig3", PAPER, "Figures 3 and 4", "Sensitivity to α₀", GRID, _cells, _rows, _charts,
+    (
+        Claim("RFD-SON is the least sensitive to α₀ (worst less best test error over the grid).", _stable),
+        Claim("RFD₀-SON performs well without tuning (within two points of the best, at every sketch size).",
+              _free_is_good),
+    ),
+    {"data": "data", "learner": "learner", "ridge": "α₀", "test_error": "test error", "error": "online error"},
+    needs=SETS, notes=NOTES,
+)  # fmt: skip

@@ -1,0 +1,10 @@
+"""Y. Wan, L. Zhang: Efficient Adaptive Online Learning via Frequent Directions, 2021 (Ada-FD and Ada-FFD)."""
+
+from __future__ import annotations
+
+from onsketch.experiments.wan2021 import classification, fine_tuning, jump, networks, regret, sketch_size
+
+EXPERIMENTS = (
+    *regret.EXPERIMENTS, sketch_size.EXPERIMENT, jump.EXPERIMENT, classification.EXPERIMENT, networks.EXPERIMENT,
+    fine_tuning.EXPERIMENT,
+)  # fmt: skip

@@ -240,10 +240,10 @@ def main() -> None:
     found: dict[str, Any] = {"torch": torch.__version__, "device": where}
     found["cnn"] = race(contenders(CNN, args.device, args.sketch_size), args.device, args.steps, args.repeats)
     if args.device == "cuda":
-        from onsketch.torch import jacobi
+        from onsketch.torch import kernels
 
-        found["jacobi"] = jacobi.available(torch.device("cuda"))
-        print(f"\nJacobi kernel compiled: {found['jacobi']}")
+        found["kernels"] = kernels.available(torch.device("cuda"))
+        print(f"\nkernels compiled: {found['kernels']}")
         found["eigh"] = small_problems()
         print("\nthe convolutions of a ResNet-18")
         conv = {"conv": resnet18_shapes()["conv"], "rest": []}

@@ -12,6 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from onsketch.torch import kernels
 from onsketch.torch.plan import Layer
 
 STRETCH = 1024
@@ -36,10 +37,19 @@ def gather(grads: Sequence[Tensor], layers: Sequence[Layer]) -> list[Tensor]:
         places = torch.split_with_sizes(buffer, [STRETCH * count for count in stretches])
         parts = [place.narrow(0, 0, layers[i].numbers) for place, i in zip(places, chosen, strict=True)]
         torch._foreach_copy_(parts, [grads[i].reshape(-1) for i in chosen])
-        fine = torch.isfinite(torch.stack(torch._foreach_norm(parts))).to(dtype)
-        buffer.nan_to_num_(0.0, 0.0, 0.0).view(-1, STRETCH).mul_(fine[_owners(stretches, device)].unsqueeze(1))
+        fine = torch.isfinite(torch.stack(torch._foreach_norm(parts)))
+        _clean(buffer, fine, _owners(stretches, device))
         for place, part, i in zip(places, parts, chosen, strict=True):
             count, width = layers[i].blocks, layers[i].width
             whole = part if count == 1 else place.narrow(0, 0, count * width)
             blocks[i] = whole.view(count, width)
     return blocks
+
+
+def _clean(buffer: Tensor, fine: Tensor, owners: Tensor) -> None:
+    """Make zero what belongs to a gradient that is not fine."""
+    if buffer.is_cuda and buffer.dtype in kernels.STORAGE and kernels.available(buffer.device):
+        args = [owners, fine, buffer, STRETCH]
+        kernels.launch("clean", buffer.dtype, len(owners), 128, args)
+    else:
+        buffer.nan_to_num_(0.0, 0.0, 0.0).view(-1, STRETCH).mul_(fine.to(buffer.dtype)[owners].unsqueeze(1))

@@ -1,0 +1,108 @@
+"""The CUDA kernels of folder ``cuda``: compiled by NVRTC, which comes with PyTorch, at their first use.
+
+A step is bound by launches, not by arithmetic: with a few launches for each layer, the host is slower than the
+device by far. The kernels here work on the layers of a network all at once, and none of them makes the host wait.
+Where they cannot be had (no NVRTC, another PyTorch) the same is done by PyTorch's own operations.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import torch
+from torch import Tensor
+
+THREADS = 256
+CHUNK = 4096
+"""Columns that one thread block works on."""
+LARGEST = 128
+"""Rows of a sketch, waiting gradients among them, up to which the kernels serve."""
+SHARED_BYTES = 32 * 1024
+"""Of a block's shared memory, for what is sized at the launch."""
+FIELDS = 12
+SWEEPS = 30
+"""Of Jacobi rotations at most; it converges quadratically, and 6 to 10 are usual."""
+
+STORAGE = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
+"""The types of rows that the kernels know."""
+
+_PARTS = {
+    "eigh": ("jacobi.cu", "eigh.cu"),
+    "directions": ("common.cu", "jacobi.cu", "arrowhead.cu", "spectra.cu"),
+    "projections": ("common.cu", "jacobi.cu", "arrowhead.cu", "spectra.cu"),
+    "respectrum": ("common.cu", "jacobi.cu", "arrowhead.cu", "spectra.cu"),
+}
+
+
+def source(kernel: str, dtype: torch.dtype) -> str:
+    """The program text of a kernel for rows of this type."""
+    constants = {
+        "STORAGE": STORAGE[dtype],
+        "THREADS": THREADS,
+        "CHUNK": CHUNK,
+        "LARGEST": LARGEST,
+        "SHARED_BYTES": SHARED_BYTES,
+        "FIELDS": FIELDS,
+        "SWEEPS": SWEEPS,
+    }
+    folder = resources.files("onsketch.torch") / "cuda"
+    parts = [(folder / name).read_text("utf-8") for name in _PARTS.get(kernel, ("common.cu", "rows.cu"))]
+    return "\n".join([*(f"#define {name} {value}" for name, value in constants.items()), *parts])
+
+
+@cache
+def compiled(kernel: str, dtype: torch.dtype, device: int) -> Any:
+    """The kernel for this device."""
+    from torch.utils import cpp_extension
+
+    home = cpp_extension.CUDA_HOME
+    try:
+        if home is None:  # PyTorch asks for a toolkit's headers, which the kernels do not need
+            cpp_extension.CUDA_HOME = "/nowhere"
+        with torch.cuda.device(device):
+            return torch.cuda._compile_kernel(source(kernel, dtype), kernel)  # type: ignore[attr-defined]
+    finally:
+        cpp_extension.CUDA_HOME = home
+
+
+def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
+    """Start a kernel on the current stream of its first argument's device, which is a Tensor."""
+    device = args[0].device
+    if device.index == torch.cuda.current_device():
+        compiled(kernel, dtype, device.index)((blocks, 1, 1), (threads, 1, 1), args, shared)
+        return
+    with torch.cuda.device(device):
+        compiled(kernel, dtype, device.index)((blocks, 1, 1), (threads, 1, 1), args, shared)
+
+
+@cache
+def available(device: torch.device) -> bool:
+    """Whether kernels can be had on this device: one is compiled and seen to work."""
+    if device.type != "cuda" or torch.version.hip or not hasattr(torch.cuda, "_compile_kernel"):
+        return False
+    try:
+        probe = torch.tensor([[[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]], [[torch.nan] * 3] * 3])
+        values, _ = eigh(probe.double().to(device))
+        expected = torch.tensor([[3.0, 2.0, 1.0], [torch.nan] * 3]).double()
+        return torch.allclose(values.cpu(), expected, equal_nan=True)
+    except (RuntimeError, OSError, ImportError, TypeError, AttributeError):
+        return False  # the interface is PyTorch's own and may change
+
+
+def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, descending, (N, n), and eigenvectors as columns, (N, n, n), of float64 CUDA matrices; n ≤ 512.
+
+    ``torch.linalg.eigh`` asks the device whether it converged, which makes the host wait in every step, and its
+    batched form is fast only up to 32 rows. Here one thread block turns each matrix by Jacobi rotations; what is not
+    finite gives NaN.
+    """
+    count, n = matrices.shape[:2]
+    work = matrices.clone(memory_format=torch.contiguous_format)
+    turn, vectors = torch.empty_like(work), torch.empty_like(work)
+    values = work.new_empty(count, n)
+    if n and count:
+        args = [work, turn, values, vectors, n, torch.nan]
+        launch("eigh", torch.float64, count, THREADS, args, min(16 * n * n, SHARED_BYTES))
+    return values, vectors

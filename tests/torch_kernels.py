@@ -1,0 +1,81 @@
+"""The CUDA kernels of the PyTorch optimizers compiled for a CPU, so that they are tested on any machine.
+
+A thread block of one thread is a sequential program: every kernel is written so that it is right with any number
+of threads, and a launch is a loop over the blocks. What this cannot show are races between threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import torch
+
+from onsketch.torch import kernels
+
+_SHIM = """
+#include <cmath>
+#include <cstring>
+using std::fmax; using std::fabs; using std::sqrt;
+#define __global__
+#define __device__
+#define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
+struct Place { int x; };
+static Place threadIdx{0}, blockDim{1}, blockIdx{0};
+static double room[1 << 16];
+static void __syncthreads() {}
+static int __syncthreads_or(int any) { return any; }
+static double __shfl_down_sync(unsigned, double x, int) { return x; }
+struct float4 { float x, y, z, w; };
+struct double2 { double x, y; };
+struct uint2 { unsigned x, y; };
+template <class To, class From> static To bits(From x) { To y; std::memcpy(&y, &x, sizeof y); return y; }
+static float __uint_as_float(unsigned x) { return bits<float>(x); }
+static unsigned __float_as_uint(float x) { return bits<unsigned>(x); }
+static double __longlong_as_double(long long x) { return bits<double>(x); }
+static long long __double_as_longlong(double x) { return bits<long long>(x); }
+"""
+
+
+def compiler() -> str | None:
+    """A C++ compiler, where there is one."""
+    return shutil.which("g++") or shutil.which("clang++")
+
+
+class Kernels:
+    """What ``kernels.launch`` does, on a CPU."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.libraries: dict[str, ctypes.CDLL] = {}
+
+    def _function(self, kernel: str, dtype: torch.dtype):
+        text = kernels.source(kernel, dtype).replace("extern __shared__ double room[];", "")
+        text += '\nextern "C" void set_block(int block) { blockIdx.x = block; }\n'
+        if text not in self.libraries:
+            path = self.folder / f"{len(self.libraries)}.cpp"
+            path.write_text(_SHIM + text)
+            library = path.with_suffix(".so")
+            options = ["-O1", "-w", "-shared", "-fPIC", "-fno-gnu-unique"]
+            subprocess.run([compiler(), *options, "-o", library, path], check=True)
+            self.libraries[text] = ctypes.CDLL(str(library))
+        library = self.libraries[text]
+        return getattr(library, kernel), library.set_block
+
+    def launch(self, kernel, dtype, blocks, threads, args, shared=0):
+        function, set_block = self._function(kernel, dtype)
+        assert shared <= kernels.SHARED_BYTES + 8192
+        assert threads in (16, 32, 64, 128, 256)
+        values = []
+        for arg in args:
+            if isinstance(arg, torch.Tensor):
+                assert arg.is_contiguous()
+                values.append(ctypes.c_void_p(arg.data_ptr()))
+            else:
+                values.append(ctypes.c_double(arg) if isinstance(arg, float) else ctypes.c_int(arg))
+        for block in range(blocks):
+            set_block(block)
+            function(*values)

@@ -27,6 +27,9 @@ struct Place { int x; };
 static Place threadIdx{0}, blockDim{1}, blockIdx{0};
 static double room[1 << 16];
 static void __syncthreads() {}
+#define approximate_reciprocal(x) (1.0 / (x))
+static double cospi(double x) { return std::cos(3.14159265358979323846 * x); }
+#define __cosf std::cos
 static int __syncthreads_or(int any) { return any; }
 static double __shfl_down_sync(unsigned, double x, int) { return x; }
 struct float4 { float x, y, z, w; };
@@ -53,7 +56,7 @@ class Kernels:
         self.libraries: dict[str, ctypes.CDLL] = {}
 
     def _function(self, kernel: str, dtype: torch.dtype):
-        text = kernels.source(kernel, dtype).replace("extern __shared__ double room[];", "")
+        text = kernels.source(kernel, dtype).replace("extern __shared__ __align__(16) double room[];", "")
         text += '\nextern "C" void set_block(int block) { blockIdx.x = block; }\n'
         if text not in self.libraries:
             path = self.folder / f"{len(self.libraries)}.cpp"
@@ -67,8 +70,8 @@ class Kernels:
 
     def launch(self, kernel, dtype, blocks, threads, args, shared=0):
         function, set_block = self._function(kernel, dtype)
-        assert shared <= kernels.SHARED_BYTES + 8192
-        assert threads in (16, 32, 64, 128, 256)
+        assert shared <= 47 * 1024
+        assert threads & (threads - 1) == 0 < threads <= kernels.THREADS
         values = []
         for arg in args:
             if isinstance(arg, torch.Tensor):

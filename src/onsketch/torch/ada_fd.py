@@ -35,6 +35,7 @@ class FrequentDirectionsOptimizer(SketchedOptimizer):
             decay=group["decay"],
             steps=steps,
             absorb=absorb,
+            graft_on_device=group["graft"],
         )
 
 

@@ -85,6 +85,7 @@ def precondition(
     decay: float,
     steps: Sequence[int],
     absorb: bool,
+    graft_on_device: bool = False,
 ) -> list[Tensor]:
     """``P g`` for each gradient, (B, b), with the sketch that has absorbed it (or, ``absorb=False``, the old one).
 
@@ -102,7 +103,8 @@ def precondition(
         some, their = [grads[i] for i in group], [states[i] for i in group]
         t = steps[group[0]]
         if on_device[group[0]]:
-            stepped = _on_device(some, their, recipe, size, ridge, decay, t, absorb)
+            grafting = fused.Grafting(decay, t) if graft_on_device else None
+            stepped = _on_device(some, their, recipe, size, ridge, decay, t, absorb, grafting)
         elif absorb:
             stepped = _absorb(some, their, recipe, size, ridge, decay, t)
         else:
@@ -121,8 +123,9 @@ def _on_device(
     decay: float,
     t: int,
     absorb: bool,
+    grafting: fused.Grafting | None,
 ) -> list[Tensor]:
-    """The two functions below as kernels: see cuda/spectra.cu."""
+    """The two functions below as kernels: see cuda/directions.cu."""
     arguments = [
         size,
         recipe.limit(size),
@@ -136,7 +139,7 @@ def _on_device(
         1.0 if decay == 1.0 else 1.0 / (1.0 - decay**t),
         cutoff(states[0]["rows"].dtype),
     ]
-    return fused.step(grads, states, "energy", "directions", arguments, absorb)
+    return fused.step(grads, states, "energy", "directions", arguments, absorb, grafting)
 
 
 def _absorb(

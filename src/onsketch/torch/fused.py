@@ -45,8 +45,8 @@ class _Table(NamedTuple):
     """(N, FIELDS): one row for each block, in the order of ``Field`` in cuda/common.cu."""
     owners: Tensor
     """Which block each chunk of columns belongs to."""
-    places: list[int]
-    """Where the update of each layer starts."""
+    sizes: list[int]
+    """Room for the update of each layer."""
     total: int
     """Numbers of all updates."""
     slots: int
@@ -56,11 +56,10 @@ class _Table(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _upload(entries: tuple[tuple[int, ...], ...], item: int, spectrum: int, device: torch.device) -> _Table:
-    """The table of these layers: addresses of their state, sizes, and where their gradients lie."""
-    fields, owners, places, at = [], [], [], 0
-    for rows, transform, energy, escaped, counts, gradient, blocks, slots, most, width in entries:
-        places.append(at)
+def _upload(entries: tuple[tuple[int, ...], ...], spectrum: int, item: int, device: torch.device) -> _Table:
+    """The table of these layers: addresses of their state, and sizes."""
+    fields, owners, sizes, at = [], [], [], 0
+    for layer, (rows, transform, energy, escaped, counts, sums, summed, blocks, slots, width, most) in enumerate(entries):
         chunks = -(-width // CHUNK)
         for b in range(blocks):
             owners += [len(fields)] * chunks
@@ -72,46 +71,54 @@ def _upload(entries: tuple[tuple[int, ...], ...], item: int, spectrum: int, devi
                     escaped + b * 8,
                     counts + b * 16,
                     width,
-                    gradient + b * width,
                     at + b * width,
                     slots,
                     most,
                     len(owners) - chunks,
                     chunks,
+                    layer,
+                    sums + b * width * max(4, item),
+                    min(width, summed - b * width),
                 ]
             )
-        at += -(-blocks * width // 16) * 16
+        sizes.append(-(-blocks * width // 16) * 16)
+        at += sizes[-1]
     return _Table(
         # Pageable memory is staged before the call returns, so that the copy needs no waiting for.
         torch.tensor(fields, dtype=torch.int64).to(device, non_blocking=True),
         torch.tensor(owners, dtype=torch.int32).to(device, non_blocking=True),
-        places,
+        sizes,
         at,
-        max(entry[7] for entry in entries),
         max(entry[8] for entry in entries),
+        max(entry[10] for entry in entries),
     )
 
 
-def _table(grads: Sequence[Tensor], states: Sequence[State], spectrum: str) -> _Table:
-    base, item = grads[0].data_ptr(), grads[0].element_size()
+@lru_cache(maxsize=64)
+def _addresses(numbers: tuple[int, ...], device: torch.device) -> Tensor:
+    """Addresses on the device."""
+    return torch.tensor(numbers, dtype=torch.int64).to(device, non_blocking=True)
+
+
+def _table(states: Sequence[State], spectrum: str, graft: bool) -> _Table:
     entries = []
-    for g, state in zip(grads, states, strict=True):
-        rows, transform, escaped = state["rows"], state["transform"], state.get("escaped")
-        counts = _counts_on_device(state)
+    for state in states:
+        rows, transform = state["rows"], state["transform"]
         entries.append(
             (
                 rows.data_ptr(),
                 transform.data_ptr(),
                 state[spectrum].data_ptr(),
-                0 if escaped is None else escaped.data_ptr(),
-                counts.data_ptr(),
-                (g.data_ptr() - base) // item,
-                *rows.shape[:2],
+                state["escaped"].data_ptr() if "escaped" in state else 0,
+                _counts_on_device(state).data_ptr(),
+                state["sum"].data_ptr() if graft else 0,
+                state["sum"].numel() if graft else 0,
+                *rows.shape,
                 transform.shape[1],
-                rows.shape[2],
             )
         )
-    return _upload(tuple(entries), item, states[0][spectrum].dim() - 1, states[0]["rows"].device)
+    rows = states[0]["rows"]
+    return _upload(tuple(entries), states[0][spectrum].dim() - 1, rows.element_size(), rows.device)
 
 
 def _counts_on_device(state: State) -> Tensor:
@@ -124,43 +131,102 @@ def _counts_on_device(state: State) -> Tensor:
     return counts
 
 
+class Grafting(NamedTuple):
+    """The diagonal AdaGrad step that lends its length: see diagonal.py."""
+
+    decay: float
+    t: int
+
+
 def step(
-    grads: Sequence[Tensor], states: Sequence[State], spectrum: str, small: str, arguments: list[Any], absorb: bool
+    grads: Sequence[Tensor],
+    states: Sequence[State],
+    spectrum: str,
+    small: str,
+    arguments: list[Any],
+    absorb: bool,
+    grafting: Grafting | None = None,
+    fourier: Sequence[tuple[Tensor, Tensor]] | None = None,
 ) -> list[Tensor]:
-    """``P g`` for each gradient, (B, b); ``small`` names the kernel of the method, and ``arguments`` are its own."""
+    """``P g`` for each gradient, (B, b); ``small`` names the kernel of the method, and ``arguments`` are its own.
+
+    A gradient that is not finite counts as zero. ``fourier`` are the rows and signs of RadaGrad's map.
+    """
     dtype = states[0]["rows"].dtype
     grads = [g.to(dtype).contiguous() for g in grads]
-    table = _table(grads, states, spectrum)
-    device, blocks, chunks = table.fields.device, len(table.fields), len(table.owners)
-    stride = table.slots + 1
+    table = _table(states, spectrum, grafting is not None)
+    fields, owners, device = table.fields, table.owners, table.fields.device
+    blocks, chunks, stride = len(fields), len(owners), table.slots + 1
+    item = grads[0].element_size()
+    starts = tuple(g.data_ptr() + b * g.shape[1] * item for g in grads for b in range(g.shape[0]))
+    gradients = _addresses(starts, device)
+
     work = torch.empty(chunks + blocks * (1 + 2 * stride), stride, dtype=torch.float64, device=device)
     partial, coefficients, matrices = work.split_with_sizes([chunks, blocks, 2 * blocks * stride])
-    used, due = torch.empty(2, blocks, dtype=torch.int32, device=device).unbind()
+    used, due, bad = torch.zeros(3, blocks, dtype=torch.int32, device=device).unbind()
     updates = torch.empty(table.total, dtype=torch.promote_types(dtype, torch.float32), device=device)
+    lengths = work if grafting is None else torch.empty(2 * chunks, dtype=torch.float64, device=device)
 
-    launch("dots", dtype, chunks, THREADS, [table.fields, table.owners, grads[0], partial, stride, int(absorb)])
+    launch("dots", dtype, chunks, THREADS, [fields, owners, gradients, partial, bad, stride, int(absorb)])
+    if fourier is not None:
+        arguments = [_project(table, gradients, grads, fourier, dtype), *arguments[1:]]
     shared = min(16 * table.most**2, SHARED_BYTES) if small == "projections" else 0
-    own = [table.fields, partial, matrices, coefficients, used, due, stride, *arguments]
+    own = [fields, partial, matrices, coefficients, used, due, bad, stride, *arguments]
     launch(small, dtype, blocks, THREADS, own, shared)
-    own = [table.fields, table.owners, grads[0], used, coefficients, updates, stride]
-    launch("combine", dtype, chunks, THREADS, own)
+    own = [fields, owners, gradients, used, coefficients, updates, lengths, stride, int(absorb)]
+    launch("combine", dtype, chunks, THREADS, [*own, *_diagonal(grafting)])
+    if grafting is not None:
+        launch("graft", dtype, chunks, THREADS, [fields, owners, lengths, updates])
     if absorb:
         _rotate(table, dtype, due, matrices, stride, small == "directions")
-    return [
-        updates.narrow(0, place, g.numel()).view(g.shape) for place, g in zip(table.places, grads, strict=True)
+    return [piece[: g.numel()].view(g.shape) for piece, g in zip(updates.split(table.sizes), grads, strict=True)]
+
+
+def _diagonal(grafting: Grafting | None) -> list[int | float]:
+    """Whether to graft; what the sums keep, what a square adds to them, and what frees them of their start."""
+    if grafting is None:
+        return [0, 1.0, 1.0, 1.0]
+    decay, t = grafting
+    return [1, 1.0, 1.0, 1.0] if decay == 1.0 else [1, decay, 1.0 - decay, 1.0 / (1.0 - decay**t)]
+
+
+def _project(
+    table: _Table,
+    gradients: Tensor,
+    grads: Sequence[Tensor],
+    maps: Sequence[tuple[Tensor, Tensor]],
+    dtype: torch.dtype,
+) -> Tensor:
+    """RadaGrad's ``Πg`` of all blocks, summed over each chunk."""
+    where = [
+        number
+        for g, (rows, signs) in zip(grads, maps, strict=True)
+        for number in (rows.data_ptr(), signs.data_ptr(), len(rows)) * g.shape[0]
     ]
+    partial = torch.empty(len(table.owners), table.most, dtype=torch.float64, device=gradients.device)
+    addresses = _addresses(tuple(where), gradients.device)
+    args = [table.fields, table.owners, gradients, addresses, partial, table.most]
+    launch("cosines", dtype, len(table.owners), THREADS, args)
+    return partial
+
+
+def _columns(rows: int, size: int, gap: int, bytes_elsewhere: int) -> int:
+    """How many columns of so many rows fit into the shared memory of a thread block, at most 256."""
+    columns = 256
+    while rows * (columns + gap) * size + bytes_elsewhere > 47 * 1024:
+        columns //= 2
+    return columns
 
 
 def _rotate(table: _Table, dtype: torch.dtype, due: Tensor, matrices: Tensor, stride: int, turn: bool) -> None:
     size = 8 if dtype == torch.float64 else 4
-    columns = 256
-    while table.slots * (columns + 1) * size > SHARED_BYTES:
-        columns //= 2
-    chunks, pairs = len(table.owners), table.most * (table.most + 1) // 2
-    room = table.slots * (columns + 1) * size
-    launch("rotate", dtype, chunks, columns // 2, [table.fields, table.owners, due, columns], room)
-    partial = torch.empty(chunks, max(1, pairs), dtype=torch.float64, device=due.device)
-    own = [table.fields, table.owners, due, partial, max(1, pairs), columns]
-    launch("gram", dtype, chunks, THREADS, own, room)
-    own = [table.fields, partial, matrices, due, max(1, pairs), stride, int(turn)]
+    chunks, pairs = len(table.owners), max(1, table.most * (table.most + 1) // 2)
+    columns = _columns(table.slots, size, 0, 8 * (LARGEST + 2) * size)
+    own = [table.fields, table.owners, due, columns]
+    launch("rotate", dtype, chunks, columns // 4, own, table.slots * columns * size)
+    partial = torch.empty(chunks, pairs, dtype=torch.float64, device=due.device)
+    columns = min(128, _columns(table.slots, size, 4, 0))
+    own = [table.fields, table.owners, due, partial, pairs, columns]
+    launch("gram", dtype, chunks, THREADS, own, table.slots * (columns + 4) * size)
+    own = [table.fields, partial, matrices, due, pairs, stride, int(turn)]
     launch("respectrum", dtype, len(table.fields), THREADS, own, min(16 * table.most**2, SHARED_BYTES))

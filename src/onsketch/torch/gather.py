@@ -25,12 +25,21 @@ def _owners(stretches: tuple[int, ...], device: torch.device) -> Tensor:
     return torch.repeat_interleave(torch.arange(len(stretches)), counts).to(device, non_blocking=True)
 
 
-def gather(grads: Sequence[Tensor], layers: Sequence[Layer]) -> list[Tensor]:
-    """Each gradient in its blocks, (B, b), and in the type of its sketch; zero throughout if it is not finite."""
-    found: dict[tuple[torch.device, torch.dtype], list[int]] = {}
-    for i, (g, layer) in enumerate(zip(grads, layers, strict=True)):
-        found.setdefault((g.device, layer.dtype), []).append(i)
+def gather(grads: Sequence[Tensor], layers: Sequence[Layer], as_they_are: Sequence[bool]) -> list[Tensor]:
+    """Each gradient in its blocks, (B, b), and in the type of its sketch; zero throughout if it is not finite.
+
+    Some may stay as they are, where they lie in such blocks already: the kernels see to the rest by themselves.
+    """
     blocks: list[Tensor] = [*grads]
+    rest = []
+    for i, (g, layer, stays) in enumerate(zip(grads, layers, as_they_are, strict=True)):
+        if stays and g.dtype == layer.dtype and layer.numbers == layer.blocks * layer.width and g.is_contiguous():
+            blocks[i] = g.view(layer.blocks, layer.width)
+        else:
+            rest.append(i)
+    found: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+    for i in rest:
+        found.setdefault((grads[i].device, layers[i].dtype), []).append(i)
     for (device, dtype), chosen in found.items():
         stretches = tuple(-(-layers[i].blocks * layers[i].width // STRETCH) for i in chosen)
         buffer = torch.zeros(sum(stretches) * STRETCH, dtype=dtype, device=device)

@@ -7,6 +7,7 @@ Where they cannot be had (no NVRTC, another PyTorch) the same is done by PyTorch
 
 from __future__ import annotations
 
+import ctypes
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -21,19 +22,21 @@ LARGEST = 128
 """Rows of a sketch, waiting gradients among them, up to which the kernels serve."""
 SHARED_BYTES = 32 * 1024
 """Of a block's shared memory, for what is sized at the launch."""
-FIELDS = 12
+FIELDS = 14
 SWEEPS = 30
 """Of Jacobi rotations at most; it converges quadratically, and 6 to 10 are usual."""
 
 STORAGE = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
 """The types of rows that the kernels know."""
 
-_PARTS = {
-    "eigh": ("jacobi.cu", "eigh.cu"),
-    "directions": ("common.cu", "jacobi.cu", "arrowhead.cu", "spectra.cu"),
-    "projections": ("common.cu", "jacobi.cu", "arrowhead.cu", "spectra.cu"),
-    "respectrum": ("common.cu", "jacobi.cu", "arrowhead.cu", "spectra.cu"),
+_SHARED = {
+    "eigh": ("jacobi",),
+    "clean": ("common",),
+    "directions": ("common", "sums", "arrowhead"),
+    "projections": ("common", "sums", "jacobi"),
+    "respectrum": ("common", "sums", "jacobi"),
 }
+"""What a kernel is compiled with; the others, which work on chunks of the rows, with the same two parts."""
 
 
 def source(kernel: str, dtype: torch.dtype) -> str:
@@ -48,12 +51,43 @@ def source(kernel: str, dtype: torch.dtype) -> str:
         "SWEEPS": SWEEPS,
     }
     folder = resources.files("onsketch.torch") / "cuda"
-    parts = [(folder / name).read_text("utf-8") for name in _PARTS.get(kernel, ("common.cu", "rows.cu"))]
+    names = [*_SHARED.get(kernel, ("common", "chunk")), kernel]
+    parts = [(folder / f"{name}.cu").read_text("utf-8") for name in names]
     return "\n".join([*(f"#define {name} {value}" for name, value in constants.items()), *parts])
 
 
+class Kernel:
+    """A compiled kernel, launched with less ado than PyTorch's own wrapper makes, which costs the host 50 µs."""
+
+    def __init__(self, wrapper: Any) -> None:
+        self.wrapper = wrapper
+        self.function = getattr(wrapper, "func", None)
+        try:
+            self.driver = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+        except (OSError, AttributeError):  # another platform: as PyTorch does it
+            self.function = None
+
+    def __call__(self, device: int, blocks: int, threads: int, args: list[Any], shared: int) -> None:
+        if self.function is None:
+            self.wrapper((blocks, 1, 1), (threads, 1, 1), args, shared)
+            return
+        held = [
+            ctypes.c_void_p(arg.data_ptr())
+            if isinstance(arg, Tensor)
+            else ctypes.c_double(arg)
+            if isinstance(arg, float)
+            else ctypes.c_int(arg)
+            for arg in args
+        ]
+        addresses = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
+        stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device))
+        failed = self.driver(self.function, blocks, 1, 1, threads, 1, 1, shared, stream, addresses, None)
+        if failed:
+            raise RuntimeError(f"A kernel could not be launched: CUDA error {failed}.")
+
+
 @cache
-def compiled(kernel: str, dtype: torch.dtype, device: int) -> Any:
+def compiled(kernel: str, dtype: torch.dtype, device: int) -> Kernel:
     """The kernel for this device."""
     from torch.utils import cpp_extension
 
@@ -62,19 +96,19 @@ def compiled(kernel: str, dtype: torch.dtype, device: int) -> Any:
         if home is None:  # PyTorch asks for a toolkit's headers, which the kernels do not need
             cpp_extension.CUDA_HOME = "/nowhere"
         with torch.cuda.device(device):
-            return torch.cuda._compile_kernel(source(kernel, dtype), kernel)  # type: ignore[attr-defined]
+            return Kernel(torch.cuda._compile_kernel(source(kernel, dtype), kernel))  # type: ignore[attr-defined]
     finally:
         cpp_extension.CUDA_HOME = home
 
 
 def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
     """Start a kernel on the current stream of its first argument's device, which is a Tensor."""
-    device = args[0].device
-    if device.index == torch.cuda.current_device():
-        compiled(kernel, dtype, device.index)((blocks, 1, 1), (threads, 1, 1), args, shared)
+    device = args[0].device.index
+    if device == torch.cuda.current_device():
+        compiled(kernel, dtype, device)(device, blocks, threads, args, shared)
         return
     with torch.cuda.device(device):
-        compiled(kernel, dtype, device.index)((blocks, 1, 1), (threads, 1, 1), args, shared)
+        compiled(kernel, dtype, device)(device, blocks, threads, args, shared)
 
 
 @cache

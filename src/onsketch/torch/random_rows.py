@@ -65,6 +65,7 @@ def precondition(
     seed: int,
     steps: Sequence[int],
     absorb: bool,
+    graft_on_device: bool = False,
 ) -> list[Tensor]:
     """``P g`` for each gradient, (B, b): RadaGrad's (``fourier``) or AdaGP's.
 
@@ -80,11 +81,11 @@ def precondition(
     for group in large.lockstep(keys):
         some, their = [grads[i] for i in group], [states[i] for i in group]
         t = steps[group[0]]
-        r = _weights(some, fourier, size, seed, t) if absorb else None
         if on_device[group[0]]:
-            stepped = _on_device(some, their, r, fourier, size, ridge, decay, t)
-        elif r is not None:
-            stepped = _absorb(some, their, r, fourier, ridge, decay, t)
+            grafting = fused.Grafting(decay, t) if graft_on_device else None
+            stepped = _on_device(some, their, fourier, size, ridge, decay, seed, t, absorb, grafting)
+        elif absorb:
+            stepped = _absorb(some, their, _weights(some, fourier, size, seed, t), fourier, ridge, decay, t)
         else:
             stepped = _apply(some, their, fourier, ridge, decay, t)
         for i, update in zip(group, stepped, strict=True):
@@ -95,28 +96,31 @@ def precondition(
 def _on_device(
     grads: list[Tensor],
     states: list[State],
-    r: Tensor | None,
     fourier: bool,
     size: int,
     ridge: float,
     decay: float,
+    seed: int,
     t: int,
+    absorb: bool,
+    grafting: fused.Grafting | None,
 ) -> list[Tensor]:
-    """The functions below as kernels: see cuda/spectra.cu."""
+    """The functions below as kernels: see cuda/projections.cu."""
     keep, weight = _fading(fourier, decay)
+    device = states[0]["rows"].device
     arguments = [
-        states[0]["gram"] if r is None else r.contiguous() if fourier else r[0],
-        size if fourier else 0,  # AdaGP's draw serves all blocks
+        draws.round_vector(seed, t, size, device),
         size,
         int(fourier),
-        int(r is not None),
+        int(absorb),
         float(ridge),
         keep,
         weight,
         1.0 if decay == 1.0 else 1.0 / (1.0 - decay**t),
         gram_cutoff(states[0]["rows"].dtype),
     ]
-    return fused.step(grads, states, "gram", "projections", arguments, r is not None)
+    maps = [draws.fourier_sample(seed, size, g.shape[1], device) for g in grads] if fourier and absorb else None
+    return fused.step(grads, states, "gram", "projections", arguments, absorb, grafting, maps)
 
 
 def _weights(grads: Sequence[Tensor], fourier: bool, size: int, seed: int, t: int) -> Tensor:

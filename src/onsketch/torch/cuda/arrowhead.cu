@@ -2,6 +2,15 @@
 // f(λ) = alpha − λ + Σ z_i²/(λ − d_i), one thread each, and from them the z̃ whose roots these exactly are, so that
 // the eigenvectors are orthogonal to the last digit (Gu and Eisenstat 1995).
 
+#ifndef approximate_reciprocal
+__device__ inline double approximate_reciprocal(double x)
+{
+    double r;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+    return r;
+}
+#endif
+
 struct Arrowhead {
     double d[LARGEST + 1], z[LARGEST + 1], pole[LARGEST + 1], z2[LARGEST + 1], zhat[LARGEST + 1];
     double from[LARGEST + 2], offset[LARGEST + 2];   // a root is a pole and an offset, so that differences keep digits
@@ -22,8 +31,9 @@ __device__ void deflate(Arrowhead& h, int count, double alpha)
         if (fabs(h.z[i]) <= tolerance) continue;  // (d_i, e_i) is an eigenpair
         h.active[i] = 1;
         if (last >= 0) {
-            const double t = sqrt(h.z[last] * h.z[last] + h.z[i] * h.z[i]), c = h.z[i] / t, s = -h.z[last] / t;
-            if (fabs((h.d[last] - h.d[i]) * c * s) <= tolerance) {
+            const double squares = h.z[last] * h.z[last] + h.z[i] * h.z[i];
+            if ((h.d[last] - h.d[i]) * fabs(h.z[last] * h.z[i]) <= tolerance * squares) {
+                const double t = sqrt(squares), c = h.z[i] / t, s = -h.z[last] / t;
                 const double above = h.d[last], below = h.d[i];
                 h.upper[h.turns] = last; h.lower[h.turns] = i; h.c[h.turns] = c; h.s[h.turns] = s; ++h.turns;
                 h.d[last] = c * c * above + s * s * below;
@@ -44,11 +54,20 @@ __device__ void deflate(Arrowhead& h, int count, double alpha)
     }
 }
 
+// 1/x to the last digit or two, without the branches of a division: the loop below is all that a root costs.
+__device__ inline double reciprocal(double x)
+{
+    double r = approximate_reciprocal(x);
+    r = r * (2.0 - x * r);
+    r = r * (2.0 - x * r);
+    return r;
+}
+
 __device__ inline double secular(const Arrowhead& h, double alpha, double from, double x)
 {
     double sum = (alpha - from) - x;
-#pragma unroll 4
-    for (int i = 0; i < h.poles; ++i) sum += h.z2[i] / ((from - h.pole[i]) + x);
+#pragma unroll 8
+    for (int i = 0; i < h.poles; ++i) sum += h.z2[i] * reciprocal((from - h.pole[i]) + x);
     return sum;
 }
 
@@ -68,7 +87,7 @@ __device__ void find_root(Arrowhead& h, double alpha, double reach, int r)
         sign = near_lower ? 1.0 : -1.0;
         most = half;
     }
-    long long low = 0, high = __double_as_longlong(most);
+    long long low = __double_as_longlong(2.3e-308), high = __double_as_longlong(most);
     while (high - low > 1) {
         const long long middle = low + (high - low) / 2;
         const double f = secular(h, alpha, from, sign * __longlong_as_double(middle));

@@ -12,7 +12,10 @@ typedef float real;
 #endif
 
 // One row of the table for each block of each layer: where its state lies and how large it is.
-enum Field { ROWS, TRANSFORM, SPECTRUM, ESCAPED, COUNTS, WIDTH, GRADIENT, UPDATE, SLOTS, MOST, FIRST_CHUNK, CHUNKS };
+enum Field {
+    ROWS, TRANSFORM, SPECTRUM, ESCAPED, COUNTS, WIDTH, UPDATE, SLOTS, MOST, FIRST_CHUNK, CHUNKS, LAYER,
+    SUMS, SUMMED
+};
 
 __device__ inline long long field(const long long* table, int block, Field name)
 {

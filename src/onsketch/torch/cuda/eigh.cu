@@ -3,7 +3,7 @@ extern "C" __global__ void eigh(double* work, double* turn, double* values, doub
 {
     const long long offset = (long long)blockIdx.x * n * n;
     double *A = work + offset, *V = turn + offset;
-    extern __shared__ double room[];
+    extern __shared__ __align__(16) double room[];
     if (n * n * 16 <= SHARED_BYTES) {
         A = room;
         V = room + n * n;

@@ -59,3 +59,13 @@ def test_the_kernels_take_the_same_steps(name, options, fuse):
     plain, ours = both_ways(name, fuse, shapes, 70, torch.float64, **options)
     for a, b in zip(plain, ours, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", SKETCHED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_kernels_take_the_same_steps_in_less_precision(name, dtype, fuse):
+    shapes = [(16, 5), (9,)]
+    options = {"lr": 0.1, "ridge": 1.0, "sketch_size": 4, "sketch_dtype": dtype}
+    plain, ours = both_ways(name, fuse, shapes, 40, torch.float32, **options)
+    for a, b, c in zip(plain, ours, start(shapes, "cpu", torch.float32), strict=True):
+        assert (a - b).norm() < (1e-4 if dtype == torch.float32 else 0.05) * (a - c).norm()

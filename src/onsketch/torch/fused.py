@@ -27,14 +27,14 @@ from onsketch.torch.rows import State
 
 def serves(state: State) -> bool:
     """Whether the kernels can take this state."""
-    rows: Tensor = state["rows"]
+    rows: Tensor | None = state.get("rows")
     return (
-        rows.is_cuda
-        and rows.dtype in STORAGE
-        and 0 < rows.shape[1] <= LARGEST
+        rows is not None
+        and rows.is_cuda
+        and rows.shape[1] <= LARGEST
         and rows.is_contiguous()
         and rows.data_ptr() % 16 == 0
-        and kernels.available(rows.device)
+        and kernels.ready(rows.dtype, rows.device)
     )
 
 
@@ -131,6 +131,17 @@ def _counts_on_device(state: State) -> Tensor:
     return counts
 
 
+def _contiguous(grads: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """The gradients in this type and contiguous; those that are not are copied, all in one go."""
+    made = list(grads)
+    others = [i for i, g in enumerate(grads) if g.dtype != dtype or not g.is_contiguous()]
+    for i in others:
+        made[i] = torch.empty(grads[i].shape, dtype=dtype, device=grads[i].device)
+    if others:
+        torch._foreach_copy_([made[i] for i in others], [grads[i] for i in others])
+    return made
+
+
 class Grafting(NamedTuple):
     """The diagonal AdaGrad step that lends its length: see diagonal.py."""
 
@@ -148,38 +159,47 @@ def step(
     grafting: Grafting | None = None,
     fourier: Sequence[tuple[Tensor, Tensor]] | None = None,
 ) -> list[Tensor]:
-    """``P g`` for each gradient, (B, b); ``small`` names the kernel of the method, and ``arguments`` are its own.
+    """``P g`` for each gradient; ``small`` names the kernel of the method, and ``arguments`` are its own.
 
-    A gradient that is not finite counts as zero. ``fourier`` are the rows and signs of RadaGrad's map.
+    A gradient may have any shape of B·b numbers. One that is not finite counts as zero. ``fourier`` are the rows and signs of RadaGrad's map.
     """
     dtype = states[0]["rows"].dtype
-    grads = [g.to(dtype).contiguous() for g in grads]
+    computed = torch.promote_types(dtype, torch.float32)
+    wide = int(dtype == computed or not any(g.dtype == dtype for g in grads))
+    grads = _contiguous(grads, computed if wide else dtype)
     table = _table(states, spectrum, grafting is not None)
     fields, owners, device = table.fields, table.owners, table.fields.device
     blocks, chunks, stride = len(fields), len(owners), table.slots + 1
-    item = grads[0].element_size()
-    starts = tuple(g.data_ptr() + b * g.shape[1] * item for g in grads for b in range(g.shape[0]))
-    gradients = _addresses(starts, device)
+    starts: list[int] = []
+    for g, state in zip(grads, states, strict=True):
+        count, _, width = state["rows"].shape
+        stride_of_blocks = width * g.element_size()
+        starts += [g.data_ptr()] if count == 1 else [g.data_ptr() + b * stride_of_blocks for b in range(count)]
+    gradients = _addresses(tuple(starts), device)
 
     work = torch.empty(chunks + blocks * (1 + 2 * stride), stride, dtype=torch.float64, device=device)
     partial, coefficients, matrices = work.split_with_sizes([chunks, blocks, 2 * blocks * stride])
     used, due, bad = torch.zeros(3, blocks, dtype=torch.int32, device=device).unbind()
-    updates = torch.empty(table.total, dtype=torch.promote_types(dtype, torch.float32), device=device)
+    updates = torch.empty(table.total, dtype=computed, device=device)
     lengths = work if grafting is None else torch.empty(2 * chunks, dtype=torch.float64, device=device)
 
-    launch("dots", dtype, chunks, THREADS, [fields, owners, gradients, partial, bad, stride, int(absorb)])
+    launch("dots", dtype, chunks, THREADS, [fields, owners, gradients, partial, bad, stride, int(absorb), wide])
     if fourier is not None:
-        arguments = [_project(table, gradients, grads, fourier, dtype), *arguments[1:]]
-    shared = min(16 * table.most**2, SHARED_BYTES) if small == "projections" else 0
+        arguments = [_project(table, gradients, states, fourier, dtype, wide), *arguments[1:]]
+    shared = min(16 * stride**2, SHARED_BYTES)
     own = [fields, partial, matrices, coefficients, used, due, bad, stride, *arguments]
     launch(small, dtype, blocks, THREADS, own, shared)
-    own = [fields, owners, gradients, used, coefficients, updates, lengths, stride, int(absorb)]
+    own = [fields, owners, gradients, used, coefficients, updates, lengths, stride, int(absorb), wide]
     launch("combine", dtype, chunks, THREADS, [*own, *_diagonal(grafting)])
     if grafting is not None:
         launch("graft", dtype, chunks, THREADS, [fields, owners, lengths, updates])
     if absorb:
         _rotate(table, dtype, due, matrices, stride, small == "directions")
-    return [piece[: g.numel()].view(g.shape) for piece, g in zip(updates.split(table.sizes), grads, strict=True)]
+    pieces = updates.split_with_sizes(table.sizes)
+    return [
+        (piece if size == g.numel() else piece[: g.numel()]).view(g.shape)
+        for piece, size, g in zip(pieces, table.sizes, grads, strict=True)
+    ]
 
 
 def _diagonal(grafting: Grafting | None) -> list[int | float]:
@@ -193,19 +213,20 @@ def _diagonal(grafting: Grafting | None) -> list[int | float]:
 def _project(
     table: _Table,
     gradients: Tensor,
-    grads: Sequence[Tensor],
+    states: Sequence[State],
     maps: Sequence[tuple[Tensor, Tensor]],
     dtype: torch.dtype,
+    wide: int,
 ) -> Tensor:
     """RadaGrad's ``Πg`` of all blocks, summed over each chunk."""
     where = [
         number
-        for g, (rows, signs) in zip(grads, maps, strict=True)
-        for number in (rows.data_ptr(), signs.data_ptr(), len(rows)) * g.shape[0]
+        for state, (rows, signs) in zip(states, maps, strict=True)
+        for number in (rows.data_ptr(), signs.data_ptr(), len(rows)) * state["rows"].shape[0]
     ]
     partial = torch.empty(len(table.owners), table.most, dtype=torch.float64, device=gradients.device)
     addresses = _addresses(tuple(where), gradients.device)
-    args = [table.fields, table.owners, gradients, addresses, partial, table.most]
+    args = [table.fields, table.owners, gradients, addresses, partial, table.most, wide]
     launch("cosines", dtype, len(table.owners), THREADS, args)
     return partial
 
@@ -225,8 +246,8 @@ def _rotate(table: _Table, dtype: torch.dtype, due: Tensor, matrices: Tensor, st
     own = [table.fields, table.owners, due, columns]
     launch("rotate", dtype, chunks, columns // 4, own, table.slots * columns * size)
     partial = torch.empty(chunks, pairs, dtype=torch.float64, device=due.device)
-    columns = min(128, _columns(table.slots, size, 4, 0))
+    columns = min(128, _columns(table.slots + 3, size, 1, 8 * THREADS))
     own = [table.fields, table.owners, due, partial, pairs, columns]
-    launch("gram", dtype, chunks, THREADS, own, table.slots * (columns + 4) * size)
+    launch("gram", dtype, chunks, THREADS, own, (table.slots + 3) * (columns + 1) * size)
     own = [table.fields, partial, matrices, due, pairs, stride, int(turn)]
     launch("respectrum", dtype, len(table.fields), THREADS, own, min(16 * table.most**2, SHARED_BYTES))

@@ -28,14 +28,12 @@ def _owners(stretches: tuple[int, ...], device: torch.device) -> Tensor:
 def gather(grads: Sequence[Tensor], layers: Sequence[Layer], as_they_are: Sequence[bool]) -> list[Tensor]:
     """Each gradient in its blocks, (B, b), and in the type of its sketch; zero throughout if it is not finite.
 
-    Some may stay as they are, where they lie in such blocks already: the kernels see to the rest by themselves.
+    Some may stay as they are, in their own shape, where they need no filling: the kernels see to the rest themselves.
     """
     blocks: list[Tensor] = [*grads]
     rest = []
-    for i, (g, layer, stays) in enumerate(zip(grads, layers, as_they_are, strict=True)):
-        if stays and g.dtype == layer.dtype and layer.numbers == layer.blocks * layer.width and g.is_contiguous():
-            blocks[i] = g.view(layer.blocks, layer.width)
-        else:
+    for i, (layer, stays) in enumerate(zip(layers, as_they_are, strict=True)):
+        if not (stays and layer.numbers == layer.blocks * layer.width):
             rest.append(i)
     found: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for i in rest:
@@ -57,7 +55,7 @@ def gather(grads: Sequence[Tensor], layers: Sequence[Layer], as_they_are: Sequen
 
 def _clean(buffer: Tensor, fine: Tensor, owners: Tensor) -> None:
     """Make zero what belongs to a gradient that is not fine."""
-    if buffer.is_cuda and buffer.dtype in kernels.STORAGE and kernels.available(buffer.device):
+    if buffer.is_cuda and kernels.ready(buffer.dtype, buffer.device):
         args = [owners, fine, buffer, STRETCH]
         kernels.launch("clean", buffer.dtype, len(owners), 128, args)
     else:

@@ -8,6 +8,7 @@ Where they cannot be had (no NVRTC, another PyTorch) the same is done by PyTorch
 from __future__ import annotations
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -89,16 +90,9 @@ class Kernel:
 @cache
 def compiled(kernel: str, dtype: torch.dtype, device: int) -> Kernel:
     """The kernel for this device."""
-    from torch.utils import cpp_extension
-
-    home = cpp_extension.CUDA_HOME
-    try:
-        if home is None:  # PyTorch asks for a toolkit's headers, which the kernels do not need
-            cpp_extension.CUDA_HOME = "/nowhere"
-        with torch.cuda.device(device):
-            return Kernel(torch.cuda._compile_kernel(source(kernel, dtype), kernel))  # type: ignore[attr-defined]
-    finally:
-        cpp_extension.CUDA_HOME = home
+    with torch.cuda.device(device):
+        torch.cuda.current_stream()  # a thread of its own has no context before it asks for one
+        return Kernel(torch.cuda._compile_kernel(source(kernel, dtype), kernel))  # type: ignore[attr-defined]
 
 
 def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
@@ -111,11 +105,32 @@ def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: lis
         compiled(kernel, dtype, device)(device, blocks, threads, args, shared)
 
 
+ALL = ("clean", "dots", "cosines", "directions", "projections", "combine", "graft", "rotate", "gram", "respectrum")
+
+
+@cache
+def ready(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether the kernels for rows of this type are there; compiles them all at once, a second or two."""
+    if dtype not in STORAGE or not available(device):
+        return False
+    index = torch.cuda.current_device() if device.index is None else device.index
+    try:
+        with ThreadPoolExecutor(len(ALL)) as threads:
+            list(threads.map(lambda kernel: compiled(kernel, dtype, index), ALL))
+    except (RuntimeError, OSError, ImportError, TypeError, AttributeError):
+        return False
+    return True
+
+
 @cache
 def available(device: torch.device) -> bool:
     """Whether kernels can be had on this device: one is compiled and seen to work."""
     if device.type != "cuda" or torch.version.hip or not hasattr(torch.cuda, "_compile_kernel"):
         return False
+    from torch.utils import cpp_extension
+
+    if cpp_extension.CUDA_HOME is None:  # PyTorch asks for a toolkit's headers, which the kernels do not need
+        cpp_extension.CUDA_HOME = "/nowhere"
     try:
         probe = torch.tensor([[[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]], [[torch.nan] * 3] * 3])
         values, _ = eigh(probe.double().to(device))

@@ -120,7 +120,7 @@ __device__ void arrowhead(Arrowhead& h, int count, double alpha, double* U)
         for (int j = 0; j < k; ++j) {
             if (j == i) continue;
             const int r = j < i ? j + 1 : j;
-            product *= ((h.from[r] - at) + h.offset[r]) / (h.pole[j] - at);
+            product *= ((h.from[r] - at) + h.offset[r]) * reciprocal(h.pole[j] - at);
         }
         h.zhat[i] = (h.zhat[i] < 0.0 ? -1.0 : 1.0) * sqrt(fmax(product, 0.0));
     }
@@ -141,7 +141,7 @@ __device__ void arrowhead(Arrowhead& h, int count, double alpha, double* U)
         } else {
             double squared = 1.0;
             for (int i = 0; i < k; ++i) {
-                const double x = h.zhat[i] / ((h.from[r] - h.pole[i]) + h.offset[r]);
+                const double x = h.zhat[i] * reciprocal((h.from[r] - h.pole[i]) + h.offset[r]);
                 U[h.owner[i] * n + rank] = x;
                 squared += x * x;
             }

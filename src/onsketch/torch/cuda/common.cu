@@ -56,3 +56,26 @@ __device__ inline void load_four(const stored* at, real* into)
     into[0] = a.x; into[1] = a.y; into[2] = a.z; into[3] = a.w;
 #endif
 }
+
+// Four numbers to compute with, moved at once.
+struct __align__(16) Four { real x[4]; };
+
+__device__ inline void store_four(stored* at, const real* from)
+{
+#if STORAGE == 2
+    stored rounded[4];
+    for (int i = 0; i < 4; ++i) store(rounded + i, from[i]);
+    uint2 packed;
+    packed.x = rounded[0] | (unsigned int)rounded[1] << 16;
+    packed.y = rounded[2] | (unsigned int)rounded[3] << 16;
+    *(uint2*)at = packed;
+#else
+    *(Four*)at = *(const Four*)from;
+#endif
+}
+
+// Number e of a gradient, which has the type of the rows or, `wide`, the one that is computed in.
+__device__ inline real gradient(long long address, long long e, int wide)
+{
+    return wide ? ((const real*)address)[e] : load((const stored*)address + e);
+}

@@ -11,15 +11,14 @@ __device__ inline real cosine(int phase, real turn)  // cos(π·phase·turn)
 
 extern "C" __global__ void cosines(
     const long long* table, const int* owners, const long long* gradients, const long long* maps, double* partial,
-    int stride)
+    int stride, int wide)
 {
     __shared__ real g[CHUNK];
     const Chunk c = chunk_of(table, owners);
-    const stored* from = (const stored*)gradients[c.block] + c.begin;
     const long long* chosen = (const long long*)maps[3 * c.block];
     const signed char* signs = (const signed char*)maps[3 * c.block + 1] + c.begin;
     const int rows = (int)maps[3 * c.block + 2];
-    for (int e = threadIdx.x; e < c.count; e += blockDim.x) g[e] = load(from + e) * signs[e];
+    for (int e = threadIdx.x; e < c.count; e += blockDim.x) g[e] = gradient(gradients[c.block], c.begin + e, wide) * signs[e];
     __syncthreads();
     const int lanes = blockDim.x < 32 ? blockDim.x : 32, lane = threadIdx.x % lanes;
     const unsigned int period = (unsigned int)(4 * c.width), half = period / 2;

@@ -24,8 +24,9 @@ extern "C" __global__ void directions(
     long long* counts = (long long*)field(table, block, COUNTS);
     const int filled = (int)counts[0], held = (int)counts[1], rank = held < most ? held : most, n = rank + 1;
     double* a = coefficients + (long long)block * stride;
-    double* U = work + (long long)block * 2 * stride * stride;
-    double* turned = U + stride * stride;
+    double* turned = work + (long long)block * 2 * stride * stride;
+    extern __shared__ __align__(16) double room[];
+    double* U = n * n * 8 <= SHARED_BYTES ? room : turned + stride * stride;
     sum_chunks(table, partial, stride, filled + absorb, dot);
 
     const double keep = absorb ? sqrt(decay) : 1.0;

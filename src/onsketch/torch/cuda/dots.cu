@@ -1,20 +1,20 @@
 // The products of the filled rows with the gradient, summed over each chunk; `absorb` makes it a row itself first.
 // Layers whose gradient is not finite are marked in `bad`.
 extern "C" __global__ void dots(
-    const long long* table, const int* owners, const long long* gradients, double* partial, int* bad, int stride, int absorb)
+    const long long* table, const int* owners, const long long* gradients, double* partial, int* bad, int stride, int absorb,
+    int wide)
 {
     __shared__ __align__(16) real g[CHUNK];
     const Chunk c = chunk_of(table, owners);
-    const stored* from = (const stored*)gradients[c.block] + c.begin;
     const int filled = (int)((const long long*)field(table, c.block, COUNTS))[0];
     stored* rows = (stored*)field(table, c.block, ROWS) + c.begin;
     stored* fresh = rows + filled * c.width;
     bool odd = false;
     for (int e = threadIdx.x; e < c.count; e += blockDim.x) {
-        const real value = load(from + e);
+        const real value = gradient(gradients[c.block], c.begin + e, wide);
         odd |= !(value - value == 0);
-        g[e] = value;
         if (absorb) store(fresh + e, value);
+        g[e] = absorb ? load(fresh + e) : value;  // as the row has it, rounded
     }
     if (odd) bad[field(table, c.block, LAYER)] = 1;  // by whoever comes first
     __syncthreads();

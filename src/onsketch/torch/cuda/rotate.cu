@@ -17,11 +17,11 @@ extern "C" __global__ void rotate(const long long* table, const int* owners, con
         for (int e = threadIdx.x; e < columns / 4; e += blockDim.x) {
 #pragma unroll 8
             for (int j = 0; j < slots; ++j) {
-                real v[4] = {0, 0, 0, 0};
+                Four v = {{0, 0, 0, 0}};
                 const stored* from = rows + j * c.width + start + 4 * e;
-                if (aligned && 4 * e + 3 < wide) load_four(from, v);
-                else for (int i = 0; i < 4; ++i) if (4 * e + i < wide) v[i] = load(from + i);
-                for (int i = 0; i < 4; ++i) tile[j * columns + 4 * e + i] = v[i];
+                if (aligned && 4 * e + 3 < wide) load_four(from, v.x);
+                else for (int i = 0; i < 4; ++i) if (4 * e + i < wide) v.x[i] = load(from + i);
+                *(Four*)(tile + j * columns + 4 * e) = v;
             }
         }
         for (int k = 0; k < kept; k += 8) {
@@ -32,25 +32,27 @@ extern "C" __global__ void rotate(const long long* table, const int* owners, con
             }
             __syncthreads();
             for (int e = threadIdx.x; e < columns / 4; e += blockDim.x) {
-                real sum[8][4];
+                Four sum[8];
 #pragma unroll
                 for (int i = 0; i < 8; ++i)
 #pragma unroll
-                    for (int l = 0; l < 4; ++l) sum[i][l] = 0;
+                    for (int l = 0; l < 4; ++l) sum[i].x[l] = 0;
+#pragma unroll 2
                 for (int j = 0; j < slots; ++j) {
-                    const real* x = tile + j * columns + 4 * e;
-                    const real x0 = x[0], x1 = x[1], x2 = x[2], x3 = x[3];
+                    const Four v = *(const Four*)(tile + j * columns + 4 * e);
+                    const Four low = *(const Four*)(turn + 8 * j), high = *(const Four*)(turn + 8 * j + 4);
 #pragma unroll
-                    for (int i = 0; i < 8; ++i) {
-                        const real w = turn[8 * j + i];
-                        sum[i][0] += w * x0; sum[i][1] += w * x1; sum[i][2] += w * x2; sum[i][3] += w * x3;
-                    }
+                    for (int i = 0; i < 8; ++i)
+#pragma unroll
+                        for (int l = 0; l < 4; ++l) sum[i].x[l] += (i < 4 ? low.x[i & 3] : high.x[i & 3]) * v.x[l];
                 }
 #pragma unroll
-                for (int i = 0; i < 8; ++i)
-#pragma unroll
-                    for (int l = 0; l < 4; ++l)
-                        if (k + i < kept && 4 * e + l < wide) store(rows + (k + i) * c.width + start + 4 * e + l, sum[i][l]);
+                for (int i = 0; i < 8; ++i) {
+                    if (k + i >= kept) break;
+                    stored* to = rows + (k + i) * c.width + start + 4 * e;
+                    if (aligned && 4 * e + 3 < wide) store_four(to, sum[i].x);
+                    else for (int l = 0; l < 4; ++l) if (4 * e + l < wide) store(to + l, sum[i].x[l]);
+                }
             }
         }
     }

@@ -152,6 +152,26 @@ def race(
     return rows
 
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "m=10": {"sketch_size": 10},
+    "m=20, bfloat16": {"sketch_size": 20, "sketch_dtype": torch.bfloat16},
+    "m=10, bfloat16": {"sketch_size": 10, "sketch_dtype": torch.bfloat16},
+    "m=20, graft": {"sketch_size": 20, "graft": True, "decay": 0.999},
+    "m=20, graft, bfloat16": {"sketch_size": 20, "graft": True, "decay": 0.999, "sketch_dtype": torch.bfloat16},
+    "m=20, every other gradient": {"sketch_size": 20, "update_every": 2},
+    "m=20, blocks of 65,536": {"sketch_size": 20, "block_size": 65_536},
+}
+"""What else than the sketch's size a step's time depends on."""
+
+
+def settings(shapes: dict[str, list[tuple[int, ...]]], device: str) -> dict[str, Callable[[], Any]]:
+    made: dict[str, Callable[[], Any]] = {"Adam": lambda: make("Adam", shapes, device)}
+    for name in ("SAdaGrad", "FDSON"):
+        for words, options in SETTINGS.items():
+            made[f"{name} {words}"] = lambda name=name, options=options: make(name, shapes, device, **options)
+    return made
+
+
 def contenders(shapes: dict[str, list[tuple[int, ...]]], device: str, size: int) -> dict[str, Callable[[], Any]]:
     names = ["Adam", "Adagrad"]
     if importlib.util.find_spec("pytorch_optimizer"):
@@ -168,8 +188,8 @@ def by_layer(device: str, steps: int, repeats: int) -> dict[str, Any]:
     for numbers in (10_000, 100_000, 1_000_000, 4_000_000):
         shapes: dict[str, list[tuple[int, ...]]] = {"conv": [(numbers,)], "rest": []}
         makers: dict[str, Callable[[], Any]] = {"Adam": lambda shapes=shapes: make("Adam", shapes, device)}
-        for name in ("SAdaGrad", "AdaFFD", "FDSON", "AdaGP"):
-            for size in (5, 10, 16, 20, 40):
+        for name in ("SAdaGrad", "FDSON"):
+            for size in (5, 10, 20, 40):
                 makers[f"{name} m={size}"] = lambda n=name, m=size, s=shapes: make(n, s, device, sketch_size=m)
         print(f"\none layer of {numbers:,} numbers")
         table[str(numbers)] = race(makers, device, steps, repeats)
@@ -192,7 +212,7 @@ class Block(nn.Module):
         return torch.relu(self.main(x) + self.around(x))
 
 
-def training_share(device: str, name: str, size: int) -> dict[str, float]:
+def training_share(device: str, name: str, size: int, **options: Any) -> dict[str, float]:
     """Milliseconds of a ResNet-18 training step at batch 128 (3×32×32), with the optimizer and without."""
     torch.manual_seed(0)
     widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
@@ -207,7 +227,7 @@ def training_share(device: str, name: str, size: int) -> dict[str, float]:
     optimizer = (
         torch.optim.Adam(model.parameters(), lr=1e-4, foreach=True)
         if name == "Adam"
-        else getattr(sketched, name)(groups, lr=1e-4, ridge=0.1, sketch_size=size)
+        else getattr(sketched, name)(groups, lr=1e-4, ridge=0.1, sketch_size=size, **options)
     )
     x, y = torch.randn(128, 3, 32, 32, device=device), torch.randint(10, (128,), device=device)
     now, spent = clock(device), {}
@@ -248,8 +268,13 @@ def main() -> None:
         print("\nthe convolutions of a ResNet-18")
         conv = {"conv": resnet18_shapes()["conv"], "rest": []}
         found["resnet18"] = race(contenders(conv, "cuda", args.sketch_size), "cuda", args.steps, args.repeats)
+        found["settings"] = race(settings(conv, "cuda"), "cuda", args.steps, args.repeats)
         print("\na ResNet-18's training step, batch 128 of 3×32×32")
         found["training"] = {name: training_share("cuda", name, args.sketch_size) for name in ("Adam", *METHODS)}
+        found["training"] |= {
+            f"{name}, grafted": training_share("cuda", name, args.sketch_size, graft=True, decay=0.999)
+            for name in ("SAdaGrad", "FDSON")
+        }
         found["layers"] = by_layer("cuda", args.steps, 2)
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)

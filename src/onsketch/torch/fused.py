@@ -34,7 +34,7 @@ def serves(state: State) -> bool:
         and rows.shape[1] <= LARGEST
         and rows.is_contiguous()
         and rows.data_ptr() % 16 == 0
-        and kernels.ready(rows.dtype, rows.device)
+        and kernels.ready("directions" if "energy" in state else "projections", rows.dtype, rows.device)
     )
 
 

@@ -55,7 +55,7 @@ def gather(grads: Sequence[Tensor], layers: Sequence[Layer], as_they_are: Sequen
 
 def _clean(buffer: Tensor, fine: Tensor, owners: Tensor) -> None:
     """Make zero what belongs to a gradient that is not fine."""
-    if buffer.is_cuda and kernels.ready(buffer.dtype, buffer.device):
+    if buffer.is_cuda and kernels.ready("clean", buffer.dtype, buffer.device):
         args = [owners, fine, buffer, STRETCH]
         kernels.launch("clean", buffer.dtype, len(owners), 128, args)
     else:

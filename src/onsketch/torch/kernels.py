@@ -8,7 +8,7 @@ Where they cannot be had (no NVRTC, another PyTorch) the same is done by PyTorch
 from __future__ import annotations
 
 import ctypes
-from concurrent.futures import ThreadPoolExecutor
+import warnings
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -91,7 +91,6 @@ class Kernel:
 def compiled(kernel: str, dtype: torch.dtype, device: int) -> Kernel:
     """The kernel for this device."""
     with torch.cuda.device(device):
-        torch.cuda.current_stream()  # a thread of its own has no context before it asks for one
         return Kernel(torch.cuda._compile_kernel(source(kernel, dtype), kernel))  # type: ignore[attr-defined]
 
 
@@ -105,19 +104,26 @@ def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: lis
         compiled(kernel, dtype, device)(device, blocks, threads, args, shared)
 
 
-ALL = ("clean", "dots", "cosines", "directions", "projections", "combine", "graft", "rotate", "gram", "respectrum")
+SETS = {
+    "directions": ("dots", "directions", "combine", "graft", "rotate", "gram", "respectrum"),
+    "projections": ("dots", "cosines", "projections", "combine", "graft", "rotate", "gram", "respectrum"),
+    "clean": ("clean",),
+}
+"""What a step takes: the kernels of frequent directions, those of random projections, and the gradients' cleaning."""
 
 
 @cache
-def ready(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether the kernels for rows of this type are there; compiles them all at once, a second or two."""
+def ready(kernels: str, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether a set of kernels is there for rows of this type; compiles them at the first time, a few seconds."""
     if dtype not in STORAGE or not available(device):
         return False
     index = torch.cuda.current_device() if device.index is None else device.index
     try:
-        with ThreadPoolExecutor(len(ALL)) as threads:
-            list(threads.map(lambda kernel: compiled(kernel, dtype, index), ALL))
-    except (RuntimeError, OSError, ImportError, TypeError, AttributeError):
+        for kernel in SETS[kernels]:
+            compiled(kernel, dtype, index)
+    except (RuntimeError, OSError, ImportError, TypeError, AttributeError) as error:
+        message = f"onsketch.torch: its CUDA kernels could not be compiled, steps will be slower ({error})."
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
         return False
     return True
 

@@ -212,7 +212,7 @@ class Block(nn.Module):
         return torch.relu(self.main(x) + self.around(x))
 
 
-def training_share(device: str, name: str, size: int, **options: Any) -> dict[str, float]:
+def training_share(device: str, name: str, **options: Any) -> dict[str, float]:
     """Milliseconds of a ResNet-18 training step at batch 128 (3×32×32), with the optimizer and without."""
     torch.manual_seed(0)
     widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
@@ -227,22 +227,25 @@ def training_share(device: str, name: str, size: int, **options: Any) -> dict[st
     optimizer = (
         torch.optim.Adam(model.parameters(), lr=1e-4, foreach=True)
         if name == "Adam"
-        else getattr(sketched, name)(groups, lr=1e-4, ridge=0.1, sketch_size=size, **options)
+        else getattr(sketched, name)(groups, lr=1e-4, ridge=0.1, **options)
     )
     x, y = torch.randn(128, 3, 32, 32, device=device), torch.randint(10, (128,), device=device)
-    now, spent = clock(device), {}
-    for with_step in (True, False):
-        for count in (45, 42):
+    now, spent = clock(device), {True: [], False: []}
+    for repeat in range(8):
+        for with_step in (True, False):
             begin = now()
-            for _ in range(count):
+            for _ in range(22):
                 optimizer.zero_grad()
                 nn.functional.cross_entropy(model(x), y).backward()
                 if with_step:
                     optimizer.step()
-            spent[with_step] = (now() - begin) / count * 1e3
-    share = 1.0 - spent[False] / spent[True]
-    print(f"{name:<12} training step {spent[True]:.2f} ms, without the optimizer {spent[False]:.2f} ms: {share:.1%}")
-    return {"with": spent[True], "without": spent[False], "share": share}
+            if repeat > 1:
+                spent[with_step].append((now() - begin) / 22 * 1e3)
+    whole, rest = statistics.median(spent[True]), statistics.median(spent[False])
+    share = 1.0 - rest / whole
+    words = " ".join([name, *(f"{key}={value}" for key, value in options.items())])
+    print(f"{words:<40} training step {whole:.2f} ms, without the optimizer {rest:.2f} ms: {share:.1%}", flush=True)
+    return {"with": whole, "without": rest, "share": share}
 
 
 def main() -> None:
@@ -270,11 +273,10 @@ def main() -> None:
         found["resnet18"] = race(contenders(conv, "cuda", args.sketch_size), "cuda", args.steps, args.repeats)
         found["settings"] = race(settings(conv, "cuda"), "cuda", args.steps, args.repeats)
         print("\na ResNet-18's training step, batch 128 of 3×32×32")
-        found["training"] = {name: training_share("cuda", name, args.sketch_size) for name in ("Adam", *METHODS)}
-        found["training"] |= {
-            f"{name}, grafted": training_share("cuda", name, args.sketch_size, graft=True, decay=0.999)
-            for name in ("SAdaGrad", "FDSON")
-        }
+        found["training"] = {name: training_share("cuda", name, sketch_size=args.sketch_size) for name in ("Adam", *METHODS)}
+        for words, options in SETTINGS.items():
+            own = {"sketch_size": args.sketch_size, **options}
+            found["training"][f"SAdaGrad {words}"] = training_share("cuda", "SAdaGrad", **own)
         found["layers"] = by_layer("cuda", args.steps, 2)
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)

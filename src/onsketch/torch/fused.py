@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from onsketch.torch import kernels
-from onsketch.torch.kernels import CHUNK, LARGEST, SHARED_BYTES, STORAGE, THREADS, launch
+from onsketch.torch.kernels import CHUNK, LARGEST, ROOM_FOR_U, SHARED_BYTES, THREADS, launch
 from onsketch.torch.rows import State
 
 
@@ -186,7 +186,7 @@ def step(
     launch("dots", dtype, chunks, THREADS, [fields, owners, gradients, partial, bad, stride, int(absorb), wide])
     if fourier is not None:
         arguments = [_project(table, gradients, states, fourier, dtype, wide), *arguments[1:]]
-    shared = min(16 * stride**2, SHARED_BYTES)
+    shared = min(8 * stride**2, ROOM_FOR_U) if small == "directions" else min(16 * table.most**2, SHARED_BYTES)
     own = [fields, partial, matrices, coefficients, used, due, bad, stride, *arguments]
     launch(small, dtype, blocks, THREADS, own, shared)
     own = [fields, owners, gradients, used, coefficients, updates, lengths, stride, int(absorb), wide]

@@ -23,7 +23,10 @@ LARGEST = 128
 """Rows of a sketch, waiting gradients among them, up to which the kernels serve."""
 SHARED_BYTES = 32 * 1024
 """Of a block's shared memory, for what is sized at the launch."""
+ROOM_FOR_U = 24 * 1024
+"""The same for the eigenvectors of frequent directions, which keep more beside them."""
 FIELDS = 14
+"""Of a block in the table that says where its state lies."""
 SWEEPS = 30
 """Of Jacobi rotations at most; it converges quadratically, and 6 to 10 are usual."""
 
@@ -48,6 +51,7 @@ def source(kernel: str, dtype: torch.dtype) -> str:
         "CHUNK": CHUNK,
         "LARGEST": LARGEST,
         "SHARED_BYTES": SHARED_BYTES,
+        "ROOM_FOR_U": ROOM_FOR_U,
         "FIELDS": FIELDS,
         "SWEEPS": SWEEPS,
     }

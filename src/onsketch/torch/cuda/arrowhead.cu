@@ -20,7 +20,7 @@ struct Arrowhead {
 };
 
 // Rows that are not bordered, and equal poles, leave the problem: the errors stay below the rounding of the matrix.
-__device__ __noinline__ void deflate(Arrowhead& h, int count, double alpha)
+__device__ void deflate(Arrowhead& h, int count, double alpha)
 {
     double largest = fabs(alpha);
     for (int i = 0; i < count; ++i) largest = fmax(largest, fmax(h.d[i], fabs(h.z[i])));
@@ -63,16 +63,19 @@ __device__ inline double reciprocal(double x)
     return r;
 }
 
-__device__ __noinline__ double secular(const Arrowhead& h, double alpha, double from, double x)
+__device__ inline double secular(const Arrowhead& h, double alpha, double from, double x)
 {
-    double sum = (alpha - from) - x;
-#pragma unroll 4
-    for (int i = 0; i < h.poles; ++i) sum += h.z2[i] * reciprocal((from - h.pole[i]) + x);
-    return sum;
+    double sum[4] = {(alpha - from) - x, 0.0, 0.0, 0.0};  // in four, so that they need not wait for each other
+    int i = 0;
+    for (; i + 4 <= h.poles; i += 4)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) sum[k] += h.z2[i + k] * reciprocal((from - h.pole[i + k]) + x);
+    for (; i < h.poles; ++i) sum[0] += h.z2[i] * reciprocal((from - h.pole[i]) + x);
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 // Root r, between poles r and r − 1, by bisection over the bits of its distance to the nearer one: f falls.
-__device__ __noinline__ void find_root(Arrowhead& h, double alpha, double reach, int r)
+__device__ void find_root(Arrowhead& h, double alpha, double reach, int r)
 {
     const int k = h.poles;
     double from, most, sign;
@@ -98,7 +101,7 @@ __device__ __noinline__ void find_root(Arrowhead& h, double alpha, double reach,
 }
 
 // From h.d and h.z (count of each) and alpha: h.value, descending, and U, (count + 1)², eigenvectors as columns.
-__device__ __noinline__ void arrowhead(Arrowhead& h, int count, double alpha, double* U)
+__device__ void arrowhead(Arrowhead& h, int count, double alpha, double* U)
 {
     const int here = threadIdx.x, threads = blockDim.x, n = count + 1;
     for (int i = here; i < count; i += threads) h.active[i] = 0;

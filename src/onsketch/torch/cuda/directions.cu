@@ -26,7 +26,7 @@ extern "C" __global__ void directions(
     double* a = coefficients + (long long)block * stride;
     double* turned = work + (long long)block * 2 * stride * stride;
     extern __shared__ __align__(16) double room[];
-    double* U = n * n * 8 <= SHARED_BYTES ? room : turned + stride * stride;
+    double* U = n * n * 8 <= ROOM_FOR_U ? room : turned + stride * stride;
     sum_chunks(table, partial, stride, filled + absorb, dot);
 
     const double keep = absorb ? sqrt(decay) : 1.0;

@@ -12,6 +12,7 @@ extern "C" __global__ void gram(
     const stored* rows = (const stored*)field(table, c.block, ROWS) + c.begin;
     double* sums = partial + (long long)blockIdx.x * stride;
     const int groups = (kept + 3) / 4, pairs = groups * (groups + 1) / 2, threads = blockDim.x;
+    const bool aligned = c.width % 4 == 0;
     int slices = threads;
     while (slices > 1 && slices * pairs > threads) slices /= 2;
     const int together = threads / slices, slice = threadIdx.x % slices;
@@ -29,9 +30,17 @@ extern "C" __global__ void gram(
         for (int start = 0; start < c.count; start += columns) {
             const int wide = c.count - start < columns ? c.count - start : columns;
             __syncthreads();
-            for (int j = 0; j < 4 * groups; ++j)
-                for (int at = threadIdx.x; at < columns; at += threads)
-                    tile[j * pitch + at] = j < kept && at < wide ? load(rows + j * c.width + start + at) : 0;
+#pragma unroll 4
+            for (int e = threadIdx.x; e < groups * columns; e += threads) {
+                const int j = 4 * e / columns, at = 4 * e - j * columns;
+                const stored* from = rows + j * c.width + start + at;
+                real v[4] = {0, 0, 0, 0};
+                if (j < kept) {
+                    if (aligned && at + 3 < wide) load_four(from, v);
+                    else for (int i = 0; i < 4; ++i) if (at + i < wide) v[i] = load(from + i);
+                }
+                for (int i = 0; i < 4; ++i) tile[j * pitch + at + i] = v[i];
+            }
             __syncthreads();
             if (pair >= pairs) continue;
             const real *x = tile + 4 * p * pitch, *y = tile + 4 * q * pitch;

@@ -2,7 +2,7 @@
 // there are (Brent and Luk 1985). A rotation changes the 2×2 blocks of two pairs of indices at a time.
 
 // A, n×n, becomes diagonal and V its eigenvectors as columns. False where A is not finite.
-__device__ __noinline__ bool jacobi(double* A, double* V, int n)
+__device__ bool jacobi(double* A, double* V, int n)
 {
     __shared__ double cosine[THREADS], sine[THREADS];
     __shared__ int first[THREADS], second[THREADS];

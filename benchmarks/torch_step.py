@@ -273,7 +273,9 @@ def main() -> None:
         found["resnet18"] = race(contenders(conv, "cuda", args.sketch_size), "cuda", args.steps, args.repeats)
         found["settings"] = race(settings(conv, "cuda"), "cuda", args.steps, args.repeats)
         print("\na ResNet-18's training step, batch 128 of 3×32×32")
-        found["training"] = {name: training_share("cuda", name, sketch_size=args.sketch_size) for name in ("Adam", *METHODS)}
+        found["training"] = {
+            name: training_share("cuda", name, sketch_size=args.sketch_size) for name in ("Adam", *METHODS)
+        }
         for words, options in SETTINGS.items():
             own = {"sketch_size": args.sketch_size, **options}
             found["training"][f"SAdaGrad {words}"] = training_share("cuda", "SAdaGrad", **own)

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 from onsketch.torch import draws, random_rows, spectrum
 from torch_support import DEVICES
 
+
 def _matrices(n, count=5, spread=6.0, seed=0):
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(count, n, n, generator=generator, dtype=torch.float64)

@@ -10,8 +10,10 @@ import ctypes
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from onsketch.torch import kernels
 
@@ -56,24 +58,45 @@ class Kernels:
         self.folder = folder
         self.libraries: dict[str, ctypes.CDLL] = {}
 
-    def _function(self, kernel: str, dtype: torch.dtype):
-        text = kernels.source(kernel, dtype).replace("extern __shared__ __align__(16) double room[];", "")
+    def _library(self, text: str) -> ctypes.CDLL:
+        text = _SHIM + text.replace("extern __shared__ __align__(16) double room[];", "")
         text += '\nextern "C" void set_block(int block) { blockIdx.x = block; }\n'
         if text not in self.libraries:
             path = self.folder / f"{len(self.libraries)}.cpp"
-            path.write_text(_SHIM + text)
-            library = path.with_suffix(".so")
+            path.write_text(text)
+            made = path.with_suffix(".so")
             options = ["-O0", "-w", "-shared", "-fPIC", "-fno-gnu-unique"]
-            subprocess.run([compiler(), *options, "-o", library, path], check=True)
-            self.libraries[text] = ctypes.CDLL(str(library))
-        library = self.libraries[text]
-        return getattr(library, kernel), library.set_block
+            subprocess.run([str(compiler()), *options, "-o", made, path], check=True)
+            self.libraries[text] = ctypes.CDLL(str(made))
+        return self.libraries[text]
 
-    def launch(self, kernel, dtype, blocks, threads, args, shared=0):
-        function, set_block = self._function(kernel, dtype)
+    def arrowhead(self, d: Tensor, z: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
+        """Eigenvalues and eigenvectors of ``[diag(d) z; zᵀ alpha]``, by the part that the step calls."""
+        call = """
+        extern "C" void solve(const double* d, const double* z, int count, double alpha, double* values, double* U)
+        {
+            static Arrowhead h;
+            for (int i = 0; i < count; ++i) { h.d[i] = d[i]; h.z[i] = z[i]; }
+            arrowhead(h, count, alpha, U);
+            for (int k = 0; k <= count; ++k) values[k] = h.value[k];
+        }
+        """
+        n = len(d) + 1
+        values, U = torch.empty(n, dtype=torch.float64), torch.empty(n, n, dtype=torch.float64)
+        places = [ctypes.c_void_p(part.data_ptr()) for part in (d.contiguous(), z.contiguous(), values, U)]
+        solve = self._library(kernels.source("directions", torch.float64) + call).solve
+        solve(places[0], places[1], ctypes.c_int(n - 1), ctypes.c_double(alpha), places[2], places[3])
+        return values, U
+
+    def launch(
+        self, kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: list[Any], shared: int = 0
+    ) -> None:
+        """Run every block of a launch, one after the other."""
+        library = self._library(kernels.source(kernel, dtype))
+        function, set_block = getattr(library, kernel), library.set_block
         assert shared <= 47 * 1024
         assert threads & (threads - 1) == 0 < threads <= kernels.THREADS
-        values = []
+        values: list[Any] = []
         for arg in args:
             if isinstance(arg, torch.Tensor):
                 assert arg.is_contiguous()

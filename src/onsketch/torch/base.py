@@ -255,9 +255,7 @@ class SketchedOptimizer(Optimizer):
     ) -> None:
         """Give the chosen updates the length of the diagonal step."""
         whole = [layers[i].join(blocks[i]) for i in chosen]
-        roots = diagonal.denominators(
-            whole, [states[i] for i in chosen], group["decay"], [steps[i] for i in chosen]
-        )
+        roots = diagonal.denominators(whole, [states[i] for i in chosen], group["decay"], [steps[i] for i in chosen])
         for i, g, root in zip(chosen, whole, roots, strict=True):
             wanted = layers[i].cut(g / root).norm(dim=1, keepdim=True)
             length = updates[i].norm(dim=1, keepdim=True)

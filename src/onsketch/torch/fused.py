@@ -58,8 +58,13 @@ class _Table(NamedTuple):
 @lru_cache(maxsize=64)
 def _upload(entries: tuple[tuple[int, ...], ...], spectrum: int, item: int, device: torch.device) -> _Table:
     """The table of these layers: addresses of their state, and sizes."""
-    fields, owners, sizes, at = [], [], [], 0
-    for layer, (rows, transform, energy, escaped, counts, sums, summed, blocks, slots, width, most) in enumerate(entries):
+    fields: list[list[int]] = []
+    owners: list[int] = []
+    sizes: list[int] = []
+    at = 0
+    for layer, (rows, transform, energy, escaped, counts, sums, summed, blocks, slots, width, most) in enumerate(
+        entries
+    ):
         chunks = -(-width // CHUNK)
         for b in range(blocks):
             owners += [len(fields)] * chunks
@@ -125,7 +130,7 @@ def _counts_on_device(state: State) -> Tensor:
     """Filled slots and counted rows of each block, (B, 2)."""
     counts: Tensor = state["counts"]
     rows = state["rows"]
-    if counts.device != rows.device or counts.shape[0] != rows.shape[0] or not counts.is_contiguous():
+    if counts.device != rows.device or counts.shape != (rows.shape[0], 2) or not counts.is_contiguous():
         counts = counts.view(-1, 2).expand(rows.shape[0], 2).contiguous().to(rows.device, non_blocking=True)
         state["counts"] = counts
     return counts
@@ -161,7 +166,8 @@ def step(
 ) -> list[Tensor]:
     """``P g`` for each gradient; ``small`` names the kernel of the method, and ``arguments`` are its own.
 
-    A gradient may have any shape of B·b numbers. One that is not finite counts as zero. ``fourier`` are the rows and signs of RadaGrad's map.
+    A gradient may have any shape of B·b numbers. One that is not finite counts as zero. ``fourier`` are the rows and
+    signs of RadaGrad's map.
     """
     dtype = states[0]["rows"].dtype
     computed = torch.promote_types(dtype, torch.float32)

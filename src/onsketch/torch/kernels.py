@@ -73,6 +73,7 @@ class Kernel:
             self.function = None
 
     def __call__(self, device: int, blocks: int, threads: int, args: list[Any], shared: int) -> None:
+        """Tensors are passed by address, whole numbers as int, others as double."""
         if self.function is None:
             self.wrapper((blocks, 1, 1), (threads, 1, 1), args, shared)
             return
@@ -95,7 +96,7 @@ class Kernel:
 def compiled(kernel: str, dtype: torch.dtype, device: int) -> Kernel:
     """The kernel for this device."""
     with torch.cuda.device(device):
-        return Kernel(torch.cuda._compile_kernel(source(kernel, dtype), kernel))  # type: ignore[attr-defined]
+        return Kernel(torch.cuda._compile_kernel(source(kernel, dtype), kernel))
 
 
 def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:

@@ -119,7 +119,11 @@ def _on_device(
         1.0 if decay == 1.0 else 1.0 / (1.0 - decay**t),
         gram_cutoff(states[0]["rows"].dtype),
     ]
-    maps = [draws.fourier_sample(seed, size, state["rows"].shape[2], device) for state in states] if fourier and absorb else None
+    maps = (
+        [draws.fourier_sample(seed, size, state["rows"].shape[2], device) for state in states]
+        if fourier and absorb
+        else None
+    )
     return fused.step(grads, states, "gram", "projections", arguments, absorb, grafting, maps)
 
 

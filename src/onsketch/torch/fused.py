@@ -32,6 +32,7 @@ def serves(state: State) -> bool:
         rows is not None
         and rows.is_cuda
         and rows.shape[1] <= LARGEST
+        and rows.shape[2] < 1 << 29  # the phases of RadaGrad's cosines are counted in 32 bits
         and rows.is_contiguous()
         and rows.data_ptr() % 16 == 0
         and kernels.ready("directions" if "energy" in state else "projections", rows.dtype, rows.device)

@@ -226,9 +226,9 @@ def test_ddp_and_distributed_checkpoints(name, tmp_path):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
 def test_no_step_waits_for_the_device(name):
-    from onsketch.torch import jacobi
+    from onsketch.torch import kernels
 
-    assert jacobi.available(torch.device("cuda"))
+    assert kernels.available(torch.device("cuda"))
     shapes = [(16, 3, 3, 3), (16,), (32, 16, 3, 3)]
     params = start(shapes, "cuda", torch.float32)
     optimizer = make(name, params, lr=0.1, sketch_size=6, graft=True, momentum=0.5)

@@ -171,7 +171,7 @@ def test_the_sketch_keeps_the_guarantee_of_frequent_directions(name, device):
     optimizer = make(name, [w], lr=0.1, ridge=0.5, sketch_size=m)
     steps(optimizer, [w], gradients)
     state = {key: value.cpu() for key, value in optimizer.state[w].items()}
-    filled, held = state["counts"].tolist()
+    filled, held = state["counts"][0].tolist()
     S = state["transform"][0, :held, :filled] @ state["rows"][0, :filled]
     torch.testing.assert_close(S @ S.mT, torch.diag(state["energy"][0, :held]), rtol=1e-9, atol=1e-9)
     A = torch.stack([grads[0] for grads in gradients])

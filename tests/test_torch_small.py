@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from onsketch.torch import draws, jacobi, random_rows, spectrum
+from onsketch.torch import draws, random_rows, spectrum
 from torch_support import DEVICES
-
-_SHIM = """
-#include <cmath>
-#define __global__
-#define __shared__ static
-struct Place { int x; };
-static Place threadIdx{0}, blockDim{1}, blockIdx{0};
-static void __syncthreads() {}
-static int __syncthreads_or(int any) { return any; }
-static double room[2 * 60 * 60];
-"""
 
 
 def _matrices(n, count=5, spread=6.0, seed=0):
@@ -50,32 +35,6 @@ def test_eigh_of_nothing_and_of_equal_values(device):
         values, U = spectrum.eigh(matrix.double().to(device))
         assert torch.isfinite(values).all()
         assert torch.isfinite(U).all()
-
-
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
-    """The CUDA kernel compiled for one thread of a CPU: a block of one thread is a sequential program."""
-    compiler = shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        pytest.skip("needs a C++ compiler")
-    folder = tmp_path_factory.mktemp("kernel")
-    source = jacobi.SOURCE.replace("THREADS", str(jacobi.THREADS)).replace("extern __shared__ double room[];", "")
-    (folder / "jacobi.cpp").write_text(_SHIM + source)
-    library = folder / "jacobi.so"
-    subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", library, folder / "jacobi.cpp"], check=True)
-    return ctypes.CDLL(str(library)).jacobi_eigh
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 20, 33, 40])
-@pytest.mark.parametrize("fits", [0, 1])
-def test_the_jacobi_kernel_finds_eigenvectors(kernel, n, fits):
-    matrix = _matrices(n, count=1)[0].numpy()
-    work, turn, values, vectors = matrix.copy(), np.empty((n, n)), np.empty(n), np.empty((n, n))
-    pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (work, turn, values, vectors)]
-    kernel(*pointers, n, jacobi.MOST_SWEEPS, fits)
-    assert (np.diff(values) <= 0.0).all()
-    np.testing.assert_allclose(vectors.T @ vectors, np.eye(n), atol=1e-12)
-    np.testing.assert_allclose((vectors * values) @ vectors.T, matrix, atol=1e-12 * np.abs(matrix).max())
 
 
 def test_draws_are_those_of_the_linear_learners():

@@ -35,6 +35,7 @@ class FrequentDirectionsOptimizer(SketchedOptimizer):
             decay=group["decay"],
             steps=steps,
             absorb=absorb,
+            graft_on_device=group["graft"],
         )
 
 
@@ -85,8 +86,8 @@ class AdaFD(FrequentDirectionsOptimizer):
 class AdaFFD(FrequentDirectionsOptimizer):
     """AdaGrad by fast frequent directions: up to 2m directions, shrunk to m − 1 after the step that fills them.
 
-    With 2m > d it is full-matrix AdaGrad. On a CPU it counts rank, as the paper does; on a CUDA device rows, since
-    the rank is known there only by waiting for it: the two differ where gradients depend linearly on each other.
+    With 2m > d it is full-matrix AdaGrad. It counts rank, as the paper does: a gradient that depends linearly on those
+    held takes no room.
 
     Options: see :class:`SketchedOptimizer`. Cost for a layer of d numbers: reading about 1.5·m·d numbers twice, and
     an eigendecomposition of up to 2m×2m, batched over layers.

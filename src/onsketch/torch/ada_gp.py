@@ -45,6 +45,7 @@ class RandomProjectionOptimizer(SketchedOptimizer):
             seed=group["seed"],
             steps=steps,
             absorb=absorb,
+            graft_on_device=group["graft"],
         )
 
 

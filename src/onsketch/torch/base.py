@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from onsketch.errors import OptionError
-from onsketch.torch import diagonal
+from onsketch.torch import diagonal, fused
 from onsketch.torch.gather import gather
 from onsketch.torch.options import check
 from onsketch.torch.plan import Layer, memory_plan
@@ -206,19 +206,21 @@ class SketchedOptimizer(Optimizer):
 
     def _start(self, state: State, layer: Layer, group: dict[str, Any], p: Tensor) -> None:
         like = torch.empty(0, dtype=layer.dtype, device=p.device)
+        wide = torch.promote_types(layer.dtype, torch.float32)  # a half-precision sum would soon stand still
         state["step"] = torch.tensor(0.0)
         if layer.kind == "sketch":
             state.update(self._empty(layer, group, like))
         if layer.kind == "diagonal" or group["graft"]:
-            state["sum"] = like.new_zeros(layer.shape)
+            state["sum"] = like.new_zeros(layer.shape, dtype=wide)
         if group["momentum"]:
-            state["momentum_buffer"] = like.new_zeros(layer.shape)
+            state["momentum_buffer"] = like.new_zeros(layer.shape, dtype=wide)
 
     def _sketched_updates(
         self, grads: list[Tensor], layers: list[Layer], states: list[State], steps: list[int], group: dict[str, Any]
     ) -> list[Tensor]:
         """``P g`` in the shape of each weight, grafted if asked for."""
-        blocks = gather(grads, layers)
+        fuses = [layer.kind == "sketch" and fused.serves(state) for layer, state in zip(layers, states, strict=True)]
+        blocks = gather(grads, layers, fuses)
         if layers[0].kind == "plain":
             updates = [g * self._without_sketch(group) for g in blocks]
         else:
@@ -237,14 +239,27 @@ class SketchedOptimizer(Optimizer):
                     )
                     for i, update in zip(chosen, stepped, strict=True):
                         updates[i] = update
-        if group["graft"]:
-            whole = [layer.join(g) for layer, g in zip(layers, blocks, strict=True)]
-            roots = diagonal.denominators(whole, states, group["decay"], steps)
-            for i, (layer, g, root) in enumerate(zip(layers, whole, roots, strict=True)):
-                wanted = layer.cut(g / root).norm(dim=1, keepdim=True)
-                length = updates[i].norm(dim=1, keepdim=True)
-                updates[i] = updates[i] * torch.where(length > 0.0, wanted / length, 0.0)
+        if group["graft"] and not all(fuses):  # the kernels have done it for theirs
+            self._graft(updates, blocks, layers, states, steps, [i for i, done in enumerate(fuses) if not done], group)
         return [layer.join(update) for layer, update in zip(layers, updates, strict=True)]
+
+    @staticmethod
+    def _graft(
+        updates: list[Tensor],
+        blocks: list[Tensor],
+        layers: list[Layer],
+        states: list[State],
+        steps: list[int],
+        chosen: list[int],
+        group: dict[str, Any],
+    ) -> None:
+        """Give the chosen updates the length of the diagonal step."""
+        whole = [layers[i].join(blocks[i]) for i in chosen]
+        roots = diagonal.denominators(whole, [states[i] for i in chosen], group["decay"], [steps[i] for i in chosen])
+        for i, g, root in zip(chosen, whole, roots, strict=True):
+            wanted = layers[i].cut(g / root).norm(dim=1, keepdim=True)
+            length = updates[i].norm(dim=1, keepdim=True)
+            updates[i] = updates[i] * torch.where(length > 0.0, wanted / length, 0.0)
 
     # State that survives ---------------------------------------------------------------------------------------
 

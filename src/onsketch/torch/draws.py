@@ -61,11 +61,11 @@ def round_vector(seed: int, t: int, size: int, device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=256)
 def fourier_sample(seed: int, size: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """RadaGrad's map: the rows of the cosine transform it keeps, ascending, int64, and its signs, float64."""
+    """RadaGrad's map: the rows of the cosine transform it keeps, ascending, int64, and its signs, int8."""
     coordinates = np.arange(width)
     signs = np.where(uniform(seed, _COIN, coordinates, 0) < 0.5, 1.0, -1.0)
     rows = np.sort(np.argsort(uniform(seed, _COIN, coordinates, 1))[:size])
     return (
         torch.from_numpy(rows).to(device, non_blocking=True),
-        torch.from_numpy(signs).to(device, non_blocking=True),
+        torch.from_numpy(signs.astype(np.int8)).to(device, non_blocking=True),
     )

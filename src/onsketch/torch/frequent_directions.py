@@ -20,9 +20,10 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
+from onsketch.torch import fused
 from onsketch.torch import rows as large
 from onsketch.torch.rows import State
-from onsketch.torch.spectrum import Geometry, cutoff, eigh, inverse_metric, ratio
+from onsketch.torch.spectrum import GEOMETRIES, Geometry, cutoff, eigh, inverse_metric, ratio
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Recipe:
             "transform": small.new_zeros(blocks, most, slots),  # T
             "energy": small.new_zeros(blocks, most),  # λ
             "escaped": small.new_zeros(blocks, 1),  # Σρ
-            "counts": torch.zeros(2, dtype=torch.int64),
+            "counts": torch.zeros(blocks, 2, dtype=torch.int64),
         }
 
 
@@ -84,20 +85,27 @@ def precondition(
     decay: float,
     steps: Sequence[int],
     absorb: bool,
+    graft_on_device: bool = False,
 ) -> list[Tensor]:
     """``P g`` for each gradient, (B, b), with the sketch that has absorbed it (or, ``absorb=False``, the old one).
 
     Cost for d numbers: reading about 1.5·size·d numbers twice, and one small eigendecomposition.
     """
     updates: list[Tensor] = list(grads)
+    on_device = [fused.serves(state) for state in states]
     keys = [
-        (*state["counts"].tolist(), state["transform"].shape[1], state["rows"].device, state["rows"].dtype, t)
-        for state, t in zip(states, steps, strict=True)
+        (state["rows"].device, state["rows"].dtype, t)
+        if ours
+        else (*large.counts(state), state["transform"].shape[1], state["rows"].device, state["rows"].dtype, t)
+        for ours, state, t in zip(on_device, states, steps, strict=True)
     ]
-    for group in large.lockstep(range(len(states)), keys.__getitem__):  # type: ignore[arg-type]
+    for group in large.lockstep(keys):
         some, their = [grads[i] for i in group], [states[i] for i in group]
         t = steps[group[0]]
-        if absorb:
+        if on_device[group[0]]:
+            grafting = fused.Grafting(decay, t) if graft_on_device else None
+            stepped = _on_device(some, their, recipe, size, ridge, decay, t, absorb, grafting)
+        elif absorb:
             stepped = _absorb(some, their, recipe, size, ridge, decay, t)
         else:
             stepped = _apply(some, their, recipe, ridge, decay, t)
@@ -106,10 +114,38 @@ def precondition(
     return updates
 
 
+def _on_device(
+    grads: list[Tensor],
+    states: list[State],
+    recipe: Recipe,
+    size: int,
+    ridge: float,
+    decay: float,
+    t: int,
+    absorb: bool,
+    grafting: fused.Grafting | None,
+) -> list[Tensor]:
+    """The two functions below as kernels: see cuda/directions.cu."""
+    arguments = [
+        size,
+        recipe.limit(size),
+        GEOMETRIES.index(recipe.geometry),
+        int(recipe.counts_rank),
+        int(recipe.robust),
+        int(absorb),
+        float(ridge),
+        float(decay),
+        1.0 if decay == 1.0 else 1.0 - decay,
+        1.0 if decay == 1.0 else 1.0 / (1.0 - decay**t),
+        cutoff(states[0]["rows"].dtype),
+    ]
+    return fused.step(grads, states, "energy", "directions", arguments, absorb, grafting)
+
+
 def _absorb(
     grads: list[Tensor], states: list[State], recipe: Recipe, size: int, ridge: float, decay: float, t: int
 ) -> list[Tensor]:
-    filled, held = states[0]["counts"].tolist()
+    filled, held = large.counts(states[0])
     most = states[0]["transform"].shape[1]
     rank = min(held, most)
     noise = cutoff(states[0]["rows"].dtype)
@@ -152,7 +188,7 @@ def _absorb(
     old = torch.nn.functional.pad(T, (0, 1, 0, max(0, kept - rank)))[:, :kept]
     new = torch.where(failed[:, :, None], old, new)
     after = torch.where(failed, torch.nn.functional.pad(energy, (0, 1)), after)[:, :kept]
-    held = _held_after(recipe, held, kept, size, shrinks is not None, after)
+    held = _held_after(recipe, held, size, shrinks is not None, after)
     kept = min(kept, held)
     new, after = new[:, :kept], after[:, :kept]
     filled += 1
@@ -177,17 +213,11 @@ def _bordered(energy: Tensor, z: Tensor, squared_length: Tensor) -> Tensor:
 
 
 def _shrink_due(values: Tensor, recipe: Recipe, size: int, held: int, most: int) -> tuple[Tensor | None, int]:
-    """Which blocks shrink now, (N, 1), or None for no block; and how many directions stay at most.
-
-    On a device the host does not know the rank. It then counts rows: rows that depend on those held (zero
-    gradients, for one) hasten the next shrink. The width bounds the rank everywhere.
-    """
+    """Which blocks shrink now, (N, 1), or None for no block; and how many directions stay at most."""
     limit = recipe.limit(size)
     if recipe.counts_rank:
         if values.shape[1] < limit:
             return None, most
-        if values.is_cuda:
-            return torch.ones_like(values[:, :1], dtype=torch.bool), size - 1
         full = values[:, limit - 1 : limit] > 0.0
         return (full, size - 1 if bool(full.all()) else limit - 1) if bool(full.any()) else (None, limit - 1)
     if held + 1 < limit:
@@ -195,11 +225,9 @@ def _shrink_due(values: Tensor, recipe: Recipe, size: int, held: int, most: int)
     return torch.ones_like(values[:, :1], dtype=torch.bool), min(size - 1, most)
 
 
-def _held_after(recipe: Recipe, held: int, kept: int, size: int, shrunk: bool, energy: Tensor) -> int:
+def _held_after(recipe: Recipe, held: int, size: int, shrunk: bool, energy: Tensor) -> int:
     if not recipe.counts_rank:
         return size - 1 if shrunk else held + 1
-    if energy.is_cuda:
-        return kept
     return int((energy > 0.0).sum(1).max()) if energy.numel() else 0
 
 
@@ -215,7 +243,7 @@ def _apply(
     grads: list[Tensor], states: list[State], recipe: Recipe, ridge: float, decay: float, t: int
 ) -> list[Tensor]:
     """``P g = p(0)g + Sᵀ diag((p(λ) − p(0))/λ) S g``, nothing absorbed."""
-    filled, held = states[0]["counts"].tolist()
+    filled, held = large.counts(states[0])
     rank = min(held, states[0]["transform"].shape[1])
     T = large.stack(states, "transform", slice(rank), slice(filled))
     energy = torch.nn.functional.pad(large.stack(states, "energy", slice(rank)), (0, 1))

@@ -41,7 +41,9 @@ class Layer:
         return flat.view(self.blocks, self.width)
 
     def join(self, blocks: Tensor) -> Tensor:
-        """The opposite of :meth:`cut`."""
+        """The opposite of :meth:`cut`; what has the layer's shape already stays as it is."""
+        if blocks.shape == self.shape:
+            return blocks
         if self.blocks * self.width != self.numbers:
             blocks = blocks.view(-1)[: self.numbers]
         return blocks.view(self.shape)

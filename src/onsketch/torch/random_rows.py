@@ -19,7 +19,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from onsketch.torch import draws
+from onsketch.torch import draws, fused
 from onsketch.torch import rows as large
 from onsketch.torch.rows import State
 from onsketch.torch.spectrum import eigh, gram_cutoff, ratio
@@ -37,7 +37,7 @@ def empty(blocks: int, width: int, size: int, like: Tensor) -> State:
         "rows": large.empty_rows(blocks, slots(size), width, like),
         "transform": small.new_zeros(blocks, size, slots(size)),  # T
         "gram": small.new_zeros(blocks, size, size),  # K
-        "counts": torch.zeros(2, dtype=torch.int64),
+        "counts": torch.zeros(blocks, 2, dtype=torch.int64),
     }
 
 
@@ -65,6 +65,7 @@ def precondition(
     seed: int,
     steps: Sequence[int],
     absorb: bool,
+    graft_on_device: bool = False,
 ) -> list[Tensor]:
     """``P g`` for each gradient, (B, b): RadaGrad's (``fourier``) or AdaGP's.
 
@@ -72,20 +73,58 @@ def precondition(
     RadaGrad a Fourier transform of d numbers.
     """
     updates: list[Tensor] = list(grads)
+    on_device = [fused.serves(state) for state in states]
     keys = [
-        (*state["counts"].tolist(), state["rows"].device, state["rows"].dtype, t)
-        for state, t in zip(states, steps, strict=True)
+        (*(() if ours else large.counts(state)), state["rows"].device, state["rows"].dtype, t)
+        for ours, state, t in zip(on_device, states, steps, strict=True)
     ]
-    for group in large.lockstep(range(len(states)), keys.__getitem__):  # type: ignore[arg-type]
+    for group in large.lockstep(keys):
         some, their = [grads[i] for i in group], [states[i] for i in group]
         t = steps[group[0]]
-        if absorb:
+        if on_device[group[0]]:
+            grafting = fused.Grafting(decay, t) if graft_on_device else None
+            stepped = _on_device(some, their, fourier, size, ridge, decay, seed, t, absorb, grafting)
+        elif absorb:
             stepped = _absorb(some, their, _weights(some, fourier, size, seed, t), fourier, ridge, decay, t)
         else:
             stepped = _apply(some, their, fourier, ridge, decay, t)
         for i, update in zip(group, stepped, strict=True):
             updates[i] = update
     return updates
+
+
+def _on_device(
+    grads: list[Tensor],
+    states: list[State],
+    fourier: bool,
+    size: int,
+    ridge: float,
+    decay: float,
+    seed: int,
+    t: int,
+    absorb: bool,
+    grafting: fused.Grafting | None,
+) -> list[Tensor]:
+    """The functions below as kernels: see cuda/projections.cu."""
+    keep, weight = _fading(fourier, decay)
+    device = states[0]["rows"].device
+    arguments = [
+        draws.round_vector(seed, t, size, device),
+        size,
+        int(fourier),
+        int(absorb),
+        float(ridge),
+        keep,
+        weight,
+        1.0 if decay == 1.0 else 1.0 / (1.0 - decay**t),
+        gram_cutoff(states[0]["rows"].dtype),
+    ]
+    maps = (
+        [draws.fourier_sample(seed, size, state["rows"].shape[2], device) for state in states]
+        if fourier and absorb
+        else None
+    )
+    return fused.step(grads, states, "gram", "projections", arguments, absorb, grafting, maps)
 
 
 def _weights(grads: Sequence[Tensor], fourier: bool, size: int, seed: int, t: int) -> Tensor:
@@ -131,7 +170,7 @@ def _fading(fourier: bool, decay: float) -> tuple[float, float]:
 def _absorb(
     grads: list[Tensor], states: list[State], r: Tensor, fourier: bool, ridge: float, decay: float, t: int
 ) -> list[Tensor]:
-    filled = int(states[0]["counts"][0])
+    filled, _ = large.counts(states[0])
     keep, weight = _fading(fourier, decay)
     large.place(states, filled, grads)
     dots = large.products(states, filled + 1, grads)
@@ -181,7 +220,7 @@ def _small_step(
 
 def _apply(grads: list[Tensor], states: list[State], fourier: bool, ridge: float, decay: float, t: int) -> list[Tensor]:
     """``P g`` with the sketch as it is."""
-    filled = int(states[0]["counts"][0])
+    filled, _ = large.counts(states[0])
     noise = gram_cutoff(states[0]["rows"].dtype)
     T = large.stack(states, "transform", slice(None), slice(filled))
     inside = (T @ large.products(states, filled, grads)[:, :, None])[:, :, 0]

@@ -17,7 +17,8 @@ from torch import Tensor
 
 State = dict[str, Any]
 """What is kept for one parameter. Large: ``rows`` (B, slots, b). Small, float64: what the sketch's file says.
-On the host, int64: ``counts``, how many slots are filled and how many rows the sketch counts."""
+``counts`` (B, 2), int64: how many slots are filled and how many rows the sketch counts; on the host, where the
+blocks of a layer are kept in step, or on the device, for each block on its own (fused.py)."""
 
 _SLAB_BYTES = 64 << 20
 """Working memory of a rotation."""
@@ -28,11 +29,11 @@ def empty_rows(blocks: int, slots: int, width: int, like: Tensor) -> Tensor:
     return like.new_zeros(blocks, slots, width)
 
 
-def lockstep(states: Sequence[State], key: Any) -> list[list[int]]:
-    """The positions of states that have equal keys, so that their small matrices can be stacked."""
+def lockstep(keys: Sequence[Hashable]) -> list[list[int]]:
+    """The positions of equal keys, so that the small matrices of states in step with each other can be stacked."""
     groups: dict[Hashable, list[int]] = {}
-    for i, state in enumerate(states):
-        groups.setdefault(key(state), []).append(i)
+    for i, key in enumerate(keys):
+        groups.setdefault(key, []).append(i)
     return list(groups.values())
 
 
@@ -114,8 +115,18 @@ def store(states: Sequence[State], name: str, stacked: Tensor) -> None:
     torch._foreach_copy_(whole, list(split(states, stacked)))
 
 
+def counts(state: State) -> tuple[int, int]:
+    """How many slots are filled and how many rows the sketch counts, of the block that has most.
+
+    A block with fewer has zeros in T where these slots are, and energies of zero.
+    """
+    found: Tensor = state["counts"]
+    filled, held = (found[0] if found.is_cpu and len(found) == 1 else found.view(-1, 2).amax(0)).tolist()
+    return filled, held
+
+
 def set_counts(states: Sequence[State], filled: int, held: int) -> None:
     """Note on the host how many slots are filled and how many rows the sketch counts."""
-    counts = torch.tensor([filled, held])  # one for all: it is replaced, never written to
+    pair = torch.tensor([[filled, held]])  # one for all: it is replaced, never written to
     for state in states:
-        state["counts"] = counts
+        state["counts"] = pair if len(state["rows"]) == 1 else pair.expand(len(state["rows"]), 2)

@@ -6,14 +6,15 @@ nothing to be retried in. Nothing here looks at a value on the host when it live
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from onsketch.torch import jacobi
+from onsketch.torch import kernels
 
 Geometry = Literal["newton", "adagrad", "s-adagrad"]
+GEOMETRIES: tuple[Geometry, ...] = get_args(Geometry)
 
 LARGEST_FOR_JACOBI = 128
 """Rows up to which the Jacobi kernel is the faster one; AdaFull alone meets larger matrices."""
@@ -40,8 +41,8 @@ def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
     >>> eigh(torch.tensor([[[2.0, 1.0], [1.0, 2.0]]], dtype=torch.float64))[0]
     tensor([[3., 1.]], dtype=torch.float64)
     """
-    if matrices.is_cuda and matrices.shape[-1] <= LARGEST_FOR_JACOBI and jacobi.available(matrices.device):
-        return jacobi.jacobi_eigh(matrices)
+    if matrices.is_cuda and matrices.shape[-1] <= LARGEST_FOR_JACOBI and kernels.available(matrices.device):
+        return kernels.eigh(matrices)
     try:
         values, vectors = torch.linalg.eigh(matrices)
     except torch.linalg.LinAlgError:  # type: ignore[attr-defined]

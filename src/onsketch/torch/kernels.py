@@ -1,0 +1,168 @@
+"""The CUDA kernels of folder ``cuda``: compiled by NVRTC, which comes with PyTorch, at their first use.
+
+A step is bound by launches, not by arithmetic: with a few launches for each layer, the host is slower than the
+device by far. The kernels here work on the layers of a network all at once, and none of them makes the host wait.
+Where they cannot be had (no NVRTC, another PyTorch) the same is done by PyTorch's own operations.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import torch
+from torch import Tensor
+
+THREADS = 256
+CHUNK = 4096
+"""Columns that one thread block works on."""
+LARGEST = 128
+"""Rows of a sketch, waiting gradients among them, up to which the kernels serve."""
+SHARED_BYTES = 32 * 1024
+"""Of a block's shared memory, for what is sized at the launch."""
+ROOM_FOR_U = 24 * 1024
+"""The same for the eigenvectors of frequent directions, which keep more beside them."""
+FIELDS = 14
+"""Of a block in the table that says where its state lies."""
+SWEEPS = 30
+"""Of Jacobi rotations at most; it converges quadratically, and 6 to 10 are usual."""
+
+STORAGE = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
+"""The types of rows that the kernels know."""
+
+_SHARED = {
+    "eigh": ("jacobi",),
+    "clean": ("common",),
+    "directions": ("common", "sums", "arrowhead"),
+    "projections": ("common", "sums", "jacobi"),
+    "respectrum": ("common", "sums", "jacobi"),
+}
+"""What a kernel is compiled with; the others, which work on chunks of the rows, with the same two parts."""
+
+
+def source(kernel: str, dtype: torch.dtype) -> str:
+    """The program text of a kernel for rows of this type."""
+    constants = {
+        "STORAGE": STORAGE[dtype],
+        "THREADS": THREADS,
+        "CHUNK": CHUNK,
+        "LARGEST": LARGEST,
+        "SHARED_BYTES": SHARED_BYTES,
+        "ROOM_FOR_U": ROOM_FOR_U,
+        "FIELDS": FIELDS,
+        "SWEEPS": SWEEPS,
+    }
+    folder = resources.files("onsketch.torch") / "cuda"
+    names = [*_SHARED.get(kernel, ("common", "chunk")), kernel]
+    parts = [(folder / f"{name}.cu").read_text("utf-8") for name in names]
+    return "\n".join([*(f"#define {name} {value}" for name, value in constants.items()), *parts])
+
+
+class Kernel:
+    """A compiled kernel, launched with less ado than PyTorch's own wrapper makes, which costs the host 50 µs."""
+
+    def __init__(self, wrapper: Any) -> None:
+        self.wrapper = wrapper
+        self.function = getattr(wrapper, "func", None)
+        try:
+            self.driver = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+        except (OSError, AttributeError):  # another platform: as PyTorch does it
+            self.function = None
+
+    def __call__(self, device: int, blocks: int, threads: int, args: list[Any], shared: int) -> None:
+        """Tensors are passed by address, whole numbers as int, others as double."""
+        if self.function is None:
+            self.wrapper((blocks, 1, 1), (threads, 1, 1), args, shared)
+            return
+        held = [
+            ctypes.c_void_p(arg.data_ptr())
+            if isinstance(arg, Tensor)
+            else ctypes.c_double(arg)
+            if isinstance(arg, float)
+            else ctypes.c_int(arg)
+            for arg in args
+        ]
+        addresses = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
+        stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device))
+        failed = self.driver(self.function, blocks, 1, 1, threads, 1, 1, shared, stream, addresses, None)
+        if failed:
+            raise RuntimeError(f"A kernel could not be launched: CUDA error {failed}.")
+
+
+@cache
+def compiled(kernel: str, dtype: torch.dtype, device: int) -> Kernel:
+    """The kernel for this device."""
+    with torch.cuda.device(device):
+        return Kernel(torch.cuda._compile_kernel(source(kernel, dtype), kernel))
+
+
+def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
+    """Start a kernel on the current stream of its first argument's device, which is a Tensor."""
+    device = args[0].device.index
+    if device == torch.cuda.current_device():
+        compiled(kernel, dtype, device)(device, blocks, threads, args, shared)
+        return
+    with torch.cuda.device(device):
+        compiled(kernel, dtype, device)(device, blocks, threads, args, shared)
+
+
+SETS = {
+    "directions": ("dots", "directions", "combine", "graft", "rotate", "gram", "respectrum"),
+    "projections": ("dots", "cosines", "projections", "combine", "graft", "rotate", "gram", "respectrum"),
+    "clean": ("clean",),
+}
+"""What a step takes: the kernels of frequent directions, those of random projections, and the gradients' cleaning."""
+
+
+@cache
+def ready(kernels: str, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether a set of kernels is there for rows of this type; compiles them at the first time, a few seconds."""
+    if dtype not in STORAGE or not available(device):
+        return False
+    index = torch.cuda.current_device() if device.index is None else device.index
+    try:
+        for kernel in SETS[kernels]:
+            compiled(kernel, dtype, index)
+    except (RuntimeError, OSError, ImportError, TypeError, AttributeError) as error:
+        message = f"onsketch.torch: its CUDA kernels could not be compiled, steps will be slower ({error})."
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return False
+    return True
+
+
+@cache
+def available(device: torch.device) -> bool:
+    """Whether kernels can be had on this device: one is compiled and seen to work."""
+    if device.type != "cuda" or torch.version.hip or not hasattr(torch.cuda, "_compile_kernel"):
+        return False
+    from torch.utils import cpp_extension
+
+    if cpp_extension.CUDA_HOME is None:  # PyTorch asks for a toolkit's headers, which the kernels do not need
+        cpp_extension.CUDA_HOME = "/nowhere"
+    try:
+        probe = torch.tensor([[[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]], [[torch.nan] * 3] * 3])
+        values, _ = eigh(probe.double().to(device))
+        expected = torch.tensor([[3.0, 2.0, 1.0], [torch.nan] * 3]).double()
+        return torch.allclose(values.cpu(), expected, equal_nan=True)
+    except (RuntimeError, OSError, ImportError, TypeError, AttributeError):
+        return False  # the interface is PyTorch's own and may change
+
+
+def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, descending, (N, n), and eigenvectors as columns, (N, n, n), of float64 CUDA matrices; n ≤ 512.
+
+    ``torch.linalg.eigh`` asks the device whether it converged, which makes the host wait in every step, and its
+    batched form is fast only up to 32 rows. Here one thread block turns each matrix by Jacobi rotations; what is not
+    finite gives NaN.
+    """
+    count, n = matrices.shape[:2]
+    work = matrices.clone(memory_format=torch.contiguous_format)
+    turn, vectors = torch.empty_like(work), torch.empty_like(work)
+    values = work.new_empty(count, n)
+    if n and count:
+        args = [work, turn, values, vectors, n, torch.nan]
+        launch("eigh", torch.float64, count, THREADS, args, min(16 * n * n, SHARED_BYTES))
+    return values, vectors

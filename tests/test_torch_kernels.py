@@ -1,0 +1,168 @@
+"""The fused step of a CUDA device, its kernels run on a CPU, against the step in PyTorch's own operations."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from onsketch.torch import fused, kernels
+from torch_kernels import Kernels, compiler
+from torch_support import NAMES, make, start, steps, stream
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="needs a C++ compiler")
+SKETCHED = [name for name in NAMES if name != "AdaFull"]
+
+
+@pytest.fixture(scope="module")
+def on_cpu(tmp_path_factory):
+    return Kernels(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture
+def fuse(on_cpu, monkeypatch):
+    """Send every step through the kernels."""
+
+    def launch(*args, **kwargs):
+        launched.append(args[0])
+        on_cpu.launch(*args, **kwargs)
+
+    launched = []
+
+    def use():
+        monkeypatch.setattr(fused, "serves", lambda state: state["rows"].dtype in kernels.STORAGE)
+        monkeypatch.setattr(fused, "launch", launch)
+        return launched
+
+    return use
+
+
+def both_ways(name, fuse, shapes, count, dtype, seed=0, gradients=None, **options):
+    """The parameters after steps in PyTorch's operations and after steps in kernels."""
+    gradients = gradients or stream(shapes, count, seed)
+    plain, ours = start(shapes, "cpu", dtype), start(shapes, "cpu", dtype)
+    steps(make(name, plain, **options), plain, gradients)
+    launched = fuse()
+    steps(make(name, ours, **options), ours, gradients)
+    assert {"dots", "combine", "rotate", "gram", "respectrum"} < set(launched)
+    return plain, ours
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"decay": 0.9},
+        {"sketch_size": 1},
+        {"sketch_size": 20},
+        {"block_size": 7},
+        {"update_every": 3},
+        {"graft": True, "momentum": 0.5, "decay": 0.95, "update_every": 2},
+    ],
+)
+@pytest.mark.parametrize("name", SKETCHED)
+def test_the_kernels_take_the_same_steps(name, options, fuse):
+    shapes = [(6, 5), (7,), (), (4, 3, 3), (64,)]
+    options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 4, **options}
+    plain, ours = both_ways(name, fuse, shapes, 50, torch.float64, **options)
+    for a, b in zip(plain, ours, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", SKETCHED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_kernels_take_the_same_steps_in_less_precision(name, dtype, fuse):
+    shapes = [(16, 5), (9,)]
+    options = {"lr": 0.1, "ridge": 1.0, "sketch_size": 4, "sketch_dtype": dtype}
+    plain, ours = both_ways(name, fuse, shapes, 40, torch.float32, **options)
+    for a, b, c in zip(plain, ours, start(shapes, "cpu", torch.float32), strict=True):
+        assert (a - b).norm() < (1e-4 if dtype == torch.float32 else 0.05) * (a - c).norm()
+
+
+def test_a_dependent_gradient_takes_no_room(fuse):
+    """Ada-FFD counts rank, and each block its own: zero and repeated gradients change nothing about the next shrink."""
+    independent = stream([(24,)], 40)
+    gradients = [g for i, g in enumerate(independent) for g in ([g, g, [0.0 * g[0]]] if i % 3 == 0 else [g])]
+    for grads in gradients[::2]:
+        grads[0][8:16] = 0.0  # the second block sees half of them
+    options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 3, "block_size": 8}
+    plain, ours = both_ways("AdaFFD", fuse, [(24,)], 0, torch.float64, gradients=gradients, **options)
+    torch.testing.assert_close(plain, ours, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SKETCHED)
+def test_what_is_not_finite_counts_as_zero(name, fuse):
+    gradients = stream([(6, 5)], 30)
+    broken = [[g[0].clone()] for g in gradients]
+    for t in (4, 11):
+        broken[t][0][2, 3] = torch.inf if t == 4 else torch.nan
+        gradients[t][0].zero_()
+    options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 3, "graft": True, "decay": 0.9, "block_size": 15}
+    (expected,), (ours,) = start([(6, 5)], "cpu", torch.float64), start([(6, 5)], "cpu", torch.float64)
+    fuse()
+    steps(make(name, [expected], **options), [expected], gradients)
+    steps(make(name, [ours], **options), [ours], broken)
+    assert torch.isfinite(ours).all()
+    if name not in ("AdaGP", "RadaGrad"):  # these skip the round's draw as well
+        torch.testing.assert_close(ours, expected)
+
+
+@pytest.mark.parametrize("name", SKETCHED)
+def test_a_checkpoint_moves_between_devices(name, fuse):
+    """A state made by the kernels goes on in PyTorch's operations, and the other way round."""
+    gradients = stream([(6, 5), (8,)], 60)
+    options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 3, "block_size": 10}
+    shapes = [(6, 5), (8,)]
+    whole, moved = start(shapes, "cpu", torch.float64), start(shapes, "cpu", torch.float64)
+    steps(make(name, whole, **options), whole, gradients)
+    first = make(name, moved, **options)
+    steps(first, moved, gradients[:23])
+    second = make(name, moved, **options)
+    second.load_state_dict(first.state_dict())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused, "serves", fused.serves)  # back to PyTorch's operations afterwards
+        patch.setattr(fused, "launch", fused.launch)
+        fuse()
+        steps(second, moved, gradients[23:41])
+    third = make(name, moved, **options)
+    third.load_state_dict(second.state_dict())
+    steps(third, moved, gradients[41:])
+    for a, b in zip(whole, moved, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["any", "nothing bordered", "equal values", "of low rank"])
+@pytest.mark.parametrize("n", [1, 2, 3, 20, 40])
+def test_the_secular_equation_gives_eigenvectors(kind, n, on_cpu):
+    """The bordered matrix of a step, degenerate or not, through the kernel that solves it."""
+    generator = torch.Generator().manual_seed(n)
+    d = torch.rand(n - 1, generator=generator, dtype=torch.float64).sort(descending=True).values
+    rows = torch.randn(n - 1, 2 * n, generator=generator, dtype=torch.float64)
+    if kind == "equal values" and n > 2:
+        d[: n // 2] = d[0]
+    if kind == "of low rank":
+        d[n // 2 :] = 0.0
+    basis = torch.linalg.qr(rows.mT).Q.mT if n > 1 else rows
+    S = d.sqrt()[:, None] * basis
+    g = torch.randn(2 * n, generator=generator, dtype=torch.float64)
+    if kind == "nothing bordered":
+        g -= basis.mT @ (basis @ g)
+    values, U = on_cpu.arrowhead(d, S @ g, float(g @ g))
+    matrix = torch.diag(torch.cat([d, (g @ g)[None]]))
+    matrix[-1, :-1] = matrix[:-1, -1] = S @ g
+    assert (values.diff() <= 0.0).all()
+    torch.testing.assert_close(U.mT @ U, torch.eye(n, dtype=torch.float64), rtol=0, atol=1e-13)
+    torch.testing.assert_close((U * values) @ U.mT, matrix, rtol=0, atol=1e-13 * float(matrix.abs().max()))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 20, 33, 40])
+def test_the_jacobi_kernel_gives_eigenvectors(n, on_cpu, monkeypatch):
+    generator = torch.Generator().manual_seed(n)
+    rows = torch.randn(3, n, n, generator=generator, dtype=torch.float64)
+    matrices = rows @ rows.mT
+    monkeypatch.setattr(kernels, "launch", on_cpu.launch)
+    values, U = kernels.eigh(matrices)
+    assert (values.diff(dim=1) <= 0.0).all()
+    size = matrices.abs().amax((1, 2), keepdim=True)
+    torch.testing.assert_close(U.mT @ U, torch.eye(n).double().expand_as(U), rtol=0, atol=1e-12)
+    torch.testing.assert_close((U * values[:, None]) @ U.mT / size, matrices / size, rtol=0, atol=1e-12)

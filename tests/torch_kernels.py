@@ -1,0 +1,108 @@
+"""The CUDA kernels of the PyTorch optimizers compiled for a CPU, so that they are tested on any machine.
+
+A thread block of one thread is a sequential program: every kernel is written so that it is right with any number
+of threads, and a launch is a loop over the blocks. What this cannot show are races between threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from onsketch.torch import kernels
+
+_SHIM = """
+#include <cmath>
+#include <cstring>
+using std::fmax; using std::fabs; using std::sqrt;
+#define __global__
+#define __device__
+#define __noinline__
+#define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
+struct Place { int x; };
+static Place threadIdx{0}, blockDim{1}, blockIdx{0};
+static double room[1 << 16];
+static void __syncthreads() {}
+#define approximate_reciprocal(x) (1.0 / (x))
+static double cospi(double x) { return std::cos(3.14159265358979323846 * x); }
+#define __cosf std::cos
+static int __syncthreads_or(int any) { return any; }
+static double __shfl_down_sync(unsigned, double x, int) { return x; }
+struct float4 { float x, y, z, w; };
+struct double2 { double x, y; };
+struct uint2 { unsigned x, y; };
+template <class To, class From> static To bits(From x) { To y; std::memcpy(&y, &x, sizeof y); return y; }
+static float __uint_as_float(unsigned x) { return bits<float>(x); }
+static unsigned __float_as_uint(float x) { return bits<unsigned>(x); }
+static double __longlong_as_double(long long x) { return bits<double>(x); }
+static long long __double_as_longlong(double x) { return bits<long long>(x); }
+"""
+
+
+def compiler() -> str | None:
+    """A C++ compiler, where there is one."""
+    return shutil.which("g++") or shutil.which("clang++")
+
+
+class Kernels:
+    """What ``kernels.launch`` does, on a CPU."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.libraries: dict[str, ctypes.CDLL] = {}
+
+    def _library(self, text: str) -> ctypes.CDLL:
+        text = _SHIM + text.replace("extern __shared__ __align__(16) double room[];", "")
+        text += '\nextern "C" void set_block(int block) { blockIdx.x = block; }\n'
+        if text not in self.libraries:
+            path = self.folder / f"{len(self.libraries)}.cpp"
+            path.write_text(text)
+            made = path.with_suffix(".so")
+            options = ["-O0", "-w", "-shared", "-fPIC", "-fno-gnu-unique"]
+            subprocess.run([str(compiler()), *options, "-o", made, path], check=True)
+            self.libraries[text] = ctypes.CDLL(str(made))
+        return self.libraries[text]
+
+    def arrowhead(self, d: Tensor, z: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
+        """Eigenvalues and eigenvectors of ``[diag(d) z; zᵀ alpha]``, by the part that the step calls."""
+        call = """
+        extern "C" void solve(const double* d, const double* z, int count, double alpha, double* values, double* U)
+        {
+            static Arrowhead h;
+            for (int i = 0; i < count; ++i) { h.d[i] = d[i]; h.z[i] = z[i]; }
+            arrowhead(h, count, alpha, U);
+            for (int k = 0; k <= count; ++k) values[k] = h.value[k];
+        }
+        """
+        n = len(d) + 1
+        values, U = torch.empty(n, dtype=torch.float64), torch.empty(n, n, dtype=torch.float64)
+        places = [ctypes.c_void_p(part.data_ptr()) for part in (d.contiguous(), z.contiguous(), values, U)]
+        solve = self._library(kernels.source("directions", torch.float64) + call).solve
+        solve(places[0], places[1], ctypes.c_int(n - 1), ctypes.c_double(alpha), places[2], places[3])
+        return values, U
+
+    def launch(
+        self, kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: list[Any], shared: int = 0
+    ) -> None:
+        """Run every block of a launch, one after the other."""
+        library = self._library(kernels.source(kernel, dtype))
+        function, set_block = getattr(library, kernel), library.set_block
+        assert shared <= 47 * 1024
+        assert threads & (threads - 1) == 0 < threads <= kernels.THREADS
+        values: list[Any] = []
+        for arg in args:
+            if isinstance(arg, torch.Tensor):
+                assert arg.is_contiguous()
+                values.append(ctypes.c_void_p(arg.data_ptr()))
+            else:
+                values.append(ctypes.c_double(arg) if isinstance(arg, float) else ctypes.c_int(arg))
+        for block in range(blocks):
+            set_block(block)
+            function(*values)

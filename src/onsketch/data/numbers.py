@@ -22,10 +22,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from onsketch.compiling import cached
+
 INLINED: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """As in ``onsketch.numerics``, but strict about rounding: a number read must be the nearest one."""
 
-kernel = njit(cache=True, nogil=True, error_model="numpy")
+kernel = cached(nogil=True, error_model="numpy")
 inner = njit(**INLINED)
 inlined = njit(**INLINED, forceinline=True)
 

@@ -53,7 +53,7 @@ def predict_stream(
     blocks = stream(sources, **{**told["reading"], **reading})
     for block in blocks:
         _same_columns(told.get("names") or {}, blocks.names, content.header["n_features"])
-        margins = learner.predict(block.X)
+        margins = learner.predict(block.rows)
         out.write(lines(_shown(margins, kind, task), block.tags))
         labelled = ~np.isnan(block.y)
         if task.signs:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import onsketch
+from onsketch.cli.command import Command
 from onsketch.cli.compare import compare
 from onsketch.cli.console import out, print_rows
 from onsketch.cli.data import data
@@ -53,11 +54,11 @@ def _methods() -> None:
     print_rows(out(), ("method", "what it is"), rows)
 
 
-app.command()(train)
-app.command()(predict)
-app.command()(compare)
-app.command()(sketch)
-app.command()(inspect)
-app.command()(reproduce)
+app.command(cls=Command)(train)
+app.command(cls=Command)(predict)
+app.command(cls=Command)(compare)
+app.command(cls=Command)(sketch)
+app.command(cls=Command)(inspect)
+app.command(cls=Command)(reproduce)
 app.command("methods")(_methods)
 app.add_typer(data, name="data")

@@ -153,9 +153,8 @@ def learner_options(learning: dict[str, Any]) -> dict[str, Any]:
 
 def known_method(name: str) -> str:
     """The method's name, or a complaint with a hint."""
-    import onsketch
+    from onsketch.linear.methods import METHODS as known
 
-    known = onsketch.methods()
     if name not in known:
         from difflib import get_close_matches
 

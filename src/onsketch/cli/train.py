@@ -272,8 +272,7 @@ def _interruptible() -> Iterator[Any]:
 @contextmanager
 def _bar(job: Training, quiet: bool) -> Iterator[Any]:
     """A progress bar on the standard error of a terminal; elsewhere nothing."""
-    console = err()
-    if quiet or not console.is_terminal or not sys.stdout.isatty():
+    if quiet or not sys.stderr.isatty() or not sys.stdout.isatty() or not (console := err()).is_terminal:
         yield lambda block: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn

@@ -285,7 +285,7 @@ def _block(
         X = csr(*parts, max(columns.width, column_mask(form.bits) + 1))
     here = replace(here, width=int(X.shape[1]), line=here.offset)
     block = Block(
-        X=X,
+        rows=X,
         y=y[kept],
         sample_weight=None if weights is None else weights[kept],
         tags=None if tags is None else [tags[row] for row in kept],

@@ -74,6 +74,8 @@ class Training:
         """Rows whose update would not be finite, passed over with on_error="skip"."""
         self.names: dict[int, str] = {}
         """Names of features, as far as the stream has told."""
+        self.waiting = False
+        """Whether the job waits for a block: an exception raised then loses nothing that was learned."""
         self._position: Any = None
         self._skipped_before = 0
         """Bad lines of the passes finished."""
@@ -112,7 +114,7 @@ class Training:
         try:
             while self.finished_passes < self.plan.passes:
                 with stream(self.plan.sources, resume=self._position, **self.plan.reading) as blocks:
-                    for block in blocks:
+                    for block in self._awaited(blocks):
                         records = self._learn(block)
                         self._position = block.position
                         self.records += records
@@ -127,6 +129,16 @@ class Training:
                 raise InputError(f"{', '.join(self.plan.sources)}: there is not a single row.")
         finally:
             self._predictions.close()
+
+    def _awaited(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        """The blocks; ``waiting`` tells whoever wants to interrupt that nothing is half done."""
+        while True:
+            self.waiting = True
+            block = next(blocks, None)
+            self.waiting = False
+            if block is None:
+                return
+            yield block
 
     def _learn(self, block: Block) -> list[Record]:
         if self.task is None:
@@ -326,7 +338,11 @@ def lines(predictions: Array, tags: list[str] | None = None) -> str:
     0.5 a
     -1.25
     """
+    return words([f"{value:.9g}" for value in predictions.tolist()], tags)
+
+
+def words(predictions: list[str], tags: list[str] | None = None) -> str:
+    """Predictions one a line, each followed by its tag if it has one."""
     if tags is None:
-        return "".join([f"{value:.9g}\n" for value in predictions.tolist()])
-    pairs = zip(predictions.tolist(), tags, strict=True)
-    return "".join([f"{value:.9g} {tag}\n" if tag else f"{value:.9g}\n" for value, tag in pairs])
+        return "".join([f"{word}\n" for word in predictions])
+    return "".join([f"{word} {tag}\n" if tag else f"{word}\n" for word, tag in zip(predictions, tags, strict=True)])

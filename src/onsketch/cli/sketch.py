@@ -61,7 +61,8 @@ def sketch(
             _compare(console, files, reading, errors, report)
             return
         else:
-            summary = _sketched(files, reading, kind, size, n_features)
+            summary, skipped = _sketched(files, reading, kind, size, n_features)
+            _tell_skipped(console, skipped)
         if save is not None:
             summary.save(save)
         _show(console, summary)
@@ -69,7 +70,9 @@ def sketch(
             console.print(f"Sketch written to {save}", soft_wrap=True)
 
 
-def _sketched(files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None) -> Any:
+def _sketched(
+    files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None
+) -> tuple[Any, int]:
     from onsketch.data import stream
     from onsketch.errors import InputError, OptionError
     from onsketch.sketch.study import make
@@ -86,7 +89,12 @@ def _sketched(files: list[str], reading: dict[str, Any], kind: str, size: int, n
     with stream(files, **reading) as blocks:
         for block in blocks:
             summary.update(widened(block.X, n_features))
-    return summary
+    return summary, blocks.skipped
+
+
+def _tell_skipped(console: Console, skipped: int) -> None:
+    if skipped:
+        console.print(f"{skipped:,} bad lines were skipped", soft_wrap=True)
 
 
 def _on_cluster(
@@ -136,6 +144,7 @@ def _compare(console: Console, files: list[str], reading: dict[str, Any], errors
         raise typer.BadParameter(f"expected whole numbers, not {errors!r}", param_hint="--errors") from None
     with stream(files, **reading) as blocks:
         X, _, _ = stacked((block.X, block.y, None) for block in blocks)
+    _tell_skipped(console, blocks.skipped)
     console.print(f"‖AᵀA − sketch‖₂ / ‖AᵀA‖₂ over {X.shape[0]:,} rows of {X.shape[1]:,} features")
     outcomes = []
     with console.status("Sketching"):

@@ -115,7 +115,7 @@ class Block:
         return self.rows.matrix() if isinstance(self.rows, Sparse) else self.rows
 
     def __len__(self) -> int:
-        return self.rows.shape[0]
+        return int(self.rows.shape[0])
 
     def __repr__(self) -> str:
         kind = f"{self.rows.data.size:,} values" if isinstance(self.rows, Sparse) else "dense"

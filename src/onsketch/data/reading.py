@@ -184,6 +184,7 @@ class Stream:
                 categorical="auto" if options["categorical"] == "auto" else as_columns(options["categorical"]),
                 positive=None if positive is None else str(positive),
                 missing=options["missing"],
+                unlabelled=options["unlabelled"],
             )
             common = hashed, self._pairs, self.names, options["names"]
             if self.format == "csv":
@@ -244,6 +245,7 @@ def stream(
     zero_based: bool | str = True,
     n_features: int | None = None,
     label: Column | None = "auto",
+    unlabelled: bool = False,
     weight: Column | None = None,
     tag: Column | None = None,
     ignore: Column | Iterable[Column] = (),
@@ -272,8 +274,9 @@ def stream(
         zero_based: LIBSVM: True takes column = index; False column = index − 1; "auto" is False unless the first
             block has an index 0.
         n_features: LIBSVM: width of all blocks; an index beyond is a bad line. Left out, blocks widen.
-        label: tables: the label's column, by name or place; None for no label; "auto" is the one column named
-            label, target, y or class.
+        label: tables: the label's column, by name or place; None or "none" for no label; "auto" is the one column
+            named label, target, y or class.
+        unlabelled: tables: the label's column may be absent; labels are NaN then.
         weight: tables: the column of sample weights.
         tag: tables: the column that names rows.
         ignore: tables: columns left out.

@@ -50,6 +50,12 @@ def learnable(block: Block, task: Task, skip: bool) -> Learnable:
     return Learnable(block.X[kept], task.labels(block.y[kept]), weights, tags, count)
 
 
+def sketchable(block: Block, skip: bool) -> tuple[Any, int]:
+    """The rows that can be squared, and how many cannot and were passed over."""
+    unfit = _too_long(block.rows) if skip else np.zeros(len(block), dtype=bool)
+    return block.X[~unfit] if unfit.any() else block.X, int(np.count_nonzero(unfit))
+
+
 def refuse_initial(block: Block) -> None:
     """Initial predictions of VW lines would have to be added to every margin, which no learner does."""
     if block.initial is not None:

@@ -75,6 +75,7 @@ def _sketched(
 ) -> tuple[Any, int]:
     from onsketch.data import stream
     from onsketch.errors import InputError, OptionError
+    from onsketch.learnable import sketchable
     from onsketch.sketch.study import make
     from onsketch.sketch.width import widened
 
@@ -85,16 +86,18 @@ def _sketched(
             n_features = max((block.X.shape[1] for block in blocks), default=0)
         if n_features == 0:
             raise InputError(f"{', '.join(files)}: there is not a single row.")
-    summary = make(kind, n_features, size)
+    summary, passed_over = make(kind, n_features, size), 0
     with stream(files, **reading) as blocks:
         for block in blocks:
-            summary.update(widened(block.X, n_features))
-    return summary, blocks.skipped
+            X, unfit = sketchable(block, reading.get("on_error") == "skip")
+            passed_over += unfit
+            summary.update(widened(X, n_features))
+    return summary, blocks.skipped + passed_over
 
 
 def _tell_skipped(console: Console, skipped: int) -> None:
     if skipped:
-        console.print(f"{skipped:,} bad lines were skipped", soft_wrap=True)
+        console.print(f"{skipped:,} bad lines or rows were skipped", soft_wrap=True)
 
 
 def _on_cluster(

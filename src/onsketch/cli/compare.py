@@ -205,7 +205,7 @@ class _Labelled:
         if self._first is None:
             raise InputError(f"{', '.join(files)}: there is not a single row.")
         self.task: Task = understood(self._first.y, task, reading.get("positive"))
-        self._passed_over = 0
+        self._passed_over, self._rows, self._due = 0, 0, 64
 
     @property
     def skipped(self) -> int:
@@ -221,8 +221,20 @@ class _Labelled:
             assert block is not None
             rows = learnable(block, self.task, self._skipping)
             self._passed_over += rows.passed_over
-            if rows.y.size:
-                yield block.X if not rows.passed_over else rows.rows, rows.y, rows.sample_weight
+            X = rows.rows if rows.passed_over else block.X
+            for part in self._parts(rows.y.size):
+                yield X[part], rows.y[part], None if rows.sample_weight is None else rows.sample_weight[part]
+
+    def _parts(self, count: int) -> Iterator[slice]:
+        """Cuts at growing counts of rows, so that the curves of small files have points, too."""
+        start = 0
+        while start < count:
+            stop = min(count, start + self._due - self._rows)
+            self._rows += stop - start
+            if self._rows == self._due:
+                self._due += self._due // 4
+            yield slice(start, stop)
+            start = stop
 
 
 def _best_fixed(

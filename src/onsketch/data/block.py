@@ -105,7 +105,7 @@ class Block:
     groups: NDArray[np.int64] | None
     """Query ids (``qid:``), −1 for rows without."""
     initial: Floats | None
-    """Initial predictions of VW lines, 0 for rows without."""
+    """Initial predictions of VW lines, 0 for rows without. The program refuses them; from Python they are yours."""
     position: Position
     """Where the stream stands after this block."""
 

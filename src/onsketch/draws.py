@@ -16,6 +16,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from onsketch.compiling import cached
+
 ROUND = 1
 """Kind of the draws of a random projection, indexed by the round (the first round is 1)."""
 FEATURE = 2
@@ -34,7 +36,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 # without fast mathematics: a draw has the same bits wherever it is compiled into
 _strict = njit(error_model="numpy", forceinline=True)
-_strict_kernel = njit(cache=True, nogil=True, error_model="numpy")
+_strict_kernel = cached(nogil=True, error_model="numpy")
 
 
 @_strict

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from onsketch.compiling import cached
+
 CUTOFF = 1e-12
 """Eigenvalues below ``CUTOFF * largest`` count as zero, wherever a rank, a root, a residual or a
 pseudo-inverse is decided (a relative 1e-6 in terms of singular values and lengths)."""
@@ -30,7 +32,7 @@ INNER: dict[str, Any] = {
 }
 """How functions called only from compiled code are compiled."""
 
-kernel = njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")
+kernel = cached(nogil=True, fastmath=FASTMATH, error_model="numpy")
 """Compiles a function called from Python: without the GIL, cached on disk."""
 
 inner = njit(**INNER)

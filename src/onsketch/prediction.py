@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,12 @@ from numpy.typing import NDArray
 from onsketch import model_file
 from onsketch.errors import InputError, OptionError
 from onsketch.evaluation import Progress, new_progress
+from onsketch.learnable import refuse_initial
 from onsketch.task import Task
-from onsketch.training import lines
+from onsketch.training import lines, words
+
+if TYPE_CHECKING:
+    from onsketch.data import Block
 
 Array = NDArray[np.float64]
 
@@ -50,11 +54,15 @@ def predict_stream(
     if kind == "label" and (not task.signs or task.negative is None):
         raise OptionError("this model tells no two labels apart; ask for margins.")
     tally = new_progress(learner, task.signs)
-    blocks = stream(sources, **{**told["reading"], **reading})
+    blocks = stream(sources, **{**told["reading"], "unlabelled": True, **reading})
     for block in blocks:
-        _same_columns(told.get("names") or {}, blocks.names, content.header["n_features"])
-        margins = learner.predict(block.X)
-        out.write(lines(_shown(margins, kind, task), block.tags))
+        _same_columns(told.get("names") or {}, blocks.names, block, content.header["n_features"])
+        refuse_initial(block)
+        margins = learner.predict(block.rows)
+        if kind == "label":
+            out.write(words(_labels(margins, task), block.tags))
+        else:
+            out.write(lines(_probabilities(margins) if kind == "probability" else margins, block.tags))
         labelled = ~np.isnan(block.y)
         if task.signs:
             labelled &= (block.y == task.negative) | (block.y == task.positive)
@@ -64,8 +72,8 @@ def predict_stream(
     return Outcome(tally, blocks.skipped)
 
 
-def _same_columns(then: dict[str, str], now: dict[int, str], width: int) -> None:
-    """Refuse a table whose columns have other names than those of the training: each weight belongs to a name."""
+def _same_columns(then: dict[str, str], now: dict[int, str], block: Block, width: int) -> None:
+    """Refuse a table with other columns than those of the training: each weight belongs to a name."""
     for feature, name in now.items():
         before = then.get(str(feature))
         if before is not None and before != name:
@@ -73,13 +81,22 @@ def _same_columns(then: dict[str, str], now: dict[int, str], width: int) -> None
                 f"column {feature} is {name!r}, and was {before!r} when the model was trained. "
                 "Give the columns in the order of the training."
             )
+    if isinstance(block.rows, np.ndarray) and then and block.rows.shape[1] != width:
+        raise InputError(
+            f"{block.position.path}: {block.rows.shape[1]} columns of features, but the model was trained with "
+            f"{width}. If the file has no label, say so: label='none' (--label none)."
+        )
 
 
-def _shown(margins: Array, kind: str, task: Task) -> Array:
-    if kind == "probability":
-        from scipy.special import expit
+def _probabilities(margins: Array) -> Array:
+    from scipy.special import expit
 
-        return np.asarray(expit(margins))
-    if kind == "label":  # with --positive the other labels are unknown: +1 and -1 stand for yes and no
-        return np.array([task.negative, task.positive], dtype=np.float64)[(margins > 0.0).astype(np.intp)]
-    return margins
+    return np.asarray(expit(margins))
+
+
+def _labels(margins: Array, task: Task) -> list[str]:
+    """The labels as the files have them; with a class named, all that is known of the others is that they are other."""
+    assert task.positive is not None
+    assert task.negative is not None
+    names = ("other", task.named) if task.named is not None else (f"{task.negative:g}", f"{task.positive:g}")
+    return [names[sign] for sign in (margins > 0.0).tolist()]

@@ -47,9 +47,7 @@ class Task:
         return "logistic" if self.signs else "squared"
 
     def labels(self, y: Array) -> Array:
-        """The labels as learners take them."""
-        if np.isnan(y).any():
-            raise InputError(f"row {int(np.isnan(y).argmax())} of the block has no label.")
+        """The labels, none of them missing, as learners take them."""
         if not self.signs:
             return y
         strange = (y != self.negative) & (y != self.positive)
@@ -87,6 +85,8 @@ def understood(y: Array, kind: str | None = None, named: str | None = None) -> T
     if named is not None:
         return Task("classification", -1.0, 1.0, named)
     different = np.unique(y[~np.isnan(y)])
+    if not different.size:
+        raise InputError(f"none of the first {y.size:,} rows has a label; say what it is: --task.")
     if different.size and np.isin(different, (-1.0, 0.0, 1.0)).all() and different.size <= 2:
         negative = 0.0 if 0.0 in different else -1.0
         if not (negative == 0.0 and -1.0 in different):

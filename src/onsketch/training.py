@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 import onsketch
 from onsketch import model_file
+from onsketch.data.block import Sparse
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
 from onsketch.evaluation import Progress, Record, new_progress
+from onsketch.learnable import learnable
 from onsketch.task import Task, understood
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ class Training:
         """Rows whose update would not be finite, passed over with on_error="skip"."""
         self.names: dict[int, str] = {}
         """Names of features, as far as the stream has told."""
+        self.waiting = False
+        """Whether the job waits for a block: an exception raised then loses nothing that was learned."""
         self._position: Any = None
         self._skipped_before = 0
         """Bad lines of the passes finished."""
@@ -110,7 +114,7 @@ class Training:
         try:
             while self.finished_passes < self.plan.passes:
                 with stream(self.plan.sources, resume=self._position, **self.plan.reading) as blocks:
-                    for block in blocks:
+                    for block in self._awaited(blocks):
                         records = self._learn(block)
                         self._position = block.position
                         self.records += records
@@ -126,23 +130,39 @@ class Training:
         finally:
             self._predictions.close()
 
+    def _awaited(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        """The blocks; ``waiting`` tells whoever wants to interrupt that nothing is half done."""
+        while True:
+            self.waiting = True
+            block = next(blocks, None)
+            self.waiting = False
+            if block is None:
+                return
+            yield block
+
     def _learn(self, block: Block) -> list[Record]:
         if self.task is None:
             self._begin(block)
         assert self.task is not None
         assert self.progress is not None
-        y, weights = self.task.labels(block.y), block.sample_weight
+        before = self.rows - self._rows_before
+        rows, y, weights, tags, passed_over = learnable(block, self.task, self._skipping)
+        self.refused += passed_over
         self.positives += int(np.count_nonzero(y > 0.0))
         if self.plan.holdout:
-            learned = (self.rows - self._rows_before + 1 + np.arange(len(y))) % self.plan.holdout != 0
+            X = rows if passed_over else block.X
+            learned = (before + 1 + np.arange(len(y))) % self.plan.holdout != 0
             predictions = np.empty(len(y))
-            some = None if weights is None else weights[learned]
-            predictions[learned], records = self._absorb(block.X[learned], y[learned], some)
-            predictions[~learned] = self._hold_out(block, y, ~learned)
+            predictions[learned], records = self._absorb(X[learned], y[learned], _chosen(weights, learned))
+            predictions[~learned] = self._hold_out(X[~learned], y[~learned], _chosen(weights, ~learned))
         else:
-            predictions, records = self._absorb(block.X, y, weights)
-        self._predictions.write(predictions, block.tags)
+            predictions, records = self._absorb(rows, y, weights)
+        self._predictions.write(predictions, tags)
         return records
+
+    @property
+    def _skipping(self) -> bool:
+        return self.plan.reading.get("on_error") == "skip"
 
     def _begin(self, block: Block) -> None:
         """Make the learner when the first labels have been seen."""
@@ -152,33 +172,31 @@ class Training:
         self.progress = new_progress(self.learner, self.task.signs)
         self.held_out = new_progress(self.learner, self.task.signs) if self.plan.holdout else None
 
-    def _hold_out(self, block: Block, y: Array, chosen: NDArray[np.bool_]) -> Array:
+    def _hold_out(self, X: Any, y: Array, weights: Array | None) -> Array:
         assert self.held_out is not None
-        X = block.X[chosen]
         predictions: Array = self.learner.predict(X)
-        weights = None if block.sample_weight is None else block.sample_weight[chosen]
-        self.held_out.add(X, y[chosen], predictions, weights)
+        self.held_out.add(X, y, predictions, weights)
         return predictions
 
     def _absorb(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, list[Record]]:
         """Learn the rows, counting each; a row that is refused is passed over where that was asked for."""
         assert self.progress is not None
-        skip = self.plan.reading.get("on_error") == "skip"
         predictions, records, start = np.zeros(len(y)), [], 0
         while start < len(y):
             rest = slice(start, None)
+            part = X if start == 0 else X[rest]
             stop = len(y)
             try:
-                margins = self.learner.learn(X[rest], y[rest], None if weights is None else weights[rest])
+                margins = self.learner.learn(part, y[rest], _chosen(weights, rest))
             except UpdateError as error:
-                if not skip:
+                if not self._skipping:
                     raise
-                margins, stop = error.predictions, start + error.row
+                X = X.matrix() if isinstance(X, Sparse) else X
+                part, margins, stop = X[start : start + error.row], error.predictions, start + error.row
                 self.refused += 1
-            part = slice(start, stop)
-            predictions[part] = margins
-            shares = None if weights is None else weights[part]
-            records += self.progress.add(X[part], y[part], predictions[part], shares)
+            done = slice(start, stop)
+            predictions[done] = margins
+            records += self.progress.add(part, y[done], predictions[done], _chosen(weights, done))
             start = stop if stop == len(y) else stop + 1
         return predictions, records
 
@@ -243,6 +261,10 @@ class Training:
                 f"{os.fspath(path)}: its predictions went to {going['predictions']}; give the same --predictions."
             )
         self._predictions.written = going["predictions_written"]
+
+
+def _chosen(weights: Array | None, chosen: Any) -> Array | None:
+    return None if weights is None else weights[chosen]
 
 
 def rereadable(sources: list[str]) -> bool:
@@ -316,7 +338,11 @@ def lines(predictions: Array, tags: list[str] | None = None) -> str:
     0.5 a
     -1.25
     """
+    return words([f"{value:.9g}" for value in predictions.tolist()], tags)
+
+
+def words(predictions: list[str], tags: list[str] | None = None) -> str:
+    """Predictions one a line, each followed by its tag if it has one."""
     if tags is None:
-        return "".join([f"{value:.9g}\n" for value in predictions.tolist()])
-    pairs = zip(predictions.tolist(), tags, strict=True)
-    return "".join([f"{value:.9g} {tag}\n" if tag else f"{value:.9g}\n" for value, tag in pairs])
+        return "".join([f"{word}\n" for word in predictions])
+    return "".join([f"{word} {tag}\n" if tag else f"{word}\n" for word, tag in zip(predictions, tags, strict=True)])

@@ -56,8 +56,14 @@ def compare(
         Path | None, typer.Option("--csv", metavar="FILE", dir_okay=False, help="Write the curves, a line a point.")
     ] = None,
     report: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page with table and plots.")] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Rows of each stream.", rich_help_panel=EMBEDDED)] = 10_000,
-    dimension: Annotated[int, typer.Option(min=1, help="Features of each row.", rich_help_panel=EMBEDDED)] = 100,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows of each stream.", show_default="10000", rich_help_panel=EMBEDDED),
+    ] = None,
+    dimension: Annotated[
+        int | None,
+        typer.Option(min=1, help="Features of each row.", show_default="100", rich_help_panel=EMBEDDED),
+    ] = None,
     condition: Annotated[
         list[float] | None,
         typer.Option(
@@ -84,6 +90,10 @@ def compare(
     for path, name in ((json_file, "--json"), (csv_file, "--csv"), (report, "--report")):
         if path is not None and not path.absolute().parent.is_dir():
             raise typer.BadParameter(f"there is no directory {path.absolute().parent}", param_hint=name)
+    for name, given in (("--rows", rows), ("--dimension", dimension), ("--condition", condition)):
+        if files and given:
+            raise typer.BadParameter("it is of the embedded streams, and does not go with FILE", param_hint=name)
+    rows, dimension = rows or 10_000, dimension or 100
     if by not in ("loss", "error"):
         raise typer.BadParameter("expected loss or error", param_hint="--by")
     names = [known_method(name) for name in dict.fromkeys(learner or ())]
@@ -100,17 +110,27 @@ def compare(
 
             pyplot()  # say at once that it is missing
         if files:
-            race, about = _race_on_files(files, names or list(FIELD), grid, options, reading, task, threads, by)
+            race, about, read = _race_on_files(files, names or list(FIELD), grid, options, reading, task, threads, by)
         else:
             race, about = _race_embedded(names, grid, options, rows, dimension, condition, threads)
+            read = None
         console.print(about, soft_wrap=True)
         standings = _run(console, race)
+        skipped = 0 if read is None else read.skipped
+        if skipped:
+            console.print(f"{skipped:,} bad lines or rows were skipped", soft_wrap=True)
         if files is None or not files:
             from onsketch.compare import verdict
 
             console.print(f"\n{verdict(standings)}", soft_wrap=True)
         best = _best_fixed(console, files, options, reading, task, standings) if regret else None
-        parameters = {"files": files or [], "rows": race.rows, "options": options, "best_fixed_loss": best}
+        parameters = {
+            "files": files or [],
+            "rows": race.rows,
+            "skipped": skipped,
+            "options": options,
+            "best_fixed_loss": best,
+        }
         if not files:
             parameters |= {"dimension": dimension, "seed": learning.get("seed", 0)}
         _write(json_file, csv_file, standings, parameters)
@@ -154,35 +174,67 @@ def _race_embedded(
 def _race_on_files(
     files: list[str], names: list[str], grid: dict[str, Any], options: dict[str, Any], reading: dict[str, Any],
     task: str | None, threads: int | None, by: str,
-) -> tuple[Race, str]:  # fmt: skip
+) -> tuple[Race, str, _Labelled]:  # fmt: skip
     from onsketch.compare import Race, Track, contender
     from onsketch.errors import OptionError
 
-    labelled, meaning = _blocks(files, reading, task)
+    labelled = _Labelled(files, reading, task)
+    meaning = labelled.task
     common = {"loss": meaning.default_loss, **options}
     field = [contender(name, grid) for name in names]
     name = ", ".join(files)
     if by == "error" and not meaning.signs:
         raise OptionError("--by error: a regression has no errors to count.")
-    race = Race([Track(name, labelled)], field, common, None, threads, meaning.signs, by)
+    race = Race([Track(name, iter(labelled))], field, common, None, threads, meaning.signs, by)
     settings = sum(len(entry.settings) for entry in field)
-    return race, f"{name}: {meaning}, {common['loss']} loss; {settings} settings of {len(field)} learners in one pass."
+    about = f"{name}: {meaning}, {common['loss']} loss; {settings} settings of {len(field)} learners in one pass."
+    return race, about, labelled
 
 
-def _blocks(files: list[str], reading: dict[str, Any], task: str | None) -> tuple[Iterator[Any], Task]:
-    """The blocks of the files, labels as learners take them, and what the labels mean."""
-    from itertools import chain
+class _Labelled:
+    """The blocks of files, labels as learners take them, with what the labels mean and how much was skipped."""
 
-    from onsketch.data import stream
-    from onsketch.errors import InputError
-    from onsketch.task import understood
+    def __init__(self, files: list[str], reading: dict[str, Any], task: str | None) -> None:
+        from onsketch.data import stream
+        from onsketch.errors import InputError
+        from onsketch.task import understood
 
-    blocks = iter(stream(files, **reading))
-    first = next(blocks, None)
-    if first is None:
-        raise InputError(f"{', '.join(files)}: there is not a single row.")
-    meaning = understood(first.y, task, reading.get("positive"))
-    return ((b.X, meaning.labels(b.y), b.sample_weight) for b in chain([first], blocks)), meaning
+        self._skipping = reading.get("on_error") == "skip"
+        self._blocks = stream(files, **reading)
+        self._first = next(self._blocks, None)
+        if self._first is None:
+            raise InputError(f"{', '.join(files)}: there is not a single row.")
+        self.task: Task = understood(self._first.y, task, reading.get("positive"))
+        self._passed_over, self._rows, self._due = 0, 0, 64
+
+    @property
+    def skipped(self) -> int:
+        """Bad lines, and rows that cannot be learned."""
+        return self._blocks.skipped + self._passed_over
+
+    def __iter__(self) -> Iterator[Any]:
+        from itertools import chain
+
+        from onsketch.learnable import learnable
+
+        for block in chain([self._first], self._blocks):
+            assert block is not None
+            rows = learnable(block, self.task, self._skipping)
+            self._passed_over += rows.passed_over
+            X = rows.rows if rows.passed_over else block.X
+            for part in self._parts(rows.y.size):
+                yield X[part], rows.y[part], None if rows.sample_weight is None else rows.sample_weight[part]
+
+    def _parts(self, count: int) -> Iterator[slice]:
+        """Cuts at growing counts of rows, so that the curves of small files have points, too."""
+        start = 0
+        while start < count:
+            stop = min(count, start + self._due - self._rows)
+            self._rows += stop - start
+            if self._rows == self._due:
+                self._due += self._due // 4
+            yield slice(start, stop)
+            start = stop
 
 
 def _best_fixed(
@@ -191,13 +243,14 @@ def _best_fixed(
 ) -> float | None:  # fmt: skip
     """Solve for the best fixed weights on a second reading, and show each learner's regret."""
     from onsketch.offline import best_fixed_loss, stacked
+    from onsketch.training import rereadable
 
-    if not files or "-" in files:
+    if not files or not rereadable(files):
         console.print("\nNo regret: the best fixed weights need a file that can be read a second time.")
         return None
-    labelled, meaning = _blocks(files, reading, task)
+    labelled = _Labelled(files, reading, task)
     with console.status("Solving for the best fixed weights"):
-        best = best_fixed_loss(options.get("loss", meaning.default_loss), *stacked(labelled))
+        best = best_fixed_loss(options.get("loss", labelled.task.default_loss), *stacked(iter(labelled)))
     console.print(f"\nThe best fixed weights (with intercept) have a total loss of {best:,.2f}. Regret against them:")
     cells = [[s.name, f"{s.scores[-1].total - best:,.2f}"] for s in standings if math.isfinite(s.loss)]
     print_rows(console, ("learner", "regret"), cells)
@@ -214,17 +267,21 @@ def _run_live(console: Console, course: Course) -> list[Standing]:
     from rich.live import Live
     from rich.text import Text
 
+    from onsketch.standings import sheet
+
     standings: list[Standing] = []
     with Live(Text("Compiling (the first time only) …"), console=console, refresh_per_second=8) as live:
         for rows, standings in course:
-            sheet = table(*_sheet(standings), title=f"after {rows:,} rows")
-            sheet.rows[0].style = "green"
-            live.update(sheet)
+            shown = table(*sheet(standings), title=f"after {rows:,} rows")
+            shown.rows[0].style = "green"
+            live.update(shown)
     return standings
 
 
 def _run_quietly(console: Console, course: Course) -> list[Standing]:
     """A line at doubling counts, and the table once: for files and pipes."""
+    from onsketch.standings import sheet
+
     standings: list[Standing] = []
     due = 1000
     for rows, standings in course:
@@ -234,48 +291,8 @@ def _run_quietly(console: Console, course: Course) -> list[Standing]:
             console.print(f"after {rows:,} rows {standings[0].name} leads, loss {best.loss:.5g}{error}", soft_wrap=True)
             while due <= rows:
                 due *= 2
-    print_rows(console, *_sheet(standings))
+    print_rows(console, *sheet(standings))
     return standings
-
-
-def _sheet(standings: Sequence[Standing]) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells of the standings."""
-    from onsketch.compare import percent
-
-    tracks = [score.track for score in standings[0].scores]
-    ends = [f", cond. {track}" for track in tracks] if len(tracks) > 1 else [""]
-    signs = any(score.error is not None for standing in standings for score in standing.scores)
-    figures = [f"{kind}{end}" for end in ends for kind in (("loss", "error") if signs else ("loss",))]
-    return ["learner", *figures, "µs/example", "setting kept"], [
-        [
-            standing.name,
-            *(cell for score in standing.scores for cell in _figures(score, signs, percent)),
-            f"{standing.microseconds:.1f}" if math.isfinite(standing.microseconds) else "-",
-            _setting(standing),
-        ]
-        for standing in standings
-    ]
-
-
-def _figures(score: Any, signs: bool, percent: Any) -> list[str]:
-    loss = f"{score.loss:.5g}" if math.isfinite(score.loss) else "diverged"
-    return [loss, percent(score.error)] if signs else [loss]
-
-
-def _setting(standing: Standing) -> str:
-    """The best setting on each stream, and among how many it was chosen.
-
-    >>> from onsketch.compare import Score, Standing
-    >>> kept = [Score("10", 0.1, 0.1, {"ridge": 3e3}, 1.0), Score("200", 0.2, 0.1, {"ridge": 1e3}, 1.0)]
-    >>> _setting(Standing("fd-son", True, 6, tuple(kept)))
-    'ridge 3000 | ridge 1000, best of 6'
-    """
-    texts = [
-        "none" if score.setting is None else ", ".join(f"{k} {v:g}" for k, v in score.setting.items())
-        for score in standing.scores
-    ]
-    text = " | ".join(dict.fromkeys(texts)) or "defaults"
-    return f"{text}, best of {standing.tried}" if standing.tried > 1 else f"{text}, not tuned"
 
 
 def _write(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -13,8 +15,24 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+class _Plain:
+    """What the program asks of Rich's console, where nobody watches: lines, without Rich being imported."""
+
+    is_terminal = False
+
+    def print(self, text: str = "", soft_wrap: bool = True) -> None:
+        """A line."""
+        print(text, flush=True)
+
+    def status(self, text: str) -> AbstractContextManager[None]:
+        """Nothing turns in a file."""
+        return nullcontext()
+
+
 def out() -> Console:
-    """The standard output; Rich itself heeds NO_COLOR and pipes."""
+    """The standard output; Rich itself heeds NO_COLOR and the like."""
+    if not sys.stdout.isatty() and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys():
+        return cast("Console", _Plain())
     from rich.console import Console
 
     return Console(highlight=False, markup=False)

@@ -83,7 +83,10 @@ def _reading(
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(help="Label column of a table, by name or place.", show_default="label, target, y or class"),
+        typer.Option(
+            help="Label column of a table, by name or place; none for no label.",
+            show_default="label, target, y or class",
+        ),
     ] = None,
     weight: Annotated[str | None, typer.Option(help="Column of sample weights.", show_default="none")] = None,
     tag: Annotated[str | None, typer.Option(help="Column that names rows.", show_default="none")] = None,
@@ -153,9 +156,8 @@ def learner_options(learning: dict[str, Any]) -> dict[str, Any]:
 
 def known_method(name: str) -> str:
     """The method's name, or a complaint with a hint."""
-    import onsketch
+    from onsketch.linear.methods import METHODS as known
 
-    known = onsketch.methods()
     if name not in known:
         from difflib import get_close_matches
 

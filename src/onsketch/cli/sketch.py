@@ -61,7 +61,8 @@ def sketch(
             _compare(console, files, reading, errors, report)
             return
         else:
-            summary = _sketched(files, reading, kind, size, n_features)
+            summary, skipped = _sketched(files, reading, kind, size, n_features)
+            _tell_skipped(console, skipped)
         if save is not None:
             summary.save(save)
         _show(console, summary)
@@ -69,9 +70,12 @@ def sketch(
             console.print(f"Sketch written to {save}", soft_wrap=True)
 
 
-def _sketched(files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None) -> Any:
+def _sketched(
+    files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None
+) -> tuple[Any, int]:
     from onsketch.data import stream
     from onsketch.errors import InputError, OptionError
+    from onsketch.learnable import sketchable
     from onsketch.sketch.study import make
     from onsketch.sketch.width import widened
 
@@ -82,11 +86,18 @@ def _sketched(files: list[str], reading: dict[str, Any], kind: str, size: int, n
             n_features = max((block.X.shape[1] for block in blocks), default=0)
         if n_features == 0:
             raise InputError(f"{', '.join(files)}: there is not a single row.")
-    summary = make(kind, n_features, size)
+    summary, passed_over = make(kind, n_features, size), 0
     with stream(files, **reading) as blocks:
         for block in blocks:
-            summary.update(widened(block.X, n_features))
-    return summary
+            X, unfit = sketchable(block, reading.get("on_error") == "skip")
+            passed_over += unfit
+            summary.update(widened(X, n_features))
+    return summary, blocks.skipped + passed_over
+
+
+def _tell_skipped(console: Console, skipped: int) -> None:
+    if skipped:
+        console.print(f"{skipped:,} bad lines or rows were skipped", soft_wrap=True)
 
 
 def _on_cluster(
@@ -136,6 +147,7 @@ def _compare(console: Console, files: list[str], reading: dict[str, Any], errors
         raise typer.BadParameter(f"expected whole numbers, not {errors!r}", param_hint="--errors") from None
     with stream(files, **reading) as blocks:
         X, _, _ = stacked((block.X, block.y, None) for block in blocks)
+    _tell_skipped(console, blocks.skipped)
     console.print(f"‖AᵀA − sketch‖₂ / ‖AᵀA‖₂ over {X.shape[0]:,} rows of {X.shape[1]:,} features")
     outcomes = []
     with console.status("Sketching"):

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,7 +164,8 @@ def _on_cluster(
     with watching(console, quiet) as watch:
         run = fit(options, files, reading=reading, task=task, passes=passes, watch=watch, **settings)
     _say(console, quiet, f"{run.learner.method.name}: {run.learner.method}\n{run.task}, {run.learner.loss} loss")
-    _say(console, quiet, "\n".join(_summary(run, run.rows - run.resumed_rows, time.perf_counter() - began)))
+    seconds = time.perf_counter() - began
+    _say(console, quiet, "\n".join(_summary(run, seconds, (run.rows - run.resumed_rows) / max(seconds, 1e-9))))
     if save is not None:
         run.save(save)
         _say(console, quiet, f"Model written to {save}")
@@ -173,11 +174,12 @@ def _on_cluster(
 def _run(console: Console, job: Training, checkpoint: Path | None, every: int, quiet: bool, save: Path | None) -> None:
     """Run the job in view; on Ctrl-C save what can be saved, and leave."""
     began, before, started, last = time.perf_counter(), job.rows, job.learner is not None, job.rows
+    warm: tuple[float, int] | None = None
     if started:
         _introduce(console, job, quiet)
         for record in job.records:
             _say(console, quiet, str(record))
-    with _interruptible() as interrupted, _bar(job, quiet) as moved:
+    with _interruptible(job) as interrupted, _bar(job, quiet) as moved, suppress(_Interrupted):
         for block, records in job.run():
             if not started:
                 _introduce(console, job, quiet)
@@ -185,6 +187,7 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
             for record in records:
                 _say(console, quiet, str(record))
             moved(block)
+            warm = warm or (time.perf_counter(), job.rows)
             if checkpoint is not None and job.rows // every > last // every:
                 job.checkpoint(checkpoint)
                 last = job.rows
@@ -192,13 +195,23 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
                 break
     if interrupted():
         _leave(job, checkpoint, save)
-    seconds = time.perf_counter() - began
-    _say(console, quiet, "\n".join(_summary(job, job.rows - before, seconds)))
+    now = time.perf_counter()
+    rate = (job.rows - before) / max(now - began, 1e-9)
+    if warm is not None and job.rows > warm[1]:  # the first block has what is compiled in it
+        rate = (job.rows - warm[1]) / max(now - warm[0], 1e-9)
+    _say(console, quiet, "\n".join(_summary(job, now - began, rate)))
+
+
+class _Interrupted(Exception):
+    """Ctrl-C while there was nothing to do but wait."""
 
 
 def _leave(job: Training, checkpoint: Path | None, save: Path | None) -> None:
     """After Ctrl-C: keep what can be kept and say what was."""
     kept = []
+    if job.learner is None:
+        typer.echo("\nInterrupted before the first rows came; there is nothing to save.", err=True)
+        raise typer.Exit(130)
     if checkpoint is not None:
         job.checkpoint(checkpoint)
         kept.append(f"checkpoint {checkpoint} (go on with --resume)")
@@ -219,7 +232,7 @@ def _introduce(console: Console, job: Training, quiet: bool) -> None:
     _say(console, quiet, f"      loss       last {'so far ' if error else '':>10}".rstrip())
 
 
-def _summary(job: Training | Run, rows: int, seconds: float) -> Iterator[str]:
+def _summary(job: Training | Run, seconds: float, rate: float) -> Iterator[str]:
     from onsketch.evaluation import grown
 
     assert job.progress is not None
@@ -242,7 +255,7 @@ def _summary(job: Training | Run, rows: int, seconds: float) -> Iterator[str]:
         yield f"skipped       {job.skipped:,} bad lines or rows"
     if job.plan.passes > 1:
         yield f"passes        {job.plan.passes}; from the second on, rows had been seen before they were predicted"
-    yield f"time          {seconds:.2f} s, {rows / max(seconds, 1e-9):,.0f} rows a second"
+    yield f"time          {seconds:.2f} s, {rate:,.0f} rows a second"
 
 
 def _say(console: Console, quiet: bool, text: str) -> None:
@@ -251,8 +264,8 @@ def _say(console: Console, quiet: bool, text: str) -> None:
 
 
 @contextmanager
-def _interruptible() -> Iterator[Any]:
-    """Ctrl-C asks to stop after the block at hand; a second one stops at once."""
+def _interruptible(job: Training) -> Iterator[Any]:
+    """Ctrl-C asks to stop after the block at hand, or at once where none has come; a second one stops at once."""
     asked = False
 
     def ask(number: int, frame: Any) -> None:
@@ -260,6 +273,8 @@ def _interruptible() -> Iterator[Any]:
         if asked:
             raise KeyboardInterrupt
         asked = True
+        if job.waiting:
+            raise _Interrupted
         typer.echo("\nStopping after this block; press Ctrl-C again to stop at once.", err=True)
 
     before = signal.signal(signal.SIGINT, ask)
@@ -272,13 +287,12 @@ def _interruptible() -> Iterator[Any]:
 @contextmanager
 def _bar(job: Training, quiet: bool) -> Iterator[Any]:
     """A progress bar on the standard error of a terminal; elsewhere nothing."""
-    console = err()
-    if quiet or not console.is_terminal or not sys.stdout.isatty():
+    if quiet or not sys.stderr.isatty() or not sys.stdout.isatty() or not (console := err()).is_terminal:
         yield lambda block: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    sizes = _plain_sizes(job.plan.sources)
+    sizes = _sizes(job.plan.sources, job.plan.reading.get("format"))
     columns = (
         TextColumn("{task.fields[rows]:>12,} rows"), BarColumn(), TextColumn("{task.fields[loss]:.4f} loss"),
         TimeElapsedColumn(), TimeRemainingColumn(),
@@ -295,7 +309,16 @@ def _bar(job: Training, quiet: bool) -> Iterator[Any]:
         yield moved
 
 
-def _plain_sizes(sources: list[str]) -> list[int]:
-    """The sizes of the files, if all are local and not compressed, so that a place in them can be told."""
-    plain = all(os.path.isfile(source) and not source.endswith((".gz", ".xz", ".bz2", ".zst")) for source in sources)
-    return [os.path.getsize(source) for source in sources] if plain else []
+def _sizes(sources: list[str], form: str | None) -> list[int]:
+    """The sizes of the files in the unit of a place in them (bytes, or rows of Parquet), where that can be told."""
+    if not all(os.path.isfile(source) for source in sources):
+        return []
+    if form == "parquet" or all(source.endswith((".parquet", ".pq")) for source in sources):
+        from onsketch.data.arrow import count_rows
+
+        return [count_rows(source) for source in sources]
+    if form == "arrow" or any(
+        source.endswith((".gz", ".xz", ".bz2", ".zst", ".arrow", ".feather")) for source in sources
+    ):
+        return []
+    return [os.path.getsize(source) for source in sources]

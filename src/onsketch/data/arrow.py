@@ -31,6 +31,17 @@ def import_pyarrow() -> Any:
     return pyarrow
 
 
+def count_rows(path: str) -> int:
+    """Rows of a Parquet file, by its footer; 0 where there is none."""
+    arrow = import_pyarrow()
+    from pyarrow.parquet import read_metadata
+
+    try:
+        return int(read_metadata(path).num_rows)
+    except (OSError, arrow.ArrowInvalid):  # reading it will say what is wrong
+        return 0
+
+
 @dataclass
 class Tables:
     """How tables become blocks. A row with a missing or infinite value is bad, as a line of text would be."""
@@ -285,7 +296,7 @@ def _block(
         X = csr(*parts, max(columns.width, column_mask(form.bits) + 1))
     here = replace(here, width=int(X.shape[1]), line=here.offset)
     block = Block(
-        X=X,
+        rows=X,
         y=y[kept],
         sample_weight=None if weights is None else weights[kept],
         tags=None if tags is None else [tags[row] for row in kept],

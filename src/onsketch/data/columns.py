@@ -29,6 +29,8 @@ class Roles:
     categorical: str | tuple[Column, ...] = "auto"
     positive: str | None = None
     missing: str = "error"
+    unlabelled: bool = False
+    """Whether the label's column may be absent."""
 
     def __post_init__(self) -> None:
         if self.missing not in ("error", "zero"):
@@ -66,6 +68,10 @@ def find_columns(path: str, names: Sequence[str], wordy: Sequence[bool], roles: 
         if column is not None:
             kinds[_place(path, names, column, option)] = kind
     label = roles.label
+    if label == "none" and "none" not in names:  # what a command line can give
+        label = None
+    if roles.unlabelled and isinstance(label, str) and label not in names and not _is_place(label):
+        label = label if label == "auto" and any(name.lower() in LABEL_NAMES for name in names) else None
     if label == "auto":
         found = [
             k for k, name in enumerate(names) if name.lower() in LABEL_NAMES and kinds[k] in (NUMERIC, CATEGORICAL)
@@ -75,7 +81,7 @@ def find_columns(path: str, names: Sequence[str], wordy: Sequence[bool], roles: 
             which = "no column is" if not found else "several columns are"
             raise InputError(
                 f"{path}: {which} named {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}. Give the label's name or "
-                f"place: label=... (-1 for the last column, None for no label). The columns are: {shown}."
+                f"place: label=... (-1 for the last column, none for no label). The columns are: {shown}."
             )
         label = found[0]
     if label is not None:
@@ -98,6 +104,11 @@ def as_columns(columns: Column | Iterable[Column]) -> tuple[Column, ...]:
     return (columns,) if isinstance(columns, str | int) else tuple(columns)
 
 
+def _is_place(column: str) -> bool:
+    """Whether this is a number, which is all a command line can give."""
+    return column.lstrip("-").isdigit()
+
+
 def _place(path: str, names: Sequence[str], column: Column, option: str) -> int:
     """The place of a column given by name or by place, from the end where negative."""
     if isinstance(column, str):
@@ -106,7 +117,7 @@ def _place(path: str, names: Sequence[str], column: Column, option: str) -> int:
             raise InputError(f"{path}: {option}={column!r}: {len(found)} columns have this name; give its place.")
         if found:
             return found[0]
-        if column.lstrip("-").isdigit():  # what a command line can give
+        if _is_place(column):
             return _place(path, names, int(column), option)
         shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise InputError(f"{path}: {option}={column!r}: there is no such column. The columns are: {shown}.")

@@ -14,7 +14,7 @@ AT, ROWS, COUNT, LINE, LAST, SKIPPED, CODE, COLUMN, BAD_LINE, BAD_AT = range(10)
 """Entries of ``state``: the next byte; rows and values of the block; lines read; where the last line read began;
 bad lines skipped; of the first bad line: why, column, number, and where in the text."""
 
-NEWLINE, RETURN, SPACE, QUOTE, HASH, APOSTROPHE, COMMA, COLON, BAR = 10, 13, 32, 34, 35, 39, 44, 58, 124
+NEWLINE, RETURN, SPACE, QUOTE, HASH, APOSTROPHE, COMMA, MINUS, COLON, BAR = 10, 13, 32, 34, 35, 39, 44, 45, 58, 124
 
 (
     NO_LABEL,

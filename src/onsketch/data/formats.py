@@ -55,7 +55,7 @@ class Libsvm(TextFormat):
             self.width = max(self.width, int(indices.max(initial=-1)) + 1)
         groups = self.groups[:rows]
         return Block(
-            X=csr(indptr, indices, values, self.width),
+            rows=csr(indptr, indices, values, self.width),
             y=self.labels[:rows].copy(),
             sample_weight=None,
             tags=None,
@@ -118,7 +118,7 @@ class VW(TextFormat):
         tags, self.tags = self.tags, []
         tags.extend([""] * (rows - len(tags)))
         return Block(
-            X=csr(indptr, indices, values, self.width),
+            rows=csr(indptr, indices, values, self.width),
             y=heads[:, LABEL].copy(),
             sample_weight=heads[:, WEIGHT].copy() if (heads[:, WEIGHT] != 1.0).any() else None,
             tags=tags if any(tags) else None,

@@ -21,7 +21,6 @@ from onsketch.data.cursor import (
     NO_LABEL,
     ROWS,
     SKIPPED,
-    SPACE,
     STRAY,
     WIDE_INDEX,
     ZERO_INDEX,
@@ -30,7 +29,7 @@ from onsketch.data.cursor import (
     note_bad_line,
     skip_blanks,
 )
-from onsketch.data.numbers import inlined, kernel, read_number
+from onsketch.data.numbers import inlined, kernel, read_number, short_pair
 
 NO_GROUP = np.int64(-1)
 
@@ -72,6 +71,21 @@ def _row(text, at, count, base, width, mask, indices, values):
         if c in (NEWLINE, HASH):
             return at, count, label, group, 0
         start = at
+        if 48 <= c <= 57:  # indicators and counts are most of what such files hold
+            number, digit, after, size = short_pair(text, at)
+            while after and np.uint64(np.int64(number) - base) < np.uint64(width):
+                indices[count] = (np.int64(number) - base) & mask
+                values[count] = float(digit)
+                count += 1
+                at += np.int64(size) + 2
+                if after == NEWLINE:
+                    return at, count, label, group, 0
+                at += 1
+                number, digit, after, size = short_pair(text, at)
+            if at > start:
+                leading = False
+                c = np.int64(text[at])
+                continue
         index = np.int64(0)
         while 48 <= c <= 57:
             index = 10 * index + (c - 48)
@@ -98,14 +112,9 @@ def _row(text, at, count, base, width, mask, indices, values):
             return start, count, label, group, WIDE_INDEX
         at += 1
         start = at
-        c = np.int64(text[at])
-        if 48 <= c <= 57 and text[at + 1] == SPACE:  # counts and indicators are most of what such files hold
-            value = float(c - 48)
-            at += 1
-        else:
-            value, at, code = read_number(text, at)
-            if code:
-                return start, count, label, group, code
+        value, at, code = read_number(text, at)
+        if code:
+            return start, count, label, group, code
         c = np.int64(text[at])
         if not (is_blank(c) or c in (NEWLINE, HASH)):
             return at, count, label, group, STRAY

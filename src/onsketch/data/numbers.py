@@ -22,10 +22,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from onsketch.compiling import cached
+
 INLINED: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """As in ``onsketch.numerics``, but strict about rounding: a number read must be the nearest one."""
 
-kernel = njit(cache=True, nogil=True, error_model="numpy")
+kernel = cached(nogil=True, error_model="numpy")
 inner = njit(**INLINED)
 inlined = njit(**INLINED, forceinline=True)
 
@@ -67,6 +69,9 @@ _ZERO, _ONE, _TWO, _TEN, _32 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint
 _EIGHT_ZEROS = np.uint64(10**8)
 _HIGH_HALVES, _SIXES = np.uint64(0xF0F0F0F0F0F0F0F0), np.uint64(0x0606060606060606)
 _THREES, _ZEROS = np.uint64(0x3333333333333333), np.uint64(0x3030303030303030)
+_OVER_NINE, _HIGH_BITS = np.uint64(0x7676767676767676), np.uint64(0x8080808080808080)
+_LOW_BITS = np.uint64(0x0101010101010101)
+_COLON_DIGIT, _BUT_THE_DIGIT = np.uint64(0x303A), np.uint64(0xF0FF)
 _EVERY_FOURTH = np.uint64(0x000000FF000000FF)
 _LOW_HALF = np.uint64(2**32 - 1)
 _NINE_BITS = np.uint64(0x1FF)
@@ -250,10 +255,36 @@ def _are_digits(word):
 @inlined
 def _eight_digits(word):
     """The number that eight digits make, by adding neighbours: pairs, then fours, then all (Lemire 2021)."""
-    word -= _ZEROS
+    return _joined(word - _ZEROS)
+
+
+@inlined
+def _joined(word):
+    """The number that the eight bytes, each 0 to 9 and the first lowest, make as digits."""
     word = word * _TEN + (word >> np.uint64(8))
     low, high = word & _EVERY_FOURTH, (word >> np.uint64(16)) & _EVERY_FOURTH
     return (low * np.uint64(0x000F424000000064) + high * np.uint64(0x0000271000000001)) >> _32
+
+
+@inlined
+def short_pair(text, at):
+    """``12:3`` and a space or the end of the line, where that is what stands at ``at``, without a branch.
+
+    Returns the number before the colon (1 to 5 digits), the digit after it, the byte that follows (0 where something
+    else stands there), and how many digits the number has.
+    """
+    word = _eight_bytes(text, at)
+    digits = word ^ _ZEROS
+    others = (digits | (digits + _OVER_NINE)) & _HIGH_BITS  # right up to the first byte that is no digit
+    first = others & (~others + _ONE)
+    shift = (((first - _ONE) & _LOW_BITS) * _LOW_BITS >> np.uint64(56)) * np.uint64(8) - np.uint64(8)
+    rest = word >> shift
+    digit = (rest >> np.uint64(8)) & np.uint64(15)
+    after = (rest >> np.uint64(16)) & np.uint64(255)
+    fits = (np.uint64(8) <= shift <= np.uint64(40)) & (rest & _BUT_THE_DIGIT == _COLON_DIGIT) & (digit < _TEN)
+    fits &= (after == np.uint64(32)) | (after == np.uint64(10))
+    number = _joined(digits << (np.uint64(64) - max(shift, np.uint64(8))))
+    return number, digit, after if fits else _ZERO, shift >> np.uint64(3)
 
 
 @inner

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from onsketch.data.arrow import Tables, read_arrow
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import Column, Roles, as_columns
-from onsketch.data.formats import VW, Libsvm
 from onsketch.data.hashing import DEFAULT_BITS, column_mask
 from onsketch.data.interactions import as_pairs
 from onsketch.data.labels import LabelMap
 from onsketch.data.prefetch import ahead
 from onsketch.data.sniff import FORMATS, sniff
 from onsketch.data.sources import STDIN, Bytes, Paths, can_be_read_again, expand
-from onsketch.data.tables import CSV
 from onsketch.data.text import Limits, TextFormat, read_text
 from onsketch.errors import InputError, OptionError, ReadError
 from onsketch.linear.warming import announce_compilation
+
+if TYPE_CHECKING:
+    from onsketch.data.arrow import Tables
+    from onsketch.data.columns import Column
 
 BLOCK_ROWS = 16_384
 BLOCK_BYTES = 4 << 20
@@ -155,6 +155,8 @@ class Stream:
         hashed = DEFAULT_BITS if bits is None else bits
         column_mask(hashed)
         if self.format == "libsvm":
+            from onsketch.data.formats import Libsvm
+
             if zero_based not in (True, False, "auto"):
                 raise OptionError(f'zero_based={zero_based!r}: it is True, False or "auto".')
             width = options["n_features"]
@@ -167,8 +169,12 @@ class Stream:
             width = None if width is None else _whole("n_features", width)
             form: TextFormat | Tables = Libsvm(rows, zero_based, width, hashed if self._pairs else bits, self._pairs)
         elif self.format == "vw":
+            from onsketch.data.formats import VW
+
             form = VW(rows, hashed, self._pairs, self.names if options["names"] else None)
         else:
+            from onsketch.data.columns import Roles, as_columns
+
             positive = options["positive"]
             roles = Roles(
                 label=options["label"],
@@ -178,11 +184,16 @@ class Stream:
                 categorical="auto" if options["categorical"] == "auto" else as_columns(options["categorical"]),
                 positive=None if positive is None else str(positive),
                 missing=options["missing"],
+                unlabelled=options["unlabelled"],
             )
             common = hashed, self._pairs, self.names, options["names"]
             if self.format == "csv":
+                from onsketch.data.tables import CSV
+
                 form = CSV(rows, roles, options["header"], options["delimiter"], *common)
             else:
+                from onsketch.data.arrow import Tables
+
                 form = Tables(roles, *common)
         return form
 
@@ -207,7 +218,9 @@ class Stream:
                 yield item
 
     def _read_file(self, source: Any, opened: Bytes | None, here: Position) -> Iterator[Block | Position]:
-        if isinstance(self._form, Tables):
+        if not isinstance(self._form, TextFormat):
+            from onsketch.data.arrow import read_arrow
+
             yield from read_arrow(source, opened, self._form, here, self._limits, self.format == "parquet")
             return
         bytes_ = opened or Bytes(source)
@@ -232,6 +245,7 @@ def stream(
     zero_based: bool | str = True,
     n_features: int | None = None,
     label: Column | None = "auto",
+    unlabelled: bool = False,
     weight: Column | None = None,
     tag: Column | None = None,
     ignore: Column | Iterable[Column] = (),
@@ -260,8 +274,9 @@ def stream(
         zero_based: LIBSVM: True takes column = index; False column = index − 1; "auto" is False unless the first
             block has an index 0.
         n_features: LIBSVM: width of all blocks; an index beyond is a bad line. Left out, blocks widen.
-        label: tables: the label's column, by name or place; None for no label; "auto" is the one column named
-            label, target, y or class.
+        label: tables: the label's column, by name or place; None or "none" for no label; "auto" is the one column
+            named label, target, y or class.
+        unlabelled: tables: the label's column may be absent; labels are NaN then.
         weight: tables: the column of sample weights.
         tag: tables: the column that names rows.
         ignore: tables: columns left out.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +141,7 @@ class CSV(TextFormat):
         tags, self.tags = self.tags, []
         values = self.values[:count]
         if self.columns.dense and not self.pairs:
-            X = values.reshape(rows, self.width).copy()
+            X: Any = values.reshape(rows, self.width).copy()
         else:
             indptr, indices = self.indptr[: rows + 1], self.indices[:count]
             if self.columns.dense:
@@ -151,7 +152,7 @@ class CSV(TextFormat):
             X = csr(indptr, indices, values, max(self.width, self.mask + 1))
         weighted = (self.columns.kinds == WEIGHT).any()
         return Block(
-            X=X,
+            rows=X,
             y=self.labels[:rows].copy(),
             sample_weight=self.weights[:rows].copy() if weighted else None,
             tags=tags if (self.columns.kinds == TAG).any() else None,

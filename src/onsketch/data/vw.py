@@ -14,6 +14,7 @@ from onsketch.data.cursor import (
     LAST,
     LINE,
     MANY_WORDS,
+    MINUS,
     NEWLINE,
     NO_BAR,
     NO_NAMESPACE,
@@ -27,7 +28,7 @@ from onsketch.data.cursor import (
     skip_blanks,
 )
 from onsketch.data.hashing import murmur, name_hash
-from onsketch.data.numbers import MALFORMED, NOT_FINITE, TOO_LARGE, inlined, inner, kernel, read_number
+from onsketch.data.numbers import MALFORMED, NOT_FINITE, TOO_LARGE, inlined, kernel, read_number, short_pair
 
 LABEL, WEIGHT, INITIAL = range(3)
 """Columns of ``heads``: what stands before the first bar."""
@@ -43,7 +44,7 @@ def _ends_word(c):
     return c in (BAR, NEWLINE) or is_blank(c)
 
 
-@inner
+@inlined
 def _head(text, at, row, heads, tags):
     """What stands before the first bar. Returns where the bar is, and 0 or why the line is bad.
 
@@ -51,6 +52,11 @@ def _head(text, at, row, heads, tags):
     """
     heads[row, LABEL], heads[row, WEIGHT], heads[row, INITIAL] = np.nan, 1.0, 0.0
     tags[row, 0] = tags[row, 1] = 0
+    negative = np.int64(text[at] == MINUS)
+    c = np.int64(text[at + negative])
+    if 48 <= c <= 57 and text[at + negative + 1] == SPACE and text[at + negative + 2] == BAR:  # 1 or -1, as most are
+        heads[row, LABEL] = (1.0 - 2.0 * negative) * (c - 48)
+        return at + negative + 2, 0
     words = 0
     while True:
         at = skip_blanks(text, at)
@@ -115,6 +121,24 @@ def _features(text, at, count, mask, spaced, named, indices, values, spaces, mar
                 if not _ends_word(np.int64(text[at])):
                     return at, count, STRAY
             continue
+        if 48 <= c <= 57 and scale == 1.0:  # indicators and counts, as most features of most files are
+            number, digit, after, size = short_pair(text, at)
+            while after and digit:
+                indices[count] = np.int64((number + space_hash) & mask)
+                values[count] = float(digit)
+                if spaced:
+                    spaces[count] = space
+                if named:
+                    marks[count, 0], marks[count, 1] = space_start, space_stop
+                    marks[count, 2], marks[count, 3] = at, at + np.int64(size)
+                count += 1
+                at += np.int64(size) + 2
+                if after == NEWLINE:
+                    return at, count, 0
+                at += 1
+                number, digit, after, size = short_pair(text, at)
+            if at > start:
+                continue
         number = np.uint64(0)
         while 48 <= c <= 57:  # most names of most files are numbers
             number = number * _TEN + np.uint64(c - 48)

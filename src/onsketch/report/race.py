@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from onsketch.report.charts import Line, line_chart
 from onsketch.report.page import Page
+from onsketch.standings import sheet
 
 if TYPE_CHECKING:
     from onsketch.compare import Standing
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
 
 def race_page(about: str, standings: Sequence[Standing], best_fixed: float | None) -> str:
     """The page, as HTML; ``best_fixed`` is the total loss of the best fixed weights, where it was solved for."""
-    from onsketch.cli.compare import _sheet
-
     page = Page("Learners compared").text(about)
-    headings, rows = _sheet(standings)
+    headings, rows = sheet(standings)
     if best_fixed is not None:
         headings.insert(-1, "regret")
         for row, standing in zip(rows, standings, strict=True):

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import onsketch
-from onsketch.errors import InputError, OptionError
+from onsketch.errors import InputError, OptionError, UpdateError
 from onsketch.kernel import Kernel, effective_dimension, kernel_ridge, online_effective_dimension, regret
 
 pytestmark = pytest.mark.learners
@@ -282,3 +283,51 @@ def test_regret_against_kernel_ridge_regression() -> None:
         effective_dimension(np.ones((2, 3)), 1.0)
     with pytest.raises(OptionError, match="ridge"):
         kernel_ridge(K, y, 0.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_a_refused_row_leaves_no_trace(method: str, form: Any) -> None:
+    """Neither the width, nor γ, nor the features of wide rows are decided by a row that was not learned."""
+
+    def state(learner: Any) -> Any:
+        arrays = {name: array.tolist() for name, array in learner._arrays().items()}
+        return arrays, learner.n_features, learner.kernel, learner._kept.features_known
+
+    for narrow, wide in ((3, 5), (600, 700)):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(20, narrow)), np.sign(rng.normal(size=20))
+        wild = np.full((1, wide), 1e140)
+        learner = onsketch.learner(method, kernel="polynomial", loss="logistic")
+        with pytest.raises(UpdateError):  # k(x, x) is beyond what float64 can square
+            learner.learn(form(wild), [1.0])
+        assert state(learner) == state(onsketch.learner(method, kernel="polynomial", loss="logistic"))
+        learner.learn(form(X), y)
+        assert learner.kernel.gamma == 1.0 / narrow
+        before = state(learner)
+        with pytest.raises(UpdateError):
+            learner.learn(form(wild), [1.0])
+        assert state(learner) == before
+        again = learner.fork()
+        assert (again.learn(form(X), y) == learner.learn(form(X), y)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_kernel_that_raises_leaves_what_was_learned_before(method: str) -> None:
+    def failing(A: Any, B: Any) -> Any:
+        if len(A) == 1 and A[0, 0] == 7.0:
+            raise RuntimeError("out of luck")
+        return np.exp(-((A[:, None, :] - B[None, :, :]) ** 2).sum(axis=2))
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3)), np.sign(rng.normal(size=20))
+    learner, twin = (onsketch.learner(method, kernel=failing, loss="logistic") for _ in range(2))
+    unfit = np.vstack([X[:5], np.full((1, 3), 7.0)])
+    with pytest.raises(RuntimeError, match="out of luck"):
+        learner.learn(unfit[5:], [1.0])
+    assert (learner.n_features, learner.rounds) == (0, 0)
+    with pytest.raises(RuntimeError, match="out of luck"):
+        learner.learn(unfit, np.append(y[:5], 1.0))
+    twin.learn(X[:5], y[:5])
+    assert learner.rounds == 5
+    assert (learner.learn(X[5:], y[5:]) == twin.learn(X[5:], y[5:])).all()

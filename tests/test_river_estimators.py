@@ -189,10 +189,10 @@ def test_without_river_the_message_names_the_extra() -> None:
     assert "pip install 'onsketch[river]'" in run.stderr
 
 
-@pytest.mark.parametrize("options", [{"method": "rfd-son"}, {"multiclass": "shared", "loss": "softmax"}])
+@pytest.mark.parametrize("options", [{}, {"multiclass": "shared", "loss": "softmax"}])
 @pytest.mark.parametrize("labels", [["a", "b", "c"], [True, False, True]])
 def test_a_refused_row_leaves_no_class_and_no_name(options: dict[str, Any], labels: list[Any]) -> None:
-    model = OnlineClassifier(ridge=1e-60, **options)
+    model = OnlineClassifier("rfd-son", ridge=1e-60, **options)
     wild = {"x0": 1e140, "new": -1e140}
 
     for x, _ in stream(n=20):

@@ -95,11 +95,21 @@ class KernelLearner(Learner):
     # Learning ---------------------------------------------------------------------------------------------
 
     def _learn(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
+        rounds, kernel, kept = self._rounds, self._kernel, self._kept
+        try:
+            return self._learn_each(rows, labels, weights, out)
+        finally:
+            if self._rounds == rounds:  # nothing was learned: neither γ nor the width has been decided
+                self._kernel, self._kept = kernel, kept
+                self._kept.kernel = kernel
+
+    def _learn_each(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
         self._settle(rows.n_features)
         if self._kernel.form == OWN and not self._rounds:
             self._try_out(rows.part(0, min(rows.count, _TRIED_OUT)))
         for start in range(0, rows.count, _LEARNED_AT_ONCE):
             stop = min(start + _LEARNED_AT_ONCE, rows.count)
+            known = self._kept.features_known
             query = self._kept.query(rows.part(start, stop), learn=True)
             for i in range(stop - start):
                 at = start + i
@@ -119,6 +129,7 @@ class KernelLearner(Learner):
                         "learned."
                     ) from None
                 if margin is None:
+                    self._kept.forget(query, i, known)
                     return at
                 out[at] = margin
                 self._rounds += 1

@@ -77,14 +77,19 @@ class Learner(ABC):
     ) -> NDArray[np.float64]:
         """As ``learn``, for input that ``as_rows``, ``as_labels`` and ``as_weights`` have let through already."""
         width, self._width = self._width, max(self._width, rows.n_features)
-        count = rows.count
+        count, played = rows.count, self.rounds
         predictions = np.empty(count)
         for start, stop in _chunks(rows):
-            if stop - start == count:
-                done = self._learn(rows, labels, weights, predictions)
-            else:
-                part = slice(start, stop)
-                done = start + self._learn(rows.part(start, stop), labels[part], weights[part], predictions[part])
+            try:
+                if stop - start == count:
+                    done = self._learn(rows, labels, weights, predictions)
+                else:
+                    part = slice(start, stop)
+                    done = start + self._learn(rows.part(start, stop), labels[part], weights[part], predictions[part])
+            except BaseException:
+                if start == 0 and self.rounds == played:
+                    self._width = width
+                raise
             if done < stop:
                 if done == 0:
                     self._width = width

@@ -1,7 +1,7 @@
 """Kernel online Newton: what the sampling saves, what the adversary costs, and real data beside scikit-learn.
 
-    python benchmarks/kernel.py --data FOLDER [--only SECTION ...] [--sets SET ...] [--rows N] [--json FILE]
-                                [--plot FILE.svg]
+    python benchmarks/kernel.py --data FOLDER [--only SECTION ...] [--sets SET ...] [--learners NAME ...]
+                                [--rows N] [--json FILE] [--plot FILE.svg]
 
 The sections:
 
@@ -293,7 +293,7 @@ def one_pass(entries: list[Any], ready: dict[str, Any], Y: Any) -> tuple[Any, st
     return entry, form, wrong, time.process_time() - began
 
 
-def real(report: Report, folder: Path, rows: int | None, sets: list[str]) -> None:
+def real(report: Report, folder: Path, rows: int | None, sets: list[str], learners: list[str] | None) -> None:
     """Progressive errors of one pass over real sets."""
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="sklearn")
     for title, file in [(title, SETS[title]) for title in sets]:
@@ -303,6 +303,8 @@ def real(report: Report, folder: Path, rows: int | None, sets: list[str]) -> Non
         ready, Y = prepared(*read_libsvm(folder / file), rows)
         X, found = ready["standardised"], []
         for name, entries in [*linear_field(max(2, Y.shape[1])).items(), *kernel_field(X.shape[1]).items()]:
+            if learners and not any(part in name for part in learners):
+                continue
             best, form, wrong, seconds = one_pass(entries, ready, Y)
             half = wrong[len(wrong) // 2 :].mean()
             told = ", ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in best.options.items())
@@ -312,7 +314,7 @@ def real(report: Report, folder: Path, rows: int | None, sets: list[str]) -> Non
             linear = name in METHODS and METHODS[name].rule not in KERNEL_RULES
             found.append([name, linear, 100 * wrong.mean(), 100 * half, seconds, best.memory(), told])
         linears = sorted((row for row in found if row[1]), key=lambda row: row[2])
-        shown = [*linears[:3], linears[-1], *(row for row in found if not row[1])]
+        shown = [*linears[:3], *linears[3:][-1:], *(row for row in found if not row[1])]
         report.table(
             "real",
             f"{title}: {len(X):,} rows, {X.shape[1]} features, {max(2, Y.shape[1])} classes; the best three of "
@@ -348,6 +350,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with the LIBSVM files (.xz)")
     parser.add_argument("--only", nargs="+", choices=("scaling", "adversary", "real"), help="just these sections")
     parser.add_argument("--sets", nargs="+", choices=tuple(SETS), default=list(SETS), help="just these sets")
+    parser.add_argument("--learners", nargs="+", help="just these, by parts of their names")
     parser.add_argument("--rows", type=int, default=None, help="at most so many rows of each set (and rounds)")
     parser.add_argument("--json", type=Path, help="write every figure here")
     parser.add_argument("--plot", type=Path, help="draw the scaling here (.svg; needs matplotlib)")
@@ -360,7 +363,7 @@ def main() -> None:
     if "adversary" in chosen:
         adversary(report, min(given.rows or 4000, 4000))
     if "real" in chosen:
-        real(report, given.data, given.rows, given.sets)
+        real(report, given.data, given.rows, given.sets, given.learners)
     if given.json:
         given.json.write_text(json.dumps(report.records, indent=1))
 

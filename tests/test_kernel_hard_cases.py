@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 
 import onsketch
 from onsketch.errors import InputError, OptionError, UpdateError
-from onsketch.kernel import Kernel, effective_dimension, kernel_ridge, online_effective_dimension, regret
+from onsketch.kernel import Kernel, effective_dimension, kernel_ridge, online_effective_dimension, regret, study
+from onsketch.kernel.study import best_function
 
 pytestmark = pytest.mark.learners
 
@@ -331,3 +332,53 @@ def test_a_kernel_that_raises_leaves_what_was_learned_before(method: str) -> Non
     twin.learn(X[:5], y[:5])
     assert learner.rounds == 5
     assert (learner.learn(X[5:], y[5:]) == twin.learn(X[5:], y[5:])).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_history_is_what_diagnostics_said_then(method: str, tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    y = np.sign(X[:, 0] * X[:, 1])
+    learner = onsketch.learner(method, loss="logistic")
+    assert all(len(column) == 0 for column in learner.history().values())
+    said = {}
+    for t in range(1, 101):
+        learner.learn(X[t - 1 : t], y[t - 1 : t])
+        said[t] = learner.diagnostics()
+    history = learner.history()
+    assert history["rounds"].tolist() == [1, 2, 4, 8, 16, 32, 64, 100]
+    assert ("p_min" in history) == (method in NEWTON)
+    for name, column in history.items():
+        if name != "rounds":
+            assert column.tolist() == [said[int(t)][name] for t in history["rounds"]]
+    learner.save(tmp_path / "model")
+    again = onsketch.load(tmp_path / "model")
+    assert {k: v.tolist() for k, v in again.history().items()} == {k: v.tolist() for k, v in history.items()}
+
+
+def test_a_study_is_regret_against_the_best_function() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(300, 1))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=300)
+    learner = onsketch.learner("pros-n-kons", gamma=1.0, ridge=0.5, clip=None)
+    found = study(learner, X, y)
+    assert learner.rounds == 0  # it was not touched
+    predictions = learner.fork().learn(X, y)
+    np.testing.assert_allclose(found.regret, regret(predictions, X, y, found.learner.kernel, 0.5))
+    K = Kernel("rbf", gamma=1.0).between(X, X)
+    assert found.effective_dimension == effective_dimension(K, 0.5)
+    signs = np.sign(y)
+    for loss, slope in (
+        ("logistic", lambda f: -signs / (1.0 + np.exp(signs * f))),
+        ("squared_hinge", lambda f: -2.0 * signs * np.maximum(0.0, 1.0 - signs * f)),
+    ):
+        f = best_function(K, signs, 0.5, loss)
+        a = -slope(f) / (2 * 0.5)  # at the minimum of Σℓ(f) + α|f|² the coefficients are −ℓ'/(2α)
+        np.testing.assert_allclose(K @ a, f, atol=2e-3)
+        assert np.isfinite(study(onsketch.learner("kons", loss=loss), X, signs).regret).all()
+    with pytest.raises(OptionError, match="smooth losses"):
+        study(onsketch.learner("kernel-ogd", loss="hinge"), X, signs)
+    with pytest.raises(OptionError, match="has no kernel"):
+        study(onsketch.learner("ons"), X, y)
+    with pytest.raises(InputError, match="offline solution"):
+        study(learner, np.zeros((4000, 1)), np.zeros(4000))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -105,14 +104,14 @@ class KernelLearner(Learner):
         if self._rounds and (not rows or rows[-1][0] != self._rounds):
             rows.append(self._standing())
         table = np.array(rows).reshape(len(rows), len(_HISTORY))
-        return {name: column for name, column in zip(_HISTORY, table.T, strict=True) if not np.isnan(column).any()}
+        return {name: column for name, column in zip(_HISTORY, table.T, strict=True) if (column >= 0.0).all()}
 
     def _standing(self) -> tuple[float, ...]:
         return self._rounds, self._kept.count, *self._measures()
 
     def _measures(self) -> tuple[float, float, float]:
-        """Dictionary size, online effective dimension and p_min, in O(1); NaN where there are no such things."""
-        return math.nan, math.nan, math.nan
+        """Dictionary size, online effective dimension and p_min, in O(1); −1 where there are no such things."""
+        return -1.0, -1.0, -1.0
 
     # Learning ---------------------------------------------------------------------------------------------
 

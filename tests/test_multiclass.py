@@ -201,7 +201,7 @@ def test_a_row_that_cannot_be_learned_leaves_all_classes_alike(kind: Any) -> Non
     model = kind("rfd-son", 5, sketch_size=4, ridge=1e-30, loss="squared_hinge", clip=None)
     model.learn(X[:40], codes[:40])
     wild = np.vstack([X[40:42], np.full((1, 12), 1e140), X[43:]])
-    with pytest.raises(UpdateError, match="row 2: .* The 2 rows before it have been learned") as caught:
+    with pytest.raises(UpdateError, match=r"row 2: .* The 2 rows before it have been learned") as caught:
         model.learn(wild, codes[40:])
     assert caught.value.predictions.shape == (2, 5)
     twin = kind("rfd-son", 5, sketch_size=4, ridge=1e-30, loss="squared_hinge", clip=None)
@@ -239,7 +239,8 @@ def test_a_refused_row_is_as_if_it_had_never_come(method: str, data: Any) -> Non
         while True:
             try:
                 margins = model.learn(X, codes)
-            except UpdateError as error:
+            except UpdateError as refused:
+                error = refused
                 before = [learner._arrays() for learner in twin.learners]
                 assert (twin.learn(X[: error.row], codes[: error.row]) == error.predictions).all()
                 X, codes = X[error.row + 1 :], codes[error.row + 1 :]

@@ -220,6 +220,6 @@ def test_labels_that_are_no_class_are_refused(label: Any) -> None:
         model.learn_one({"a": 1.0}, label)
     assert (model.classes, model._names.numbers, model._learner) == ([], {}, None)
     model.learn_one({"a": 1.0}, "word")
-    with pytest.raises(InputError, match="label at row 1 .* Nothing was learned"):
+    with pytest.raises(InputError, match=r"label at row 1 .* Nothing was learned"):
         model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["other", label])
     assert model.classes == ["word"]

@@ -98,7 +98,7 @@ class KernelLearner(Learner):
     def history(self) -> dict[str, Array]:
         """How it came about: a few numbers as they were after 1, 2, 4, 8, … rounds, and as they are now.
 
-        ``rounds``, ``rows_kept``, and for Newton methods ``dictionary_size``, ``online_effective_dimension``, ``p_min``.
+        ``rounds``, ``rows_kept``, and of Newton methods ``dictionary_size``, ``online_effective_dimension``, ``p_min``.
         """
         rows = [*self._history]
         if self._rounds and (not rows or rows[-1][0] != self._rounds):

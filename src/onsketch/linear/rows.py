@@ -37,7 +37,7 @@ class Rows(NamedTuple):
         """The rows start..stop, without copying."""
         return self._replace(indptr=self.indptr[start : stop + 1], slotted=None)
 
-    def copy(self) -> Rows:  # type: ignore[override]
+    def copy(self) -> Rows:
         """The same rows in memory of their own, and nothing else in it."""
         first, last = self.indptr[0], self.indptr[-1]
         indices = self.indices if self.dense else self.indices[first:last].copy()

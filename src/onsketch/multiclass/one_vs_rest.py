@@ -175,7 +175,7 @@ class OneVersusRest(ManyClasses):
         self._undo = Undo(self._taught)
 
     def _each(self, task: Callable[[int], Floats], count: int, small: bool) -> list[Floats]:
-        """``task(k)`` for each class, in threads where that pays; of what they raise, what concerns the earliest row."""
+        """``task(k)`` for each class, in threads where that pays; raises what concerns the earliest row."""
         errors: list[Exception] = []
 
         def tried(k: int) -> Floats:

@@ -24,7 +24,9 @@ def growth_lines(learner: Any) -> list[Line]:
     rounds = history["rounds"].tolist()
     lines = []
     for name, label in _SHOWN.items():
-        same = name == "rows_kept" and history[name].tolist() == history.get("dictionary_size", history["rounds"]).tolist()
+        same = (
+            name == "rows_kept" and history[name].tolist() == history.get("dictionary_size", history["rounds"]).tolist()
+        )
         if name in history and not same:
             lines.append(Line(label, rounds, history[name].tolist()))
     return lines

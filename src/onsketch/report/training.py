@@ -44,7 +44,9 @@ def training_page(job: Training) -> str:
 
         page.heading("Growth of the dictionary")
         page.chart(growth_chart(job.learner), "growth of the dictionary")
-        page.table(["", ""], [[name.replace("_", " "), f"{value:g}"] for name, value in job.learner.diagnostics().items()])
+        page.table(
+            ["", ""], [[name.replace("_", " "), f"{value:g}"] for name, value in job.learner.diagnostics().items()]
+        )
     try:
         values = job.learner.spectrum()
     except OptionError as error:

@@ -196,7 +196,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
 def _check_label(label: Any, row: int) -> None:
     """Refuse what is no class: nothing at all, what does not equal itself, and what cannot be looked up."""
     try:
-        fit = label is not None and hash(label) is not None and bool(label == label)  # noqa: PLR0124
+        fit = label is not None and hash(label) is not None and bool(label == label)
     except (TypeError, ValueError):
         fit = False
     if not fit:

@@ -93,6 +93,8 @@ def plot_growth(panels: dict[str, Curves], path: Path) -> None:
         right.legend(fontsize=7)
         left.set_xlabel("rounds")
         right.set_xlabel("rounds")
+        left.minorticks_off()
+        right.minorticks_off()
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
 

@@ -13,6 +13,7 @@ for _name in ("OPENBLAS", "MKL", "OMP", "NUMBA"):
     os.environ.setdefault(f"{_name}_NUM_THREADS", "1")
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ def plot_growth(panels: dict[str, Curves], path: Path) -> None:
         right.minorticks_off()
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
+    path.write_text(re.sub(r"(\d\.\d\d)\d+", r"\1", path.read_text()))  # hundredths of a point are enough
 
 
 def main() -> None:

@@ -1,19 +1,19 @@
 """Kernel online Newton: what the sampling saves, what the adversary costs, and real data beside scikit-learn.
 
-    python benchmarks/kernel.py --data FOLDER [--only SECTION ...] [--sets SET ...] [--rows N] [--json FILE]
-                                [--plot FILE.svg]
+    python benchmarks/kernel.py --data FOLDER [--only SECTION ...] [--sets SET ...] [--learners NAME ...]
+                                [--rows N] [--json FILE] [--plot FILE.svg]
 
 The sections:
 
     scaling    seconds of a round of Sketched-KONS at floor γ, against γ² of exact KONS
     adversary  the paper's last scenario: one point, losses alternating in sign
     real       one pass over ijcnn1, letter (26 classes, one against the rest), cod-rna and svmguide1, which are read
-               from LIBSVM files (.xz) in the folder: every linear method, the kernel methods, and scikit-learn's
-               Nystroem and RBFSampler followed by its SGDClassifier
+               from LIBSVM files (.xz) in the folder: every linear method, the kernel methods, scikit-learn's Nystroem
+               and RBFSampler followed by its SGDClassifier, and River's RBFSampler followed by its LogisticRegression
 
-Figures are CPU time of one thread. In ``real`` rows are shuffled, centred and whitened (which Newton methods do not
-notice and gradient methods like), all learners see the same ones in the same order, errors are progressive (each row is
-predicted before it is learned), and every learner's settings are chosen on the first rows only.
+Figures are CPU time of one thread. In ``real`` all learners see the same rows in the same order, errors are progressive
+(each row is predicted before it is learned), and every learner's settings, among them whether rows are standardised or
+whitened, are chosen on the first rows only.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ for _name in ("OPENBLAS", "MKL", "OMP", "NUMBA", "BLIS", "VECLIB_MAXIMUM"):
 import argparse
 import json
 import lzma
+import math
 import time
 import warnings
 from itertools import product
@@ -48,7 +49,7 @@ SETS = {
 POINTS = 400
 """Rows of a dictionary, components of Nystroem and of RBFSampler."""
 TUNED_ON = 1500
-"""First rows, on which settings are chosen."""
+"""First rows, on which settings are chosen; a third of them where there are many classes."""
 BATCH = 10
 """Rows given to scikit-learn at a time: its partial_fit takes a millisecond to begin."""
 MANY_CLASSES = ("ons", "rfd-son", "adagrad", "ftrl", "arow", "ada-full")
@@ -131,15 +132,19 @@ def read_libsvm(path: Path) -> tuple[Any, Any]:
     return X, labels
 
 
-def prepared(X: Any, labels: Any, rows: int | None) -> tuple[Any, Any]:
-    """Shuffled, centred, whitened; one column of −1 and +1 for two classes, one for each class otherwise."""
+def prepared(X: Any, labels: Any, rows: int | None) -> tuple[dict[str, Any], Any]:
+    """Shuffled, standardised and whitened; one column of −1 and +1 for two classes, one for each class otherwise."""
     order = np.random.default_rng(0).permutation(len(labels))[:rows]
-    X, labels = X[order], labels[order]
-    U, spectrum, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
-    X = U[:, spectrum > 1e-8 * spectrum[0]] * np.sqrt(len(X))
+    X, labels = X[order] - X[order].mean(axis=0), labels[order]
+    U, spectrum, _ = np.linalg.svd(X, full_matrices=False)
+    spread = X.std(axis=0)
+    ready = {
+        "standardised": X[:, spread > 1e-8] / spread[spread > 1e-8],
+        "whitened": U[:, spectrum > 1e-8 * spectrum[0]] * np.sqrt(len(X)),
+    }
     classes = np.unique(labels)
     chosen = classes[-1:] if len(classes) == 2 else classes
-    return X, np.where(labels[:, np.newaxis] == chosen, 1.0, -1.0)
+    return ready, np.where(labels[:, np.newaxis] == chosen, 1.0, -1.0)
 
 
 def mistakes(margins: Any, Y: Any) -> Any:
@@ -196,6 +201,34 @@ class Sklearn:
         return self.size
 
 
+class River:
+    """River's random features, and its logistic regression for each column of labels, row by row as River does it."""
+
+    def __init__(self, gamma: float, **options: Any) -> None:
+        self.gamma, self.options, self.columns = gamma, options, 1
+
+    def margins(self, X: Any, Y: Any) -> Any:
+        """Progressive margins of one pass."""
+        from river import feature_extraction, linear_model, optim
+
+        features = feature_extraction.RBFSampler(gamma=self.gamma, n_components=POINTS, seed=0)
+        rate = optim.SGD(self.options["rate"])
+        models = [linear_model.LogisticRegression(rate.clone()) for _ in Y.T]
+        self.columns = len(models)
+        out = np.zeros(Y.shape)
+        for i, (x, labels) in enumerate(zip(X.tolist(), Y > 0.0, strict=True)):
+            z = features.transform_one(dict(enumerate(x)))
+            for k, (model, label) in enumerate(zip(models, labels.tolist(), strict=True)):
+                p = min(max(model.predict_proba_one(z)[True], 1e-12), 1.0 - 1e-12)
+                out[i, k] = math.log(p / (1.0 - p))
+                model.learn_one(z, label)
+        return out
+
+    def memory(self) -> float:
+        """Megabytes of weights, if they were arrays."""
+        return POINTS * self.columns * 8e-6
+
+
 def linear_field(classes: int) -> dict[str, list[Any]]:
     """Every linear method with a few settings; fewer of them where there are many classes."""
     field: dict[str, list[Any]] = {}
@@ -209,9 +242,10 @@ def linear_field(classes: int) -> dict[str, list[Any]]:
         if newton and method.rule == "step":
             clips = ({"clip": 1.0}, {"clip": 4.0}, {"clip": 4.0, "summary": "curvature"})
         losses = ("squared_hinge",) if method.rule == "arow" else ("logistic", "squared_hinge")
+        settings: list[dict[str, Any]] = [{option: value} for value in ladder] if option in method.concerns else [{}]
         field[name] = [
-            Ours(name, loss=loss, fit_intercept=True, **{option: value}, **extra)
-            for loss, value, extra in product(losses, ladder, clips)
+            Ours(name, loss=loss, fit_intercept=True, **setting, **extra)
+            for loss, setting, extra in product(losses, settings, clips)
         ]
     return field
 
@@ -236,46 +270,51 @@ def kernel_field(d: int) -> dict[str, list[Any]]:
             ]
             for kind in ("Nystroem", "RBFSampler")
         },
+        "River RBFSampler + LogisticRegression": [
+            River(width / d, rate=rate) for width, rate in product(WIDTHS, (0.03, 0.3, 3.0))
+        ],
     }
 
 
-def one_pass(entries: list[Any], X: Any, Y: Any) -> tuple[Any, Any, float]:
-    """The entry that errs least on the first rows, its mistakes on all of them, and the CPU seconds of that pass."""
-    best, least = entries[0], np.inf
-    for entry in entries if len(entries) > 1 else ():
+def one_pass(entries: list[Any], ready: dict[str, Any], Y: Any) -> tuple[Any, str, Any, float]:
+    """The entry and the preparation that err least on the first rows; its mistakes on all, and CPU seconds of that."""
+    first = TUNED_ON if Y.shape[1] == 1 else TUNED_ON // 3
+    best, least = (entries[0], next(iter(ready))), np.inf
+    for entry, form in product(entries, ready):
         try:
-            # of many classes the first few, each against the rest, are enough to tell settings apart
-            some = Y[:TUNED_ON, :4]
-            wrong = np.sign(entry.margins(X[:TUNED_ON], some)) != some
+            error = mistakes(entry.margins(ready[form][:first], Y[:first]), Y[:first]).mean()
         except onsketch.errors.UpdateError:
             continue
-        error = wrong.mean()
         if error < least:
-            best, least = entry, error
+            best, least = (entry, form), error
+    entry, form = best
     began = time.process_time()
-    wrong = mistakes(best.margins(X, Y), Y)
-    return best, wrong, time.process_time() - began
+    wrong = mistakes(entry.margins(ready[form], Y), Y)
+    return entry, form, wrong, time.process_time() - began
 
 
-def real(report: Report, folder: Path, rows: int | None, sets: list[str]) -> None:
+def real(report: Report, folder: Path, rows: int | None, sets: list[str], learners: list[str] | None) -> None:
     """Progressive errors of one pass over real sets."""
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="sklearn")
     for title, file in [(title, SETS[title]) for title in sets]:
         if not (folder / file).exists():
             print(f"\n{title}: {folder / file} is not there")
             continue
-        X, Y = prepared(*read_libsvm(folder / file), rows)
-        found = []
+        ready, Y = prepared(*read_libsvm(folder / file), rows)
+        X, found = ready["standardised"], []
         for name, entries in [*linear_field(max(2, Y.shape[1])).items(), *kernel_field(X.shape[1]).items()]:
-            best, wrong, seconds = one_pass(entries, X, Y)
+            if learners and not any(part in name for part in learners):
+                continue
+            best, form, wrong, seconds = one_pass(entries, ready, Y)
             half = wrong[len(wrong) // 2 :].mean()
             told = ", ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in best.options.items())
-            if isinstance(best, Sklearn):
+            if isinstance(best, (Sklearn, River)):
                 told = f"gamma={best.gamma:.3g}, {told}"
+            told = f"{form}, {told}"
             linear = name in METHODS and METHODS[name].rule not in KERNEL_RULES
             found.append([name, linear, 100 * wrong.mean(), 100 * half, seconds, best.memory(), told])
         linears = sorted((row for row in found if row[1]), key=lambda row: row[2])
-        shown = [*linears[:3], linears[-1], *(row for row in found if not row[1])]
+        shown = [*linears[:3], *linears[3:][-1:], *(row for row in found if not row[1])]
         report.table(
             "real",
             f"{title}: {len(X):,} rows, {X.shape[1]} features, {max(2, Y.shape[1])} classes; the best three of "
@@ -311,6 +350,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder with the LIBSVM files (.xz)")
     parser.add_argument("--only", nargs="+", choices=("scaling", "adversary", "real"), help="just these sections")
     parser.add_argument("--sets", nargs="+", choices=tuple(SETS), default=list(SETS), help="just these sets")
+    parser.add_argument("--learners", nargs="+", help="just these, by parts of their names")
     parser.add_argument("--rows", type=int, default=None, help="at most so many rows of each set (and rounds)")
     parser.add_argument("--json", type=Path, help="write every figure here")
     parser.add_argument("--plot", type=Path, help="draw the scaling here (.svg; needs matplotlib)")
@@ -323,7 +363,7 @@ def main() -> None:
     if "adversary" in chosen:
         adversary(report, min(given.rows or 4000, 4000))
     if "real" in chosen:
-        real(report, given.data, given.rows, given.sets)
+        real(report, given.data, given.rows, given.sets, given.learners)
     if given.json:
         given.json.write_text(json.dumps(report.records, indent=1))
 

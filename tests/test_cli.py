@@ -193,6 +193,26 @@ def test_inspect_tells_names_options_and_spectrum(model):
 
 
 @pytest.mark.learners
+def test_kernel_learners_show_growth_and_regret(rows_file, model, tmp_path):
+    saved, page, plots = (tmp_path / name for name in ("kernel.model", "train.html", "inspect.html"))
+    result = run("train", str(rows_file), "-l", "pros-n-kons", "--kernel", "rbf", "--save", str(saved), "--report",
+                 str(page))  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "Growth of the dictionary" in page.read_text()
+    assert page.read_text().count("<svg") == 3  # the progressive loss, the growth, the spectrum
+    result = run("inspect", str(saved), "--data", str(rows_file), "--rows", "300", "--report", str(plots))
+    assert result.exit_code == 0, result.output
+    for part in ("effective_dimension", "p_min", "growth and regret over 300 rows", "dictionary size", "regret"):
+        assert part in result.stdout
+    assert [line.split()[0] for line in result.stdout.splitlines() if line.startswith("       ")][-1] == "300"
+    assert plots.read_text().count("<svg") == 2
+    assert "growth" in run("inspect", str(saved)).stdout
+    refused = run("inspect", str(model), "--data", str(rows_file))
+    assert refused.exit_code != 0
+    assert "for kernel learners" in refused.output
+
+
+@pytest.mark.learners
 def test_train_report_is_one_page_without_outside_references(rows_file, tmp_path):
     page = tmp_path / "page.html"
     result = run("train", str(rows_file), "-l", "rfd-son", "--sketch-size", "4", "--report", str(page), "--quiet")

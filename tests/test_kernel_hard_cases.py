@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import onsketch
-from onsketch.errors import InputError, OptionError
-from onsketch.kernel import Kernel, effective_dimension, kernel_ridge, online_effective_dimension, regret
+from onsketch.errors import InputError, OptionError, UpdateError
+from onsketch.kernel import Kernel, effective_dimension, kernel_ridge, online_effective_dimension, regret, study
+from onsketch.kernel.study import best_function
 
 pytestmark = pytest.mark.learners
 
@@ -282,3 +284,101 @@ def test_regret_against_kernel_ridge_regression() -> None:
         effective_dimension(np.ones((2, 3)), 1.0)
     with pytest.raises(OptionError, match="ridge"):
         kernel_ridge(K, y, 0.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_a_refused_row_leaves_no_trace(method: str, form: Any) -> None:
+    """Neither the width, nor γ, nor the features of wide rows are decided by a row that was not learned."""
+
+    def state(learner: Any) -> Any:
+        arrays = {name: array.tolist() for name, array in learner._arrays().items()}
+        return arrays, learner.n_features, learner.kernel, learner._kept.features_known
+
+    for narrow, wide in ((3, 5), (600, 700)):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(20, narrow)), np.sign(rng.normal(size=20))
+        wild = np.full((1, wide), 1e140)
+        learner = onsketch.learner(method, kernel="polynomial", loss="logistic")
+        with pytest.raises(UpdateError):  # k(x, x) is beyond what float64 can square
+            learner.learn(form(wild), [1.0])
+        assert state(learner) == state(onsketch.learner(method, kernel="polynomial", loss="logistic"))
+        learner.learn(form(X), y)
+        assert learner.kernel.gamma == 1.0 / narrow
+        before = state(learner)
+        with pytest.raises(UpdateError):
+            learner.learn(form(wild), [1.0])
+        assert state(learner) == before
+        again = learner.fork()
+        assert (again.learn(form(X), y) == learner.learn(form(X), y)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_kernel_that_raises_leaves_what_was_learned_before(method: str) -> None:
+    def failing(A: Any, B: Any) -> Any:
+        if len(A) == 1 and A[0, 0] == 7.0:
+            raise RuntimeError("out of luck")
+        return np.exp(-((A[:, None, :] - B[None, :, :]) ** 2).sum(axis=2))
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3)), np.sign(rng.normal(size=20))
+    learner, twin = (onsketch.learner(method, kernel=failing, loss="logistic") for _ in range(2))
+    unfit = np.vstack([X[:5], np.full((1, 3), 7.0)])
+    with pytest.raises(RuntimeError, match="out of luck"):
+        learner.learn(unfit[5:], [1.0])
+    assert (learner.n_features, learner.rounds) == (0, 0)
+    with pytest.raises(RuntimeError, match="out of luck"):
+        learner.learn(unfit, np.append(y[:5], 1.0))
+    twin.learn(X[:5], y[:5])
+    assert learner.rounds == 5
+    assert (learner.learn(X[5:], y[5:]) == twin.learn(X[5:], y[5:])).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_history_is_what_diagnostics_said_then(method: str, tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    y = np.sign(X[:, 0] * X[:, 1])
+    learner = onsketch.learner(method, loss="logistic")
+    assert all(len(column) == 0 for column in learner.history().values())
+    said = {}
+    for t in range(1, 101):
+        learner.learn(X[t - 1 : t], y[t - 1 : t])
+        said[t] = learner.diagnostics()
+    history = learner.history()
+    assert history["rounds"].tolist() == [1, 2, 4, 8, 16, 32, 64, 100]
+    assert ("p_min" in history) == (method in NEWTON)
+    for name, column in history.items():
+        if name != "rounds":
+            assert column.tolist() == [said[int(t)][name] for t in history["rounds"]]
+    learner.save(tmp_path / "model")
+    again = onsketch.load(tmp_path / "model")
+    assert {k: v.tolist() for k, v in again.history().items()} == {k: v.tolist() for k, v in history.items()}
+
+
+def test_a_study_is_regret_against_the_best_function() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(300, 1))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=300)
+    learner = onsketch.learner("pros-n-kons", gamma=1.0, ridge=0.5, clip=None)
+    found = study(learner, X, y)
+    assert learner.rounds == 0  # it was not touched
+    predictions = learner.fork().learn(X, y)
+    np.testing.assert_allclose(found.regret, regret(predictions, X, y, found.learner.kernel, 0.5))
+    K = Kernel("rbf", gamma=1.0).between(X, X)
+    assert found.effective_dimension == effective_dimension(K, 0.5)
+    signs = np.sign(y)
+    for loss, slope in (
+        ("logistic", lambda f: -signs / (1.0 + np.exp(signs * f))),
+        ("squared_hinge", lambda f: -2.0 * signs * np.maximum(0.0, 1.0 - signs * f)),
+    ):
+        f = best_function(K, signs, 0.5, loss)
+        a = -slope(f) / (2 * 0.5)  # at the minimum of Σℓ(f) + α|f|² the coefficients are −ℓ'/(2α)
+        np.testing.assert_allclose(K @ a, f, atol=2e-3)
+        assert np.isfinite(study(onsketch.learner("kons", loss=loss), X, signs).regret).all()
+    with pytest.raises(OptionError, match="smooth losses"):
+        study(onsketch.learner("kernel-ogd", loss="hinge"), X, signs)
+    with pytest.raises(OptionError, match="has no kernel"):
+        study(onsketch.learner("ons"), X, y)
+    with pytest.raises(InputError, match="offline solution"):
+        study(learner, np.zeros((4000, 1)), np.zeros(4000))

@@ -163,3 +163,28 @@ def test_what_cannot_be_is_named() -> None:
     with pytest.raises(OptionError, match="accuracy"):
         RowSampling.theoretical_budget(10, 0.0)
     assert onsketch.sketch.RowSampling is RowSampling
+
+
+def test_a_kernel_that_raises_leaves_the_dictionary_as_it_was() -> None:
+    def failing(A: Any, B: Any) -> Any:
+        if np.abs(A).max() > 5.0:
+            raise RuntimeError("out of luck")
+        return A @ B.T
+
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 3))
+    sketch, twin, wild = (RowSampling(3, kernel=failing, ridge=0.1) for _ in range(3))
+    sketch.update(rows[:20])
+    twin.update(rows[:20])
+    with pytest.raises(RuntimeError, match="out of luck"):
+        sketch.update(np.vstack([10.0 * rows[:1] / np.abs(rows[:1]).max() * 0.4, rows[20:], np.full((1, 3), 7.0)]))
+    wild.update(rows[20:])
+    wild._rows[wild.size - 1] = 7.0
+    with pytest.raises(RuntimeError, match="out of luck"):
+        sketch.merge(wild)
+    for one in (sketch, twin):
+        one.update(rows[20:])
+    assert sketch.n_rows == twin.n_rows == 40
+    assert sketch.diagnostics() == twin.diagnostics()
+    assert (sketch.rows == twin.rows).all()
+    assert sketch._sampler.mark() == twin._sampler.mark()

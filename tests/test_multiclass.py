@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import onsketch
@@ -198,16 +200,85 @@ def test_a_row_that_cannot_be_learned_leaves_all_classes_alike(kind: Any) -> Non
     X, codes = blobs(n=60)
     model = kind("rfd-son", 5, sketch_size=4, ridge=1e-30, loss="squared_hinge", clip=None)
     model.learn(X[:40], codes[:40])
-    before, wild = model.weights, np.vstack([X[40:42], np.full((1, 12), 1e140), X[43:]])
-    with pytest.raises(UpdateError):
+    wild = np.vstack([X[40:42], np.full((1, 12), 1e140), X[43:]])
+    with pytest.raises(UpdateError, match=r"row 2: .* The 2 rows before it have been learned") as caught:
         model.learn(wild, codes[40:])
-    if kind is SharedSketch:  # the two rows before it have been learned
-        twin = kind("rfd-son", 5, sketch_size=4, ridge=1e-30, loss="squared_hinge", clip=None)
-        twin.learn(X[:42], codes[:42])
-        before = twin.weights
-    np.testing.assert_allclose(model.weights, before, rtol=1e-9, atol=1e-12)
+    assert caught.value.predictions.shape == (2, 5)
+    twin = kind("rfd-son", 5, sketch_size=4, ridge=1e-30, loss="squared_hinge", clip=None)
+    twin.learn(X[:42], codes[:42])
+    np.testing.assert_allclose(model.weights, twin.weights, rtol=1e-9, atol=1e-12)
     model.learn(X[40:], codes[40:])
     assert np.isfinite(model.weights).all()
+
+
+REFUSING: dict[str, dict[str, Any]] = {
+    "ogd": {"step_size": 1e60},
+    "adagrad": {"step_size": 1e60},
+    "rfd-son": {"ridge": 1e-60, "clip": None},
+    "ada-ffd": {"step_size": 1e60, "sketch_size": 3},
+    "oja-son": {"ridge": 1e-60, "clip": None, "sketch_size": 3},
+    "ons": {"ridge": 1e-60, "clip": None},
+    "auto": {},
+    "pros-n-kons": {"kernel": "linear", "ridge": 1e-20, "clip": None},
+}
+"""Methods with options under which a row of moderate size may be refused."""
+
+
+@pytest.mark.parametrize("method", REFUSING)
+@given(data=st.data())
+@settings(max_examples=15)
+def test_a_refused_row_is_as_if_it_had_never_come(method: str, data: Any) -> None:
+    """Whatever the class that refuses it, the cut of the stream, and its size; new features and classes included."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    options = {"loss": "squared_hinge", "fit_intercept": True, **REFUSING[method]}
+    model, twin = (OneVersusRest(method, 3, open_ended=True, **options) for _ in range(2))
+    for _ in range(data.draw(st.integers(2, 8))):
+        n, d = data.draw(st.integers(1, 6)), data.draw(st.integers(3, 6))
+        X, codes = rng.normal(size=(n, d)), rng.integers(model.n_classes, size=n)
+        X *= 10.0 ** rng.choice([0, 0, 9, 60, 120, 145], size=(n, 1))
+        while True:
+            try:
+                margins = model.learn(X, codes)
+            except UpdateError as refused:
+                error = refused
+                before = [learner._arrays() for learner in twin.learners]
+                assert (twin.learn(X[: error.row], codes[: error.row]) == error.predictions).all()
+                X, codes = X[error.row + 1 :], codes[error.row + 1 :]
+                if not error.row:  # nothing at all has changed
+                    for learner, arrays in zip(model.learners, before, strict=True):
+                        assert {k: v.tolist() for k, v in learner._arrays().items()} == {
+                            k: v.tolist() for k, v in arrays.items()
+                        }
+            else:
+                assert (twin.learn(X, codes) == margins).all()
+                break
+        if data.draw(st.booleans()):
+            assert model.add_class() == twin.add_class()
+        assert model.n_features == twin.n_features
+        assert model.rounds == twin.rounds
+        probe = rng.normal(size=(4, model.n_features))
+        assert (model.predict(probe) == twin.predict(probe)).all()
+
+
+def test_a_kernel_that_fails_leaves_all_classes_alike() -> None:
+    X, codes = blobs(n=60)
+    calls = 0
+
+    def failing(A: Any, B: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2000:
+            raise RuntimeError("out of luck")
+        return A @ B.T
+
+    model = OneVersusRest("pros-n-kons", 5, kernel=failing, loss="squared_hinge")
+    model.learn(X[:20], codes[:20])
+    before, calls = model.predict(X), 1850
+    with pytest.raises(RuntimeError, match="out of luck") as caught:
+        model.learn(X[20:], codes[20:])
+    assert "No class has learned" in caught.value.__notes__[0]
+    assert (model.predict(X) == before).all()
+    assert model.rounds == 20
 
 
 def test_combinations_without_meaning_are_refused() -> None:

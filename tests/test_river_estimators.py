@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from river import compose, datasets, evaluate, linear_model, metrics, preprocessing
 
 import onsketch
-from onsketch.errors import InputError, ModelFileError
+from onsketch.errors import InputError, ModelFileError, UpdateError
 from onsketch.multiclass import OneVersusRest
 from onsketch.river import OnlineClassifier, OnlineRegressor
 
@@ -187,3 +187,39 @@ def test_without_river_the_message_names_the_extra() -> None:
     script = "import sys; sys.modules['river'] = None\nimport onsketch\nimport onsketch.river"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "pip install 'onsketch[river]'" in run.stderr
+
+
+@pytest.mark.parametrize("options", [{}, {"multiclass": "shared", "loss": "softmax"}])
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [True, False, True]])
+def test_a_refused_row_leaves_no_class_and_no_name(options: dict[str, Any], labels: list[Any]) -> None:
+    model = OnlineClassifier("rfd-son", ridge=1e-60, **options)
+    wild = {"x0": 1e140, "new": -1e140}
+
+    for x, _ in stream(n=20):
+        model.learn_one(x, labels[0])
+    classes, names = model.classes, dict(model._names.numbers)
+    before = pickle.dumps(model)
+    with pytest.raises(UpdateError):
+        model.learn_one(wild, labels[2])
+    assert (model.classes, model._names.numbers) == (classes, names)
+    assert pickle.dumps(model) == before
+    frame = pd.DataFrame([x for x, _ in stream(n=3)] + [{**stream(n=1)[0][0], **wild}]).fillna(0.0)
+    with pytest.raises(UpdateError, match="row 3: ") as caught:
+        model.learn_many(frame, pd.Series([labels[1], labels[0], labels[1], labels[2]]))
+    assert caught.value.row == 3
+    assert set(model.classes) == set(labels[:2])
+    assert "new" in model._names.numbers  # three rows of that frame have been learned
+    for x, y in stream(n=20):
+        model.learn_one(x, labels[0] if y else labels[1])
+
+
+@pytest.mark.parametrize("label", [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT, ["a"], np.array([1, 2])])
+def test_labels_that_are_no_class_are_refused(label: Any) -> None:
+    model = OnlineClassifier("adagrad")
+    with pytest.raises(InputError, match="which is no class"):
+        model.learn_one({"a": 1.0}, label)
+    assert (model.classes, model._names.numbers, model._learner) == ([], {}, None)
+    model.learn_one({"a": 1.0}, "word")
+    with pytest.raises(InputError, match=r"label at row 1 .* Nothing was learned"):
+        model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["other", label])
+    assert model.classes == ["word"]

@@ -203,6 +203,24 @@ def test_an_altered_header_is_refused(tmp_path: Path) -> None:
         model.save(tmp_path / "model")
 
 
+def test_a_random_state_of_numpy_goes_to_a_model_file(tmp_path: Path) -> None:
+    X, y = load_iris(return_X_y=True)
+    model = OnlineClassifier("adagrad", random_state=np.int64(3)).fit(X, y)
+    model.save(tmp_path / "model")
+    assert onsketch.load(tmp_path / "model").random_state == 3
+
+
+@pytest.mark.parametrize("made_by", [OnlineClassifier, OnlineRegressor])
+def test_kernel_methods_have_no_coefficients(made_by: Any) -> None:
+    X, y = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 2
+    model = made_by("pros-n-kons", random_state=0).fit(X, y)
+    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "intercept_")
+    with pytest.raises(AttributeError, match="expansion"):
+        _ = model.coef_
+    assert hasattr(made_by("pros-n-kons", kernel="linear", random_state=0).fit(X, y), "coef_")
+
+
 def test_a_label_that_was_not_announced_is_refused_and_nothing_learned() -> None:
     X, y = binary()
     model = OnlineClassifier(random_state=0).partial_fit(X, y, classes=["no", "yes"])

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import onsketch
+from onsketch.errors import ModelFileError
 from onsketch.sklearn import FrequentDirections, SketchedPCA
 
 
@@ -127,3 +130,39 @@ def test_too_many_components_and_too_small_a_sketch_are_refused() -> None:
     few = FrequentDirections(3).fit(X[:1])  # one row has one direction
     assert (few.components_[1:] == 0.0).all()
     assert (few.transform(X)[:, 1:] == 0.0).all()
+
+
+@pytest.mark.parametrize("kind", [SketchedPCA, FrequentDirections])
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_a_saved_transformer_goes_on_bit_for_bit(kind: Any, form: Any, tmp_path: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(700, 12)) * np.arange(1, 13)
+    for rows in (0, 5, 300, 640):  # nothing kept yet, rows waiting, none waiting
+        model = kind(n_components=3, sketch_size=5, block_rows=64)
+        with pytest.raises(NotFittedError):
+            model.save(tmp_path / "model")
+        for part in np.array_split(X[:rows], 3) if rows else [X[:1]]:
+            model.partial_fit(form(part))
+        model.save(tmp_path / "model")
+        again = onsketch.load(tmp_path / "model")
+        assert type(again) is kind
+        assert again.get_params() == model.get_params()
+        for one in (model, again):
+            one.partial_fit(form(X[rows:]))
+        assert (again.components_ == model.components_).all()
+        assert (again.transform(X) == model.transform(X)).all()
+        assert again.escaped_ == model.escaped_
+        assert again.n_samples_seen_ == model.n_samples_seen_
+
+
+def test_a_forged_transformer_is_refused(tmp_path: Any) -> None:
+    model = SketchedPCA(n_components=2).fit(np.random.default_rng(0).normal(size=(50, 6)))
+    model.save(tmp_path / "model")
+    content = onsketch.model_file.read(tmp_path / "model")
+    header = {k: v for k, v in content.header.items() if k not in ("version", "format")}
+    for change in ({"mean": np.zeros(5)}, {"count": np.array(-1)}):
+        onsketch.model_file.write(tmp_path / "forged", "scikit-learn", header, content.arrays | change)
+        with pytest.raises(ModelFileError):
+            onsketch.load(tmp_path / "forged")
+    onsketch.model_file.write(tmp_path / "forged", "scikit-learn", {**header, "parameters": {"m": 1}}, content.arrays)
+    with pytest.raises(ModelFileError, match="does not describe a transformer"):
+        onsketch.load(tmp_path / "forged")

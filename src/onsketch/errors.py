@@ -18,13 +18,20 @@ class OptionError(OnsketchError):
 class UpdateError(OnsketchError):
     """A round whose update would not be finite. The rows before it have been learned, it has not.
 
-    ``row`` is its position in the block, ``predictions`` are those of the rows before it.
+    ``row`` is its position in the block, ``predictions`` are those of the rows before it, ``where`` names the learner.
     """
 
-    def __init__(self, message: str, row: int, predictions: object = None) -> None:
-        super().__init__(message)
+    def __init__(self, where: str, row: int, predictions: object = None) -> None:
+        super().__init__(
+            f"row {row}: its update would not be finite ({where}). Rescale the features, raise ridge or lower "
+            f"step_size. The {row} rows before it have been learned, this one has not."
+        )
+        self.where = where
         self.row = row
         self.predictions = predictions
+
+    def __reduce__(self) -> tuple[type[UpdateError], tuple[str, int, object]]:
+        return type(self), (self.where, self.row, self.predictions)
 
 
 class ModelFileError(OnsketchError):

@@ -59,7 +59,7 @@ def best_fixed_loss(loss: str, X: Any, y: Array, weights: Array, intercept: bool
 
     def value(w: Array) -> tuple[float, Array]:
         z = rows @ (scale * w)
-        each, slope = _loss_and_slope(loss, z, y)
+        each, slope = loss_and_slope(loss, z, y)
         return float(weights @ each), scale * (rows.T @ (weights * slope))
 
     found = minimize(
@@ -68,7 +68,8 @@ def best_fixed_loss(loss: str, X: Any, y: Array, weights: Array, intercept: bool
     return round(float(found.fun), 12)
 
 
-def _loss_and_slope(loss: str, z: Array, y: Array) -> tuple[Array, Array]:
+def loss_and_slope(loss: str, z: Array, y: Array) -> tuple[Array, Array]:
+    """A smooth loss and its slope at each margin."""
     from scipy.special import expit
 
     if loss == "squared":

@@ -19,7 +19,7 @@ from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows
 from onsketch.linear.sketched.packed import ROUNDS, SEEN, filled, grown, new_table, saved
-from onsketch.numerics import LARGEST
+from onsketch.numerics import LARGEST, Direct, kind_of
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +31,8 @@ STEPS = (1.0, 3.0)
 
 RATE = 0.5
 """How fast the mixture believes in an expert that does better; 1 is Bayes' rule for the logistic loss."""
+
+_learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
 
 
 class AutoLearner(Learner):
@@ -70,6 +72,7 @@ class AutoLearner(Learner):
         self._small = Small.empty(2 * size, size - 1)
         self._table = new_table(2 * size + EXTRA, size - 1, np.dtype(options.dtype))
         self._map = FeatureMap()
+        self._kind = kind_of(self._settings, self._small, self._table)
 
     @property
     def rounds(self) -> int:
@@ -84,19 +87,26 @@ class AutoLearner(Learner):
     def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
 
+    def shared(self, rows: Rows, *, learn: bool) -> Rows:
+        """The rows with their slots."""
+        return self._map.shared(rows, learn=learn, intercept=self.options.fit_intercept)
+
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         indptr, slots, values = self._translated(rows, learn=True)
-        self._table = grown(self._table, self._map.features, True)
+        if self._table.features.size != self._map.count:
+            self._table = grown(self._table, self._map.features, True)
         state = self._settings, self._table, self._small
-        done = int(learn_rows(*state, indptr, slots, values, labels, weights, out))
+        done = int(_learn_rows(self._kind, *state, indptr, slots, values, labels, weights, out))
         if done < rows.count:  # the features of rows that were not learned have not been seen
             self._map.forget(int(self._table.clock[SEEN]))
+            self._table = self._table._replace(features=self._map.features)
         return done
 
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._translated(rows, learn=False)
         out = np.empty(rows.count)
-        predict_rows(self._settings, self._table, self._small, indptr, slots, values, out)
+        state = self._settings, self._table, self._small
+        _predict_rows(self._kind, *state, indptr, slots, values, out)
         return out
 
     def _leverage(self, rows: Rows) -> Floats:

@@ -8,13 +8,16 @@ let any linear method see a kernel, effective dimensions, and the regret against
 from onsketch.kernel.diagnostics import effective_dimension, kernel_ridge, online_effective_dimension, regret
 from onsketch.kernel.fourier import RandomFourierFeatures
 from onsketch.kernel.functions import KERNELS, Kernel
+from onsketch.kernel.study import Study, study
 
 __all__ = [
     "KERNELS",
     "Kernel",
     "RandomFourierFeatures",
+    "Study",
     "effective_dimension",
     "kernel_ridge",
     "online_effective_dimension",
     "regret",
+    "study",
 ]

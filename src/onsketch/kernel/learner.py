@@ -35,6 +35,8 @@ _LEARNED_AT_ONCE = 1024
 """Rows made ready for comparison at a time; they are learned one by one."""
 _TRIED_OUT = 64
 """Rows on which a user's function is tried out."""
+_HISTORY = ("rounds", "rows_kept", "dictionary_size", "online_effective_dimension", "p_min")
+"""What is noted now and then."""
 _COMPARED_AT_ONCE = 1 << 22
 """Kernel values computed at a time when predicting."""
 
@@ -68,6 +70,7 @@ class KernelLearner(Learner):
         self._trusted = self._kernel.form != OWN
         self._kept: KeptRows = kept_rows(self._kernel, self._width)
         self._rounds = 0
+        self._history: list[tuple[float, ...]] = []
 
     @property
     def rounds(self) -> int:
@@ -92,14 +95,42 @@ class KernelLearner(Learner):
         gamma = {} if self._kernel.gamma is None or self._kernel.function == "linear" else {"gamma": self._kernel.gamma}
         return {**gamma, "rows_kept": self._kept.count, "bytes": self.state_bytes()["total"]}
 
+    def history(self) -> dict[str, Array]:
+        """How it came about: a few numbers as they were after 1, 2, 4, 8, … rounds, and as they are now.
+
+        ``rounds``, ``rows_kept``, and of Newton methods ``dictionary_size``, ``online_effective_dimension``, ``p_min``.
+        """
+        rows = [*self._history]
+        if self._rounds and (not rows or rows[-1][0] != self._rounds):
+            rows.append(self._standing())
+        table = np.array(rows).reshape(len(rows), len(_HISTORY))
+        return {name: column for name, column in zip(_HISTORY, table.T, strict=True) if (column >= 0.0).all()}
+
+    def _standing(self) -> tuple[float, ...]:
+        return self._rounds, self._kept.count, *self._measures()
+
+    def _measures(self) -> tuple[float, float, float]:
+        """Dictionary size, online effective dimension and p_min, in O(1); −1 where there are no such things."""
+        return -1.0, -1.0, -1.0
+
     # Learning ---------------------------------------------------------------------------------------------
 
     def _learn(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
+        rounds, kernel, kept = self._rounds, self._kernel, self._kept
+        try:
+            return self._learn_each(rows, labels, weights, out)
+        finally:
+            if self._rounds == rounds:  # nothing was learned: neither γ nor the width has been decided
+                self._kernel, self._kept = kernel, kept
+                self._kept.kernel = kernel
+
+    def _learn_each(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
         self._settle(rows.n_features)
         if self._kernel.form == OWN and not self._rounds:
             self._try_out(rows.part(0, min(rows.count, _TRIED_OUT)))
         for start in range(0, rows.count, _LEARNED_AT_ONCE):
             stop = min(start + _LEARNED_AT_ONCE, rows.count)
+            known = self._kept.features_known
             query = self._kept.query(rows.part(start, stop), learn=True)
             for i in range(stop - start):
                 at = start + i
@@ -119,9 +150,12 @@ class KernelLearner(Learner):
                         "learned."
                     ) from None
                 if margin is None:
+                    self._kept.forget(query, i, known)
                     return at
                 out[at] = margin
                 self._rounds += 1
+                if self._rounds & (self._rounds - 1) == 0:
+                    self._history.append(self._standing())
         return rows.count
 
     def _settle(self, width: int) -> None:
@@ -224,7 +258,8 @@ class KernelLearner(Learner):
         numbers = {"rounds": np.array(self._rounds), "gamma": np.array(self._kernel.gamma or 0.0)}
         owns = self._kept.owns[: self._kept.count]
         rows = {"kept.indptr": indptr, "kept.features": features, "kept.values": values, "kept.owns": owns}
-        return numbers | rows | self._state()
+        history = {"history": np.array(self._history).reshape(len(self._history), len(_HISTORY))}
+        return numbers | rows | history | self._state()
 
     def _restore(self, arrays: Arrays) -> None:
         self._rounds = int(take(arrays, "rounds", np.int64, ()))
@@ -239,6 +274,9 @@ class KernelLearner(Learner):
         require(len(indptr) == len(owns) + 1 and indptr[0] == 0, "its rows are not as many as they should be")
         require(bool((np.diff(indptr) >= 0).all()) and indptr[-1] == len(features), "its rows overlap")
         require(bool(((features >= 0) & (features < max(self._width, 1))).all()), "its features are not in its width")
+        history = take(arrays, "history", np.float64, (None, len(_HISTORY)))
+        require(history[:, 0].tolist() == [2.0**k for k in range(self._rounds.bit_length())], "its history has gaps")
+        self._history = [tuple(row) for row in history.tolist()]
         self._kept = kept_rows(self._kernel, self._width)
         refilled(self._kept, indptr, features, values, owns)
         self._refill(arrays)

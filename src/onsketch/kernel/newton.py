@@ -147,20 +147,25 @@ class KernelNewton(KernelLearner):
         L = self._factor.dense()
         return eigenvalues(L @ L.T - self._ridge * np.eye(len(L)))
 
+    def _measures(self) -> tuple[float, float, float]:
+        sampler = self._sampler
+        if sampler is None:
+            return self._factor.size, self._online, 1.0
+        return sampler.size, self._online, max(sampler.p_min, self.options.floor)
+
     def diagnostics(self) -> dict[str, float]:
         """Of the scaled rows ρφ: ``effective_dimension`` of those in A, and the online one as A saw the rows come.
 
         ``p_min`` is the smallest probability of entering A.
         """
-        n = self._factor.size
-        sampler = self._sampler
+        size, online, p_min = self._measures()
         return {
             **super().diagnostics(),
-            "rows_in_matrix": n,
-            "dictionary_size": n if sampler is None else sampler.size,
-            "effective_dimension": n - self._ridge * self._factor.inverse_trace(),
-            "online_effective_dimension": self._online,
-            "p_min": 1.0 if sampler is None else max(sampler.p_min, self.options.floor),
+            "rows_in_matrix": self._factor.size,
+            "dictionary_size": size,
+            "effective_dimension": self._factor.size - self._ridge * self._factor.inverse_trace(),
+            "online_effective_dimension": online,
+            "p_min": p_min,
         }
 
     def _state(self) -> Arrays:

@@ -57,6 +57,15 @@ class KeptRows(ABC):
     def values(self, query: Any) -> tuple[Array, Array]:
         """The same for all rows of the query: a matrix and a vector."""
 
+    @property
+    def features_known(self) -> int:
+        """Features that have been given a place of their own."""
+        return 0
+
+    def forget(self, query: Any, i: int, known: int) -> None:
+        """Row i of the query is refused: of its features and of those after it only so many ``known`` ones stay."""
+        return
+
     @abstractmethod
     def _append(self, query: Any, i: int) -> None: ...
 
@@ -141,6 +150,15 @@ class SparseRows(KeptRows):
         row_lengths(PRODUCTS, rows.indptr, rows.values, squares)
         row_lengths(self.kernel.form, rows.indptr, rows.values, lengths)
         return SparseQuery(indptr, slots, values, lengths, squares)
+
+    @property
+    def features_known(self) -> int:
+        """Features that have a slot."""
+        return self.map.count
+
+    def forget(self, query: SparseQuery, i: int, known: int) -> None:
+        """Take back the slots that only row i of the query and those after it asked for."""
+        self.map.forget(max(known, int(query.slots[: query.indptr[i]].max(initial=-1)) + 1))
 
     def row(self, query: SparseQuery, i: int) -> tuple[Array, float]:
         """k(x_i, ·) with every row kept, and k(x_i, x_i)."""

@@ -118,6 +118,9 @@ class ProjectedNewton(KernelLearner):
         """The eigenvalues of Σ ρ²φ̃φ̃ᵀ, descending; O(J³)."""
         return self._newton.spectrum()[::-1][: self._root.size]
 
+    def _measures(self) -> tuple[float, float, float]:
+        return self._sampler.size, self._sampler.total, self._sampler.p_min
+
     def diagnostics(self) -> dict[str, float]:
         """Of the rows φ, as the weighted dictionary stands for them; ``newton_dimension`` is of ρφ̃ in A."""
         F, width = self._newton.factor.rows, self._iterate.weights.size

@@ -77,27 +77,37 @@ class Learner(ABC):
     ) -> NDArray[np.float64]:
         """As ``learn``, for input that ``as_rows``, ``as_labels`` and ``as_weights`` have let through already."""
         width, self._width = self._width, max(self._width, rows.n_features)
-        predictions = np.empty(rows.count)
+        count, played = rows.count, self.rounds
+        predictions = np.empty(count)
         for start, stop in _chunks(rows):
-            part = slice(start, stop)
-            done = start + self._learn(rows.part(start, stop), labels[part], weights[part], predictions[part])
+            try:
+                if stop - start == count:
+                    done = self._learn(rows, labels, weights, predictions)
+                else:
+                    part = slice(start, stop)
+                    done = start + self._learn(rows.part(start, stop), labels[part], weights[part], predictions[part])
+            except BaseException:
+                if start == 0 and self.rounds == played:
+                    self._width = width
+                raise
             if done < stop:
                 if done == 0:
                     self._width = width
-                raise UpdateError(
-                    f"row {done}: its update would not be finite (method {self.method.name}, loss {self.loss}). "
-                    "Rescale the features, raise ridge or lower step_size. "
-                    f"The {done} rows before it have been learned, this one has not.",
-                    done,
-                    predictions[:done],
-                )
+                raise UpdateError(f"method {self.method.name}, loss {self.loss}", done, predictions[:done])
         return predictions
+
+    def shared(self, rows: Rows, *, learn: bool) -> Rows:
+        """The rows as learners can share them that have seen the same rows as this one; see ``FeatureMap.shared``."""
+        return rows
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The clipped margins of these rows; the state does not change."""
         rows = as_rows(X, self.options.n_features)
+        chunks = _chunks(rows)
+        if len(chunks) == 1:
+            return self._predict(rows)
         predictions = np.empty(rows.count)
-        for start, stop in _chunks(rows):
+        for start, stop in chunks:
             predictions[start:stop] = self._predict(rows.part(start, stop))
         return predictions
 
@@ -227,8 +237,9 @@ class Learner(ABC):
 
 def _chunks(rows: Rows) -> list[tuple[int, int]]:
     """Stretches of rows of about _CHUNK values."""
-    if rows.count > 0 and rows.indptr[-1] - rows.indptr[0] <= _CHUNK:
-        return [(0, rows.count)]
+    count = rows.count
+    if count > 0 and rows.indptr[count] - rows.indptr[0] <= _CHUNK:
+        return [(0, count)]
     edges = [0]
     while edges[-1] < rows.count:
         goal = rows.indptr[edges[-1]] + _CHUNK

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.arrays import require
-from onsketch.linear.rows import Rows
+from onsketch.linear.rows import Rows, Slotted
 from onsketch.numerics import inner, kernel
 
 INTERCEPT = -1
@@ -217,13 +217,13 @@ class FeatureMap:
         self._table = np.full(size, _EMPTY)
         _refill(self._listed, self._table, self._features, self._tally)
 
-    def translate(
-        self, rows: Rows, *, learn: bool, intercept: bool = False
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+    def translate(self, rows: Rows, *, learn: bool, intercept: bool = False) -> Slotted:
         """These rows as (indptr, slots, values); features not seen before are added when learning.
 
         The values are those of ``rows`` themselves, not a copy, where none was left out: never change them.
         """
+        if rows.slotted is not None:
+            return rows.slotted
         first, last = int(rows.indptr[0]), int(rows.indptr[-1])
         size = last - first + (rows.count if intercept else 0)
         out_ptr = np.zeros(rows.count + 1, dtype=np.int64)
@@ -242,6 +242,15 @@ class FeatureMap:
                 return out_ptr, slots[:end], kept[:end] if copying else rows.values[first:last]
             more = int(rows.indptr[done + 1] - rows.indptr[done]) + 1
             self._reserve(more, 1 if rows.dense else more)
+
+    def shared(self, rows: Rows, *, learn: bool, intercept: bool = False) -> Rows:
+        """The rows with what ``translate`` says of them, for all maps that have seen the same features as this one.
+
+        When learning, rows with a feature that is new come back as they are: each map must see it for itself.
+        """
+        slotted = self.translate(rows, learn=False, intercept=intercept)
+        entries = np.count_nonzero(rows.values[rows.indptr[0] : rows.indptr[-1]]) + rows.count * intercept
+        return rows if learn and slotted[1].size < entries else rows._replace(slotted=slotted)
 
     def add(self, features: NDArray[np.int64]) -> NDArray[np.int32]:
         """The slots of these features, adding the ones not seen before."""

@@ -11,6 +11,9 @@ from onsketch.errors import InputError
 from onsketch.losses import Loss
 from onsketch.numerics import LARGEST, inner, kernel
 
+Slotted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
+"""Rows as (indptr, slots, values), slots being the places that a learner keeps its features in."""
+
 
 class Rows(NamedTuple):
     """Rows in compressed sparse form. In a dense block rows have every column, and ``indices`` is empty."""
@@ -22,6 +25,8 @@ class Rows(NamedTuple):
     dense: bool
     zeros: bool = True
     """Whether some of the values may be 0."""
+    slotted: Slotted | None = None
+    """What ``FeatureMap.translate`` says of them, where some learners that know the same features share it."""
 
     @property
     def count(self) -> int:  # type: ignore[override]
@@ -30,7 +35,14 @@ class Rows(NamedTuple):
 
     def part(self, start: int, stop: int) -> Rows:
         """The rows start..stop, without copying."""
-        return self._replace(indptr=self.indptr[start : stop + 1])
+        return self._replace(indptr=self.indptr[start : stop + 1], slotted=None)
+
+    def copy(self) -> Rows:
+        """The same rows in memory of their own, and nothing else in it."""
+        first, last = self.indptr[0], self.indptr[-1]
+        indices = self.indices if self.dense else self.indices[first:last].copy()
+        values = self.values[first:last].copy()
+        return Rows(self.indptr - first, indices, values, self.n_features, self.dense, self.zeros)
 
     def toarray(self) -> NDArray[np.float64]:
         """The rows as a dense block."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onsketch import model_file
 from onsketch.arrays import Arrays
 from onsketch.errors import InputError
+from onsketch.linear.rows import Rows
 
 Floats = NDArray[np.float64]
 
@@ -49,12 +50,20 @@ class ManyClasses(ABC):
         """Learn from these rows in one pass; returns the margins (rows, K) predicted before each was learned."""
 
     @abstractmethod
+    def learn_checked(self, rows: Rows, labels: NDArray[np.int64], weights: Floats) -> Floats:
+        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
+
+    @abstractmethod
     def predict(self, X: Any) -> Floats:
         """The margins (rows, K); the state does not change."""
 
     @abstractmethod
     def add_class(self) -> int:
         """Make room for a class not met so far; returns its code."""
+
+    @abstractmethod
+    def drop_class(self) -> None:
+        """Forget the class that was added last, of which no row has been learned."""
 
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """Write the learner to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,14 +15,12 @@ import onsketch
 from onsketch.arrays import Arrays, named, under
 from onsketch.errors import OptionError, UpdateError
 from onsketch.linear.base import Learner
-from onsketch.linear.rows import as_rows, as_weights
+from onsketch.linear.rows import Rows, as_rows, as_weights
 from onsketch.losses import LOSSES
 from onsketch.multiclass.base import ManyClasses, as_codes
+from onsketch.multiclass.undo import Block, Undo
 
 Floats = NDArray[np.float64]
-
-_WILD = 1e10
-"""Rows with larger entries are learned with a copy of the state at hand, to go back to."""
 
 _WORTH_A_THREAD = 20_000
 """Values in a block from which on threads gain more than they cost."""
@@ -37,7 +35,9 @@ class OneVersusRest(ManyClasses):
     With ``open_ended`` one learner more is told −1 for every row. A class that is met later starts as a copy of it, and
     so is learned *exactly* as if it had been known from the start.
 
-    Cost of a row: K times that of one learner.
+    A row that one class refuses is refused by all: what they were before is kept (see undo.py).
+
+    Cost of a row: K times that of one learner; and twice the memory.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -65,7 +65,7 @@ class OneVersusRest(ManyClasses):
         """Told −1 for every row: what a class not met so far starts from."""
         if not self.learners and self.unmet is None:
             raise OptionError("one class at least is needed, or open_ended=True.")
-        self._spoiled = False
+        self._undo = Undo(self._taught)
 
     @property
     def _any(self) -> Learner:
@@ -93,44 +93,60 @@ class OneVersusRest(ManyClasses):
         self.learners.append(copy.deepcopy(self.unmet))
         return self.n_classes - 1
 
+    def drop_class(self) -> None:
+        """Forget the class that was added last, of which no row has been learned."""
+        self.learners.pop()
+
     def learn(self, X: Any, codes: Any, sample_weight: Any = None) -> Floats:
         """Learn from these rows in one pass; returns the margins (rows, K) predicted before each was learned.
 
         Raises:
             InputError: something in the input is unfit; nothing was learned.
-            UpdateError: for some class a row's update would not be finite; no class has learned anything of these rows.
+            UpdateError: for some class a row's update would not be finite; every class has learned the rows before it,
+                and none has learned it.
         """
-        if self._spoiled:
-            raise OptionError("this model stopped amid a row whose update was not finite; start it anew.")
         rows = as_rows(X, self._any.options.n_features)
         labels = as_codes(codes, rows.count, self.n_classes)
-        weights = as_weights(sample_weight, rows.count)
+        return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
+
+    def learn_checked(self, rows: Rows, labels: NDArray[np.int64], weights: Floats) -> Floats:
+        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
         everyone = [*self.learners, *([] if self.unmet is None else [self.unmet])]
-        wild = max(np.abs(rows.values).max(initial=0.0), weights.max(initial=0.0)) > _WILD
-        before = copy.deepcopy(everyone) if wild else None
-
-        def learn_one(k: int) -> Floats:
-            return everyone[k].learn_checked(rows, np.where(labels == k, 1.0, -1.0), weights)
-
+        self._undo.begin(everyone)
+        block = rows, labels, weights
         try:
-            margins = self._each(learn_one, len(everyone), rows.indptr[-1] - rows.indptr[0])
-        except UpdateError as error:
-            if before is None:
-                self._spoiled = True  # some classes have learned the row and cannot forget it
-                raise
-            self.learners = before[: self.n_classes]
-            self.unmet = before[-1] if self.unmet is not None else None
-            message = str(error).partition(" The ")[0] + " Nothing of this block was learned by any class."
-            raise UpdateError(message, error.row) from None
-        return np.stack(margins[: self.n_classes], axis=1) if self.learners else np.empty((rows.count, 0))
+            margins = self._taught(everyone, block)
+        except BaseException as error:
+            everyone = self._undo.back()
+            self.learners, self.unmet = everyone[: self.n_classes], None if self.unmet is None else everyone[-1]
+            if isinstance(error, UpdateError):
+                fit, error.predictions = error.row, np.empty((0, self.n_classes))
+                if fit:
+                    error.predictions = self.learn_checked(rows.part(0, fit), labels[:fit], weights[:fit])
+            else:
+                error.add_note("No class has learned anything of these rows.")
+            raise
+        self._undo.keep(block)
+        return np.array(margins[: self.n_classes]).T if self.learners else np.empty((rows.count, 0))
+
+    def _taught(self, learners: list[Learner], block: Block) -> list[Floats]:
+        """Let each of them learn these rows."""
+        rows, labels, weights = block
+        small = _is_small(rows)
+        if small:
+            rows = learners[0].shared(rows, learn=True)
+        signs = np.where(labels == np.arange(len(learners))[:, np.newaxis], 1.0, -1.0)
+        return self._each(lambda k: learners[k].learn_checked(rows, signs[k], weights), len(learners), small)
 
     def predict(self, X: Any) -> Floats:
         """The margins (rows, K); the state does not change."""
         rows = as_rows(X, self._any.options.n_features)
         if not self.learners:
             return np.empty((rows.count, 0))
-        size = rows.indptr[-1] - rows.indptr[0]
-        return np.stack(self._each(lambda k: self.learners[k].predict(rows), self.n_classes, size), axis=1)
+        small = _is_small(rows)
+        if small:
+            rows = self._any.shared(rows, learn=False)
+        return np.array(self._each(lambda k: self.learners[k].predict(rows), self.n_classes, small)).T
 
     @property
     def weights(self) -> Floats:
@@ -143,8 +159,6 @@ class OneVersusRest(ManyClasses):
         return np.array([learner.intercept for learner in self.learners])
 
     def _header(self) -> dict[str, Any]:
-        if self._spoiled:
-            raise OptionError("this model stopped amid a row whose update was not finite; it is not worth saving.")
         return {"class": "OneVersusRest", "n_classes": self.n_classes, "width": self.n_features, **self._made_with}
 
     def _arrays(self) -> Arrays:
@@ -158,12 +172,29 @@ class OneVersusRest(ManyClasses):
         for name, learner in everyone:
             learner._width = int(header["width"])
             learner._restore(under(str(name), arrays))
+        self._undo = Undo(self._taught)
 
-    def _each(self, task: Callable[[int], Floats], count: int, size: int) -> list[Floats]:
-        """``task(k)`` for each class, in threads where that pays; all have ended when this returns or raises."""
-        threads = min(self.threads or os.cpu_count() or 1, count)
-        if threads < 2 or size < _WORTH_A_THREAD:
-            return [task(k) for k in range(count)]
-        with ThreadPoolExecutor(threads) as pool:
-            results: Iterable[Floats] = pool.map(task, range(count))
-            return list(results)
+    def _each(self, task: Callable[[int], Floats], count: int, small: bool) -> list[Floats]:
+        """``task(k)`` for each class, in threads where that pays; raises what concerns the earliest row."""
+        errors: list[Exception] = []
+
+        def tried(k: int) -> Floats:
+            try:
+                return task(k)
+            except Exception as error:
+                errors.append(error)
+                return np.empty(0)
+
+        threads = 1 if small else min(self.threads or os.cpu_count() or 1, count)
+        if threads < 2:
+            found = [tried(k) for k in range(count)]
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                found = list(pool.map(tried, range(count)))
+        if errors:
+            raise min(errors, key=lambda error: error.row if isinstance(error, UpdateError) else -1)
+        return found
+
+
+def _is_small(rows: Rows) -> bool:
+    return bool(rows.indptr[-1] - rows.indptr[0] < _WORTH_A_THREAD)

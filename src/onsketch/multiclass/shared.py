@@ -93,11 +93,20 @@ class SharedSketch(ManyClasses):
         self._coefficients = np.append(self._coefficients, np.zeros((len(self._coefficients), 1)), axis=1)
         return self.n_classes - 1
 
+    def drop_class(self) -> None:
+        """Forget the class that was added last, of which no row has been learned."""
+        self._heads = self._heads[:, :-1].copy()
+        self._coefficients = self._coefficients[:, :-1].copy()
+
     def learn(self, X: Any, codes: Any, sample_weight: Any = None) -> Floats:
         """Learn from these rows in one pass; returns the margins (rows, K) predicted before each was learned."""
         rows = as_rows(X, self.options.n_features)
         labels = as_codes(codes, rows.count, self.n_classes)
-        weights = as_weights(sample_weight, rows.count)
+        return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
+
+    def learn_checked(self, rows: Rows, labels: NDArray[np.int64], weights: Floats) -> Floats:
+        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
+        width = self.n_features
         self._widen(rows.n_features)
         margins = np.empty((rows.count, self.n_classes))
         start = 0
@@ -108,12 +117,9 @@ class SharedSketch(ManyClasses):
                 rows.part(start, stop), labels[start:stop], weights[start:stop], margins[start:stop]
             )
             if done < stop:
-                raise UpdateError(
-                    f"row {done}: its update would not be finite (method {self.method.name}). Rescale the features, "
-                    f"raise ridge or lower step_size. The {done} rows before it have been learned, this one has not.",
-                    done,
-                    margins[:done],
-                )
+                if done == 0:
+                    self._heads, self._rows = self._heads[: 1 + width].copy(), self._rows[: 1 + width].copy()
+                raise UpdateError(f"method {self.method.name}, shared by the classes", done, margins[:done])
             start = stop
         return margins
 

@@ -13,8 +13,8 @@ from onsketch.report.page import Page
 if TYPE_CHECKING:
     from onsketch.training import Training
 
-LARGEST = 25
-"""Weights shown."""
+LARGEST, SHOWN = 25, 100
+"""Weights and eigenvalues shown."""
 
 
 def training_page(job: Training) -> str:
@@ -39,13 +39,21 @@ def training_page(job: Training) -> str:
     curves.append(Line("since the last point", rows, [record.recent_loss for record in job.records]))
     page.chart(line_chart(curves, "rows", f"mean {job.learner.loss} loss", log_x=True), "progressive loss")
     page.note("Every row is predicted before it is learned; points lie at rows 1, 2, 4, 8, …")
+    if hasattr(job.learner, "history") and job.learner.rounds:
+        from onsketch.report.kernels import growth_chart
+
+        page.heading("Growth of the dictionary")
+        page.chart(growth_chart(job.learner), "growth of the dictionary")
+        page.table(
+            ["", ""], [[name.replace("_", " "), f"{value:g}"] for name, value in job.learner.diagnostics().items()]
+        )
     try:
         values = job.learner.spectrum()
     except OptionError as error:
         page.note(str(error))
     else:
         page.heading("Spectrum of the sketch")
-        page.chart(spectrum_chart(values.tolist(), "eigenvalue"), "spectrum of the sketch")
+        page.chart(spectrum_chart(values[:SHOWN].tolist(), "eigenvalue"), "spectrum of the sketch")
     with suppress(OptionError):  # a kernel learner has points, not weights
         largest = largest_weights(job.learner, LARGEST, lambda feature: job.names.get(feature, str(feature)))
         page.heading("Largest weights")

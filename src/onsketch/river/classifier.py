@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onsketch.errors import InputError
+from onsketch.errors import InputError, UpdateError
 from onsketch.estimators import DEFAULT_METHOD, class_model, keep_parameters, probabilities
 from onsketch.linear.base import Learner
 from onsketch.linear.rows import Rows
@@ -102,23 +102,42 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     def _learn(self, rows: Rows, labels: list[Any]) -> None:
         if len(labels) != rows.count:
             raise InputError(f"y: {len(labels)} labels for {rows.count} rows.")
+        for row, label in enumerate(labels):
+            _check_label(label, row)
         if self._learner is None:
             self._first(labels)
-        if isinstance(self._learner, Learner):
-            self._learner.learn(rows, [self._sign(label) for label in labels])
-            return
-        start = 0
-        for row, label in enumerate(labels):  # rows up to the first of a new class, then that class
-            if label not in self._codes:
-                self._learn_classes(rows, labels, start, row)
-                start = row
-                self._codes[_plain(label)] = self._learner.add_class()
-        self._learn_classes(rows, labels, start, rows.count)
+        try:
+            if isinstance(self._learner, Learner):
+                signs = np.array([self._sign(label) for label in labels])
+                self._learner.learn_checked(rows, signs, np.ones(rows.count))
+            else:
+                self._learn_classes(rows, labels)
+        finally:
+            if not self._learner.rounds:  # the first row was refused: there is nothing yet
+                self._learner, self._codes = None, {}
 
-    def _learn_classes(self, rows: Rows, labels: list[Any], start: int, stop: int) -> None:
-        if start < stop:
+    def _learn_classes(self, rows: Rows, labels: list[Any]) -> None:
+        """Learn the rows up to the first of a new class, make room for that class, and so on."""
+        starts = [0]
+        if any(label not in self._codes for label in labels):
+            first = {label: row for row, label in reversed(list(enumerate(labels))) if label not in self._codes}
+            starts = sorted({0, *first.values()})
+        for start, stop in zip(starts, [*starts[1:], rows.count], strict=True):
+            newcomer = labels[start] not in self._codes
+            if newcomer:
+                self._codes[_plain(labels[start])] = self._learner.add_class()
             part = rows if stop - start == rows.count else rows.part(start, stop)
-            self._learner.learn(part, np.array([self._codes[label] for label in labels[start:stop]]))
+            before = self._learner.rounds
+            try:
+                codes = np.array([self._codes[label] for label in labels[start:stop]])
+                self._learner.learn_checked(part, codes, np.ones(part.count))
+            except BaseException as error:
+                if newcomer and self._learner.rounds == before:  # its first row was refused
+                    self._learner.drop_class()
+                    del self._codes[_plain(labels[start])]
+                if isinstance(error, UpdateError) and start:
+                    raise UpdateError(error.where, start + error.row) from None
+                raise
 
     def _first(self, labels: list[Any]) -> None:
         """Make the learner: one for True and False, an open number of classes for other labels."""
@@ -172,6 +191,19 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         if self.loss not in ("logistic", "softmax"):
             raise NotImplementedError(f"loss={self.loss!r} gives no probabilities; use loss='logistic'.")
         return probabilities(self._learner.predict(rows), self.loss)
+
+
+def _check_label(label: Any, row: int) -> None:
+    """Refuse what is no class: nothing at all, what does not equal itself, and what cannot be looked up."""
+    try:
+        fit = label is not None and hash(label) is not None and bool(label == label)
+    except (TypeError, ValueError):
+        fit = False
+    if not fit:
+        raise InputError(
+            f"y: the label at row {row} is {label!r}, which is no class; use words, whole numbers or True and False. "
+            "Nothing was learned."
+        )
 
 
 def _plain(label: Any) -> Any:

@@ -105,6 +105,14 @@ class LeverageSampler:
         self.factor.append(candidate.solved / math.sqrt(p), pivot)
         self.energy += whole / p
 
+    def mark(self) -> tuple[int, float, float, float, float]:
+        """Where it stands, to ``go_back`` to: its arrays only grow at their ends."""
+        return self.factor.size, self.factor.largest, self.energy, self.p_min, self.total
+
+    def go_back(self, mark: tuple[int, float, float, float, float]) -> None:
+        """Forget all that came after the mark."""
+        self.factor.size, self.factor.largest, self.energy, self.p_min, self.total = mark
+
     def arrays(self) -> Arrays:
         """The state, for a model file."""
         sums = np.array([self.p_min, self.total, self.energy, self.factor.largest])

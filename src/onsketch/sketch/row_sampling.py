@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -159,20 +161,26 @@ class RowSampling(Sketch):
     def _absorb(self, block: Any) -> None:
         from onsketch import draws  # numba, wanted only by those who draw
 
-        kernel, sampler = self._kernel.for_width(self.n_features), self._sampler
-        seen, before = self.n_rows, (sampler.size, sampler.total, sampler.p_min, sampler.energy)
-        for chunk in dense_chunks(block):
-            for x in chunk:
-                try:
+        kernel, sampler, seen = self._kernel.for_width(self.n_features), self._sampler, self.n_rows
+        with self._all_or_nothing():
+            for chunk in dense_chunks(block):
+                for x in chunk:
                     candidate = self._weighed(kernel, x)
-                except InputError:  # what was kept of this block is forgotten: arrays only grow at their ends
-                    sampler.factor.size, sampler.total, sampler.p_min, sampler.energy = before
-                    raise
-                sampler.note(candidate)
-                seen += 1
-                if draws.uniform(self.seed, draws.DICTIONARY, seen, 0) < candidate.probability:
-                    self._keep(x, seen - 1, 1.0 / candidate.probability)
-                    sampler.admit(candidate)
+                    sampler.note(candidate)
+                    seen += 1
+                    if draws.uniform(self.seed, draws.DICTIONARY, seen, 0) < candidate.probability:
+                        self._keep(x, seen - 1, 1.0 / candidate.probability)
+                        sampler.admit(candidate)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Forget what was kept of a block when something in it, or the user's kernel, does not go well."""
+        mark = self._sampler.mark()
+        try:
+            yield
+        except BaseException:
+            self._sampler.go_back(mark)
+            raise
 
     def _keep(self, x: Array, index: int, weight: float) -> None:
         at = self.size
@@ -183,10 +191,11 @@ class RowSampling(Sketch):
 
     def _merge(self, other: Self) -> None:
         kernel = self._kernel.for_width(self.n_features)
-        for x, index, weight in zip(other.rows, other.indices, other.weights, strict=True):
-            candidate = self._weighed(kernel, x)._replace(probability=1.0 / weight)
-            self._keep(x, self.n_rows + int(index), float(weight))
-            self._sampler.admit(candidate)
+        with self._all_or_nothing():
+            for x, index, weight in zip(other.rows, other.indices, other.weights, strict=True):
+                candidate = self._weighed(kernel, x)._replace(probability=1.0 / weight)
+                self._keep(x, self.n_rows + int(index), float(weight))
+                self._sampler.admit(candidate)
         self._sampler.p_min = min(self._sampler.p_min, other._sampler.p_min)
         self._sampler.total += other._sampler.total
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from onsketch.errors import OptionError
 from onsketch.estimators import CHUNK, described, learner_options, revived
 
 Floats = NDArray[np.float64]
@@ -62,6 +63,14 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "learner_")
         return validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+
+    def _of_the_weights(self, name: str) -> Any:
+        """``weights`` or ``intercept`` of the learner; an estimator whose learner has none lacks the attribute."""
+        check_is_fitted(self, "learner_")
+        try:
+            return getattr(self.learner_, name)
+        except OptionError as error:
+            raise AttributeError(str(error)) from None
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

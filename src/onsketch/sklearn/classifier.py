@@ -10,7 +10,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from onsketch.errors import InputError
 from onsketch.estimators import DEFAULT_METHOD, KERNEL_METHODS, class_model, keep_parameters, probabilities
@@ -188,14 +187,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     @property
     def coef_(self) -> Floats:
         """The weights of the features, (1, d) or (K, d), written out anew each time."""
-        check_is_fitted(self, "learner_")
-        return np.atleast_2d(self.learner_.weights)
+        return np.atleast_2d(self._of_the_weights("weights"))
 
     @property
     def intercept_(self) -> Floats:
         """The weight of the constant feature, (1,) or (K,)."""
-        check_is_fitted(self, "learner_")
-        return np.atleast_1d(self.learner_.intercept)
+        return np.atleast_1d(self._of_the_weights("intercept"))
 
     def _new_learner(self, classes: NDArray[Any], n_features: int) -> Any:
         return class_model(self.method, self.multiclass, len(classes), self._options(n_features), threads=self.n_jobs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -87,6 +88,13 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self, "stream_")
         rows: Floats = np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_
         return rows
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted transformer to a model file, without pickle; :func:`onsketch.load` brings it back."""
+        from onsketch.sklearn.saving import save_transformer
+
+        check_is_fitted(self, "stream_")
+        save_transformer(self, path)
 
     @property
     def components_(self) -> Floats:

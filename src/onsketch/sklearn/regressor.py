@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 import onsketch
 from onsketch.estimators import DEFAULT_METHOD, keep_parameters, regression_learner
@@ -112,14 +111,12 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     @property
     def coef_(self) -> Floats:
         """The weights of the features, (d,), written out anew each time."""
-        check_is_fitted(self, "learner_")
-        return np.asarray(self.learner_.weights)
+        return np.asarray(self._of_the_weights("weights"))
 
     @property
     def intercept_(self) -> float:
         """The weight of the constant feature."""
-        check_is_fitted(self, "learner_")
-        return float(self.learner_.intercept)
+        return float(self._of_the_weights("intercept"))
 
     def _new_learner(self, n_features: int) -> onsketch.Learner:
         return regression_learner(self.method, self._options(n_features))

@@ -18,7 +18,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator."""
     header, arrays = described(estimator.learner_)
     parameters = estimator.get_params(deep=False)
-    if not isinstance(parameters["random_state"], (int, type(None))):
+    if not isinstance(parameters["random_state"], (int, np.integer, type(None))):
         raise OptionError("save: random_state is a generator, which a model file cannot hold; give a whole number.")
     whole: dict[str, Any] = {
         "class": type(estimator).__name__,
@@ -35,11 +35,41 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
     model_file.write(path, "scikit-learn", whole, arrays)
 
 
+def save_transformer(transformer: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted streaming PCA."""
+    whole: dict[str, Any] = {
+        "class": type(transformer).__name__,
+        "parameters": {name: _plain(value) for name, value in transformer.get_params(deep=False).items()},
+        "n_features": int(transformer.n_features_in_),
+        "sparse": any(hasattr(block, "tocsr") for block in transformer.stream_.waiting),
+    }
+    if hasattr(transformer, "feature_names_in_"):
+        whole["feature_names"] = transformer.feature_names_in_.tolist()
+    model_file.write(path, "scikit-learn", whole, transformer.stream_.arrays())
+
+
+def _transformer(made_by: Any, content: model_file.Content) -> Any:
+    header = content.header
+    try:
+        transformer = made_by(**header["parameters"])
+        width = transformer.n_features_in_ = int(header["n_features"])
+        if "feature_names" in header:
+            transformer.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        transformer.stream_ = transformer._new_stream(width, bool(header["sparse"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"its header does not describe a transformer of this version ({error!r}).") from None
+    transformer.stream_.restore(content.arrays)
+    return transformer
+
+
 def from_file(content: model_file.Content) -> Any:
     """The estimator that a model file describes."""
-    from onsketch.sklearn import OnlineClassifier, OnlineRegressor
+    from onsketch.sklearn import FrequentDirections, OnlineClassifier, OnlineRegressor, SketchedPCA
 
     header = content.header
+    transformers = {"FrequentDirections": FrequentDirections, "SketchedPCA": SketchedPCA}
+    if header.get("class") in transformers:
+        return _transformer(transformers[header["class"]], content)
     try:
         made_by = {"OnlineClassifier": OnlineClassifier, "OnlineRegressor": OnlineRegressor}[header["class"]]
         estimator: Any = made_by(**{name: _restored(value) for name, value in header["parameters"].items()})

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.arrays import Arrays, require, take
 from onsketch.sketch.spectral import without_noise
 
 Floats = NDArray[np.float64]
@@ -99,6 +100,42 @@ class LeadingDirections:
                 self.escaped += rho
                 self.waiting = []
 
+    def arrays(self) -> Arrays:
+        """The state, for a model file; rows that wait are one block, as they would be when their turn comes."""
+        kept = {"rows": self.rows, "mean": self.mean, "count": np.array(self.count), "block": np.array(self.block_rows)}
+        kept["sums"] = np.array([self.escaped, self.scatter])
+        if self.waiting:
+            block = _one(self.waiting)
+            if hasattr(block, "tocsr"):
+                kept |= {"waiting.indptr": block.indptr.astype(np.int64), "waiting.values": block.data}
+                kept["waiting.indices"] = block.indices.astype(np.int64)
+            else:
+                kept["waiting"] = block
+        return kept
+
+    def restore(self, arrays: Arrays) -> None:
+        """Take the state from a model file."""
+        width = len(self.mean)
+        self.rows = take(arrays, "rows", np.float64, (None, width))
+        self.mean = take(arrays, "mean", np.float64, (width,))
+        self.count = int(take(arrays, "count", np.int64, ()))
+        self.block_rows = int(take(arrays, "block", np.int64, ()))
+        self.escaped, self.scatter = (float(number) for number in take(arrays, "sums", np.float64, (2,)))
+        possible = self.count >= 0 and self.block_rows > 0 and len(self.rows) < self.size
+        require(possible and min(self.escaped, self.scatter) >= 0.0, "its sums are impossible")
+        self.waiting, self._finished = [], None
+        if "waiting" in arrays:
+            self.waiting = [take(arrays, "waiting", np.float64, (None, width))]
+        elif "waiting.indptr" in arrays:
+            from scipy.sparse import csr_array
+
+            indptr, indices = (take(arrays, f"waiting.{name}", np.int64, (None,)) for name in ("indptr", "indices"))
+            values = take(arrays, "waiting.values", np.float64, (len(indices),))
+            whole = len(indptr) > 0 and indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all()
+            require(bool(whole) and bool(((indices >= 0) & (indices < width)).all()), "its waiting rows are no matrix")
+            self.waiting = [csr_array((values, indices, indptr), shape=(len(indptr) - 1, width))]
+        require(self.seen - self.count < self.block_rows, "more rows wait than a block has")
+
     def leading(self, count: int) -> tuple[Floats, Floats]:
         """So many orthonormal directions, zero rows where there are no more, and their energies; changes nothing.
 
@@ -132,12 +169,7 @@ class LeadingDirections:
                 self.mean,
                 self.scatter,
             )
-        block = self.waiting[0]
-        if len(self.waiting) > 1:
-            from scipy.sparse import vstack
-
-            sparse = any(hasattr(part, "tocsr") for part in self.waiting)
-            block = vstack(self.waiting, format="csr") if sparse else np.vstack(self.waiting)
+        block = _one(self.waiting)
         fresh, total = block.shape[0], self.count + block.shape[0]
         square = float((block.multiply(block) if hasattr(block, "tocsr") else block * block).sum())
         if not self.centred:
@@ -149,6 +181,17 @@ class LeadingDirections:
         inside = max(square - fresh * float(mean @ mean), 0.0)
         scatter = self.scatter + inside + between * float(shift @ shift)
         return Stacked(rows, block, mean), total, self.mean + shift * (fresh / total), scatter
+
+
+def _one(blocks: list[Any]) -> Any:
+    """These blocks of rows as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    if any(hasattr(block, "tocsr") for block in blocks):
+        from scipy.sparse import vstack
+
+        return vstack(blocks, format="csr")
+    return np.vstack(blocks)
 
 
 def _shrunk(stacked: Stacked, size: int) -> tuple[Floats, float]:

@@ -40,7 +40,7 @@ from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows, unseen_squares
 from onsketch.linear.setup import make_setup
 from onsketch.linear.sketched.packed import aligned_zeros
-from onsketch.numerics import LARGEST
+from onsketch.numerics import LARGEST, Direct, kind_of
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +48,8 @@ DENSE_LIMIT = 1_000_000
 """Most features for Adam as published, which moves all of them in every round."""
 
 AROW_LOSSES = ("squared", "squared_hinge")
+
+_learn_steps, _row_products = Direct(learn_steps), Direct(row_products)
 
 
 class FirstOrderLearner(Learner):
@@ -107,6 +109,7 @@ class FirstOrderLearner(Learner):
         if not dual:
             self._window[0, GROWTH] = 1.0
         self._map = FeatureMap()
+        self._kind = kind_of(self._setup, self._terms, self._table)
 
     @property
     def rounds(self) -> int:
@@ -119,6 +122,10 @@ class FirstOrderLearner(Learner):
         return {"packed": packed, "total": self._table.nbytes + self._window.nbytes + self._map.nbytes}
 
     # Learning ---------------------------------------------------------------------------------------------
+
+    def shared(self, rows: Rows, *, learn: bool) -> Rows:
+        """The rows with their slots."""
+        return self._map.shared(rows, learn=learn, intercept=self.options.fit_intercept)
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         known = self._map.count
@@ -143,7 +150,7 @@ class FirstOrderLearner(Learner):
             case _ if self._lazy:
                 done = learn_lazily(*fixed, self._clock, self._window, self._table, *block)
             case _:
-                done = learn_steps(*fixed, self._clock, self._fade, self._table, *block)
+                done = _learn_steps(self._kind, *fixed, self._clock, self._fade, self._table, *block)
         if done < rows.count:  # the features of rows not learned have not been seen
             self._map.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
         return int(done)
@@ -181,7 +188,7 @@ class FirstOrderLearner(Learner):
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._map.translate(rows, learn=False, intercept=self.options.fit_intercept)
         out = np.empty(rows.count)
-        row_products(indptr, self._weights_at(slots), values, out)
+        _row_products(None, indptr, self._weights_at(slots), values, out)
         clipped: Floats = np.clip(out, -self._setup.clip, self._setup.clip)
         return clipped
 

@@ -24,6 +24,9 @@ from onsketch.linear.sketched.random_projection import Projection
 from onsketch.linear.sketched.rank_counting import RankedDirections
 from onsketch.linear.sketched.reading import fill_weights, leverage_rows, predict_rows
 from onsketch.linear.sketched.state import BASE, COLUMN, GRAM, ROWS, VALUES, State
+from onsketch.numerics import Direct, kind_of
+
+_learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
 
 
 class SketchedLearner(Learner):
@@ -58,6 +61,7 @@ class SketchedLearner(Learner):
             self._setup = self._setup._replace(calm=0.0)
         self._logs = size > 0 and method.sketch != "rp"
         self._table = new_table(capacity, kept if self._logs else 0, np.dtype(options.dtype))
+        self._kind = kind_of(self._setup, self._sketch, self._table)
         self._map = FeatureMap()
 
     @property
@@ -68,15 +72,21 @@ class SketchedLearner(Learner):
     def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
 
+    def shared(self, rows: Rows, *, learn: bool) -> Rows:
+        """The rows with their slots."""
+        return self._map.shared(rows, learn=learn, intercept=self.options.fit_intercept)
+
     def _learn(
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
     ) -> int:
         indptr, slots, values = self._translated(rows, learn=True)
-        self._table = grown(self._table, self._map.features, self._logs)
+        if self._table.features.size != self._map.count:
+            self._table = grown(self._table, self._map.features, self._logs)
         state = self._setup, self._table, self._sketch, self._spare
-        done = int(learn_rows(*state, indptr, slots, values, labels, weights, out))
+        done = int(_learn_rows(self._kind, *state, indptr, slots, values, labels, weights, out))
         if done < rows.count:  # the features of rows that were not learned have not been seen
             self._map.forget(int(self._table.clock[SEEN]))
+            self._table = self._table._replace(features=self._map.features)
         return done
 
     def _predict(self, rows: Rows) -> NDArray[np.float64]:
@@ -86,7 +96,8 @@ class SketchedLearner(Learner):
             row_products(indptr, self._coefficients()[1][slots], values, out)
             clipped: NDArray[np.float64] = np.clip(out, -self._setup.clip, self._setup.clip)
             return clipped
-        predict_rows(self._setup, self._table, self._sketch, indptr, slots, values, self.options.average, out)
+        state = self._setup, self._table, self._sketch
+        _predict_rows(self._kind, *state, indptr, slots, values, self.options.average, out)
         return out
 
     def _leverage(self, rows: Rows) -> NDArray[np.float64]:

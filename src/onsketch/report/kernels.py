@@ -1,0 +1,49 @@
+"""Pictures of kernel learners: how the dictionary grew, and the regret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onsketch.report.charts import Line, line_chart
+
+_SHOWN = {
+    "dictionary_size": "dictionary",
+    "rows_kept": "rows kept",
+    "online_effective_dimension": "online effective dimension",
+}
+
+
+def growth_chart(learner: Any) -> str:
+    """Dictionary size and online effective dimension against rounds, as an SVG element."""
+    return line_chart(growth_lines(learner), "rounds", "rows", log_x=True)
+
+
+def growth_lines(learner: Any) -> list[Line]:
+    """What ``history`` has to show; rows kept only where they are not the dictionary."""
+    history = learner.history()
+    rounds = history["rounds"].tolist()
+    lines = []
+    for name, label in _SHOWN.items():
+        same = (
+            name == "rows_kept" and history[name].tolist() == history.get("dictionary_size", history["rounds"]).tolist()
+        )
+        if name in history and not same:
+            lines.append(Line(label, rounds, history[name].tolist()))
+    return lines
+
+
+def regret_chart(found: Any) -> str:
+    """Regret against the best function in hindsight, round by round, as an SVG element."""
+    at = regret_points(len(found.regret))
+    name = found.learner.method.name
+    return line_chart([Line(name, at, [float(found.regret[t - 1]) for t in at])], "rounds", "regret", log_x=True)
+
+
+def regret_points(rounds: int, per_doubling: int = 8) -> list[int]:
+    """Rounds to show: evenly on a logarithmic axis, the last included.
+
+    >>> regret_points(10, per_doubling=1)
+    [1, 2, 4, 8, 10]
+    """
+    points = {round(2.0 ** (k / per_doubling)) for k in range(per_doubling * rounds.bit_length())}
+    return sorted({t for t in points if t <= rounds} | {rounds})

@@ -87,7 +87,7 @@ def test_state_follows_the_features_seen_not_the_index_space(method: str) -> Non
 
 @pytest.mark.parametrize("method", ["adagrad", "fd-son", "oja-son", "rp-son", "ada-ffd"])
 def test_memory_is_that_of_the_packed_rows(method: str) -> None:
-    X, y = onsketch.data.synthetic.text_like(n=3000, d=30_000, nonzeros=60, seed=1)
+    X, y = onsketch.data.text_like(n=3000, d=30_000, nonzeros=60, seed=1)
     learner = make(method, sketch_size=10)
     learner.learn(X, y)
     size = learner.state_bytes()

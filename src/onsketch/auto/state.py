@@ -79,6 +79,10 @@ class Small(NamedTuple):
     vectors: NDArray[np.float64]
     transform: NDArray[np.float64]
     """The change of basis of a shrink, as the packed table logs it."""
+    work: NDArray[np.float64]
+    """Scratch: not part of the state."""
+
+    scratch = ("work",)
 
     @classmethod
     def empty(cls, capacity: int, kept: int) -> Self:
@@ -94,4 +98,5 @@ class Small(NamedTuple):
             values=np.zeros(capacity),
             vectors=np.zeros((capacity, capacity)),
             transform=np.zeros((capacity, padded(kept + 2))),
+            work=np.zeros((2, capacity)),
         )

@@ -74,7 +74,8 @@ class SketchedLearner(Learner):
         indptr, slots, values = self._translated(rows, learn=True)
         self._table = grown(self._table, self._map.features, self._logs)
         state = self._setup, self._table, self._sketch, self._spare
-        done = int(learn_rows(*state, indptr, slots, values, labels, weights, out))
+        x = np.empty_like(values) if self.options.diagonal else values
+        done = int(learn_rows(*state, indptr, slots, values, x, labels, weights, out))
         if done < rows.count:  # the features of rows that were not learned have not been seen
             self._map.forget(int(self._table.clock[SEEN]))
         return done

@@ -1,7 +1,8 @@
-"""One small product, vectorised by hand: a row of numbers times a matrix whose width is a multiple of four.
+"""Vectors of numbers in registers, for loops over a dozen columns.
 
-Numba's own loops over a dozen numbers spend most of their time on deciding how to vectorise. Here up to sixteen
-sums are kept in vector registers over the whole loop.
+Numba's own loops over so few numbers spend most of their time on deciding how to vectorise, and keep their sums in
+memory. A ``Vector`` is a value of 4 to 16 numbers; the machine keeps it in as many registers as it takes. Arrays are
+read at a *flat* position of their memory, which must be contiguous: no views are made.
 """
 
 from __future__ import annotations
@@ -11,75 +12,193 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.datamodel import PrimitiveModel, register_default
 from numba.extending import intrinsic
 
 from onsketch.numerics import inlined
 
 LANES = 4
+"""Widths are multiples of this."""
+
+_DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(32)
 
 
-def _block_product(vectors: int) -> Any:
-    """The product for a block of ``vectors`` vectors of columns, whose sums stay in registers over the whole loop."""
+class Vector(types.Type):
+    """The compiled type of a vector of float64."""
 
-    @intrinsic
-    def product(
-        typing_context: Any, source: Any, start: Any, count: Any, matrix: Any, place: Any, width: Any, out: Any, at: Any
-    ) -> Any:
-        signature = types.void(source, types.intp, types.intp, matrix, types.intp, types.intp, out, types.intp)
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            double, index = ir.DoubleType(), ir.IntType(32)
-            vector = ir.VectorType(double, LANES)
-            start, count, place, width, at = (arguments[i] for i in (1, 2, 4, 5, 7))
-            source, matrix, out = (
-                context.make_array(signature.args[i])(context, builder, arguments[i]).data for i in (0, 3, 6)
-            )
-            fma = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{LANES}f64"
-            )
-
-            def block(address: Any, number: int) -> Any:
-                step = ir.Constant(at.type, number * LANES)
-                return builder.bitcast(builder.gep(address, [step]), vector.as_pointer())
-
-            sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * LANES)) for _ in range(vectors)]
-            undefined = ir.Constant(vector, ir.Undefined)
-            everywhere = ir.Constant(ir.VectorType(index, LANES), [0] * LANES)
-            with cgutils.for_range(builder, count) as loop:
-                number = builder.load(builder.gep(source, [builder.add(start, loop.index)]))
-                if signature.args[0].dtype == types.float32:
-                    number = builder.fpext(number, double)
-                spread = builder.insert_element(undefined, number, ir.Constant(index, 0))
-                spread = builder.shuffle_vector(spread, undefined, everywhere)
-                row = builder.gep(matrix, [builder.add(place, builder.mul(loop.index, width))])
-                for i, total in enumerate(sums):
-                    columns = builder.load(block(row, i), align=8)
-                    builder.store(builder.call(fma, [spread, columns, builder.load(total)]), total)
-            target = builder.gep(out, [at])
-            for i, total in enumerate(sums):
-                builder.store(builder.load(total), block(target, i), align=8)
-            return context.get_dummy_value()
-
-        return signature, generate
-
-    return product
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        super().__init__(name=f"Vector({lanes})")  # type: ignore[no-untyped-call]
 
 
-_one, _two, _three, _four = (_block_product(vectors) for vectors in (1, 2, 3, 4))
+@register_default(Vector)  # type: ignore[no-untyped-call, untyped-decorator]
+class _VectorModel(PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, ir.VectorType(_DOUBLE, kind.lanes))  # type: ignore[no-untyped-call]
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, at: Any, lanes: int) -> Any:
+    """Where ``lanes`` numbers of an array start, as a pointer to a vector of them."""
+    data = context.make_array(kind)(context, builder, array).data
+    element = ir.FloatType() if kind.dtype == types.float32 else _DOUBLE
+    return builder.bitcast(builder.gep(data, [at]), ir.VectorType(element, lanes).as_pointer())
+
+
+def _size(kind: Any) -> int:
+    return 4 if kind.dtype == types.float32 else 8
+
+
+@intrinsic(prefer_literal=True)
+def load(typing_context: Any, array: Any, at: Any, lanes: Any) -> Any:
+    """``lanes`` numbers of a contiguous array, float64 or float32, from a flat position."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        count, kind = lanes.literal_value, signature.args[0]
+        pointer = _address(context, builder, kind, arguments[0], arguments[1], count)
+        values = builder.load(pointer, align=_size(kind))
+        return builder.fpext(values, ir.VectorType(_DOUBLE, count)) if kind.dtype == types.float32 else values
+
+    return Vector(lanes.literal_value)(array, types.intp, lanes), generate
+
+
+@intrinsic
+def store(typing_context: Any, array: Any, at: Any, values: Any) -> Any:
+    """Write a vector to a flat position of a contiguous array."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind, vector = signature.args[0], arguments[2]
+        if kind.dtype == types.float32:
+            vector = builder.fptrunc(vector, ir.VectorType(ir.FloatType(), values.lanes))
+        pointer = _address(context, builder, kind, arguments[0], arguments[1], values.lanes)
+        builder.store(vector, pointer, align=_size(kind))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, values), generate
+
+
+@intrinsic(prefer_literal=True)
+def spread(typing_context: Any, number: Any, lanes: Any) -> Any:
+    """A vector with this number in every lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        count = lanes.literal_value
+        nothing = ir.Constant(ir.VectorType(_DOUBLE, count), ir.Undefined)
+        first = builder.insert_element(nothing, arguments[0], ir.Constant(_INDEX, 0))
+        return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INDEX, count), [0] * count))
+
+    return Vector(lanes.literal_value)(types.float64, lanes), generate
+
+
+@intrinsic
+def fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+    """``a·b + c``, rounded once."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = arguments[0].type
+        kind = ir.FunctionType(vector, [vector] * 3)
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{a.lanes}f64")
+        return builder.call(function, arguments)
+
+    return a(a, b, c), generate
+
+
+@intrinsic
+def product(typing_context: Any, a: Any, b: Any) -> Any:
+    """``a·b``, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fmul(*arguments)
+
+    return a(a, b), generate
+
+
+@intrinsic
+def plus(typing_context: Any, a: Any, b: Any) -> Any:
+    """``a + b``, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fadd(*arguments)
+
+    return a(a, b), generate
+
+
+@intrinsic
+def total(typing_context: Any, a: Any) -> Any:
+    """The sum over the lanes, halves added to halves."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rest, lanes = arguments[0], a.lanes
+        while lanes > 1:
+            lanes //= 2
+            halves = [
+                builder.shuffle_vector(
+                    rest, rest, ir.Constant(ir.VectorType(_INDEX, lanes), list(range(start, start + lanes)))
+                )
+                for start in (0, lanes)
+            ]
+            rest = builder.fadd(*halves)
+        return builder.extract_element(rest, ir.Constant(_INDEX, 0))
+
+    return types.float64(a), generate
+
+
+@intrinsic
+def element(typing_context: Any, array: Any, at: Any) -> Any:
+    """The number at a flat position of a contiguous array, as float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        data = context.make_array(kind)(context, builder, arguments[0]).data
+        number = builder.load(builder.gep(data, [arguments[1]]))
+        return builder.fpext(number, _DOUBLE) if kind.dtype == types.float32 else number
+
+    return types.float64(array, types.intp), generate
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, at: Any) -> Any:
+    """Ask for the cache line at a flat position, which will be read and written soon."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, _INDEX, _INDEX, _INDEX])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+        builder.call(function, [pointer, *(ir.Constant(_INDEX, flag) for flag in (1, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+@inlined
+def _product_block(source, start, count, matrix, place, width, out, at, lanes):
+    sums = spread(0.0, lanes)
+    for i in range(count):
+        sums = fma(spread(element(source, start + i), lanes), load(matrix, place + i * width + at, lanes), sums)
+    store(out, at, sums)
 
 
 @inlined
 def times(source, start, count, matrix, place, width, out):
     """``out[:width] = s @ M`` for the ``count`` numbers of ``source`` from ``start`` and the (count, width) matrix
-    that starts at ``place``; both arrays C-contiguous and seen flat, 4 | width. No views, hence no reference counts.
+    that starts at ``place``; both arrays C-contiguous and seen flat, 4 | width.
     """
     at = 0
-    while width - at >= 4 * LANES:
-        _four(source, start, count, matrix, place + at, width, out, at)
-        at += 4 * LANES
-    if width - at == 3 * LANES:
-        _three(source, start, count, matrix, place + at, width, out, at)
-    elif width - at == 2 * LANES:
-        _two(source, start, count, matrix, place + at, width, out, at)
-    elif width - at == LANES:
-        _one(source, start, count, matrix, place + at, width, out, at)
+    while width - at >= 16:
+        _product_block(source, start, count, matrix, place, width, out, at, 16)
+        at += 16
+    if width - at == 12:
+        _product_block(source, start, count, matrix, place, width, out, at, 12)
+    elif width - at == 8:
+        _product_block(source, start, count, matrix, place, width, out, at, 8)
+    elif width - at == 4:
+        _product_block(source, start, count, matrix, place, width, out, at, 4)
+
+
+@inlined
+def dot(matrix, place, vector, start, width):
+    """The inner product of ``width`` numbers of each array, from flat positions; 4 | width."""
+    sums = spread(0.0, 4)
+    for c in range(0, width, 4):
+        sums = fma(load(matrix, place + c, 4), load(vector, start + c, 4), sums)
+    return total(sums)

@@ -96,7 +96,7 @@ class Small(NamedTuple):
             gram=np.zeros((capacity, capacity)),
             inverses=np.zeros((2, capacity, capacity)),
             values=np.zeros(capacity),
-            vectors=np.zeros((capacity, capacity)),
+            vectors=np.zeros((padded(capacity), padded(capacity))),
             transform=np.zeros((capacity, padded(kept + 2))),
-            work=np.zeros((2, capacity)),
+            work=np.zeros((2, padded(capacity))),
         )

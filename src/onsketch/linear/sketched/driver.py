@@ -41,11 +41,14 @@ from onsketch.linear.sketched.packed import (
 )
 from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, metric
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, RANK, RIDGE, ROWS, A
-from onsketch.linear.sketched.vectors import prefetch
+from onsketch.vectors import prefetch
 from onsketch.numerics import CUTOFF, LARGEST, bare_kernel, inlined, inner
 
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
+
+AHEAD = 256
+"""Rows with at most so many non-zeros are asked of the memory while the row before them is learned."""
 
 
 @inlined
@@ -197,8 +200,8 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
                 fresh += x[j] * enter(setup, table, sketch, slot)
             elif rows[slot, EPOCH_OF] < epoch:
                 bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
-        square = gather(rows, slots, x, low, high, p)
-        if i + 2 < indptr.size:
+        square = gather(rows, slots, x, low, high, SKETCH + sketch.counts[ROWS], p)
+        if i + 2 < indptr.size and indptr[i + 2] - high <= AHEAD:
             for j in range(high, indptr[i + 2]):
                 for c in range(0, width, 64 // rows.itemsize):
                     prefetch(rows, slots[j] * width + c)

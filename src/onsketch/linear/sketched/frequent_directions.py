@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 
+from onsketch.eigen import eigh
 from onsketch.geometry import NEWTON, inverse_metric
 from onsketch.linear.sketched.packed import HEAD, SKETCH
 from onsketch.linear.sketched.parts import ABSORBED, FULL, REFUSED, serve
@@ -35,8 +36,8 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.linear.sketched.vectors import dot, fma, load, spread, store
-from onsketch.numerics import CUTOFF, eigh, inner
+from onsketch.vectors import dot, fma, load, spread, store
+from onsketch.numerics import CUTOFF, inner
 
 FD, ROBUST, PARAMETERIZED, COMPENSATIVE, GREEDY = range(5)
 

@@ -41,7 +41,7 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.linear.sketched.vectors import dot, fma, load, product, spread, store, times
+from onsketch.vectors import dot, fma, load, product, spread, store, times
 from onsketch.numerics import CUTOFF, inlined, inner
 
 STRETCH = 1e4

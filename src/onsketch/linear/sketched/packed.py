@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.arrays import Arrays, require, take
-from onsketch.linear.sketched.vectors import LANES, fma, load, plus, spread, store, times
+from onsketch.vectors import LANES, fma, load, plus, spread, store, times
 from onsketch.numerics import inlined, inner
 
 HEAD, EPOCH_OF, DIAGONAL, SUM, SKETCH = range(5)
@@ -95,16 +95,32 @@ def _gather_block(rows, slots, x, low, high, out, at, lanes):
 
 
 @inlined
-def gather(rows, slots, x, low, high, out):
-    """``out = Σ x_i · row_i`` over the non-zeros low..high: head·x, Sx and all, in one pass; returns x·x."""
+def _gather_wide(rows, slots, x, low, high, out, at, lanes):
+    """The same with one sum, which has registers enough to keep the machine busy."""
+    width = rows.shape[1]
+    sums = spread(0.0, lanes)
+    for i in range(low, high):
+        sums = fma(spread(x[i], lanes), load(rows, slots[i] * width + at, lanes), sums)
+    store(out, at, sums)
+
+
+@inlined
+def gather(rows, slots, x, low, high, columns, out):
+    """``out = Σ x_i · row_i`` over the non-zeros low..high: head·x, Sx and all, in one pass; returns x·x.
+
+    Only the first ``columns`` of the packed rows are in use; the others may or may not be gathered.
+    """
     square = 0.0
     for i in range(low, high):
         square += x[i] * x[i]
     at = 0
-    while rows.shape[1] - at >= 16:
+    while columns - at > 32 and rows.shape[1] - at >= 48:
+        _gather_wide(rows, slots, x, low, high, out, at, 48)
+        at += 48
+    while columns - at > 8 and rows.shape[1] - at >= 16:
         _gather_block(rows, slots, x, low, high, out, at, 16)
         at += 16
-    if at < rows.shape[1]:
+    if at < columns:
         _gather_block(rows, slots, x, low, high, out, at, 8)
     return square
 

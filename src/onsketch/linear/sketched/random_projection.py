@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from onsketch.draws import ROUND, fill_gaussian
+from onsketch.eigen import eigh
 from onsketch.geometry import NEWTON, inverse_metric
 from onsketch.linear.sketched.packed import HEAD, SKETCH, SUM
 from onsketch.linear.sketched.parts import ABSORBED, REFUSED, serve
@@ -33,8 +34,8 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.linear.sketched.vectors import dot, fma, load, spread, store
-from onsketch.numerics import CUTOFF, eigh, inlined, inner
+from onsketch.vectors import dot, fma, load, spread, store
+from onsketch.numerics import CUTOFF, inlined, inner
 
 _REFRESH = 512
 """Rounds after which the inverse is computed afresh, so that rounding does not pile up."""

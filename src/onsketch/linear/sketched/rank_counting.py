@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 
+from onsketch.eigen import eigh
 from onsketch.geometry import inverse_metric
 from onsketch.linear.sketched.packed import HEAD, SKETCH
 from onsketch.linear.sketched.parts import ABSORBED, FULL, FULL_BEFORE, REFUSED, serve
@@ -31,7 +32,7 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.numerics import CUTOFF, eigh, inner
+from onsketch.numerics import CUTOFF, inner
 
 LOWER, SMALL = range(2)
 """Squares: L with SSᵀ = LLᵀ, and M; VALUES and VECTORS are the spectrum of M."""

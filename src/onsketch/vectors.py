@@ -202,3 +202,22 @@ def dot(matrix, place, vector, start, width):
     for c in range(0, width, 4):
         sums = fma(load(matrix, place + c, 4), load(vector, start + c, 4), sums)
     return total(sums)
+
+
+@inlined
+def add(target, place, factor, source, start, width):
+    """``target += factor·source`` over ``width`` numbers from flat positions; 4 | width."""
+    by = spread(factor, 4)
+    for c in range(0, width, 4):
+        store(target, place + c, fma(by, load(source, start + c, 4), load(target, place + c, 4)))
+
+
+@inlined
+def rotate(matrix, first, second, c, s, width):
+    """Turn two rows that start at flat positions: ``first, second ← c·first + s·second, c·second − s·first``."""
+    along, across, back = spread(c, 4), spread(s, 4), spread(-s, 4)
+    for k in range(0, width, 4):
+        one = load(matrix, first + k, 4)
+        two = load(matrix, second + k, 4)
+        store(matrix, first + k, fma(across, two, product(along, one)))
+        store(matrix, second + k, fma(back, one, product(along, two)))

@@ -48,7 +48,7 @@ def restored(thing: Any, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -
         return {int(number) for number in _fitting(prefix, arrays, np.dtype(np.int64), (0,))}
     values = {part: restored(value, arrays, _join(prefix, part)) for part, value in _parts(thing)}
     if isinstance(thing, tuple):
-        return type(thing)(**values)
+        return thing._replace(**values)  # type: ignore[attr-defined]
     vars(thing).update(values)
     return thing
 
@@ -78,7 +78,8 @@ def require(fits: bool, what: str) -> None:
 
 def _parts(thing: Any) -> list[tuple[str, Any]]:
     items = thing._asdict() if hasattr(thing, "_asdict") else vars(thing)
-    return [(name, value) for name, value in items.items() if _has_numbers(value)]
+    scratch = getattr(thing, "scratch", ())
+    return [(name, value) for name, value in items.items() if _has_numbers(value) and name not in scratch]
 
 
 def _has_numbers(value: Any) -> bool:

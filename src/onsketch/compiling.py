@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import njit, typeof
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
 
@@ -34,3 +34,31 @@ def cached(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         return dispatcher
 
     return decorate
+
+
+def kind_of(*arguments: Any) -> str:
+    """The types of these arguments, for calling kernels with others of the same types."""
+    return " ".join(str(typeof(argument)) for argument in arguments)  # type: ignore[no-untyped-call]
+
+
+class Direct:
+    """Calls a kernel without Numba's look at the types of its arguments, which takes as long as a short row.
+
+    ``kind`` (see `kind_of`) must tell arguments of different types apart; arrays are contiguous and may be written to.
+    """
+
+    def __init__(self, compiled: Any) -> None:
+        self._compiled = compiled
+        self._entries: dict[Any, Any] = {}
+
+    def __call__(self, kind: Any, *arguments: Any) -> Any:
+        """What the kernel returns for these arguments."""
+        entry = self._entries.get(kind)
+        if entry is not None:
+            return entry(*arguments)
+        result = self._compiled(*arguments)
+        if hasattr(self._compiled, "overloads"):  # it has none where compilation is switched off
+            known = self._compiled.overloads.get(tuple(map(typeof, arguments)))
+            if known is not None:
+                self._entries[kind] = known.entry_point
+        return result

@@ -1,16 +1,10 @@
-"""Small dense linear algebra inside compiled loops, and the one cutoff.
-
-Sketches need the spectrum of a Gram matrix of at most a few dozen rows, thousands of times a second;
-at that size a call to LAPACK costs more than the arithmetic.
-"""
+"""How loops are compiled, and the one cutoff."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-from numba import njit, typeof
+from numba import njit
 
 from onsketch.compiling import cached
 
@@ -29,212 +23,26 @@ INNER: dict[str, Any] = {
     "error_model": "numpy",
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
+    "_nrt": False,
 }
-"""How functions called only from compiled code are compiled."""
+"""How functions called only from compiled code are compiled: they allocate nothing, so that nothing need be counted
+(references to arrays, counted by every function they pass through, cost as much as the arithmetic)."""
 
-kernel = cached(nogil=True, fastmath=FASTMATH, error_model="numpy")
+_KERNEL: dict[str, Any] = {
+    "nogil": True,
+    "fastmath": FASTMATH,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+
+kernel = cached(**_KERNEL)
 """Compiles a function called from Python: without the GIL, cached on disk."""
+
+bare_kernel = cached(**_KERNEL, _nrt=False)
+"""Compiles a function called from Python that allocates nothing."""
 
 inner = njit(**INNER)
 """Compiles a function called only from compiled code; leaving the wrappers out halves the time that takes."""
 
 inlined = njit(**INNER, forceinline=True)
 """Compiles a small function into its callers: passing arrays to a call costs as much as a short loop."""
-
-
-def kind_of(*arguments: Any) -> str:
-    """The types of these arguments, for calling kernels with others of the same types."""
-    return " ".join(str(typeof(argument)) for argument in arguments)
-
-
-class Direct:
-    """Calls a kernel without Numba's look at the types of its arguments, which takes as long as a short row.
-
-    ``kind`` (see `kind_of`) must tell arguments of different types apart; arrays are contiguous and may be written to.
-    """
-
-    def __init__(self, compiled: Any) -> None:
-        self._compiled = compiled
-        self._entries: dict[Any, Any] = {}
-
-    def __call__(self, kind: Any, *arguments: Any) -> Any:
-        """What the kernel returns for these arguments."""
-        entry = self._entries.get(kind)
-        if entry is not None:
-            return entry(*arguments)
-        result = self._compiled(*arguments)
-        if hasattr(self._compiled, "overloads"):  # it has none where compilation is switched off
-            known = self._compiled.overloads.get(tuple(map(typeof, arguments)))
-            if known is not None:
-                self._entries[kind] = known.entry_point
-        return result
-
-
-@inner
-def _tridiagonalise(n, basis, diagonal, below):
-    """Householder's reduction: rows of ``basis`` hold A on entry and Q' with Q' A Q tridiagonal on exit."""
-    for i in range(n - 1, 0, -1):
-        scale = 0.0
-        if i > 1:
-            for k in range(i):
-                scale += abs(basis[i, k])
-        if scale == 0.0:
-            below[i] = basis[i, i - 1]
-            diagonal[i] = 0.0
-            continue
-        h = 0.0
-        for k in range(i):
-            basis[i, k] /= scale
-            h += basis[i, k] * basis[i, k]
-        f = basis[i, i - 1]
-        g = -math.copysign(math.sqrt(h), f)
-        below[i] = scale * g
-        h -= f * g
-        basis[i, i - 1] = f - g
-        # below[:i] <- A u / h, with A's lower triangle mirrored so that both loops run along rows
-        for j in range(i):
-            below[j] = 0.0
-        for j in range(i):
-            u = basis[i, j]
-            total = basis[j, j] * u
-            for k in range(j):
-                total += basis[j, k] * basis[i, k]
-                below[k] += basis[j, k] * u
-            below[j] += total
-        f = 0.0
-        for j in range(i):
-            below[j] /= h
-            f += below[j] * basis[i, j]
-        half = f / (h + h)
-        for j in range(i):
-            below[j] -= half * basis[i, j]
-        for j in range(i):
-            f = basis[i, j]
-            g = below[j]
-            for k in range(j + 1):
-                basis[j, k] -= f * below[k] + g * basis[i, k]
-        diagonal[i] = h
-    diagonal[0] = 0.0
-    below[0] = 0.0
-
-
-@inner
-def _accumulate(n, basis, diagonal, work):
-    """Turn the stored reflections into Q', row by row; leaves the tridiagonal's diagonal in ``diagonal``."""
-    for i in range(n):
-        if diagonal[i] != 0.0:
-            # Q[:i, :i] -= (u/h) (u' Q): basis holds Q' transposed at this stage, so work along its rows
-            for k in range(i):
-                work[k] = 0.0
-            for j in range(i):
-                u = basis[i, j]
-                for k in range(i):
-                    work[k] += u * basis[j, k]
-            for j in range(i):
-                u = basis[i, j] / diagonal[i]
-                for k in range(i):
-                    basis[j, k] -= u * work[k]
-        diagonal[i] = basis[i, i]
-        basis[i, i] = 1.0
-        for j in range(i):
-            basis[i, j] = 0.0
-            basis[j, i] = 0.0
-
-
-@inner
-def _diagonalise(n, basis, diagonal, below):
-    """Implicit QL with Wilkinson's shifts; rotations act on pairs of rows of ``basis``."""
-    for i in range(1, n):
-        below[i - 1] = below[i]
-    below[n - 1] = 0.0
-    for low in range(n):
-        for _ in range(60):
-            m = low
-            while m < n - 1:
-                size = abs(diagonal[m]) + abs(diagonal[m + 1])
-                if abs(below[m]) <= 2.3e-16 * size:
-                    break
-                m += 1
-            if m == low:
-                break
-            g = (diagonal[low + 1] - diagonal[low]) / (2.0 * below[low])
-            r = math.sqrt(g * g + 1.0)
-            g = diagonal[m] - diagonal[low] + below[low] / (g + math.copysign(r, g))
-            s = 1.0
-            c = 1.0
-            p = 0.0
-            split = False
-            for i in range(m - 1, low - 1, -1):
-                f = s * below[i]
-                b = c * below[i]
-                r = math.sqrt(f * f + g * g)
-                below[i + 1] = r
-                if r == 0.0:
-                    diagonal[i + 1] -= p
-                    below[m] = 0.0
-                    split = True
-                    break
-                s = f / r
-                c = g / r
-                g = diagonal[i + 1] - p
-                r = (diagonal[i] - g) * s + 2.0 * c * b
-                p = s * r
-                diagonal[i + 1] = g + p
-                g = c * r - b
-                upper = basis[i + 1]
-                lower = basis[i]
-                for k in range(n):
-                    f = upper[k]
-                    upper[k] = s * lower[k] + c * f
-                    lower[k] = c * lower[k] - s * f
-            if split:
-                continue
-            diagonal[low] -= p
-            below[low] = g
-            below[m] = 0.0
-
-
-@inner
-def eigh(matrix, n, values, vectors, work):
-    """Eigendecomposition of the leading n×n block of a symmetric, finite ``matrix``.
-
-    ``values[:n]`` come in descending order, *row* i of ``vectors`` is the i-th eigenvector. The matrix is
-    left alone; ``work`` needs room for n numbers. The matrix is scaled first, so that neither 1e-120 nor
-    1e120 is out of range. O(n³).
-    """
-    scale = 0.0
-    for i in range(n):
-        for j in range(i + 1):
-            scale = max(scale, abs(matrix[i, j]))
-    if scale == 0.0 or n == 0:
-        for i in range(n):
-            values[i] = 0.0
-            for j in range(n):
-                vectors[i, j] = 1.0 if i == j else 0.0
-        return
-    for i in range(n):
-        for j in range(i + 1):
-            vectors[i, j] = matrix[i, j] / scale
-            vectors[j, i] = vectors[i, j]
-    if n > 1:
-        _tridiagonalise(n, vectors, values, work)
-        # the rows so far describe Q column-wise below the diagonal; accumulate and transpose
-        scratch = np.empty(n)
-        _accumulate(n, vectors, values, scratch)
-        for i in range(n):
-            for j in range(i):
-                vectors[i, j], vectors[j, i] = vectors[j, i], vectors[i, j]
-        _diagonalise(n, vectors, values, work)
-    else:
-        values[0] = vectors[0, 0]
-        vectors[0, 0] = 1.0
-    for i in range(n):
-        top = i
-        for j in range(i + 1, n):
-            if values[j] > values[top]:
-                top = j
-        if top != i:
-            values[i], values[top] = values[top], values[i]
-            for k in range(n):
-                vectors[i, k], vectors[top, k] = vectors[top, k], vectors[i, k]
-        values[i] *= scale

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from onsketch.auto.state import ESCAPED, FADE, NORM, ROWS
 from onsketch.linear.sketched.frequent_directions import decompose
 from onsketch.numerics import CUTOFF, inner
@@ -44,7 +42,7 @@ def apply_inverse(small, k, p, start, q):
 def rebuild(settings, small):
     """The small inverses from the Gram matrix, on the span of its rows."""
     n = small.counts[ROWS]
-    decompose(small.gram, np.ones(n), n, small.values, small.vectors)
+    decompose(small.gram, n, small.values, small.vectors, small.work)
     for k in range(2):
         ridge = ridge_of(settings, small, k)
         for i in range(n):
@@ -93,7 +91,7 @@ def shrink(settings, small):
     kept = size - 1
     fade = small.numbers[FADE]
     values = small.values
-    decompose(small.gram, np.ones(n), n, values, small.vectors)
+    decompose(small.gram, n, values, small.vectors, small.work)
     rho = values[size - 1] if n >= size else 0.0
     small.numbers[ESCAPED] = fade * (small.numbers[ESCAPED] + rho)
     small.numbers[FADE] = 1.0

@@ -12,6 +12,7 @@ from onsketch.arrays import Arrays, named, packed, require, restored, take, unde
 from onsketch.auto.reading import fill_weights, predict_rows
 from onsketch.auto.round import learn_rows
 from onsketch.auto.state import EXTRA, Settings, Small
+from onsketch.compiling import Direct, kind_of
 from onsketch.errors import OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.features import INTERCEPT, FeatureMap
@@ -19,7 +20,7 @@ from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows
 from onsketch.linear.sketched.packed import ROUNDS, SEEN, filled, grown, new_table, saved
-from onsketch.numerics import LARGEST, Direct, kind_of
+from onsketch.numerics import LARGEST
 
 Floats = NDArray[np.float64]
 

@@ -203,11 +203,11 @@ def learn_rows(settings, table, small, indptr, slots, values, labels, weights, p
             leaps = leaps or scale != scales[j]
             old[j] = values[j] / scale if scale > 0.0 else 0.0
         bottom, top = bounds(settings, small)
-        length = gather(rows, slots, old, low, high, p)
+        length = gather(rows, slots, old, low, high, rows.shape[1], p)
         margins_of(small, p, extra, margins)
         prediction = combine(margins, small.shares, bottom, top)
         if leaps:
-            length = gather(rows, slots, x, low, high, p)
+            length = gather(rows, slots, x, low, high, rows.shape[1], p)
             margins_of(small, p, extra, margins)
         if numbers[NORM] == 0.0:
             numbers[NORM] = norm

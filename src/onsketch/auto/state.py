@@ -79,6 +79,13 @@ class Small(NamedTuple):
     vectors: NDArray[np.float64]
     transform: NDArray[np.float64]
     """The change of basis of a shrink, as the packed table logs it."""
+    work: NDArray[np.float64]
+    """Scratch: not part of the state."""
+
+    @property
+    def scratch(self) -> tuple[str, ...]:
+        """Fields that hold nothing between rounds."""
+        return ("work",)
 
     @classmethod
     def empty(cls, capacity: int, kept: int) -> Self:
@@ -92,6 +99,7 @@ class Small(NamedTuple):
             gram=np.zeros((capacity, capacity)),
             inverses=np.zeros((2, capacity, capacity)),
             values=np.zeros(capacity),
-            vectors=np.zeros((capacity, capacity)),
+            vectors=np.zeros((padded(capacity), padded(capacity))),
             transform=np.zeros((capacity, padded(kept + 2))),
+            work=np.zeros((2, padded(capacity))),
         )

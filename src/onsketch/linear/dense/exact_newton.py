@@ -21,7 +21,7 @@ from onsketch.arrays import Arrays, packed, require, restored
 from onsketch.errors import OptionError
 from onsketch.linear.dense.inverse_factor import (
     absorb,
-    copied,
+    copy_rows,
     dot,
     extend,
     factor_of,
@@ -141,7 +141,8 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
             return k
         risky = _risky(setup, factor, iterate, g, length, w, limit)
         rank = factor.rank[0]
-        saved = copied(factor, rank if risky else 0)
+        saved = np.empty((rank if risky else 0, d))
+        copy_rows(factor, saved)
         step = _newton_step(factor, x, rho, g, n, outside, r, b)
         if setup.dual:
             for i in range(d):

@@ -232,14 +232,11 @@ def rows_fit(factor):
 
 
 @inner
-def copied(factor, rank):
-    """The first rows of F, copied one by one: NumPy's own assignment takes seconds to compile."""
-    d = factor.rows.shape[1]
-    saved = np.empty((rank, d))
-    for j in range(rank):
-        for i in range(d):
+def copy_rows(factor, saved):
+    """Save the first rows of F, one by one: NumPy's own assignment takes seconds to compile."""
+    for j in range(saved.shape[0]):
+        for i in range(saved.shape[1]):
             saved[j, i] = factor.rows[j, i]
-    return saved
 
 
 @inner

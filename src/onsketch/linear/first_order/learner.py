@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.arrays import Arrays, require, take
+from onsketch.compiling import Direct, kind_of
 from onsketch.errors import OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.features import INTERCEPT, FeatureMap
@@ -40,7 +41,7 @@ from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows, unseen_squares
 from onsketch.linear.setup import make_setup
 from onsketch.linear.sketched.packed import aligned_zeros
-from onsketch.numerics import LARGEST, Direct, kind_of
+from onsketch.numerics import LARGEST
 
 Floats = NDArray[np.float64]
 

@@ -21,10 +21,14 @@ from onsketch import losses
 from onsketch.linear.setup import CURVATURE, row_scale
 from onsketch.linear.sketched.forgetting import write_fade
 from onsketch.linear.sketched.packed import (
+    ALONG,
+    CHANGE,
     DIAGONAL,
     EPOCH,
     EPOCH_OF,
+    GATHERED,
     HEAD,
+    MOVED,
     ROUNDS,
     SEEN,
     SKETCH,
@@ -33,13 +37,18 @@ from onsketch.linear.sketched.packed import (
     bring_up_to_date,
     close_epoch,
     gather,
+    scatter,
 )
 from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, metric
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, RANK, RIDGE, ROWS, A
-from onsketch.numerics import CUTOFF, LARGEST, inlined, inner, kernel
+from onsketch.numerics import CUTOFF, LARGEST, bare_kernel, inlined, inner
+from onsketch.vectors import prefetch
 
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
+
+AHEAD = 256
+"""Rows with at most so many non-zeros are asked of the memory while the row before them is learned."""
 
 
 @inlined
@@ -69,32 +78,23 @@ def project(sketch, setup, p, square, margin, q):
 
 
 @inlined
-def scatter_all(table, slots, x, low, high, change):
-    """Add ``x_i·change`` to the packed rows, head and sketch columns alike."""
-    for i in range(low, high):
-        row = table.rows[slots[i]]
-        v = x[i]
-        for c in range(change.size):
-            row[c] += v * change[c]
-
-
-@inlined
 def scatter_buffer(table, slots, x, low, high, change, column):
     """Add ``x_i·change`` to the head, and write the new buffer row (none when ``column`` is 0)."""
+    rows = table.rows
     clock = table.clock
     epoch = clock[EPOCH]
-    moves = change[HEAD] != 0.0
+    head = change[HEAD]
+    total = change[SUM]
     for i in range(low, high):
-        row = table.rows[slots[i]]
-        v = x[i]
-        if moves:
-            row[HEAD] += v * change[HEAD]
-            row[SUM] += v * change[SUM]
+        slot = slots[i]
+        if head != 0.0:
+            rows[slot, HEAD] += x[i] * head
+            rows[slot, SUM] += x[i] * total
         if column:
-            row[column] = v * change[column]
-            if row[EPOCH_OF] == epoch:
-                row[EPOCH_OF] = epoch + 0.5  # listed; a whole number means: nothing in the buffer
-                table.touched[clock[TOUCHED]] = slots[i]
+            rows[slot, column] = x[i] * change[column]
+            if rows[slot, EPOCH_OF] == epoch:
+                rows[slot, EPOCH_OF] = epoch + 0.5  # listed; a whole number means: nothing in the buffer
+                table.touched[clock[TOUCHED]] = slot
                 clock[TOUCHED] += 1
 
 
@@ -160,22 +160,22 @@ def fits(setup, sketch, change, largest, verdict):
     return top * largest <= setup.largest
 
 
-@kernel
-def learn_rows(setup, table, sketch, spare, indptr, slots, values, labels, weights, predictions):
+@bare_kernel
+def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, weights, predictions):
     """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused.
 
-    ``spare`` is a second set of the sketch's small arrays, for undoing a round that turns out not to be finite.
+    ``spare`` is a second set of the sketch's small arrays, for undoing a round that turns out not to be finite;
+    ``x`` is where the values go after diagonal adaptation (the values themselves where there is none).
     """
     k = table.running.shape[1]
     rows = table.rows
     width = rows.shape[1]
-    p = np.empty(width)
-    q = np.empty(width)
-    change = np.zeros(width)
-    out = np.empty(table.running.shape[2])
-    x = values
-    if setup.diagonal:
-        x = values.copy()
+    p = table.work[GATHERED]
+    q = table.work[ALONG]
+    change = table.work[CHANGE]
+    out = table.work[MOVED]
+    for c in range(width):
+        change[c] = 0.0
     for i in range(indptr.size - 1):
         low = indptr[i]
         high = indptr[i + 1]
@@ -200,7 +200,11 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, labels, weigh
                 fresh += x[j] * enter(setup, table, sketch, slot)
             elif rows[slot, EPOCH_OF] < epoch:
                 bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
-        square = gather(rows, slots, x, low, high, p)
+        square = gather(rows, slots, x, low, high, SKETCH + sketch.counts[ROWS], p)
+        if i + 2 < indptr.size and indptr[i + 2] - high <= AHEAD:
+            for j in range(high, indptr[i + 2]):
+                for c in range(0, width, 64 // rows.itemsize):
+                    prefetch(rows, slots[j] * width + c)
         reached = margin_of(sketch, p) - fresh
         margin = min(max(reached, -setup.clip), setup.clip)
         slope = losses.slope(setup.loss, margin, labels[i])
@@ -235,7 +239,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, labels, weigh
             for j in range(low, high):
                 bring_up_to_date(rows, slots[j], table.clock[EPOCH], table.running, table.past, table.places, out)
         if sketch.counts[COLUMN] < 0:
-            scatter_all(table, slots, x, low, high, change)
+            scatter(rows, slots, x, low, high, change)
         else:
             scatter_buffer(table, slots, x, low, high, change, sketch.counts[COLUMN])
         if setup.diagonal:

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from onsketch.eigen import eigh
 from onsketch.geometry import NEWTON, inverse_metric
 from onsketch.linear.sketched.packed import HEAD, SKETCH
 from onsketch.linear.sketched.parts import ABSORBED, FULL, REFUSED, serve
@@ -37,7 +36,8 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.numerics import CUTOFF, eigh, inner
+from onsketch.numerics import CUTOFF, inner
+from onsketch.vectors import dot, fma, load, spread, store
 
 FD, ROBUST, PARAMETERIZED, COMPENSATIVE, GREEDY = range(5)
 
@@ -66,14 +66,14 @@ def shrink(rule, size, fraction, escaped, values, energy, true):
     return rho
 
 
+STEP, ENERGY, TRUE = range(3)
+"""Rows of scratch: the last column of p(K); energies of a shrink, shown and true."""
+
+
 @inner
-def decompose(gram, keep, n, values, vectors):
-    """The spectrum of the Gram matrix of the true rows, with what the cutoff calls zero set to zero."""
-    true = np.empty((n, n))
-    for i in range(n):
-        for j in range(n):
-            true[i, j] = gram[i, j] * keep[i] * keep[j]
-    eigh(true, n, values, vectors, np.empty(n))
+def decompose(gram, n, values, vectors, work):
+    """The spectrum of a Gram matrix, with what the cutoff calls zero set to zero; ``work`` is scratch, two rows."""
+    eigh(gram, n, values, vectors, work)
     for i in range(n):
         if values[i] <= CUTOFF * values[0]:
             values[i] = 0.0
@@ -131,19 +131,21 @@ def _last_column(sketch, n, ridge, step):
     h = sketch.squares[INVERSE]
     gram = sketch.squares[GRAM]
     last = n - 1
+    whole = (last + 3) // 4 * 4  # h and the Gram matrix are zero beyond their rows
+    width = h.shape[1]
     pivot = ridge + gram[last, last]
     floor = CUTOFF * pivot
+    for i in range(last, whole):
+        step[i] = 0.0
     for i in range(last):
-        total = 0.0
-        for j in range(last):
-            total += h[i, j] * gram[last, j]
-        step[i] = total
-        pivot -= total * gram[last, i]
+        step[i] = dot(h, i * width, gram, last * width, whole)
+        pivot -= step[i] * gram[last, i]
     if pivot > floor:
         for i in range(last):
-            weight = step[i] / pivot
-            for j in range(last):
-                h[i, j] += weight * step[j]
+            weight = spread(step[i] / pivot, 4)
+            for c in range(0, whole, 4):
+                place = i * width + c
+                store(h, place, fma(weight, load(step, c, 4), load(h, place, 4)))
         for i in range(last):
             step[i] = -step[i] / pivot
             h[i, last] = step[i]
@@ -152,7 +154,7 @@ def _last_column(sketch, n, ridge, step):
         h[last, last] = step[last]
         return
     # the row depends on the others and the ridge is too small to tell: work on the span only
-    decompose(gram, np.ones(n), n, sketch.lines[VALUES], sketch.squares[VECTORS])
+    decompose(gram, n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
     for i in range(n):
         for j in range(n):
             h[i, j] = 0.0
@@ -173,8 +175,11 @@ def _close(setup, sketch, n, energy, step):
     values = sketch.lines[VALUES]
     vectors = sketch.squares[VECTORS]
     keep = sketch.lines[KEEP]
-    decompose(sketch.squares[GRAM], keep, n, values, vectors)
-    true = np.empty(n)
+    true = sketch.work[TRUE]
+    for i in range(n):
+        for j in range(n):
+            sketch.room[1, i, j] = sketch.squares[GRAM, i, j] * keep[i] * keep[j]
+    decompose(sketch.room[1], n, values, vectors, sketch.room[0])
     for j in range(n):
         energy[j] = 0.0
         step[j] = 0.0
@@ -220,16 +225,15 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
         return REFUSED
     sketch.lines[A, last] = 0.0
     sketch.lines[A_SUM, last] = 0.0
-    step = np.empty(n)
+    step = sketch.work[STEP]
     full = n == setup.capacity
     ridge = sketch.numbers[RIDGE]
     if full:
-        energy = np.empty(n)
-        _close(setup, sketch, n, energy, step)
+        _close(setup, sketch, n, sketch.work[ENERGY], step)
     elif setup.geometry == NEWTON and ridge > 0.0:
         _last_column(sketch, n, ridge, step)
     else:
-        decompose(gram, np.ones(n), n, sketch.lines[VALUES], sketch.squares[VECTORS])
+        decompose(gram, n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
         for i in range(n):
             step[i] = 0.0
         for e in range(n):
@@ -263,7 +267,9 @@ def _dual_step(setup, sketch, p, square, rho, g, full, change):
     change[HEAD] = g
     if full:
         n = setup.size - 1
-        moved = np.zeros(n)
+        moved = sketch.work[STEP]
+        for e in range(n):
+            moved[e] = 0.0
         for i in range(setup.capacity):
             for e in range(n):
                 moved[e] += sketch.transform[i, e] * dual[i]

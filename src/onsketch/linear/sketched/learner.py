@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.arrays import Arrays, named, packed, require, restored, take, under
+from onsketch.compiling import Direct, kind_of
 from onsketch.errors import OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.features import FeatureMap
@@ -24,7 +25,6 @@ from onsketch.linear.sketched.random_projection import Projection
 from onsketch.linear.sketched.rank_counting import RankedDirections
 from onsketch.linear.sketched.reading import fill_weights, leverage_rows, predict_rows
 from onsketch.linear.sketched.state import BASE, COLUMN, GRAM, ROWS, VALUES, State
-from onsketch.numerics import Direct, kind_of
 
 _learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
 
@@ -83,7 +83,8 @@ class SketchedLearner(Learner):
         if self._table.features.size != self._map.count:
             self._table = grown(self._table, self._map.features, self._logs)
         state = self._setup, self._table, self._sketch, self._spare
-        done = int(_learn_rows(self._kind, *state, indptr, slots, values, labels, weights, out))
+        x = np.empty_like(values) if self.options.diagonal else values
+        done = int(_learn_rows(self._kind, *state, indptr, slots, values, x, labels, weights, out))
         if done < rows.count:  # the features of rows that were not learned have not been seen
             self._map.forget(int(self._table.clock[SEEN]))
             self._table = self._table._replace(features=self._map.features)

@@ -105,7 +105,7 @@ def _energy_rows(sketch: Any, rows: Array) -> Array:
     """Rows B with BᵀB what the sketch stands for."""
     n = rows.shape[0]
     if isinstance(sketch, Subspace):
-        weighed: Array = np.sqrt(sketch.lines[ENERGY])[:, None] * (sketch.squares[FACTOR] @ rows)
+        weighed: Array = np.sqrt(sketch.lines[ENERGY, :n])[:, None] * (sketch.squares[FACTOR, :n, :n] @ rows)
         return weighed
     if isinstance(sketch, RankedDirections):
         root = np.sqrt(sketch.lines[VALUES, :n])[:, None] * sketch.squares[VECTORS, :n, :n]
@@ -217,8 +217,7 @@ def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, tot
     """Give a learner a fresh table with these rows; everything small has been set already."""
     old = learner._table
     kept = old.running.shape[1]
-    table = new_table(0, kept, old.rows.dtype)
-    table = table._replace(rows=np.zeros((0, old.rows.shape[1]), dtype=old.rows.dtype))
+    table = new_table(old.rows.shape[1] - SKETCH, kept, old.rows.dtype)
     table = grown(table, union.features, learner._logs)
     count, n = union.count, rows.shape[0]
     table.rows[:count, HEAD] = head
@@ -261,12 +260,13 @@ def _merge_sketches(
 
 def _set_projection(one: Any, rows: Array) -> None:
     sketch: Projection = one._sketch
-    sketch.squares[GRAM] = rows @ rows.T
-    values, vectors = np.linalg.eigh(sketch.squares[GRAM])
-    sketch.lines[VALUES] = np.where(values > CUTOFF * max(values.max(initial=0.0), 0.0), values, 0.0)[::-1]
-    sketch.squares[VECTORS] = turned = vectors[:, ::-1].T
+    n = rows.shape[0]
+    sketch.squares[GRAM, :n, :n] = rows @ rows.T
+    values, vectors = np.linalg.eigh(sketch.squares[GRAM, :n, :n])
+    sketch.lines[VALUES, :n] = np.where(values > CUTOFF * max(values.max(initial=0.0), 0.0), values, 0.0)[::-1]
+    sketch.squares[VECTORS, :n, :n] = turned = vectors[:, ::-1].T
     if one.method.geometry == "newton":
-        sketch.squares[INVERSE] = (turned.T / (sketch.numbers[RIDGE] + sketch.lines[VALUES])) @ turned
+        sketch.squares[INVERSE, :n, :n] = (turned.T / (sketch.numbers[RIDGE] + sketch.lines[VALUES, :n])) @ turned
 
 
 def _set_subspace(sketches: list[Any], energies: list[Array]) -> Array:
@@ -276,10 +276,12 @@ def _set_subspace(sketches: list[Any], energies: list[Array]) -> Array:
     alive = np.arange(m) < values.size
     energy, T = np.zeros(m), np.zeros((m, turn.shape[1]))
     energy[: min(m, values.size)], T[: min(m, values.size)] = values[:m], turn[:m]
-    starts = [np.sqrt(s.lines[ENERGY])[:, None] * (s.squares[FACTOR] @ s.squares[START]) for s in sketches]
-    one.squares[START] = np.where(alive[:, None], T @ np.vstack(starts), np.eye(m))
-    one.lines[ENERGY] = energy
-    one.squares[[FACTOR, GRAM]] = np.diag(alive.astype(float))
+    starts = [
+        np.sqrt(s.lines[ENERGY, :m])[:, None] * (s.squares[FACTOR, :m, :m] @ s.squares[START, :m, :m]) for s in sketches
+    ]
+    one.squares[START, :m, :m] = np.where(alive[:, None], T @ np.vstack(starts), np.eye(m))
+    one.lines[ENERGY, :m] = energy
+    one.squares[FACTOR, :m, :m] = one.squares[GRAM, :m, :m] = np.diag(alive.astype(float))
     one.counts[RANK] = int(alive.sum())
     return np.asarray(T @ np.vstack(energies))
 
@@ -298,7 +300,7 @@ def _set_ranked(one: Any, rows: Array) -> Array:
     sketch.squares[[LOWER, SMALL]] = 0.0
     sketch.squares[LOWER, :n, :n] = np.diag(np.sqrt(values))
     sketch.squares[SMALL, :n, :n] = np.diag(energy)
-    sketch.squares[VECTORS] = np.eye(capacity)
+    sketch.squares[VECTORS] = np.eye(sketch.squares.shape[1])
     sketch.lines[VALUES, :n] = energy
     sketch.counts[ROWS] = n
     merged: Array = np.sqrt(values)[:, None] * directions
@@ -334,7 +336,7 @@ def _set_directions(one: Any, rows: Array) -> Array:
         sketch.lines[KEEP, : setup.size - 1][shown] = np.sqrt(kept_energy[shown] / energy[shown])
     n = rows.shape[0]
     sketch.counts[ROWS] = n
-    sketch.squares[GRAM] = 0.0
+    sketch.squares[[GRAM, INVERSE]] = 0.0
     sketch.squares[GRAM, :n, :n] = rows @ rows.T
     values, vectors = np.linalg.eigh(sketch.squares[GRAM, :n, :n])
     top = max(values.max(initial=0.0), 0.0)

@@ -42,6 +42,7 @@ from onsketch.linear.sketched.state import (
     State,
 )
 from onsketch.numerics import CUTOFF, inlined, inner
+from onsketch.vectors import dot, fma, load, product, spread, store, times
 
 STRETCH = 1e4
 """A single row may stretch Z at most this much: γ = min(1/t, STRETCH/|ĝ|²)."""
@@ -57,6 +58,10 @@ ENERGY = VALUES
 """The line of λ."""
 
 
+ALONG, SCALED, PIVOTS, PULLS, COEFFICIENTS = range(5)
+"""Rows of scratch, see ``_turn``; Vx goes to ALONG, what comes of it to COEFFICIENTS."""
+
+
 class Subspace(State):
     """State of Oja's sketch of m directions."""
 
@@ -65,25 +70,58 @@ class Subspace(State):
         """A subspace before the first feature."""
         state = cls.empty(size, size, ridge)
         state.counts[[ROWS, CLOSED, COLUMN]] = size, size, -1
-        state.squares[START] = np.eye(size)
+        state.squares[START, :size, :size] = np.eye(size)
         return state
 
 
 @inlined
-def _update_factor(factor, v, c):
-    """F ← L^{-1} F with LLᵀ = I + c·vvᵀ: column j of L below the diagonal is v_i·c·v_j/√(α_j α_{j+1})."""
-    m = v.size
-    carried = np.zeros(m)
-    alpha = 1.0
+def _turn_block(factor, m, work, at, lanes):
+    width = factor.shape[1]
+    carried = spread(0.0, lanes)
+    sums = spread(0.0, lanes)
     for i in range(m):
-        larger = alpha + c * v[i] * v[i]
+        row = load(factor, i * width + at, lanes)
+        row = product(fma(spread(-work[SCALED, i], lanes), carried, row), spread(work[PIVOTS, i], lanes))
+        carried = fma(spread(work[PULLS, i], lanes), row, carried)
+        sums = fma(spread(work[ALONG, i], lanes), row, sums)
+        store(factor, i * width + at, row)
+    store(work[COEFFICIENTS], at, sums)
+
+
+@inlined
+def _pivots(m, work, c, growth):
+    """Prepare ``F ← L^{-1} F`` with LLᵀ = I + c·uuᵀ for u in SCALED, and take ``v ← growth·L^{-1} v`` for v in ALONG.
+
+    Column j of L below the diagonal is u_i·c·u_j/√(α_j α_{j+1}) with α_j = 1 + c Σ_{i<j} u_i².
+    """
+    alpha = 1.0
+    carried = 0.0
+    for i in range(m):
+        u = work[SCALED, i]
+        larger = alpha + c * u * u
         root = 1.0 / math.sqrt(alpha * larger)
-        pivot = alpha * root
-        weight = c * v[i] * root
-        for j in range(i + 1):
-            factor[i, j] = (factor[i, j] - v[i] * carried[j]) * pivot
-            carried[j] += weight * factor[i, j]
+        work[PIVOTS, i] = alpha * root
+        work[PULLS, i] = c * u * root
+        v = (growth * work[ALONG, i] - u * carried) * work[PIVOTS, i]
+        carried += work[PULLS, i] * v
+        work[ALONG, i] = v
         alpha = larger
+
+
+@inlined
+def _turn(factor, m, work):
+    """``F ← L^{-1} F`` as prepared, and on the way ``COEFFICIENTS = v F`` of the new F for the v in ALONG."""
+    at = 0
+    width = factor.shape[1]
+    while width - at >= 16:
+        _turn_block(factor, m, work, at, 16)
+        at += 16
+    if width - at == 12:
+        _turn_block(factor, m, work, at, 12)
+    elif width - at == 8:
+        _turn_block(factor, m, work, at, 8)
+    elif width - at == 4:
+        _turn_block(factor, m, work, at, 4)
 
 
 @inner
@@ -116,94 +154,107 @@ def _factorise(sketch):
 
 
 @inlined
-def _admit(sketch, column):
-    """F for a Z with one more column."""
-    m = column.size
-    v = np.zeros(m)
-    for i in range(m):
-        for j in range(i + 1):
-            v[i] += sketch.squares[FACTOR, i, j] * column[j]
-    _update_factor(sketch.squares[FACTOR], v, 1.0)
+def _along(sketch, p, start):
+    """ALONG = F·(Zx), from Zx in p."""
+    factor = sketch.squares[FACTOR]
+    width = factor.shape[1]
+    for i in range(sketch.counts[ROWS]):
+        sketch.work[ALONG, i] = dot(factor, i * width, p, start, width)
+
+
+@inlined
+def _weigh(setup, sketch):
+    """Turn v = Vx in ALONG into the coefficients on V of P x less its flat part; returns the flat part."""
+    ridge = sketch.numbers[RIDGE]
+    flat = inverse_metric(setup.geometry, 0.0, ridge, 0.0)
+    for i in range(sketch.counts[ROWS]):
+        sketch.work[ALONG, i] *= inverse_metric(setup.geometry, sketch.lines[ENERGY, i], ridge, 0.0) - flat
+    return flat
+
+
+@inlined
+def _precondition(setup, sketch, p, start):
+    """``P x = c·x + Zᵀq`` from Zx in p: fills q (COEFFICIENTS), returns c."""
+    _along(sketch, p, start)
+    flat = _weigh(setup, sketch)
+    factor = sketch.squares[FACTOR]
+    times(
+        sketch.work,
+        ALONG * sketch.work.shape[1],
+        sketch.counts[ROWS],
+        factor,
+        0,
+        factor.shape[1],
+        sketch.work[COEFFICIENTS],
+    )
+    return flat
 
 
 def _enter(setup, table, sketch, slot):
     m = sketch.counts[ROWS]
-    raw = np.empty(m)
-    column = np.zeros(m)
+    raw = sketch.room[0, 0, :m]
+    column = sketch.room[0, 1]
     fill_gaussian(setup.seed, FEATURE, table.features[slot], raw)
-    row = table.rows[slot]
+    start = sketch.squares[START]
+    width = start.shape[1]
+    for i in range(m, width):
+        sketch.room[0, 0, i] = 0.0
+        column[i] = 0.0
+    rows = table.rows
     fresh = 0.0
+    sums = 0.0
     for i in range(m):
-        for j in range(m):
-            column[i] += sketch.squares[START, i, j] * raw[j]
-        row[SKETCH + i] = column[i]
+        column[i] = dot(start, i * width, sketch.room[0], 0, width)
+        rows[slot, SKETCH + i] = column[i]
+        fresh += sketch.lines[A, i] * column[i]
+        sums += sketch.lines[A_SUM, i] * column[i]
+    # the weight of an unseen feature is zero, and so is the sum of its past weights
     if not setup.dual:
-        # the weight of an unseen feature is zero, and so is the sum of its past weights
-        for i in range(m):
-            row[HEAD] -= sketch.lines[A, i] * column[i]
-            row[SUM] -= sketch.lines[A_SUM, i] * column[i]
-        row[SUM] -= sketch.numbers[BASE_SUM] * row[HEAD]
-    else:
-        for i in range(m):
-            fresh += sketch.lines[A, i] * column[i]
-            row[SUM] -= sketch.lines[A_SUM, i] * column[i]
+        rows[slot, HEAD] -= fresh
+        sums -= sketch.numbers[BASE_SUM] * fresh
+        fresh = 0.0
+    rows[slot, SUM] -= sums
     if sketch.counts[RANK] < m:
         for i in range(m):
             for j in range(m):
                 sketch.squares[GRAM, i, j] += column[i] * column[j]
         sketch.counts[RANK] = -1
-    else:
-        _admit(sketch, column)
+    else:  # F for a Z with one more column
+        _along(sketch, column, 0)
+        for i in range(m):
+            sketch.work[SCALED, i] = sketch.work[ALONG, i]
+        _pivots(m, sketch.work, 1.0, 1.0)
+        _turn(sketch.squares[FACTOR], m, sketch.work)
     return fresh
-
-
-@inlined
-def _along(sketch, p, v):
-    """V = F·(Zx)."""
-    for i in range(v.size):
-        total = 0.0
-        for j in range(i + 1):
-            total += sketch.squares[FACTOR, i, j] * p[SKETCH + j]
-        v[i] = total
-
-
-@inlined
-def _precondition(setup, sketch, v, q):
-    """``P x = c·x + Zᵀq`` from v = Vx; returns c."""
-    m = v.size
-    ridge = sketch.numbers[RIDGE]
-    flat = inverse_metric(setup.geometry, 0.0, ridge, 0.0)
-    for i in range(m):
-        q[i] = 0.0
-    for i in range(m):
-        weight = (inverse_metric(setup.geometry, sketch.lines[ENERGY, i], ridge, 0.0) - flat) * v[i]
-        for j in range(i + 1):
-            q[j] += weight * sketch.squares[FACTOR, i, j]
-    return flat
 
 
 def _metric(setup, sketch, p, square, q):
     if sketch.counts[RANK] < 0:
         _factorise(sketch)
-    v = np.empty(sketch.counts[ROWS])
-    _along(sketch, p, v)
-    return _precondition(setup, sketch, v, q)
+    flat = _precondition(setup, sketch, p, SKETCH)
+    for i in range(sketch.counts[ROWS]):
+        q[i] = sketch.work[COEFFICIENTS, i]
+    return flat
 
 
 @inner
 def _rebase(setup, sketch):
     """Fill the transform Z ← N Z, with N = F (a mere rescaling for dependent rows), and start again from F = I."""
     m = sketch.counts[ROWS]
-    change = np.zeros((m, m))
+    change = sketch.room[0]
+    moved = sketch.room[1]
+    moved_dual = sketch.work[ALONG]
     full = sketch.counts[RANK] == m
     for i in range(m):
+        moved_dual[i] = 0.0
+        for j in range(m):
+            change[i, j] = 0.0
+            moved[i, j] = 0.0
         if sketch.squares[FACTOR, i, i] > 0.0:
             for j in range(i + 1):
                 change[i, j] = sketch.squares[FACTOR, i, j]
         else:
             change[i, i] = 1.0 / math.sqrt(sketch.squares[GRAM, i, i]) if sketch.squares[GRAM, i, i] > 0.0 else 1.0
-    moved = np.zeros((m, m))
-    moved_dual = np.zeros(m)
     for i in range(m):
         for j in range(i + 1):
             moved_dual[i] += change[i, j] * sketch.lines[DUAL, j]
@@ -243,6 +294,8 @@ def _rebase(setup, sketch):
 
 def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     m = sketch.counts[ROWS]
+    work = sketch.work
+    factor = sketch.squares[FACTOR]
     if sketch.counts[RANK] < 0:
         _factorise(sketch)
     energy = rho * rho * square
@@ -254,58 +307,56 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     stretch = gamma * rho * rho  # δ·ĝᵀ = stretch·(Zx)·xᵀ
     growth = 1.0 + gamma * energy  # Z_new x = growth·Zx
     moved = 0.0
-    v = np.empty(m)
-    q = np.empty(m)
-    _along(sketch, p, v)
+    largest = 0.0
+    sums = 0.0
     for i in range(m):
-        moved += stretch * p[SKETCH + i] * sketch.lines[A, i]
-        change[SKETCH + i] = stretch * p[SKETCH + i]
-        change[SUM] -= sketch.lines[A_SUM, i] * change[SKETCH + i]
-        if not abs(change[SKETCH + i]) <= limit:
-            return REFUSED
-    if not abs(moved) <= limit:
+        step = stretch * p[SKETCH + i]
+        change[SKETCH + i] = step
+        moved += step * sketch.lines[A, i]
+        sums += step * sketch.lines[A_SUM, i]
+        largest = max(largest, abs(step))
+    if not max(largest, abs(moved)) <= limit:
         return REFUSED
+    change[SUM] -= sums
+    _along(sketch, p, SKETCH)
     for i in range(m):
-        sketch.lines[ENERGY, i] += (rho * v[i]) ** 2
+        work[SCALED, i] = rho * work[ALONG, i]
+        sketch.lines[ENERGY, i] += work[SCALED, i] * work[SCALED, i]
     lifted = 2.0 * gamma + gamma * gamma * energy
     if sketch.counts[RANK] == m:
-        for i in range(m):
-            q[i] = rho * v[i]
-        _update_factor(sketch.squares[FACTOR], q, lifted)
+        _pivots(m, work, lifted, growth)
+        flat = _weigh(setup, sketch)
+        _turn(factor, m, work)
     else:
         for i in range(m):
             for j in range(m):
                 sketch.squares[GRAM, i, j] += lifted * rho * rho * p[SKETCH + i] * p[SKETCH + j]
         _factorise(sketch)
-    dual = np.empty(SKETCH + m)
-    for i in range(m):
-        if setup.dual:
+        flat = _precondition(setup, sketch, p, SKETCH)
+        for i in range(m):
+            work[COEFFICIENTS, i] *= growth
+    if not setup.dual:
+        change[HEAD] -= moved + setup.step * g * flat
+        for i in range(m):
+            sketch.lines[A, i] -= setup.step * g * work[COEFFICIENTS, i]
+    else:
+        change[HEAD] = g
+        for i in range(m):
             sketch.lines[DUAL, i] += stretch * p[SKETCH + i] * p[HEAD] + g * growth * p[SKETCH + i]
-        dual[SKETCH + i] = growth * p[SKETCH + i]
     worst = 1.0
     scale = 1.0
     for i in range(m):
-        if sketch.squares[FACTOR, i, i] > 0.0:
-            worst = min(worst, sketch.squares[FACTOR, i, i])
-        scale = max(scale, sketch.squares[FACTOR, i, i])
-    if not setup.dual:
-        _along(sketch, dual, v)
-        flat = _precondition(setup, sketch, v, q)
-        change[HEAD] -= moved + setup.step * g * flat
-        for i in range(m):
-            sketch.lines[A, i] -= setup.step * g * q[i]
+        if factor[i, i] > 0.0:
+            worst = min(worst, factor[i, i])
+        scale = max(scale, factor[i, i])
     verdict = ABSORBED
     if worst < _REBASE * scale:
         _rebase(setup, sketch)
         verdict = FULL
     if setup.dual:
-        change[HEAD] = g
+        sketch.numbers[BASE] = -setup.step * _precondition(setup, sketch, sketch.lines[DUAL], 0)
         for i in range(m):
-            dual[SKETCH + i] = sketch.lines[DUAL, i]
-        _along(sketch, dual, v)
-        sketch.numbers[BASE] = -setup.step * _precondition(setup, sketch, v, q)
-        for i in range(m):
-            sketch.lines[A, i] = -setup.step * q[i]
+            sketch.lines[A, i] = -setup.step * work[COEFFICIENTS, i]
     return verdict
 
 

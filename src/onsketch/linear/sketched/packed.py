@@ -27,11 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.arrays import Arrays, require, take
-from onsketch.linear.sketched.vectors import LANES, times
-from onsketch.numerics import inlined, inner, kernel
+from onsketch.numerics import inlined, inner
+from onsketch.vectors import LANES, fma, load, plus, spread, store, times
 
 HEAD, EPOCH_OF, DIAGONAL, SUM, SKETCH = range(5)
 """Columns of a packed row; the sketch rows start at SKETCH."""
+
+GATHERED, ALONG, CHANGE, MOVED = range(4)
+"""Rows of a table's scratch: Σ x_i·row_i; coefficients on the sketch's rows; what a round adds to a row; a row on its
+way through the log."""
 
 ROUNDS, SEEN, EPOCH, TOUCHED = range(4)
 """Entries of a table's clock: rounds played, slots in use, epochs logged, slots with rows in the buffer."""
@@ -59,6 +63,8 @@ class Table(NamedTuple):
     A product is stored as it is applied: row j says where s_j goes, to the k new rows, to the head, to the sum."""
     places: NDArray[np.int64]
     """Where each level starts in ``past``."""
+    work: NDArray[np.float64]
+    """Scratch of a round, rows as wide as a packed row."""
 
 
 BITS, LEVELS = 4, 5
@@ -74,34 +80,70 @@ def epoch_limit(seen, k):
 
 
 @inlined
-def gather(rows, slots, x, low, high, out):
-    """``out = Σ x_i · row_i`` over the non-zeros low..high: head·x, Sx and all, in one pass; returns x·x."""
-    width = out.size
-    for c in range(width):
-        out[c] = 0.0
-    square = 0.0
+def _gather_block(rows, slots, x, low, high, out, at, lanes):
+    """``lanes`` columns of ``gather``: two sums, so that one need not wait for the other."""
+    width = rows.shape[1]
+    even = spread(0.0, lanes)
+    odd = spread(0.0, lanes)
     i = low
-    while i + 3 < high:
-        r0 = rows[slots[i]]
-        r1 = rows[slots[i + 1]]
-        r2 = rows[slots[i + 2]]
-        r3 = rows[slots[i + 3]]
-        x0 = x[i]
-        x1 = x[i + 1]
-        x2 = x[i + 2]
-        x3 = x[i + 3]
-        square += (x0 * x0 + x1 * x1) + (x2 * x2 + x3 * x3)
-        for c in range(width):
-            out[c] += (x0 * r0[c] + x1 * r1[c]) + (x2 * r2[c] + x3 * r3[c])
-        i += 4
-    while i < high:
-        r0 = rows[slots[i]]
-        x0 = x[i]
-        square += x0 * x0
-        for c in range(width):
-            out[c] += x0 * r0[c]
-        i += 1
+    while i + 1 < high:
+        even = fma(spread(x[i], lanes), load(rows, slots[i] * width + at, lanes), even)
+        odd = fma(spread(x[i + 1], lanes), load(rows, slots[i + 1] * width + at, lanes), odd)
+        i += 2
+    if i < high:
+        even = fma(spread(x[i], lanes), load(rows, slots[i] * width + at, lanes), even)
+    store(out, at, plus(even, odd))
+
+
+@inlined
+def _gather_wide(rows, slots, x, low, high, out, at, lanes):
+    """The same with one sum, which has registers enough to keep the machine busy."""
+    width = rows.shape[1]
+    sums = spread(0.0, lanes)
+    for i in range(low, high):
+        sums = fma(spread(x[i], lanes), load(rows, slots[i] * width + at, lanes), sums)
+    store(out, at, sums)
+
+
+@inlined
+def gather(rows, slots, x, low, high, columns, out):
+    """``out = Σ x_i · row_i`` over the non-zeros low..high: head·x, Sx and all, in one pass; returns x·x.
+
+    Only the first ``columns`` of the packed rows are in use; the others may or may not be gathered.
+    """
+    square = 0.0
+    for i in range(low, high):
+        square += x[i] * x[i]
+    at = 0
+    while columns - at > 32 and rows.shape[1] - at >= 48:
+        _gather_wide(rows, slots, x, low, high, out, at, 48)
+        at += 48
+    while columns - at > 8 and rows.shape[1] - at >= 16:
+        _gather_block(rows, slots, x, low, high, out, at, 16)
+        at += 16
+    if at < columns:
+        _gather_block(rows, slots, x, low, high, out, at, 8)
     return square
+
+
+@inlined
+def _scatter_block(rows, slots, x, low, high, change, at, lanes):
+    width = rows.shape[1]
+    step = load(change, at, lanes)
+    for i in range(low, high):
+        place = slots[i] * width + at
+        store(rows, place, fma(spread(x[i], lanes), step, load(rows, place, lanes)))
+
+
+@inlined
+def scatter(rows, slots, x, low, high, change):
+    """``row_i += x_i · change`` over the non-zeros low..high."""
+    at = 0
+    while rows.shape[1] - at >= 16:
+        _scatter_block(rows, slots, x, low, high, change, at, 16)
+        at += 16
+    if at < rows.shape[1]:
+        _scatter_block(rows, slots, x, low, high, change, at, 8)
 
 
 @inlined
@@ -190,7 +232,7 @@ def close_epoch(table, transform, n, k):
     clock = table.clock
     rows = table.rows
     width = transform.shape[1]
-    out = np.empty(width)
+    out = table.work[MOVED]
     for i in range(clock[TOUCHED]):
         slot = table.touched[i]
         filled = 0
@@ -219,12 +261,13 @@ def close_epoch(table, transform, n, k):
         settle(table)
 
 
-@kernel
+@inner
 def settle(table):
     """Bring every feature up to date and empty the log (only between epochs)."""
-    out = np.empty(table.running.shape[2])
     for slot in range(table.clock[SEEN]):
-        bring_up_to_date(table.rows, slot, table.clock[EPOCH], table.running, table.past, table.places, out)
+        bring_up_to_date(
+            table.rows, slot, table.clock[EPOCH], table.running, table.past, table.places, table.work[MOVED]
+        )
         table.rows[slot, EPOCH_OF] = 0
     table.clock[EPOCH] = 0
 
@@ -244,14 +287,16 @@ def padded(width: int, lanes: int = LANES) -> int:
 
 def new_table(columns: int, k: int, dtype: np.dtype[np.floating]) -> Table:
     """An empty table for ``columns`` sketch columns, ``k`` of them subject to transforms."""
+    width = padded(SKETCH + columns, 8)
     table = Table(
-        rows=aligned_zeros(0, padded(SKETCH + columns, 8), dtype),
+        rows=aligned_zeros(0, width, dtype),
         features=np.empty(0, dtype=np.int64),
         clock=np.zeros(4, dtype=np.int64),
         touched=np.empty(0, dtype=np.int32),
         running=np.zeros((RADIX * LEVELS, k, padded(k + 2))),
         past=np.zeros((0, k, padded(k + 2))),
         places=np.zeros(LEVELS, dtype=np.int64),
+        work=np.zeros((4, width)),
     )
     return _with_log_room(table, 0)
 

@@ -1,7 +1,7 @@
 """Gaussian random projection under any geometry: RP-SON, Ada-GP, Ada-DP; and, with no rows at all, no sketch.
 
 ``S ← S + r ĝᵀ`` with r Gaussian of variance 1/m, drawn anew each round, so that E SᵀS = Σ ĝĝᵀ. The small Gram
-matrix follows by two rank-one updates, ``K ← K + q rᵀ + r qᵀ`` with ``q = S_old ĝ + (|ĝ|²/2) r``; for Newton so
+matrix follows by an update of rank two, ``K ← K + q rᵀ + r qᵀ`` with ``q = S_old ĝ + (|ĝ|²/2) r``; for Newton so
 does ``(ridge·I + K)^{-1}``, O(m²) a round (luo2016 §3), while AdaGrad's root takes the spectrum of K, O(m³).
 The weights stay as they are when S moves: ``w = h + Sᵀa`` needs ``h ← h − (r·a) ĝ``.
 """
@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from onsketch.draws import ROUND, fill_gaussian
+from onsketch.eigen import eigh
 from onsketch.geometry import NEWTON, inverse_metric
 from onsketch.linear.sketched.packed import HEAD, SKETCH, SUM
 from onsketch.linear.sketched.parts import ABSORBED, REFUSED, serve
@@ -33,10 +34,14 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.numerics import CUTOFF, eigh, inner
+from onsketch.numerics import CUTOFF, inlined, inner
+from onsketch.vectors import dot, fma, load, spread, store
 
 _REFRESH = 512
 """Rounds after which the inverse is computed afresh, so that rounding does not pile up."""
+
+DRAWN, SHIFTED, DRAWN_IMAGE, SHIFTED_IMAGE, COEFFICIENTS = range(5)
+"""Rows of scratch: r and q of a round; Hr and Hq for the inverse H; what P x has along the rows of S."""
 
 
 class Projection(State):
@@ -48,7 +53,7 @@ class Projection(State):
         state = cls.empty(size, size, ridge)
         state.counts[[ROWS, COLUMN, RANK]] = size, -1, size
         if ridge > 0.0:
-            state.squares[INVERSE] = np.eye(size) / ridge
+            state.squares[INVERSE, :size, :size] = np.eye(size) / ridge
         return state
 
 
@@ -57,53 +62,34 @@ def _enter(setup, table, sketch, slot):
 
 
 @inner
-def _metric(setup, sketch, p, square, q):
+def _metric(setup, sketch, p, start, q):
+    """``P x = c·x + Sᵀq`` from Sx, which starts at ``start`` of p; returns c."""
     n = sketch.counts[ROWS]
     ridge = sketch.numbers[RIDGE]
-    for i in range(n):
-        q[i] = 0.0
+    width = sketch.squares.shape[2]
     if setup.geometry == NEWTON:
         for i in range(n):
-            for j in range(n):
-                q[i] -= sketch.squares[INVERSE, i, j] * p[SKETCH + j]
-            q[i] /= ridge
+            q[i] = -dot(sketch.squares[INVERSE], i * width, p, start, width) / ridge
         return 1.0 / ridge
+    for i in range(n):
+        q[i] = 0.0
     for e in range(n):
-        along = 0.0
-        for j in range(n):
-            along += sketch.squares[VECTORS, e, j] * p[SKETCH + j]
+        along = dot(sketch.squares[VECTORS], e * width, p, start, width)
         along *= spectral_weight(setup.geometry, sketch.lines[VALUES, e], ridge, 0.0)
         for j in range(n):
             q[j] += along * sketch.squares[VECTORS, e, j]
     return inverse_metric(setup.geometry, 0.0, ridge, 0.0)
 
 
-@inner
-def _add_rank_one(inverse, vector, sign, image):
-    """(M ± vvᵀ)^{-1} from M^{-1}; returns False when the result would not be trusted."""
-    n = vector.size
-    pivot = 0.0
-    for i in range(n):
-        total = 0.0
-        for j in range(n):
-            total += inverse[i, j] * vector[j]
-        image[i] = total
-        pivot += total * vector[i]
-    pivot = 1.0 + sign * pivot
-    if not pivot > 1e-6:
-        return False
-    for i in range(n):
-        weight = sign * image[i] / pivot
-        for j in range(n):
-            inverse[i, j] -= weight * image[j]
-    return True
+def _row_metric(setup, sketch, p, square, q):
+    return _metric(setup, sketch, p, SKETCH, q)
 
 
 @inner
 def _decompose(setup, sketch):
     """The spectrum of K; for Newton, the inverse from it."""
     n = sketch.counts[ROWS]
-    eigh(sketch.squares[GRAM], n, sketch.lines[VALUES], sketch.squares[VECTORS], np.empty(n))
+    eigh(sketch.squares[GRAM], n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
     for e in range(n):
         if sketch.lines[VALUES, e] <= CUTOFF * sketch.lines[VALUES, 0]:
             sketch.lines[VALUES, e] = 0.0
@@ -120,74 +106,97 @@ def _decompose(setup, sketch):
                     )
 
 
-@inner
-def _rotate(setup, sketch, r, shifted, t):
-    """Let K, and the inverse or the spectrum, follow ``K + q rᵀ + r qᵀ`` (q in ``shifted``)."""
-    n = sketch.counts[ROWS]
-    long = 0.0
-    short = 0.0
+@inlined
+def _add_outer(matrix, n, a, left, b, right):
+    """``M += a leftᵀ + b rightᵀ``."""
+    width = matrix.shape[1]
     for i in range(n):
-        long += shifted[i] * shifted[i]
-        short += r[i] * r[i]
-        for j in range(n):
-            sketch.squares[GRAM, i, j] += shifted[i] * r[j] + r[i] * shifted[j]
-    if long == 0.0:
-        return
-    trusted = setup.geometry == NEWTON and t % _REFRESH != 0
-    if trusted:
-        # qrᵀ + rqᵀ = uuᵀ − vvᵀ with u, v = (q/s ± s·r)/√2; s makes both parts of one length
-        scale = math.sqrt(math.sqrt(long / short))
-        plus = np.empty(n)
-        minus = np.empty(n)
-        image = np.empty(n)
-        for i in range(n):
-            plus[i] = (shifted[i] / scale + scale * r[i]) * math.sqrt(0.5)
-            minus[i] = (shifted[i] / scale - scale * r[i]) * math.sqrt(0.5)
-        trusted = _add_rank_one(sketch.squares[INVERSE], plus, 1.0, image)
-        trusted = trusted and _add_rank_one(sketch.squares[INVERSE], minus, -1.0, image)
-    if not trusted:
-        _decompose(setup, sketch)
+        for c in range(0, width, 4):
+            row = fma(spread(a[i], 4), load(left, c, 4), load(matrix, i * width + c, 4))
+            store(matrix, i * width + c, fma(spread(b[i], 4), load(right, c, 4), row))
+
+
+@inner
+def _follow(sketch):
+    """Let H = (ridge·I + K)^{-1} follow K + qrᵀ + rqᵀ, by Woodbury.
+
+    H' = H − (H'r)(Hq)ᵀ − (H'q)(Hr)ᵀ,
+    H'q = (e·Hq − (q·Hq) Hr)/D,  H'r = (e·Hr − (r·Hr) Hq)/D,  e = 1 + q·Hr,  D = e² − (q·Hq)(r·Hr).
+
+    Leaves H'q and H'r in the scratch; returns False when the result would not be trusted, with H as it was.
+    """
+    n = sketch.counts[ROWS]
+    work = sketch.work
+    h = sketch.squares[INVERSE]
+    width = h.shape[1]
+    long, cross, short = 0.0, 1.0, 0.0
+    for i in range(n):
+        work[SHIFTED_IMAGE, i] = dot(h, i * width, work, SHIFTED * work.shape[1], width)
+        work[DRAWN_IMAGE, i] = dot(h, i * width, work, DRAWN * work.shape[1], width)
+        long += work[SHIFTED_IMAGE, i] * work[SHIFTED, i]
+        cross += work[DRAWN_IMAGE, i] * work[SHIFTED, i]
+        short += work[DRAWN_IMAGE, i] * work[DRAWN, i]
+    growth = cross * cross - long * short
+    if not growth > 1e-6 * max(cross * cross, long * short):
+        return False
+    for i in range(n):
+        q = work[SHIFTED_IMAGE, i]
+        r = work[DRAWN_IMAGE, i]
+        work[SHIFTED, i] = (cross * q - long * r) / growth
+        work[DRAWN, i] = (cross * r - short * q) / growth
+        work[SHIFTED_IMAGE, i] = -q
+        work[DRAWN_IMAGE, i] = -r
+    _add_outer(h, n, work[DRAWN], work[SHIFTED_IMAGE], work[SHIFTED], work[DRAWN_IMAGE])
+    return True
 
 
 def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     n = sketch.counts[ROWS]
-    r = np.empty(n)
-    fill_gaussian(setup.seed, ROUND, t, r)
-    shifted = np.empty(n)
+    work = sketch.work
+    fill_gaussian(setup.seed, ROUND, t, work[DRAWN, :n])
     along = 0.0
     energy = rho * rho * square
+    sums = 0.0
+    reach = energy
     for i in range(n):
-        r[i] /= math.sqrt(n)
-        shifted[i] = rho * p[SKETCH + i] + 0.5 * energy * r[i]
-        along += r[i] * sketch.lines[A, i]
-        if not abs(shifted[i]) <= limit * limit:
-            return REFUSED
-    if not max(energy, abs(along * rho)) <= limit * limit:
+        r = work[DRAWN, i] / math.sqrt(n)
+        work[DRAWN, i] = r
+        work[SHIFTED, i] = rho * p[SKETCH + i] + 0.5 * energy * r
+        reach = max(reach, abs(work[SHIFTED, i]))
+        along += r * sketch.lines[A, i]
+        sums += sketch.lines[A_SUM, i] * r
+        change[SKETCH + i] = rho * r
+        p[SKETCH + i] += rho * r * square  # S x with the new S
+    if not max(reach, abs(along * rho)) <= limit * limit:
         return REFUSED
-    _rotate(setup, sketch, r, shifted, t)
-    a = sketch.lines[A]
-    q = np.empty(n)
-    for i in range(n):
-        change[SKETCH + i] = rho * r[i]
-        change[SUM] -= sketch.lines[A_SUM, i] * rho * r[i]
-        p[SKETCH + i] += rho * r[i] * square  # S x with the new S
+    change[SUM] -= rho * sums
     if setup.dual:
         # S_new (ḡ + g x) from S_old ḡ: the rows moved along x first
         for i in range(n):
-            sketch.lines[DUAL, i] += rho * r[i] * p[HEAD] + g * p[SKETCH + i]
+            sketch.lines[DUAL, i] += rho * work[DRAWN, i] * p[HEAD] + g * p[SKETCH + i]
+    followed = False
+    if rho != 0.0:
+        _add_outer(sketch.squares[GRAM], n, work[SHIFTED], work[DRAWN], work[DRAWN], work[SHIFTED])
+        followed = setup.geometry == NEWTON and t % _REFRESH != 0 and _follow(sketch)
+        if not followed:
+            _decompose(setup, sketch)
+    q = work[COEFFICIENTS]
+    if setup.dual:
         change[HEAD] = g
-        dual = np.empty(SKETCH + n)
+        sketch.numbers[BASE] = -setup.step * _metric(setup, sketch, sketch.lines[DUAL], 0, q)
         for i in range(n):
-            dual[SKETCH + i] = sketch.lines[DUAL, i]
-        sketch.numbers[BASE] = -setup.step * _metric(setup, sketch, dual, square, q)
-        for i in range(n):
-            a[i] = -setup.step * q[i]
+            sketch.lines[A, i] = -setup.step * q[i]
         return ABSORBED
-    flat = _metric(setup, sketch, p, square, q)
+    if followed and abs(rho) > 1e-100:  # Sx = (q + ½|ĝ|²·r)/ρ, and H times both is known
+        flat = 1.0 / sketch.numbers[RIDGE]
+        for i in range(n):
+            q[i] = -flat * (work[SHIFTED, i] + 0.5 * energy * work[DRAWN, i]) / rho
+    else:
+        flat = _metric(setup, sketch, p, SKETCH, q)
     change[HEAD] -= along * rho + setup.step * g * flat
     for i in range(n):
-        a[i] -= setup.step * g * q[i]
+        sketch.lines[A, i] -= setup.step * g * q[i]
     return ABSORBED
 
 
-serve(Projection, enter=_enter, metric=_metric.py_func, absorb=_absorb)
+serve(Projection, enter=_enter, metric=_row_metric, absorb=_absorb)

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
+from onsketch.eigen import eigh
 from onsketch.geometry import inverse_metric
 from onsketch.linear.sketched.packed import HEAD, SKETCH
 from onsketch.linear.sketched.parts import ABSORBED, FULL, FULL_BEFORE, REFUSED, serve
@@ -33,10 +32,14 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.numerics import CUTOFF, eigh, inner
+from onsketch.numerics import CUTOFF, inner
 
 LOWER, SMALL = range(2)
 """Squares: L with SSᵀ = LLᵀ, and M; VALUES and VECTORS are the spectrum of M."""
+
+
+COORDINATES, COEFFICIENTS, LINE, MOVED = range(4)
+"""Rows of scratch: L^{-1}Sx and what P x has along S; two more."""
 
 
 class RankedDirections(State):
@@ -90,7 +93,7 @@ def _apply(setup, sketch, n, v, flat, out):
 def _metric(setup, sketch, p, square, q):
     n = sketch.counts[ROWS]
     flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
-    v = np.empty(n)
+    v = sketch.work[LINE]
     _solve_lower(sketch.squares[LOWER], n, p, SKETCH, 1.0, v)
     _apply(setup, sketch, n, v, flat, q)
     _solve_upper(sketch.squares[LOWER], n, q)
@@ -104,14 +107,15 @@ def _shrink(setup, sketch):
     kept = setup.size - 1
     values = sketch.lines[VALUES]
     sigma = values[kept]
-    scales = np.empty(kept)
+    scales = sketch.work[LINE]
+    dual = sketch.work[MOVED]
     for e in range(kept):
+        dual[e] = 0.0
         scales[e] = math.sqrt(max(values[e], CUTOFF * values[0]))
         row = sketch.squares[VECTORS, e]
         _solve_upper(sketch.squares[LOWER], n, row)
         for i in range(n):
             sketch.transform[i, e] = scales[e] * row[i]
-    dual = np.zeros(kept)
     for i in range(n):
         for e in range(kept):
             dual[e] += sketch.transform[i, e] * sketch.lines[DUAL, i]
@@ -143,7 +147,7 @@ def _take_in(sketch, n, v):
     for i in range(n):
         for j in range(n):
             sketch.squares[SMALL, i, j] += v[i] * v[j]
-    eigh(sketch.squares[SMALL], n, sketch.lines[VALUES], sketch.squares[VECTORS], np.empty(n))
+    eigh(sketch.squares[SMALL], n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
     for e in range(n):
         if sketch.lines[VALUES, e] <= CUTOFF * sketch.lines[VALUES, 0]:
             sketch.lines[VALUES, e] = 0.0
@@ -152,21 +156,23 @@ def _take_in(sketch, n, v):
 @inner
 def _move(sketch, p):
     """Sx after a change of basis, from Sx before it."""
-    moved = np.zeros(sketch.counts[ROWS])
+    n = sketch.counts[ROWS]
+    moved = sketch.work[MOVED]
+    for e in range(n):
+        moved[e] = 0.0
     for i in range(sketch.counts[CLOSED]):
-        for e in range(moved.size):
+        for e in range(n):
             moved[e] += sketch.transform[i, e] * p[SKETCH + i]
-    for e in range(moved.size):
+    for e in range(n):
         p[SKETCH + e] = moved[e]
 
 
 @inner
-def _noise(lower, n, v, grain):
+def _noise(lower, n, v, coefficients, grain):
     """Rounding error of |Vx|² for the row x with coordinates v.
 
     LLᵀ is SSᵀ but for rounding, |E_ij| ≲ n·eps·|s_i||s_j|; with x = Sᵀc that makes cᵀEc, for c = L^{-T}v.
     """
-    coefficients = np.empty(n)
     for i in range(n):
         coefficients[i] = v[i]
     _solve_upper(lower, n, coefficients)
@@ -190,7 +196,7 @@ def _grow(sketch, p, square, rho, change, v, grain):
         left -= v[i] * v[i]
     independent = left > CUTOFF * energy
     if independent and left < 0.01 * energy:  # else there is no doubt
-        independent = left > _noise(sketch.squares[LOWER], n, v, grain)
+        independent = left > _noise(sketch.squares[LOWER], n, v, sketch.work[LINE], grain)
     if independent:
         v[n] = math.sqrt(left)
         for i in range(n):
@@ -214,8 +220,8 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     if sketch.counts[ROWS] > 0 and energy <= NOTHING * sketch.lines[VALUES, 0]:
         energy = 0.0
     sketch.counts[COLUMN] = 0
-    v = np.empty(setup.capacity)
-    q = np.empty(setup.capacity)
+    v = sketch.work[COORDINATES]
+    q = sketch.work[COEFFICIENTS]
     if setup.dual:
         verdict = ABSORBED
         if sketch.counts[ROWS] == setup.capacity:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.linear.sketched.packed import padded
+from onsketch.linear.sketched.packed import SKETCH, padded
 
 ROWS, CLOSED, COLUMN, RANK = range(4)
 """Counts: rows of S; rows before the last change of basis; the packed column the last row went to (0: none,
@@ -36,16 +36,30 @@ class State(NamedTuple):
     squares: NDArray[np.float64]
     transform: NDArray[np.float64]
     """The pending change of basis, as an entry of the packed table's log."""
+    work: NDArray[np.float64]
+    room: NDArray[np.float64]
+    """Scratch of a round, rows as wide as a packed row and squares: not part of the state."""
+
+    @property
+    def scratch(self) -> tuple[str, ...]:
+        """Fields that hold nothing between rounds."""
+        return ("work", "room")
 
     @classmethod
     def empty(cls, capacity: int, kept: int, ridge: float) -> Self:
-        """A sketch of at most ``capacity`` rows, ``kept`` of which survive a change of basis."""
+        """A sketch of at most ``capacity`` rows, ``kept`` of which survive a change of basis.
+
+        The arrays are padded with zeros to whole vectors.
+        """
+        capacity = padded(capacity)
         state = cls(
             counts=np.zeros(4, dtype=np.int64),
             numbers=np.array([1.0, 0.0, ridge, 0.0, 1.0]),
             lines=np.zeros((5, capacity)),
             squares=np.zeros((3, capacity, capacity)),
             transform=np.zeros((capacity, padded(kept + 2))),
+            work=np.zeros((5, SKETCH + capacity)),
+            room=np.zeros((2, capacity, capacity)),
         )
         state.lines[KEEP] = 1.0
         state.squares[VECTORS] = np.eye(capacity)

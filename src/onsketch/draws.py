@@ -19,6 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from onsketch.compiling import cached
+from onsketch.quantile import FAR, LEAST, MIDDLE, TAIL, WITHIN
 
 ROUND = 1
 """Kind of the draws of a random projection, indexed by the round (the first round is 1)."""
@@ -69,27 +70,6 @@ def uniform(seed: int, kind: int, index: int, k: int) -> float:
     return _uniform(_key(seed, kind, index), k)
 
 
-# AS 241: numerators and denominators, highest power first, for |u − ½| ≤ 0.425, for the tails, and far out in them
-_MIDDLE = (
-    (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
-     1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0),
-    (5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
-     5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0),
-)  # fmt: skip
-_TAIL = (
-    (7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258e0,
-     3.64784832476320460504e0, 5.76949722146069140550e0, 4.63033784615654529590e0, 1.42343711074968357734e0),
-    (1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
-     6.89767334985100004550e-1, 1.67638483018380384940e0, 2.05319162663775882187e0, 1.0),
-)  # fmt: skip
-_FAR = (
-    (2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2,
-     2.96560571828504891230e-1, 1.78482653991729133580e0, 5.46378491116411436990e0, 6.65790464350110377720e0),
-    (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4,
-     1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0),
-)  # fmt: skip
-
-
 @_strict
 def _polynomial(r: float, a: float, b: float, c: float, d: float, e: float, f: float, g: float, h: float) -> float:
     return ((((((a * r + b) * r + c) * r + d) * r + e) * r + f) * r + g) * r + h
@@ -104,10 +84,10 @@ def _ratio(polynomials: tuple[tuple[float, ...], tuple[float, ...]], r: float) -
 def _quantile(u: float) -> float:
     """The Gaussian whose distribution function is u, in (0, 1)."""
     q = u - 0.5
-    if abs(q) <= 0.425:
-        return q * _ratio(_MIDDLE, 0.180625 - q * q)
-    r = math.sqrt(-math.log(min(u, 1.0 - u)))
-    return math.copysign(_ratio(_TAIL, r - 1.6) if r <= 5.0 else _ratio(_FAR, r - 5.0), q)
+    if abs(q) <= WITHIN:
+        return q * _ratio(MIDDLE, WITHIN * WITHIN - q * q)
+    r = math.sqrt(-math.log(max(min(u, 1.0 - u), LEAST)))
+    return math.copysign(_ratio(TAIL, r - 1.6) if r <= 5.0 else _ratio(FAR, r - 5.0), q)
 
 
 @_strict_kernel

@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from onsketch.quantile import quantile
+
 _ROUND, _COIN = 1, 3
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _CHUNK = 256
@@ -38,13 +40,8 @@ def uniform(seed: int, kind: int, index: Any, k: Any) -> NDArray[np.float64]:
 
 
 def round_vectors(seed: int, rounds: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """The random-projection vectors of these rounds, (rounds, size): Gaussian of variance 1/size (Box-Muller)."""
-    even = 2 * np.arange((size + 1) // 2)
-    key = rounds[:, np.newaxis]
-    radius = np.sqrt(-2.0 * np.log(uniform(seed, _ROUND, key, even)))
-    angle = 2.0 * np.pi * uniform(seed, _ROUND, key, even + 1)
-    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
-    return np.asarray(pairs.reshape(len(rounds), -1)[:, :size] / np.sqrt(size))
+    """The random-projection vectors of these rounds, (rounds, size): Gaussian of variance 1/size."""
+    return np.asarray(quantile(uniform(seed, _ROUND, rounds[:, np.newaxis], np.arange(size))) / np.sqrt(size))
 
 
 @lru_cache(maxsize=16)

@@ -66,5 +66,5 @@ def test_memory_is_that_of_the_dictionary_and_random_features_help_a_linear_meth
     before = learner.state_bytes()["total"]
     learner.learn(X[1000:], y[1000:])
     assert learner.state_bytes()["total"] == before
-    Z = RandomFourierFeatures(150, gamma=1.0).transform(X)
+    Z = RandomFourierFeatures(400, gamma=1.0).transform(X)
     assert error(onsketch.learner("ons", loss="squared_hinge").learn(Z, y), y) < 0.9 * best_linear(X, y)

@@ -423,8 +423,12 @@ def test_oja_takes_in_a_direction_that_comes_late() -> None:
     rows = np.zeros((3000, 6))
     rows[:, :3] = rng.normal(size=(3000, 3)) * [0.5, 0.3, 0.1]
     rows[1000:, 4] = rng.normal(size=2000) * 3.0
-    s = sketch.Oja(6, 2).update(rows)
-    top = np.linalg.svd(s.matrix)[2][0]
-    assert abs(top[4]) > 0.99
-    assert s.spectrum[0] > 0.9 * np.sum(rows[:, 4] ** 2)
-    assert not s.matrix[:, [3, 5]].any()
+    captured = []
+    for seed in range(10):
+        s = sketch.Oja(6, 2, seed=seed).update(rows)
+        top = np.linalg.svd(s.matrix)[2][0]
+        assert abs(top[4]) > 0.99
+        captured.append(s.spectrum[0] / np.sum(rows[:, 4] ** 2))
+        assert not s.matrix[:, [3, 5]].any()
+    assert np.min(captured) > 0.7  # how soon the direction is taken in depends on where the sketch starts
+    assert np.mean(captured) > 0.85

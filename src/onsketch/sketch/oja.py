@@ -51,7 +51,7 @@ class Oja(Sketch):
     >>> from onsketch.sketch import Oja
     >>> rows = np.random.default_rng(0).normal(size=(2000, 4)) * [3.0, 2.0, 0.1, 0.1]
     >>> (Oja(4, 2).update(rows).spectrum / 2000).round(1)
-    array([9. , 3.8])
+    array([9. , 3.9])
     >>> (rows**2).mean(axis=0)[:2].round(1)
     array([9.1, 3.8])
     """

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from onsketch.errors import OptionError
 from onsketch.geometry import GEOMETRIES
+from onsketch.limits import LARGEST
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.losses import LOSSES
-from onsketch.numerics import LARGEST, inner
+from onsketch.numerics import inner
 
 GRADIENT, SCALED_GRADIENT, DATA, CURVATURE = range(4)
 """What a sketch absorbs: g, √(σ+η_t)·g, x, or √ℓ''·x."""

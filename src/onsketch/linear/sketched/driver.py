@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from onsketch import losses
+from onsketch.limits import CUTOFF, LARGEST
 from onsketch.linear.setup import CURVATURE, row_scale
 from onsketch.linear.sketched.forgetting import write_fade
 from onsketch.linear.sketched.packed import (
@@ -41,7 +42,7 @@ from onsketch.linear.sketched.packed import (
 )
 from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, metric
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, RANK, RIDGE, ROWS, A
-from onsketch.numerics import CUTOFF, LARGEST, bare_kernel, inlined, inner
+from onsketch.numerics import bare_kernel, inlined, inner
 from onsketch.vectors import prefetch
 
 FIRST_DIAGONAL = 0.1

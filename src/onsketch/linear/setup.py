@@ -119,7 +119,7 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         sigma=sigma,
         seed=options.seed,
         largest=LARGEST if options.dtype == "float64" else 1e30,
-        calm=1e60 if options.dtype == "float64" else 1e10,
+        calm=1e25 if options.dtype == "float64" else 1e5,
         grain=1e-15 if options.dtype == "float64" else 5e-7,
         ridge=options.ridge or 0.0,
         forget=options.forget,

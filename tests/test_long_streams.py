@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -140,3 +141,17 @@ def test_copies_and_threads_do_not_share_state(method: str) -> None:
     learner.learn(X[100:], y[100:])
     for twin in twins:
         assert (twin.weights == learner.weights).all()
+
+
+@pytest.mark.parametrize("sketch", ["fd", "rfd", "ffd", "rp", "oja"])
+def test_several_threads_may_read_at_once(sketch: str) -> None:
+    X, y = sparse_stream(n=300, seed=2)
+    learner = onsketch.compose(sketch=sketch, geometry="newton", sketch_size=6)
+    learner.learn(X, y)
+    many = csr_array(np.tile(X, (20, 1)))
+    leverage, margins = learner.leverage(many), learner.predict(many)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: learner.leverage(many), range(8)):
+            assert (found == leverage).all()
+        for found in pool.map(lambda _: learner.predict(many), range(8)):
+            assert (found == margins).all()

@@ -155,6 +155,10 @@ def test_foreign_newer_and_missing_files_say_what_they_are(tmp_path):
     save_file({"x": np.zeros(3)}, tmp_path / "newer", metadata={"onsketch": json.dumps(header)})
     with pytest.raises(ModelFileError, match=r"onsketch 7\.0 in format 99.*Upgrade"):
         onsketch.load(tmp_path / "newer")
+    header["format"] = 1
+    save_file({"x": np.zeros(3)}, tmp_path / "older", metadata={"onsketch": json.dumps(header)})
+    with pytest.raises(ModelFileError, match=r"in format 1, which this version would continue differently"):
+        onsketch.load(tmp_path / "older")
     with pytest.raises(ModelFileError, match="no such file"):
         onsketch.load(tmp_path / "missing")
     with pytest.raises(ModelFileError):

@@ -162,3 +162,26 @@ def test_a_refused_row_tells_how_far_learning_got() -> None:
     assert np.asarray(caught.value.predictions).shape == (3,)
     assert learner.rounds == 3
     learner.learn(np.ones((1, 1)), np.ones(1))
+
+
+@pytest.mark.parametrize("method", ["oja-son", "rp-son", "rfd-son", "cfd-son", "ada-ffd", "ada-fd"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_refused_row_leaves_the_sketch_as_it_was(method: str, size: int) -> None:
+    """Not as it was some rounds ago; with weights that are near the limits already."""
+    rng = np.random.default_rng(size)
+    learner = make(method, sketch_size=max(size, 2), loss="squared")
+    refused = 0
+    for _ in range(150):
+        x = np.zeros(12)
+        places = rng.choice(12, rng.integers(1, 6), replace=False)
+        x[places] = rng.normal(size=places.size) * (10.0 ** rng.uniform(-140, 140) if rng.random() < 0.15 else 1.0)
+        y = rng.normal() * (10.0 ** rng.uniform(-140, 140) if rng.random() < 0.1 else 1.0)
+        before = {name: array.copy() for name, array in learner._arrays().items() if name.startswith("sketch.")}
+        try:
+            learner.learn(x[None], [y])
+        except UpdateError:
+            refused += 1
+            after = learner._arrays()
+            for name, array in before.items():
+                assert (after[name] == array).all(), name
+    assert refused

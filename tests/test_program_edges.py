@@ -17,8 +17,7 @@ import onsketch
 from onsketch.cli import app
 from onsketch.data import stream
 from onsketch.errors import InputError
-from onsketch.learnable import LARGEST, learnable
-from onsketch.numerics import LARGEST as LARGEST_OF_LEARNERS
+from onsketch.learnable import learnable
 from onsketch.task import Task
 
 TRAIN = [sys.executable, "-c", "from onsketch.cli import main; main()", "train"]
@@ -60,7 +59,6 @@ def flawed(tmp_path):
 
 
 def test_what_cannot_be_learned_stops_or_is_passed_over(flawed, tmp_path):
-    assert LARGEST == LARGEST_OF_LEARNERS
     text = flawed.read_text().replace("oops\n", "")
     flawed.write_text(text)
     stopped = run("train", flawed, "-l", "adagrad")

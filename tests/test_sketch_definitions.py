@@ -11,9 +11,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
-import onsketch.numerics
 from onsketch import draws, sketch
-from onsketch.sketch.rows import LARGEST
+from onsketch.limits import LARGEST
 from onsketch.sketch.shrinking import subtract_from_all, subtract_from_last, subtract_nothing
 
 Array = NDArray[np.float64]
@@ -401,11 +400,6 @@ def test_equal_eigenvalues_leave_nothing_in_any_basis(kind: Make) -> None:
 
 def test_numpy_integers_are_whole_numbers() -> None:
     assert sketch.FrequentDirections(*np.array([3, 2])).update(np.eye(3)).n_rows == 3
-
-
-def test_one_cutoff() -> None:
-    assert sketch.CUTOFF == onsketch.numerics.CUTOFF
-    assert LARGEST == onsketch.numerics.LARGEST
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e60])

@@ -78,7 +78,7 @@ def require(fits: bool, what: str) -> None:
 
 def _parts(thing: Any) -> list[tuple[str, Any]]:
     items = thing._asdict() if hasattr(thing, "_asdict") else vars(thing)
-    scratch = getattr(thing, "scratch", ())
+    scratch = getattr(thing, "scratch", ()) if isinstance(thing, tuple) else ()
     return [(name, value) for name, value in items.items() if _has_numbers(value) and name not in scratch]
 
 

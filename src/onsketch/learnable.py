@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.errors import InputError
+from onsketch.limits import LARGEST
 
 if TYPE_CHECKING:
     from onsketch.data import Block
     from onsketch.task import Task
 
 Array = NDArray[np.float64]
-
-LARGEST = 1e150
-"""As in ``onsketch.numerics``, which brings Numba: what float64 can still square."""
 
 
 class Learnable(NamedTuple):

@@ -3,7 +3,7 @@
 A model file is a safetensors file. Its arrays are the state; its metadata hold one JSON header under the key
 ``onsketch``:
 
-    {"format": 1, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to build itself…,
+    {"format": 2, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to build itself…,
      "notes": {…anything the writer wanted to keep beside it…}}
 
 The checksum covers the header and all arrays. A reader refuses what it does not know: another program's file, a
@@ -28,8 +28,11 @@ from numpy.typing import NDArray
 from onsketch.arrays import Arrays
 from onsketch.errors import ModelFileError
 
-FORMAT = 1
-"""Goes up when an older reader would misunderstand a newer file."""
+FORMAT = 2
+"""Goes up when an older reader would misunderstand a newer file, or go on from it differently."""
+
+OLDEST = 2
+"""The oldest format that is still read. Format 1 had other random draws and other shapes."""
 
 PathLike = str | os.PathLike[str]
 
@@ -137,6 +140,11 @@ def _checked(name: str, text: str, arrays: Arrays) -> Content:
         raise ModelFileError(
             f"{name}: written by onsketch {version} in format {found}; this version reads up to {FORMAT}. "
             "Upgrade onsketch to use it."
+        )
+    if found < OLDEST:
+        raise ModelFileError(
+            f"{name}: written by onsketch {version} in format {found}, which this version would continue differently. "
+            f"It reads formats from {OLDEST} on: use the version that wrote it, or learn again."
         )
     if header.pop("sha256", None) != _checksum(header, arrays):
         raise ModelFileError(f"{name}: altered since it was written: its checksum does not fit its content.")

@@ -1,4 +1,4 @@
-"""How loops are compiled, and the one cutoff."""
+"""How loops are compiled."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from typing import Any
 from numba import njit
 
 from onsketch.compiling import cached
-
-CUTOFF = 1e-12
-"""Eigenvalues below ``CUTOFF * largest`` count as zero, wherever a rank, a root, a residual or a
-pseudo-inverse is decided (a relative 1e-6 in terms of singular values and lengths)."""
-
-LARGEST = 1e150
-"""Largest magnitude of an input value or of an update: what float64 can still square."""
 
 FASTMATH = {"contract", "reassoc", "nsz"}
 """Lets loops be vectorised, while NaN and infinity keep their meaning."""

@@ -1,8 +1,9 @@
 """Vectors of numbers in registers, for loops over a dozen columns.
 
 Numba's own loops over so few numbers spend most of their time on deciding how to vectorise, and keep their sums in
-memory. A ``Vector`` is a value of 4 to 16 numbers; the machine keeps it in as many registers as it takes. Arrays are
-read at a *flat* position of their memory, which must be contiguous: no views are made.
+memory. A ``Vector`` is a value of 4 to 48 numbers; the machine keeps it in as many registers as it takes. Arrays are
+read at a *flat* position of their memory, which must be contiguous: no views are made. Rows are padded to whole vectors
+with zeros, and what meets the padding must be finite.
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ plus: Any = intrinsic(_plus)
 
 
 def _total(typing_context: Any, a: Any) -> Any:
-    """The sum over the lanes, halves added to halves."""
+    """The sum over the lanes, a power of two of them: halves added to halves."""
+    assert a.lanes & (a.lanes - 1) == 0
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         rest, lanes = arguments[0], a.lanes

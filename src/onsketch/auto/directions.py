@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 
 from onsketch.auto.state import ESCAPED, FADE, NORM, ROWS
+from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.frequent_directions import decompose
-from onsketch.numerics import CUTOFF, inner
+from onsketch.numerics import inner
 
 
 @inner

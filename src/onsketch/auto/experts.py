@@ -15,9 +15,10 @@ from onsketch import losses
 from onsketch.auto.directions import apply_inverse, ridge_of
 from onsketch.auto.implicit import implicit_step
 from onsketch.auto.state import FADE, FIRST, LABEL, THIN
+from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.packed import SKETCH
 from onsketch.losses import ABSOLUTE
-from onsketch.numerics import CUTOFF, inner
+from onsketch.numerics import inner
 
 NEGLIGIBLE = 1e-6
 """Rows that tell the Newton experts less than this (curvature times leverage) are not sketched."""

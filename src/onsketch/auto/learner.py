@@ -14,13 +14,13 @@ from onsketch.auto.round import learn_rows
 from onsketch.auto.state import EXTRA, Settings, Small
 from onsketch.compiling import Direct, kind_of
 from onsketch.errors import OptionError
+from onsketch.limits import LARGEST
 from onsketch.linear.base import Learner
 from onsketch.linear.features import INTERCEPT, FeatureMap
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows
 from onsketch.linear.sketched.packed import ROUNDS, SEEN, filled, grown, new_table, saved
-from onsketch.numerics import LARGEST
 
 Floats = NDArray[np.float64]
 

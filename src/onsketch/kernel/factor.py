@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.arrays import require
-from onsketch.sketch.spectral import CUTOFF
+from onsketch.limits import CUTOFF
 
 Array = NDArray[np.float64]
 

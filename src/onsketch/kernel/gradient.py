@@ -21,9 +21,9 @@ import numpy as np
 from onsketch.arrays import Arrays, require, take
 from onsketch.kernel.factor import Array, with_room
 from onsketch.kernel.learner import KernelLearner, Round, slope_of
+from onsketch.limits import LARGEST
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
-from onsketch.numerics import LARGEST
 
 
 class KernelGradient(KernelLearner):

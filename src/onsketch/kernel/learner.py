@@ -16,6 +16,7 @@ from onsketch.errors import OptionError
 from onsketch.kernel.factor import Array
 from onsketch.kernel.functions import OWN, Kernel
 from onsketch.kernel.points import KeptRows, SparseRows, for_width, kept_rows, refilled
+from onsketch.limits import LARGEST
 from onsketch.linear.base import Learner
 from onsketch.linear.features import INTERCEPT
 from onsketch.linear.methods import Method
@@ -23,7 +24,6 @@ from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows
 from onsketch.linear.setup import make_setup, row_scale
 from onsketch.model_file import PathLike
-from onsketch.numerics import LARGEST
 from onsketch.sketch.leverage import INDEFINITE, NotPositiveError
 
 # The compiled loops' own formulas, called from Python: a round of these learners costs far more than a call.

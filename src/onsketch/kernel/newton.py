@@ -29,12 +29,12 @@ from onsketch import draws
 from onsketch.arrays import Arrays, named, require, take, under
 from onsketch.kernel.factor import Array, GrowingFactor, with_room
 from onsketch.kernel.learner import KernelLearner, Round, curvature_of, scale_of, slope_of
+from onsketch.limits import CUTOFF, LARGEST
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.setup import CURVATURE
-from onsketch.numerics import LARGEST
 from onsketch.sketch.leverage import Candidate, LeverageSampler, remainder
-from onsketch.sketch.spectral import CUTOFF, eigenvalues
+from onsketch.sketch.spectral import eigenvalues
 
 
 class KernelNewton(KernelLearner):

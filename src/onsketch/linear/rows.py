@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.errors import InputError
+from onsketch.limits import LARGEST
 from onsketch.losses import Loss
-from onsketch.numerics import LARGEST, inner, kernel
+from onsketch.numerics import inner, kernel
 
 Slotted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 """Rows as (indptr, slots, values), slots being the places that a learner keeps its features in."""

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from onsketch.errors import OptionError
 from onsketch.geometry import GEOMETRIES
+from onsketch.limits import LARGEST
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.losses import LOSSES
-from onsketch.numerics import LARGEST, inner
+from onsketch.numerics import inner
 
 GRADIENT, SCALED_GRADIENT, DATA, CURVATURE = range(4)
 """What a sketch absorbs: g, √(σ+η_t)·g, x, or √ℓ''·x."""
@@ -118,7 +119,7 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         sigma=sigma,
         seed=options.seed,
         largest=LARGEST if options.dtype == "float64" else 1e30,
-        calm=1e60 if options.dtype == "float64" else 1e10,
+        calm=1e25 if options.dtype == "float64" else 1e5,
         grain=1e-15 if options.dtype == "float64" else 5e-7,
         ridge=options.ridge or 0.0,
         forget=options.forget,

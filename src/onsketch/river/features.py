@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.errors import InputError, UpdateError
+from onsketch.limits import LARGEST
 from onsketch.linear.rows import Rows, as_rows
-from onsketch.numerics import LARGEST
 
 _PLAIN = frozenset({float, int, bool, np.float64})
 """Types of values that need no second look."""

@@ -7,6 +7,7 @@ All sketches of the frequent-directions family are one mechanism with one rule e
 `onsketch.sketch.shrinking`.
 """
 
+from onsketch.limits import CUTOFF
 from onsketch.sketch.base import Sketch
 from onsketch.sketch.exact import Diagonal, Exact
 from onsketch.sketch.frequent_directions import (
@@ -21,7 +22,6 @@ from onsketch.sketch.frequent_directions import (
 from onsketch.sketch.oja import Oja
 from onsketch.sketch.random_projection import RandomProjection
 from onsketch.sketch.row_sampling import RowSampling
-from onsketch.sketch.spectral import CUTOFF
 
 __all__ = [
     "CUTOFF",

@@ -9,8 +9,8 @@ import numpy as np
 
 from onsketch.arrays import Arrays, take
 from onsketch.kernel.factor import GrowingFactor, with_room
+from onsketch.limits import CUTOFF
 from onsketch.sketch.rows import Array
-from onsketch.sketch.spectral import CUTOFF
 
 PRACTICAL_BUDGET = 1.0
 """β where none is given: what the theorem asks for is so large that nearly every row of most streams is kept."""

@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.errors import InputError
+from onsketch.limits import LARGEST
 
 Array = NDArray[np.float64]
-
-LARGEST = 1e150
-"""Entries and rows longer than this are refused: every sketch sums squares, and theirs nearly overflow."""
 
 _CHUNK = 1 << 20
 """Entries of a sparse block made dense at a time (8 MiB)."""

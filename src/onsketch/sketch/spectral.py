@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from onsketch.limits import CUTOFF
 from onsketch.sketch.rows import Array
-
-CUTOFF = 1e-12
-"""Eigenvalues below ``CUTOFF`` times the largest are zero: one constant for rank, root and residual.
-
-Eigenvalues come from Gram matrices, whose rounding errors are about 1e-16 of the largest eigenvalue each.
-"""
 
 
 def without_noise(values: Array, largest: float | None = None) -> Array:

@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from onsketch.experiments.contest import measured
 from onsketch.experiments.design import Result
 from onsketch.experiments.streams import Sources
-from onsketch.numerics import CUTOFF
+from onsketch.limits import CUTOFF
 
 Array = NDArray[np.float64]
 

@@ -36,9 +36,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.limits import CUTOFF
 from onsketch.linear.dense.metric import Metric
 from onsketch.linear.options import Options
-from onsketch.numerics import CUTOFF
 
 Array = NDArray[np.float64]
 

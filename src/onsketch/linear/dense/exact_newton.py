@@ -19,6 +19,7 @@ import numpy as np
 from onsketch import losses
 from onsketch.arrays import Arrays, packed, require, restored
 from onsketch.errors import OptionError
+from onsketch.limits import CUTOFF, LARGEST
 from onsketch.linear.dense.inverse_factor import (
     absorb,
     copy_rows,
@@ -40,7 +41,7 @@ from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.setup import CURVATURE, make_setup, row_scale
 from onsketch.linear.sketched.driver import FIRST_DIAGONAL
-from onsketch.numerics import CUTOFF, LARGEST, inner, kernel
+from onsketch.numerics import inner, kernel
 
 
 @inner

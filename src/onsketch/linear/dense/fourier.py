@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch import draws
+from onsketch.limits import CUTOFF
 from onsketch.linear.dense.summaries import Summary
-from onsketch.numerics import CUTOFF, kernel
+from onsketch.numerics import kernel
 
 Array = NDArray[np.float64]
 

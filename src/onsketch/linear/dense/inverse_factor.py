@@ -33,8 +33,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.limits import CUTOFF, LARGEST
 from onsketch.linear.dense.iterate import Array
-from onsketch.numerics import CUTOFF, LARGEST, inner
+from onsketch.numerics import inner
 
 
 class Factor(NamedTuple):

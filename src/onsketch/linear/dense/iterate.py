@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.arrays import Arrays
+from onsketch.limits import LARGEST
 from onsketch.linear.options import Options
-from onsketch.numerics import LARGEST
 
 Array = NDArray[np.float64]
 

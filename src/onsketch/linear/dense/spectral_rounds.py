@@ -11,6 +11,7 @@ import numpy as np
 
 from onsketch import losses
 from onsketch.arrays import Arrays, packed, restored
+from onsketch.limits import LARGEST
 from onsketch.linear.dense.composite import Terms, proximal
 from onsketch.linear.dense.fourier import LowRank, Rada
 from onsketch.linear.dense.iterate import Array, Engine, Iterate, largest_weight
@@ -20,7 +21,7 @@ from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.setup import CURVATURE, make_setup, row_scale
 from onsketch.linear.sketched.driver import FIRST_DIAGONAL
-from onsketch.numerics import LARGEST, kernel
+from onsketch.numerics import kernel
 
 _SAFE = 1e70
 """Rounds whose numbers (and their inverses) stay below this cannot overflow."""

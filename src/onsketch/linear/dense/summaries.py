@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from onsketch import sketch
 from onsketch.errors import OptionError
+from onsketch.limits import CUTOFF
 from onsketch.linear.options import Options
-from onsketch.numerics import CUTOFF
 from onsketch.sketch.shrinking import ShrinkingSketch, subtract_from_all, subtract_nothing
 from onsketch.sketch.spectral import row_spectrum
 

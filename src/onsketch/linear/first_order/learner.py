@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from onsketch.arrays import Arrays, require, take
 from onsketch.compiling import Direct, kind_of
 from onsketch.errors import OptionError
+from onsketch.limits import LARGEST
 from onsketch.linear.base import Learner
 from onsketch.linear.features import INTERCEPT, FeatureMap
 from onsketch.linear.first_order.lazy import WINDOW, learn_lazily, read_lazily, settle
@@ -41,7 +42,6 @@ from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows, unseen_squares
 from onsketch.linear.setup import make_setup
 from onsketch.linear.sketched.packed import aligned_zeros
-from onsketch.numerics import LARGEST
 
 Floats = NDArray[np.float64]
 

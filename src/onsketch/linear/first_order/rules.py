@@ -10,8 +10,9 @@ import math
 import numpy as np
 
 from onsketch import losses
+from onsketch.limits import LARGEST
 from onsketch.linear.first_order.steps import ENERGY, HEAD, ROUNDS, SEEN, TOTAL, longest
-from onsketch.numerics import LARGEST, inner, kernel
+from onsketch.numerics import inner, kernel
 
 FIRST, SECOND, SUM = range(1, 4)
 """Columns of Adam's packed rows beyond the weight: m, v and the sum of iterates."""

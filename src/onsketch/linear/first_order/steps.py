@@ -25,8 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from onsketch import losses
+from onsketch.limits import LARGEST
 from onsketch.linear.setup import CURVATURE, row_scale
-from onsketch.numerics import LARGEST, inner, kernel
+from onsketch.numerics import inner, kernel
 
 HEAD, ENERGY, TOTAL, STAMP = range(4)
 """Columns of a packed row: w (or ḡ), E, and for lazy rounds the sum of iterates and the round it is up to."""

@@ -18,11 +18,13 @@ from __future__ import annotations
 import numpy as np
 
 from onsketch import losses
+from onsketch.limits import CUTOFF, LARGEST
 from onsketch.linear.setup import CURVATURE, row_scale
 from onsketch.linear.sketched.forgetting import write_fade
 from onsketch.linear.sketched.packed import (
     ALONG,
     CHANGE,
+    CURRENT,
     DIAGONAL,
     EPOCH,
     EPOCH_OF,
@@ -41,7 +43,7 @@ from onsketch.linear.sketched.packed import (
 )
 from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, metric
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, RANK, RIDGE, ROWS, A
-from onsketch.numerics import CUTOFF, LARGEST, bare_kernel, inlined, inner
+from onsketch.numerics import bare_kernel, inlined, inner
 from onsketch.vectors import prefetch
 
 FIRST_DIAGONAL = 0.1
@@ -85,6 +87,11 @@ def scatter_buffer(table, slots, x, low, high, change, column):
     epoch = clock[EPOCH]
     head = change[HEAD]
     total = change[SUM]
+    if head == 0.0 and column and clock[TOUCHED] == clock[SEEN]:  # dense rows: all are listed
+        by = change[column]
+        for i in range(low, high):
+            rows[slots[i], column] = x[i] * by
+        return
     for i in range(low, high):
         slot = slots[i]
         if head != 0.0:
@@ -126,11 +133,14 @@ def copy_state(source, target):
 def harmless(setup, sketch, largest, margin, p, g, rho):
     """Whether a round cannot come near the limits of floating point, so that nothing need be kept to undo it.
 
-    The ridge bounds a step, unless the sketch is about to shrink or Oja's directions are still being gathered.
+    The ridge bounds a step, unless the sketch is about to shrink or Oja's directions are still being gathered. What a
+    round writes is at most a product of five numbers that are compared here.
     """
     n = sketch.counts[ROWS]
     ridge = sketch.numbers[RIDGE]
     reach = max(abs(g), abs(rho), abs(margin)) * largest * max(setup.step, 1.0)
+    for i in range(n):
+        reach = max(reach, abs(sketch.lines[A, i]))
     if sketch.counts[COLUMN] < 0:
         if sketch.counts[RANK] < n:
             return False
@@ -198,7 +208,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
                 seen = slot + 1
                 table.clock[SEEN] = seen
                 fresh += x[j] * enter(setup, table, sketch, slot)
-            elif rows[slot, EPOCH_OF] < epoch:
+            elif not table.clock[CURRENT] and rows[slot, EPOCH_OF] < epoch:
                 bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
         square = gather(rows, slots, x, low, high, SKETCH + sketch.counts[ROWS], p)
         if i + 2 < indptr.size and indptr[i + 2] - high <= AHEAD:

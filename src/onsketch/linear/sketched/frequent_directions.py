@@ -15,6 +15,7 @@ import math
 
 from onsketch.eigen import eigh
 from onsketch.geometry import NEWTON, inverse_metric
+from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.packed import HEAD, SKETCH
 from onsketch.linear.sketched.parts import ABSORBED, FULL, REFUSED, serve
 from onsketch.linear.sketched.spectral import spectral_weight
@@ -36,7 +37,7 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.numerics import CUTOFF, inner
+from onsketch.numerics import inner
 from onsketch.vectors import dot, fma, load, spread, store
 
 FD, ROBUST, PARAMETERIZED, COMPENSATIVE, GREEDY = range(5)

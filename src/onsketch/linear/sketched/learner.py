@@ -110,7 +110,8 @@ class SketchedLearner(Learner):
             extra += 1.0
         if self.options.diagonal:
             extra /= FIRST_DIAGONAL
-        leverage_rows(self._setup, self._table, self._sketch, indptr, slots, values, extra, out)
+        sketch = self._sketch.copy()  # with scratch of its own: several threads may ask at once
+        leverage_rows(self._setup, self._table, sketch, indptr, slots, values, extra, out)
         return out
 
     def _coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

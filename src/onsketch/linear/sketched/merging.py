@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from onsketch.errors import OptionError
 from onsketch.geometry import inverse_metric
+from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.frequent_directions import COMPENSATIVE, ROBUST, Directions, shrink
 from onsketch.linear.sketched.oja import ENERGY, FACTOR, START, Subspace
 from onsketch.linear.sketched.packed import (
@@ -59,7 +60,6 @@ from onsketch.linear.sketched.state import (
     VECTORS,
     A,
 )
-from onsketch.numerics import CUTOFF
 
 if TYPE_CHECKING:
     from onsketch.linear.sketched.learner import SketchedLearner

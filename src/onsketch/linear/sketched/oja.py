@@ -24,6 +24,7 @@ import numpy as np
 
 from onsketch.draws import FEATURE, fill_gaussian
 from onsketch.geometry import inverse_metric
+from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.packed import HEAD, SKETCH, SUM
 from onsketch.linear.sketched.parts import ABSORBED, FULL, REFUSED, serve
 from onsketch.linear.sketched.state import (
@@ -41,7 +42,7 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.numerics import CUTOFF, inlined, inner
+from onsketch.numerics import inlined, inner
 from onsketch.vectors import dot, fma, load, product, spread, store, times
 
 STRETCH = 1e4

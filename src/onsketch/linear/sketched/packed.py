@@ -37,8 +37,9 @@ GATHERED, ALONG, CHANGE, MOVED = range(4)
 """Rows of a table's scratch: Σ x_i·row_i; coefficients on the sketch's rows; what a round adds to a row; a row on its
 way through the log."""
 
-ROUNDS, SEEN, EPOCH, TOUCHED = range(4)
-"""Entries of a table's clock: rounds played, slots in use, epochs logged, slots with rows in the buffer."""
+ROUNDS, SEEN, EPOCH, TOUCHED, CURRENT = range(5)
+"""Entries of a table's clock: rounds played, slots in use, epochs logged, slots with rows in the buffer; whether no
+feature sleeps (dense rows: then no epoch need be looked up)."""
 
 
 TINY = 1e-140
@@ -255,6 +256,7 @@ def close_epoch(table, transform, n, k):
         for c in range(k):
             rows[slot, SKETCH + c] = out[c] if abs(out[c]) > TINY else 0.0
         rows[slot, EPOCH_OF] = clock[EPOCH] + 1
+    clock[CURRENT] = clock[TOUCHED] == clock[SEEN]
     clock[TOUCHED] = 0
     _log(table, transform, out)
     if clock[EPOCH] >= epoch_limit(clock[SEEN], k):
@@ -270,6 +272,7 @@ def settle(table):
         )
         table.rows[slot, EPOCH_OF] = 0
     table.clock[EPOCH] = 0
+    table.clock[CURRENT] = 1
 
 
 def aligned_zeros(slots: int, width: int, dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
@@ -291,7 +294,7 @@ def new_table(columns: int, k: int, dtype: np.dtype[np.floating]) -> Table:
     table = Table(
         rows=aligned_zeros(0, width, dtype),
         features=np.empty(0, dtype=np.int64),
-        clock=np.zeros(4, dtype=np.int64),
+        clock=np.array([0, 0, 0, 0, 1], dtype=np.int64),
         touched=np.empty(0, dtype=np.int32),
         running=np.zeros((RADIX * LEVELS, k, padded(k + 2))),
         past=np.zeros((0, k, padded(k + 2))),
@@ -344,12 +347,13 @@ def saved(table: Table) -> Arrays:
 def filled(table: Table, arrays: Arrays, features: NDArray[np.int64], logs: bool) -> Table:
     """An empty table filled with what ``saved`` kept."""
     seen = features.size
-    clock = take(arrays, "clock", np.int64, (4,))
+    clock = take(arrays, "clock", np.int64, (5,))
     rows = take(arrays, "rows", table.rows.dtype, (seen, table.rows.shape[1]))
     require(bool((clock >= 0).all()) and clock[SEEN] == seen and clock[TOUCHED] <= seen, "its clock is impossible")
     epoch, epochs = int(clock[EPOCH]), rows[:, EPOCH_OF]
     require(epoch < max(epoch_limit.py_func(seen, table.running.shape[1]), 1), "too many epochs")
     require(bool(((epochs >= 0) & (epochs < epoch + 1)).all()), "a feature is of a future epoch")
+    require(not clock[CURRENT] or bool((epochs >= epoch).all()), "a feature sleeps")
     touched = take(arrays, "touched", np.int32, (int(clock[TOUCHED]),))
     require(bool(((touched >= 0) & (touched < max(seen, 1))).all()), "a feature in the buffer is not there")
     table = grown(table, features, logs)

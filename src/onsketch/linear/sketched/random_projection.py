@@ -16,6 +16,7 @@ import numpy as np
 from onsketch.draws import ROUND, fill_gaussian
 from onsketch.eigen import eigh
 from onsketch.geometry import NEWTON, inverse_metric
+from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.packed import HEAD, SKETCH, SUM
 from onsketch.linear.sketched.parts import ABSORBED, REFUSED, serve
 from onsketch.linear.sketched.spectral import spectral_weight
@@ -34,7 +35,7 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.numerics import CUTOFF, inlined, inner
+from onsketch.numerics import inlined, inner
 from onsketch.vectors import dot, fma, load, spread, store
 
 _REFRESH = 512

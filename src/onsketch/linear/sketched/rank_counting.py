@@ -15,6 +15,7 @@ import math
 
 from onsketch.eigen import eigh
 from onsketch.geometry import inverse_metric
+from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.packed import HEAD, SKETCH
 from onsketch.linear.sketched.parts import ABSORBED, FULL, FULL_BEFORE, REFUSED, serve
 from onsketch.linear.sketched.state import (
@@ -32,7 +33,7 @@ from onsketch.linear.sketched.state import (
     A,
     State,
 )
-from onsketch.numerics import CUTOFF, inner
+from onsketch.numerics import inner
 
 LOWER, SMALL = range(2)
 """Squares: L with SSᵀ = LLᵀ, and M; VALUES and VECTORS are the spectrum of M."""

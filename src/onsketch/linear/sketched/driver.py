@@ -49,8 +49,9 @@ from onsketch.vectors import prefetch
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
 
-AHEAD = 256
-"""Rows with at most so many non-zeros are asked of the memory while the row before them is learned."""
+AHEAD, CACHED = 256, 1 << 16
+"""Rows with at most so many non-zeros are asked of the memory while the row before them is learned, unless the table is
+so small that it is at hand anyway."""
 
 
 @inlined
@@ -211,7 +212,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             elif not table.clock[CURRENT] and rows[slot, EPOCH_OF] < epoch:
                 bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
         square = gather(rows, slots, x, low, high, SKETCH + sketch.counts[ROWS], p)
-        if i + 2 < indptr.size and indptr[i + 2] - high <= AHEAD:
+        if rows.size > CACHED and i + 2 < indptr.size and indptr[i + 2] - high <= AHEAD:
             for j in range(high, indptr[i + 2]):
                 for c in range(0, width, 64 // rows.itemsize):
                     prefetch(rows, slots[j] * width + c)

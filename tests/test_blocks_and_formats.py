@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 import onsketch
+from onsketch.errors import InputError
 from onsketch.linear.methods import METHODS as METHODS_BY_NAME
+from onsketch.linear.rows import as_rows
 from streams import sparse_stream
 
 pytestmark = pytest.mark.learners
@@ -126,3 +128,29 @@ def test_random_streams_random_cuts(seed: int, method: str, size: int, cuts: lis
     pieces = [parts.learn(X[a:b], y[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
     assert (np.concatenate(pieces) == predictions).all()
     assert (parts.weights == whole.weights).all()
+
+
+@pytest.mark.parametrize("method", ["adagrad", "ftrl", "oja-son", "auto"])
+def test_checked_labels_and_weights_may_be_of_any_type_and_stride(method: str) -> None:
+    """Compiled loops are called without a look at types; what is not float64 in a row is made so before."""
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    c = np.arange(1.0, 51.0)
+    rows = as_rows(X, None)
+    plain = onsketch.learner(method, loss="logistic")
+    expected = plain.learn(X, y, c)
+    forms = [
+        (y.astype(np.int64), c.astype(np.int64)),
+        (np.repeat(y, 2)[::2], np.repeat(c, 3)[::3]),
+        (y.astype(np.float32), c.astype(">f8")),
+        (y[::-1].copy()[::-1], c),
+    ]
+    for labels, weights in forms:
+        learner = onsketch.learner(method, loss="logistic")
+        assert (learner.learn_checked(rows, labels, weights) == expected).all()
+        assert (learner.weights == plain.weights).all()
+    for labels, weights in [(y[:-1], c), (y, c[:-1]), (y[:, np.newaxis], c)]:
+        learner = onsketch.learner(method, loss="logistic")
+        with pytest.raises(InputError, match="for 50 rows"):
+            learner.learn_checked(rows, labels, weights)
+        assert learner.rounds == learner.n_features == 0

@@ -206,7 +206,10 @@ def test_a_row_that_cannot_be_learned_leaves_all_classes_alike(kind: Any) -> Non
     assert caught.value.predictions.shape == (2, 5)
     twin = kind("rfd-son", 5, sketch_size=4, ridge=1e-30, loss="squared_hinge", clip=None)
     twin.learn(X[:42], codes[:42])
-    np.testing.assert_allclose(model.weights, twin.weights, rtol=1e-9, atol=1e-12)
+    if kind is OneVersusRest:
+        assert (model.weights == twin.weights).all()
+    else:  # how the stream is cut into blocks changes the rounding of a shared sketch
+        np.testing.assert_allclose(model.weights, twin.weights, rtol=1e-9, atol=1e-12)
     model.learn(X[40:], codes[40:])
     assert np.isfinite(model.weights).all()
 
@@ -261,24 +264,23 @@ def test_a_refused_row_is_as_if_it_had_never_come(method: str, data: Any) -> Non
 
 
 def test_a_kernel_that_fails_leaves_all_classes_alike() -> None:
+    """It fails at one row, and only when the first class has learned that row and all that follow."""
     X, codes = blobs(n=60)
-    calls = 0
+    marked = X[40]
 
     def failing(A: Any, B: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 2000:
+        if model.learners[0].rounds == 60 and any((block == marked).all(axis=1).any() for block in (A, B)):
             raise RuntimeError("out of luck")
         return A @ B.T
 
     model = OneVersusRest("pros-n-kons", 5, kernel=failing, loss="squared_hinge")
     model.learn(X[:20], codes[:20])
-    before, calls = model.predict(X), 1850
+    before = model.predict(X)
     with pytest.raises(RuntimeError, match="out of luck") as caught:
         model.learn(X[20:], codes[20:])
     assert "No class has learned" in caught.value.__notes__[0]
+    assert [learner.rounds for learner in model.learners] == [20] * 5
     assert (model.predict(X) == before).all()
-    assert model.rounds == 20
 
 
 def test_combinations_without_meaning_are_refused() -> None:

@@ -45,6 +45,7 @@ class Direct:
     """Calls a kernel without Numba's look at the types of its arguments, which takes as long as a short row.
 
     ``kind`` (see `kind_of`) must tell arguments of different types apart; arrays are contiguous and may be written to.
+    Labels and weights are no part of it: ``Learner.learn_checked`` makes them float64 and contiguous.
     """
 
     def __init__(self, compiled: Any) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onsketch import model_file
 from onsketch.arrays import Arrays
-from onsketch.errors import OptionError, UpdateError
+from onsketch.errors import InputError, OptionError, UpdateError
 from onsketch.linear.features import INTERCEPT
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
@@ -76,8 +76,12 @@ class Learner(ABC):
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """As ``learn``, for input that ``as_rows``, ``as_labels`` and ``as_weights`` have let through already."""
-        width, self._width = self._width, max(self._width, rows.n_features)
         count, played = rows.count, self.rounds
+        # compiled loops take their word for type and layout, and read whatever memory is there
+        labels, weights = np.ascontiguousarray(labels, np.float64), np.ascontiguousarray(weights, np.float64)
+        if not labels.shape == weights.shape == (count,):
+            raise InputError(f"y, sample_weight: shapes {labels.shape}, {weights.shape} for {count} rows.")
+        width, self._width = self._width, max(self._width, rows.n_features)
         predictions = np.empty(count)
         for start, stop in _chunks(rows):
             try:

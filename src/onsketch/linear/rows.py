@@ -45,6 +45,12 @@ class Rows(NamedTuple):
         values = self.values[first:last].copy()
         return Rows(self.indptr - first, indices, values, self.n_features, self.dense, self.zeros)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays of a ``copy``."""
+        entry = self.values.itemsize + (0 if self.dense else self.indices.itemsize)
+        return self.indptr.nbytes + int(self.indptr[-1] - self.indptr[0]) * entry
+
     def toarray(self) -> NDArray[np.float64]:
         """The rows as a dense block."""
         first, last = self.indptr[0], self.indptr[-1]

@@ -35,9 +35,11 @@ class OneVersusRest(ManyClasses):
     With ``open_ended`` one learner more is told −1 for every row. A class that is met later starts as a copy of it, and
     so is learned *exactly* as if it had been known from the start.
 
-    A row that one class refuses is refused by all: what they were before is kept (see undo.py).
+    A row that one class refuses is refused by all: what they were some rows ago is kept, and the rows since (see
+    undo.py). Refusing costs a copy of the learners and learning these rows once more.
 
-    Cost of a row: K times that of one learner; and twice the memory.
+    Cost of a row: K times that of one learner. Memory: up to three times that of K learners: themselves, a copy, and
+    rows of no more bytes than either (or 256 KiB).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -126,7 +128,7 @@ class OneVersusRest(ManyClasses):
             else:
                 error.add_note("No class has learned anything of these rows.")
             raise
-        self._undo.keep(block)
+        self._undo.keep(everyone, block)
         return np.array(margins[: self.n_classes]).T if self.learners else np.empty((rows.count, 0))
 
     def _taught(self, learners: list[Learner], block: Block) -> list[Floats]:
@@ -172,7 +174,6 @@ class OneVersusRest(ManyClasses):
         for name, learner in everyone:
             learner._width = int(header["width"])
             learner._restore(under(str(name), arrays))
-        self._undo = Undo(self._taught)
 
     def _each(self, task: Callable[[int], Floats], count: int, small: bool) -> list[Floats]:
         """``task(k)`` for each class, in threads where that pays; raises what concerns the earliest row."""
@@ -191,8 +192,11 @@ class OneVersusRest(ManyClasses):
         else:
             with ThreadPoolExecutor(threads) as pool:
                 found = list(pool.map(tried, range(count)))
-        if errors:
-            raise min(errors, key=lambda error: error.row if isinstance(error, UpdateError) else -1)
+        try:
+            if errors:
+                raise min(errors, key=lambda error: error.row if isinstance(error, UpdateError) else -1)
+        finally:
+            errors.clear()  # an error knows this frame and the learners: they would keep each other in memory
         return found
 
 

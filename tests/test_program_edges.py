@@ -202,6 +202,15 @@ def test_not_one_row_that_can_be_learned(command, tmp_path):
     told(run(*learning), 1, "row 1 of the stream has no label")
 
 
+def test_not_one_row_that_a_cluster_can_learn(tmp_path):
+    from onsketch.cluster import fit
+
+    path = tmp_path / "rows.vw"
+    path.write_text(" | a\n | b\n")
+    with pytest.raises(InputError, match="not one row could be learned; 2 were skipped"):
+        fit("adagrad", str(path), task="regression", reading={"on_error": "skip"}, cluster="none")
+
+
 @pytest.mark.parametrize("more", [(), ("--errors", "1,2")])
 def test_rows_too_long_to_be_sketched(more, tmp_path):
     path = tmp_path / "rows.svm"

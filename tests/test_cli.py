@@ -308,7 +308,7 @@ def test_predict_passes_over_labels_it_does_not_know_and_counts_bad_lines(tmp_pa
     result = run("predict", model, str(tmp_path / "new.svm"), "--on-error", "skip")
     assert result.exit_code == 0, result.output
     assert len(result.stdout.split()) == 2
-    assert "1 bad lines were skipped" in result.stderr
+    assert "1 bad lines or rows were skipped" in result.stderr
     assert "1 rows with labels" in result.stderr
 
 

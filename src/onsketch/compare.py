@@ -252,7 +252,7 @@ def _best(track: str, trials: list[_Trial], by: str) -> Score:
     """The score of the trial with the least loss (or error) among those that stayed finite."""
     finite = [trial for trial in trials if trial.finite and trial.progress.rows]
     if not finite:
-        return Score(track, math.inf, math.inf, None, math.nan)
+        return Score(track, math.inf, math.inf if trials[0].progress.signs else None, None, math.nan)
     best = min(finite, key=lambda trial: trial.progress.mistakes if by == "error" else trial.progress.loss_sum)
     progress = best.progress
     microseconds = 1e6 * best.seconds / progress.rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from onsketch import model_file
 from onsketch.errors import InputError, OptionError
 from onsketch.evaluation import Progress, new_progress
-from onsketch.learnable import refuse_initial
+from onsketch.learnable import refuse_initial, usable
 from onsketch.task import Task
 from onsketch.training import lines, words
 
@@ -25,14 +26,16 @@ class Outcome(NamedTuple):
 
     tally: Progress
     """Over the rows whose labels the model knows."""
+    rows: int
+    """Rows predicted."""
     skipped: int
-    """Bad lines passed over, which have no prediction."""
+    """Bad lines and rows too long to be squared, passed over: they have no prediction."""
 
 
 def predict_stream(
     model: model_file.PathLike, sources: list[str], kind: str, out: TextIO, reading: dict[str, Any]
-) -> Outcome:
-    """Write a prediction for each row; returns the tally over the rows that have labels, and how many were skipped.
+) -> Iterator[Outcome]:
+    """Write a prediction for each row; yields what has come of it at the start and after each block.
 
     Args:
         model: a model file; what it knows of its training says how to read and what the labels mean.
@@ -54,22 +57,27 @@ def predict_stream(
     if kind == "label" and (not task.signs or task.negative is None):
         raise OptionError("this model tells no two labels apart; ask for margins.")
     tally = new_progress(learner, task.signs)
-    blocks = stream(sources, **{**told["reading"], "unlabelled": True, **reading})
-    for block in blocks:
-        _same_columns(told.get("names") or {}, blocks.names, block, content.header["n_features"])
-        refuse_initial(block)
-        margins = learner.predict(block.rows)
-        if kind == "label":
-            out.write(words(_labels(margins, task), block.tags))
-        else:
-            out.write(lines(_probabilities(margins) if kind == "probability" else margins, block.tags))
-        labelled = ~np.isnan(block.y)
-        if task.signs:
-            labelled &= (block.y == task.negative) | (block.y == task.positive)
-        if labelled.any():
-            weights = None if block.sample_weight is None else block.sample_weight[labelled]
-            tally.add(block.X[labelled], task.labels(block.y[labelled]), margins[labelled], weights)
-    return Outcome(tally, blocks.skipped)
+    options = {**told["reading"], "unlabelled": True, **reading}
+    rows = passed_over = 0
+    yield Outcome(tally, 0, 0)
+    with stream(sources, **options) as blocks:
+        for block in blocks:
+            _same_columns(told.get("names") or {}, blocks.names, block, content.header["n_features"])
+            refuse_initial(block)
+            kept = usable(block, options.get("on_error") == "skip")
+            margins = learner.predict(kept.rows)
+            if kind == "label":
+                out.write(words(_labels(margins, task), kept.tags))
+            else:
+                out.write(lines(_probabilities(margins) if kind == "probability" else margins, kept.tags))
+            labelled = ~np.isnan(kept.y) & ~task.strange(kept.y)
+            if labelled.any():
+                weights = None if kept.sample_weight is None else kept.sample_weight[labelled]
+                tally.add(kept.X[labelled], task.labels(kept.y[labelled]), margins[labelled], weights)
+            rows += margins.size
+            passed_over += kept.passed_over
+            yield Outcome(tally, rows, blocks.skipped + passed_over)
+    yield Outcome(tally, rows, blocks.skipped + passed_over)
 
 
 def _same_columns(then: dict[str, str], now: dict[int, str], block: Block, width: int) -> None:
@@ -79,7 +87,7 @@ def _same_columns(then: dict[str, str], now: dict[int, str], block: Block, width
         if before is not None and before != name:
             raise InputError(
                 f"column {feature} is {name!r}, and was {before!r} when the model was trained. "
-                "Give the columns in the order of the training."
+                "Give the columns in the order of the training; if the file has no label, say so: --label none."
             )
     if isinstance(block.rows, np.ndarray) and then and block.rows.shape[1] != width:
         raise InputError(

@@ -50,13 +50,14 @@ class Task:
         """The labels, none of them missing, as learners take them."""
         if not self.signs:
             return y
-        strange = (y != self.negative) & (y != self.positive)
+        strange = self.strange(y)
         if strange.any():
-            raise InputError(
-                f"label {y[strange][0]:g}, after a beginning of {self.negative:g} and {self.positive:g} only. "
-                "Say which class is to be found (--positive LABEL), or --task regression."
-            )
+            raise InputError(f"label {y[strange][0]:g}: this is a {self}.")
         return np.where(y == self.positive, 1.0, -1.0)
+
+    def strange(self, y: Array) -> NDArray[np.bool_]:
+        """Which labels the task does not know."""
+        return (y != self.negative) & (y != self.positive) if self.signs else np.zeros(y.shape, dtype=bool)
 
     def state(self) -> dict[str, Any]:
         """As JSON can hold it; ``Task(**state)`` is the same task."""
@@ -86,7 +87,7 @@ def understood(y: Array, kind: str | None = None, named: str | None = None) -> T
         return Task("classification", -1.0, 1.0, named)
     different = np.unique(y[~np.isnan(y)])
     if not different.size:
-        raise InputError(f"none of the first {y.size:,} rows has a label; say what it is: --task.")
+        raise InputError("not one of the first rows has a label that can be learned; say what it is: --task.")
     if different.size and np.isin(different, (-1.0, 0.0, 1.0)).all() and different.size <= 2:
         negative = 0.0 if 0.0 in different else -1.0
         if not (negative == 0.0 and -1.0 in different):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -21,7 +22,7 @@ from onsketch import model_file
 from onsketch.data.block import Sparse
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
 from onsketch.evaluation import Progress, Record, new_progress
-from onsketch.learnable import learnable
+from onsketch.learnable import labels, learnable, refuse_nothing
 from onsketch.task import Task, understood
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ class Training:
         self._rows_before = 0
         """Rows of the passes finished."""
         self._predictions = Predictions(predictions)
+        self._whole = True
+        """Whether this is all of the job, so that there must be rows; a shard may have none."""
 
     @property
     def rows(self) -> int:
@@ -101,7 +104,7 @@ class Training:
 
     def start_from(self, learner: Any, task: Task, position: Any) -> None:
         """Go on with a given learner from a given place, with fresh tallies: one shard of a larger job."""
-        self.learner, self.task, self._position = learner, task, position
+        self.learner, self.task, self._position, self._whole = learner, task, position, False
         self.progress = new_progress(learner, task.signs)
 
     # Running ----------------------------------------------------------------------------------------------
@@ -113,6 +116,7 @@ class Training:
         self._predictions.open()
         try:
             while self.finished_passes < self.plan.passes:
+                self.waiting = True  # a pipe may bring nothing even to tell its format by
                 with stream(self.plan.sources, resume=self._position, **self.plan.reading) as blocks:
                     for block in self._awaited(blocks):
                         records = self._learn(block)
@@ -125,8 +129,8 @@ class Training:
                 self.finished_passes += 1
                 self._position = None
                 self._rows_before = self.rows
-            if self.learner is None:
-                raise InputError(f"{', '.join(self.plan.sources)}: there is not a single row.")
+            if self.learner is None or (self._whole and self.rows == self.refused):
+                refuse_nothing(self.plan.sources, self.skipped)
         finally:
             self._predictions.close()
 
@@ -141,32 +145,36 @@ class Training:
             yield block
 
     def _learn(self, block: Block) -> list[Record]:
+        kept = learnable(block, self._skipping)
         if self.task is None:
-            self._begin(block)
+            self._begin(kept.y)
         assert self.task is not None
-        assert self.progress is not None
+        y, weights = labels(block, kept, self.task), kept.sample_weight
         before = self.rows - self._rows_before
-        rows, y, weights, tags, passed_over = learnable(block, self.task, self._skipping)
-        self.refused += passed_over
-        self.positives += int(np.count_nonzero(y > 0.0))
+        self.refused += kept.passed_over
+        predictions, taken = np.empty(len(y)), np.ones(len(y), dtype=bool)
         if self.plan.holdout:
-            X = rows if passed_over else block.X
+            X = kept.X
             learned = (before + 1 + np.arange(len(y))) % self.plan.holdout != 0
-            predictions = np.empty(len(y))
-            predictions[learned], records = self._absorb(X[learned], y[learned], _chosen(weights, learned))
+            outcome = self._absorb(X[learned], y[learned], _chosen(weights, learned))
+            predictions[learned], taken[learned], records = outcome
             predictions[~learned] = self._hold_out(X[~learned], y[~learned], _chosen(weights, ~learned))
         else:
-            predictions, records = self._absorb(rows, y, weights)
-        self._predictions.write(predictions, tags)
+            predictions, taken, records = self._absorb(kept.rows, y, weights)
+        self.positives += int(np.count_nonzero(y[taken] > 0.0))
+        if taken.all():
+            self._predictions.write(predictions, kept.tags)
+        else:
+            self._predictions.write(predictions[taken], kept.tags and list(compress(kept.tags, taken)))
         return records
 
     @property
     def _skipping(self) -> bool:
         return self.plan.reading.get("on_error") == "skip"
 
-    def _begin(self, block: Block) -> None:
+    def _begin(self, y: Array) -> None:
         """Make the learner when the first labels have been seen."""
-        self.task = understood(block.y, self.plan.task, self.plan.reading.get("positive"))
+        self.task = understood(y, self.plan.task, self.plan.reading.get("positive"))
         options = {"loss": self.task.default_loss, **self.plan.options}
         self.learner = onsketch.learner(self.plan.method, **options)
         self.progress = new_progress(self.learner, self.task.signs)
@@ -178,10 +186,13 @@ class Training:
         self.held_out.add(X, y, predictions, weights)
         return predictions
 
-    def _absorb(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, list[Record]]:
-        """Learn the rows, counting each; a row that is refused is passed over where that was asked for."""
+    def _absorb(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, NDArray[np.bool_], list[Record]]:
+        """Learn the rows, counting each; a row that is refused is passed over where that was asked for.
+
+        Returns the predictions, which rows were learned (the others have no prediction), and the records.
+        """
         assert self.progress is not None
-        predictions, records, start = np.zeros(len(y)), [], 0
+        predictions, taken, records, start = np.zeros(len(y)), np.ones(len(y), dtype=bool), [], 0
         while start < len(y):
             rest = slice(start, None)
             part = X if start == 0 else X[rest]
@@ -194,11 +205,12 @@ class Training:
                 X = X.matrix() if isinstance(X, Sparse) else X
                 part, margins, stop = X[start : start + error.row], error.predictions, start + error.row
                 self.refused += 1
+                taken[stop] = False
             done = slice(start, stop)
             predictions[done] = margins
             records += self.progress.add(part, y[done], predictions[done], _chosen(weights, done))
             start = stop if stop == len(y) else stop + 1
-        return predictions, records
+        return predictions, taken, records
 
     # Saving and resuming ----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Vectors of numbers in registers, for loops over a dozen columns.
 
 Numba's own loops over so few numbers spend most of their time on deciding how to vectorise, and keep their sums in
-memory. A ``Vector`` is a value of 4 to 48 numbers; the machine keeps it in as many registers as it takes. Arrays are
+memory. A ``Vector`` is a value of 4 to 16 numbers; the machine keeps it in as many registers as it takes. Arrays are
 read at a *flat* position of their memory, which must be contiguous: no views are made. Rows are padded to whole vectors
 with zeros, and what meets the padding must be finite.
 """

@@ -6,6 +6,8 @@ Everything heavy is imported inside the commands, so that ``--version`` and ``--
 from __future__ import annotations
 
 import gc
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -33,6 +35,9 @@ def main() -> None:
     # Looking for garbage among what hundreds of modules define takes a quarter of a second, while they are imported
     # and once more at the end, and finds nothing.
     gc.set_threshold(200_000)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a bar or a µ must not end a run where the terminal has none
     try:
         app()
     finally:

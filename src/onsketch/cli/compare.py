@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,9 @@ import typer
 
 import onsketch
 from onsketch.cli.console import out, print_rows, table, told_plainly
+from onsketch.cli.interrupt import leave
 from onsketch.cli.options import gathering, known_method, learner_options
+from onsketch.cli.outputs import check_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from onsketch.compare import Race, Standing
     from onsketch.task import Task
 
-    Course = Iterator[tuple[int, list[Standing]]]
+    Show = Callable[[int, list[Standing]], None]
 
 EMBEDDED = "Without FILE"
 FIELD = ("auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ogd")
@@ -30,7 +33,7 @@ FIELD = ("auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ogd")
 def compare(
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE...]", help="Files, globs, or - for stdin; left out, two embedded streams."),
+        typer.Argument(metavar="FILE", help="Files, globs, or - for stdin; left out, two embedded streams."),
     ] = None,
     learner: Annotated[
         list[str] | None,
@@ -47,7 +50,10 @@ def compare(
     regret: Annotated[
         bool, typer.Option("--regret", help="Solve for the best fixed weights afterwards and show the regret.")
     ] = False,
-    by: Annotated[str, typer.Option(help="Choose settings and sort by loss or error.")] = "loss",
+    by: Annotated[
+        str | None,
+        typer.Option(help="Choose settings and sort by loss or error.", show_default="loss; on embedded streams error"),
+    ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Learners at a time.", show_default="cores")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the standings and curves.")
@@ -81,19 +87,25 @@ def compare(
     Each learner is shown by the best of its settings so far. Without FILE the race is run on two embedded streams
     with the same labels in other coordinates: a learner that knows the curvature errs alike on both.
 
+    All are judged on the same rows: --on-error skip passes over what nobody can learn, but a setting whose own update
+    would not be finite is out of the race (diverged).
+
     \b
     Examples:
       onsketch compare
       onsketch compare a9a.xz -l rfd-son -l adagrad --step-size 0.03,0.1,0.3,1 --report race.html
       onsketch compare covtype.csv.gz --label Cover_Type --positive 2 --regret --json race.json
     """  # noqa: D301, fmt: skip
-    for path, name in ((json_file, "--json"), (csv_file, "--csv"), (report, "--report")):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise typer.BadParameter(f"there is no directory {path.absolute().parent}", param_hint=name)
+    check_outputs(json=json_file, csv=csv_file, report=report)
     for name, given in (("--rows", rows), ("--dimension", dimension), ("--condition", condition)):
         if files and given:
             raise typer.BadParameter("it is of the embedded streams, and does not go with FILE", param_hint=name)
+    for name in (*(["task"] if task is not None else []), *reading):
+        if not files:
+            option = "--" + name.replace("_", "-")
+            raise typer.BadParameter("it is about a FILE, and none was given", param_hint=option)
     rows, dimension = rows or 10_000, dimension or 100
+    by = by or ("loss" if files else "error")
     if by not in ("loss", "error"):
         raise typer.BadParameter("expected loss or error", param_hint="--by")
     names = [known_method(name) for name in dict.fromkeys(learner or ())]
@@ -112,18 +124,18 @@ def compare(
         if files:
             race, about, read = _race_on_files(files, names or list(FIELD), grid, options, reading, task, threads, by)
         else:
-            race, about = _race_embedded(names, grid, options, rows, dimension, condition, threads)
+            race, about = _race_embedded(names, grid, options, rows, dimension, condition, threads, by)
             read = None
         console.print(about, soft_wrap=True)
-        standings = _run(console, race)
+        standings, interrupted = _run(console, race)
         skipped = 0 if read is None else read.skipped
         if skipped:
             console.print(f"{skipped:,} bad lines or rows were skipped", soft_wrap=True)
-        if files is None or not files:
+        if not files and not interrupted:
             from onsketch.compare import verdict
 
             console.print(f"\n{verdict(standings)}", soft_wrap=True)
-        best = _best_fixed(console, files, options, reading, task, standings) if regret else None
+        best = _best_fixed(console, files, options, reading, task, standings) if regret and not interrupted else None
         parameters = {
             "files": files or [],
             "rows": race.rows,
@@ -139,6 +151,8 @@ def compare(
 
             report.write_text(race_page(about, standings, best), encoding="utf-8")
             console.print(f"Report written to {report}", soft_wrap=True)
+    if interrupted:
+        leave(race.rows, "these are the standings after those")
 
 
 def _numbers(text: str, option: str, whole: bool = False) -> list[float]:
@@ -151,23 +165,21 @@ def _numbers(text: str, option: str, whole: bool = False) -> list[float]:
 
 def _race_embedded(
     names: list[str], grid: dict[str, Any], options: dict[str, Any], rows: int, dimension: int,
-    conditions: list[float] | None, threads: int | None,
+    conditions: list[float] | None, threads: int | None, by: str,
 ) -> tuple[Race, str]:  # fmt: skip
     from onsketch.compare import CONTENDERS, Race, contender, embedded
 
     sizes = grid.pop("sketch_size")
     usual = len(sizes) == 1 and not grid
     field = [contender(name, None if usual else {**grid, "sketch_size": sizes}) for name in names or CONTENDERS]
+    sketched = any(entry.sketched for entry in field)
     seed = options.pop("seed", 0)
-    common = {"n_features": dimension, "loss": "squared", **options} | ({"sketch_size": sizes[0]} if usual else {})
-    race = Race(
-        embedded(rows, dimension, conditions or (10.0, 200.0), seed), field, common, None, threads, True, "error"
+    common = {"n_features": dimension, "loss": "squared", **options} | (
+        {"sketch_size": sizes[0]} if usual and sketched else {}
     )
-    size = ", ".join(map(str, sizes))
-    about = (
-        f"Predict, then learn: {rows:,} rows of {dimension} features, one pass, {common['loss']} loss, "
-        f"sketches of {size} rows."
-    )
+    race = Race(embedded(rows, dimension, conditions or (10.0, 200.0), seed), field, common, None, threads, True, by)
+    size = f", sketches of {', '.join(map(str, sizes))} rows" if sketched else ""
+    about = f"Predict, then learn: {rows:,} rows of {dimension} features, one pass, {common['loss']} loss{size}."
     return race, about
 
 
@@ -196,15 +208,16 @@ class _Labelled:
 
     def __init__(self, files: list[str], reading: dict[str, Any], task: str | None) -> None:
         from onsketch.data import stream
-        from onsketch.errors import InputError
+        from onsketch.learnable import learnable, refuse_nothing
         from onsketch.task import understood
 
+        self._files = files
         self._skipping = reading.get("on_error") == "skip"
         self._blocks = stream(files, **reading)
         self._first = next(self._blocks, None)
         if self._first is None:
-            raise InputError(f"{', '.join(files)}: there is not a single row.")
-        self.task: Task = understood(self._first.y, task, reading.get("positive"))
+            refuse_nothing(files, self._blocks.skipped)
+        self.task: Task = understood(learnable(self._first, self._skipping).y, task, reading.get("positive"))
         self._passed_over, self._rows, self._due = 0, 0, 64
 
     @property
@@ -215,15 +228,17 @@ class _Labelled:
     def __iter__(self) -> Iterator[Any]:
         from itertools import chain
 
-        from onsketch.learnable import learnable
+        from onsketch.learnable import labels, learnable, refuse_nothing
 
         for block in chain([self._first], self._blocks):
             assert block is not None
-            rows = learnable(block, self.task, self._skipping)
+            rows = learnable(block, self._skipping)
             self._passed_over += rows.passed_over
-            X = rows.rows if rows.passed_over else block.X
-            for part in self._parts(rows.y.size):
-                yield X[part], rows.y[part], None if rows.sample_weight is None else rows.sample_weight[part]
+            X, y = rows.X, labels(block, rows, self.task)
+            for part in self._parts(y.size):
+                yield X[part], y[part], None if rows.sample_weight is None else rows.sample_weight[part]
+        if not self._rows:
+            refuse_nothing(self._files, self.skipped)
 
     def _parts(self, count: int) -> Iterator[slice]:
         """Cuts at growing counts of rows, so that the curves of small files have points, too."""
@@ -257,42 +272,61 @@ def _best_fixed(
     return best
 
 
-def _run(console: Console, race: Race) -> list[Standing]:
-    """Run the race in view and return the final standings."""
-    return _run_live(console, race.run()) if console.is_terminal else _run_quietly(console, race.run())
+def _run(console: Console, race: Race) -> tuple[list[Standing], bool]:
+    """Run the race in view; returns the standings, and whether Ctrl-C made them the final ones.
+
+    They are those of the last block that everyone has learned.
+    """
+    from onsketch.standings import sheet
+
+    standings: list[Standing] = []
+    interrupted = False
+    try:
+        with (_live if console.is_terminal else _lines)(console) as show:
+            for rows, standings in race.run():
+                show(rows, standings)
+    except KeyboardInterrupt:
+        if not standings:
+            leave(0)
+        interrupted = True
+    if not console.is_terminal:
+        print_rows(console, *sheet(standings))
+    return standings, interrupted
 
 
-def _run_live(console: Console, course: Course) -> list[Standing]:
+@contextmanager
+def _live(console: Console) -> Iterator[Show]:
     """A table that moves while the learners learn."""
     from rich.live import Live
     from rich.text import Text
 
     from onsketch.standings import sheet
 
-    standings: list[Standing] = []
     with Live(Text("Compiling (the first time only) …"), console=console, refresh_per_second=8) as live:
-        for rows, standings in course:
+
+        def show(rows: int, standings: list[Standing]) -> None:
             shown = table(*sheet(standings), title=f"after {rows:,} rows")
             shown.rows[0].style = "green"
             live.update(shown)
-    return standings
+
+        yield show
 
 
-def _run_quietly(console: Console, course: Course) -> list[Standing]:
-    """A line at doubling counts, and the table once: for files and pipes."""
-    from onsketch.standings import sheet
-
-    standings: list[Standing] = []
+@contextmanager
+def _lines(console: Console) -> Iterator[Show]:
+    """A line at doubling counts: for files and pipes."""
     due = 1000
-    for rows, standings in course:
+
+    def show(rows: int, standings: list[Standing]) -> None:
+        nonlocal due
         if rows >= due:
             best = standings[0].scores[-1]
             error = "" if best.error is None else f", error {best.error:.1%}"
             console.print(f"after {rows:,} rows {standings[0].name} leads, loss {best.loss:.5g}{error}", soft_wrap=True)
             while due <= rows:
                 due *= 2
-    print_rows(console, *sheet(standings))
-    return standings
+
+    yield show
 
 
 def _write(

@@ -47,7 +47,7 @@ def err() -> Console:
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """Turn an error the user can mend into one line and exit code 1."""
+    """Turn an error the user can mend into one line and exit code 1; Ctrl-C is said, with exit code 130."""
     from onsketch.errors import OnsketchError
 
     try:
@@ -57,6 +57,9 @@ def told_plainly() -> Iterator[None]:
     except (OnsketchError, OSError, ImportError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        typer.echo("\nInterrupted.", err=True)
+        raise typer.Exit(130) from None
 
 
 def print_rows(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

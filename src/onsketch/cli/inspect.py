@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onsketch.cli.console import out, print_rows, told_plainly
+from onsketch.cli.outputs import check_outputs
 from onsketch.errors import OptionError
 
 _BARS = 40
@@ -21,7 +22,10 @@ def inspect(
         str | None,
         typer.Option(metavar="FILE", help="Kernel learners: show the regret on the first rows of this file."),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="How many of them, at a cost of their cube.")] = 1000,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --data: how many of them, at a cost of their cube.", show_default="1000"),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Kernel learners: write a page with plots here (HTML).")
     ] = None,
@@ -36,8 +40,16 @@ def inspect(
       onsketch inspect a9a.model --top 20
       onsketch inspect ijcnn1.model --data ijcnn1.xz --rows 2000 --report ijcnn1.html
     """  # noqa: D301
+    if rows is not None and data is None:
+        raise typer.BadParameter("it is about the rows of --data, which was not given", param_hint="--rows")
+    check_outputs(report=report)
     with told_plainly():
         from onsketch import model_file
+
+        if report is not None:
+            from onsketch.report.charts import pyplot
+
+            pyplot()  # say at once that it is missing
 
         content = model_file.read(model)
         if content.kind not in ("learner", "sketch"):
@@ -48,18 +60,18 @@ def inspect(
         kernel = content.kind == "learner" and hasattr(thing, "history")
         if not kernel and (data is not None or report is not None):
             raise OptionError("--data and --report are for kernel learners, such as pros-n-kons.")
-        found = None if data is None else _studied(thing, content, data, rows)
-    console = out()
-    facts = _sketch_facts(thing) if content.kind == "sketch" else _learner_facts(thing, content)
-    print_rows(console, (content.kind, str(model)), facts)
-    if kernel:
-        _print_growth(console, thing, found)
-    if report is not None:
-        _write_report(report, model, thing, found)
-        console.print(f"\nReport written to {report}", soft_wrap=True)
-    print_spectrum(console, thing)
-    if content.kind == "learner" and top:
-        _print_weights(console, thing, top, content.notes)
+        found = None if data is None else _studied(thing, content, data, rows or 1000)
+        console = out()
+        facts = _sketch_facts(thing) if content.kind == "sketch" else _learner_facts(thing, content)
+        print_rows(console, (content.kind, str(model)), facts)
+        if kernel:
+            _print_growth(console, thing, found)
+        if report is not None:
+            _write_report(report, model, thing, found)
+            console.print(f"\nReport written to {report}", soft_wrap=True)
+        print_spectrum(console, thing)
+        if content.kind == "learner" and top:
+            _print_weights(console, thing, top, content.notes)
 
 
 def _learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
@@ -94,6 +106,7 @@ def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
     """The regret of such a learner on the first rows of a file, read as the training read its own."""
     from onsketch.data import stream
     from onsketch.kernel import study
+    from onsketch.learnable import learnable
     from onsketch.offline import stacked
     from onsketch.task import Task
 
@@ -101,8 +114,8 @@ def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
     task, blocks, count = Task(**told["task"]), [], 0
     with stream([data], **told["reading"]) as source:
         for block in source:
-            room = rows - count
-            blocks.append((block.X[:room], task.labels(block.y[:room]), None))
+            room, kept = rows - count, learnable(block, told["reading"].get("on_error") == "skip")
+            blocks.append((kept.X[:room], task.labels(kept.y[:room]), None))
             count += len(blocks[-1][1])
             if count >= rows:
                 break

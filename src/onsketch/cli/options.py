@@ -17,6 +17,17 @@ import typer
 LEARNING, READING = "Learning", "Reading"
 
 
+def _one_of(*words: str) -> Callable[[str | None], str | None]:
+    """Refuse any other word, with the option named."""
+
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in words:
+            raise typer.BadParameter(f"expected {' or '.join(words)}, not {value!r}")
+        return value
+
+    return check
+
+
 def _learning(
     loss: Annotated[
         str | None,
@@ -109,8 +120,13 @@ def _reading(
         bool | None,
         typer.Option("--zero-based/--one-based", help="LIBSVM indices count from.", show_default="column = index"),
     ] = None,
-    missing: Annotated[str | None, typer.Option(help="Empty fields of a table: error or zero.")] = None,
-    on_error: Annotated[str | None, typer.Option(help="A bad line: stop or skip.", show_default="stop")] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="Empty fields of a table: error or zero.", callback=_one_of("error", "zero"))
+    ] = None,
+    on_error: Annotated[
+        str | None,
+        typer.Option(help="A bad line: stop or skip.", show_default="stop", callback=_one_of("stop", "skip")),
+    ] = None,
     block_rows: Annotated[int | None, typer.Option(min=1, help="Rows read at a time.")] = None,
 ) -> None: ...
 

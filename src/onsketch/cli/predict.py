@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from onsketch.cli.console import told_plainly
+from onsketch.cli.interrupt import leave
 from onsketch.cli.options import gathering
+from onsketch.cli.outputs import check_outputs
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that 'onsketch train --save' wrote.")]
 
@@ -17,7 +19,7 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that 'onske
 @gathering("reading")
 def predict(
     model: Model,
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, globs or addresses; - for stdin.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files, globs or addresses; - for stdin.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write here.")] = None,
     kind: Annotated[str, typer.Option(help="margin, probability (logistic loss) or label.")] = "margin",
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not compare with the labels in the file.")] = False,
@@ -35,17 +37,29 @@ def predict(
     """  # noqa: D301
     if kind not in ("margin", "probability", "label"):
         raise typer.BadParameter("expected margin, probability or label", param_hint="--kind")
+    check_outputs(output=output)
+    outcome, interrupted = None, False
     with told_plainly():
         from onsketch.prediction import predict_stream
 
         target = output.open("w", encoding="utf-8") if output is not None else sys.stdout
         try:
-            tally, skipped = predict_stream(model, files, kind, target, reading)
+            for outcome in predict_stream(model, files, kind, target, reading):  # noqa: B007
+                pass
+        except KeyboardInterrupt:
+            interrupted = True
         finally:
             if output is not None:
                 target.close()
+    if outcome is None:
+        leave(0)
+    tally, rows, skipped = outcome
     if skipped:
-        typer.echo(f"{skipped:,} bad lines were skipped and have no prediction", err=True)
+        typer.echo(f"{skipped:,} bad lines or rows were skipped and have no prediction", err=True)
+    if interrupted:
+        leave(rows)
+    if not rows:
+        typer.echo(f"{', '.join(files)}: there is not a single row to predict.", err=True)
     if not quiet and tally.rows:
         error = "" if tally.error is None else f", error {tally.error:.4%}"
         typer.echo(f"{tally.rows:,} rows with labels: average loss {tally.mean_loss:.6g}{error}", err=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from onsketch.cli.console import out, print_rows, told_plainly
+from onsketch.cli.interrupt import between_blocks, leave
 from onsketch.cli.options import gathering
+from onsketch.cli.outputs import check_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 @gathering("reading")
 def sketch(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Data files; with --merge, saved sketches.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Data files; with --merge, saved sketches.")],
     kind: Annotated[str, typer.Option(help="fd, fast-fd, rfd, fast-rfd, cfd, pfd, rp or oja.")] = "fast-fd",
     size: Annotated[int, typer.Option(min=1, help="Rows of the sketch.")] = 20,
     n_features: Annotated[
@@ -46,12 +49,11 @@ def sketch(
         raise typer.BadParameter("it shows the errors of --errors, which was not given", param_hint="--report")
     if save is not None and errors is not None:
         raise typer.BadParameter("with --errors no single sketch is made to be saved", param_hint="--save")
-    for path in (save, report):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise typer.BadParameter(f"there is no directory {path.absolute().parent}")
+    check_outputs(save=save, report=report)
     console = out()
     if cluster is not None and (merge or errors is not None):
         raise typer.BadParameter("it does not go with --merge or --errors", param_hint="--cluster")
+    interrupted = False
     with told_plainly():
         if cluster is not None:
             summary = _on_cluster(console, files, reading, kind, size, n_features, cluster)
@@ -61,38 +63,51 @@ def sketch(
             _compare(console, files, reading, errors, report)
             return
         else:
-            summary, skipped = _sketched(files, reading, kind, size, n_features)
+            summary, skipped, interrupted = _sketched(files, reading, kind, size, n_features)
             _tell_skipped(console, skipped)
         if save is not None:
             summary.save(save)
         _show(console, summary)
         if save is not None:
             console.print(f"Sketch written to {save}", soft_wrap=True)
+    if interrupted:
+        leave(summary.n_rows, "this is the sketch of those")
 
 
 def _sketched(
     files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None
-) -> tuple[Any, int]:
+) -> tuple[Any, int, bool]:
+    """The sketch, how many lines and rows were skipped, and whether Ctrl-C cut it short."""
     from onsketch.data import stream
-    from onsketch.errors import InputError, OptionError
-    from onsketch.learnable import sketchable
+    from onsketch.errors import OptionError
+    from onsketch.learnable import refuse_nothing, usable
     from onsketch.sketch.study import make
     from onsketch.sketch.width import widened
+    from onsketch.training import rereadable
 
     if n_features is None:
-        if "-" in files:
-            raise OptionError("standard input can be read once only; say how wide the rows are: --n-features.")
+        if not rereadable(files):
+            raise OptionError(
+                "standard input and pipes can be read once only; say how wide the rows are: --n-features."
+            )
         with stream(files, **reading) as blocks:
-            n_features = max((block.X.shape[1] for block in blocks), default=0)
+            n_features = max((block.rows.shape[1] for block in blocks), default=0)
         if n_features == 0:
-            raise InputError(f"{', '.join(files)}: there is not a single row.")
-    summary, passed_over = make(kind, n_features, size), 0
+            refuse_nothing(files, blocks.skipped, "sketched")
+    summary, passed_over, interrupted = make(kind, n_features, size), 0, False
     with stream(files, **reading) as blocks:
-        for block in blocks:
-            X, unfit = sketchable(block, reading.get("on_error") == "skip")
-            passed_over += unfit
-            summary.update(widened(X, n_features))
-    return summary, blocks.skipped + passed_over
+        try:
+            for block in between_blocks(blocks):
+                kept = usable(block, reading.get("on_error") == "skip")
+                passed_over += kept.passed_over
+                summary.update(widened(kept.X, n_features))
+        except KeyboardInterrupt:
+            interrupted = True
+    if not summary.n_rows:
+        if interrupted:
+            leave(0)
+        refuse_nothing(files, blocks.skipped + passed_over, "sketched")
+    return summary, blocks.skipped + passed_over, interrupted
 
 
 def _tell_skipped(console: Console, skipped: int) -> None:
@@ -138,6 +153,7 @@ def _show(console: Console, summary: Any) -> None:
 
 def _compare(console: Console, files: list[str], reading: dict[str, Any], errors: str, report: Path | None) -> None:
     from onsketch.data import stream
+    from onsketch.learnable import refuse_nothing, usable
     from onsketch.offline import stacked
     from onsketch.sketch.study import COMPARED, study
 
@@ -145,9 +161,20 @@ def _compare(console: Console, files: list[str], reading: dict[str, Any], errors
         sizes = [int(part) for part in errors.split(",")]
     except ValueError:
         raise typer.BadParameter(f"expected whole numbers, not {errors!r}", param_hint="--errors") from None
+    passed_over = 0
+
+    def rows() -> Iterator[Any]:
+        nonlocal passed_over
+        for block in blocks:
+            kept = usable(block, reading.get("on_error") == "skip")
+            passed_over += kept.passed_over
+            yield kept.X, kept.y, None
+
     with stream(files, **reading) as blocks:
-        X, _, _ = stacked((block.X, block.y, None) for block in blocks)
-    _tell_skipped(console, blocks.skipped)
+        X, _, _ = stacked(rows())
+    if not X.shape[0]:
+        refuse_nothing(files, blocks.skipped + passed_over, "sketched")
+    _tell_skipped(console, blocks.skipped + passed_over)
     console.print(f"‖AᵀA − sketch‖₂ / ‖AᵀA‖₂ over {X.shape[0]:,} rows of {X.shape[1]:,} features")
     outcomes = []
     with console.status("Sketching"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onsketch.cli.console import err, out, told_plainly
+from onsketch.cli.interrupt import Interrupted, interruptible, leave
 from onsketch.cli.options import gathering, known_method, learner_options
+from onsketch.cli.outputs import check_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_METHOD = "auto"
 
-File = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, globs or addresses; - for standard input.")]
+File = Annotated[list[str], typer.Argument(metavar="FILE", help="Files, globs or addresses; - for standard input.")]
 
 
 @gathering("reading", "learning")
@@ -45,7 +46,7 @@ def train(
     checkpoint: Annotated[str | None, typer.Option(metavar="FILE", help="Write checkpoints here.")] = None,
     every: Annotated[
         int | None,
-        typer.Option(min=0, help="Rows between checkpoints; on a cluster seconds.", show_default="1000000; 60"),
+        typer.Option(help="Rows between checkpoints; on a cluster seconds.", show_default="1000000; 60"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")] = False,
     report: Annotated[
@@ -98,13 +99,10 @@ def train(
 
     if resume and checkpoint is None:
         raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
-    named = [Path(path).absolute() for path in (save, predictions, checkpoint, report) if path is not None]
-    if len(set(named)) < len(named):
-        raise typer.BadParameter("--save, --predictions, --checkpoint and --report must be different files")
-    for path in (save, predictions, checkpoint, report):
-        remote = cluster is not None and path is checkpoint and "://" in str(path)
-        if path is not None and not remote and not Path(path).absolute().parent.is_dir():
-            raise typer.BadParameter(f"there is no directory {Path(path).absolute().parent}")
+    remote = cluster is not None and checkpoint is not None and "://" in checkpoint
+    check_outputs(save=save, predictions=predictions, report=report, checkpoint=None if remote else checkpoint)
+    if every is not None and every < (1 if cluster is None else 0):
+        raise typer.BadParameter("at least one row lies between two checkpoints", param_hint="--every")
     if cluster is not None:
         for name, value in (("--holdout", holdout), ("--predictions", predictions), ("--report", report)):
             if value:
@@ -118,8 +116,6 @@ def train(
     for name, given in (("--sync", sync), ("--together", together)):
         if given is not None:
             raise typer.BadParameter("it needs --cluster", param_hint=name)
-    if every == 0:
-        raise typer.BadParameter("at least one row lies between two checkpoints", param_hint="--every")
     every = every or 1_000_000
     kept = None if checkpoint is None else Path(checkpoint)
     plan = Plan(files, known_method(learner), learner_options(learning), reading, task, passes, holdout)
@@ -179,7 +175,7 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
         _introduce(console, job, quiet)
         for record in job.records:
             _say(console, quiet, str(record))
-    with _interruptible(job) as interrupted, _bar(job, quiet) as moved, suppress(_Interrupted):
+    with interruptible(lambda: job.waiting) as interrupted, _bar(job, quiet) as moved, suppress(Interrupted):
         for block, records in job.run():
             if not started:
                 _introduce(console, job, quiet)
@@ -202,25 +198,18 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
     _say(console, quiet, "\n".join(_summary(job, now - began, rate)))
 
 
-class _Interrupted(Exception):
-    """Ctrl-C while there was nothing to do but wait."""
-
-
 def _leave(job: Training, checkpoint: Path | None, save: Path | None) -> None:
     """After Ctrl-C: keep what can be kept and say what was."""
     kept = []
     if job.learner is None:
-        typer.echo("\nInterrupted before the first rows came; there is nothing to save.", err=True)
-        raise typer.Exit(130)
+        leave(0, "there is nothing to save")
     if checkpoint is not None:
         job.checkpoint(checkpoint)
         kept.append(f"checkpoint {checkpoint} (go on with --resume)")
     if save is not None:
         job.save(save)
         kept.append(f"model {save}")
-    what = " and ".join(kept) or "nothing was to be saved: there is no --save and no --checkpoint"
-    typer.echo(f"\nInterrupted after {job.rows:,} rows; {what}.", err=True)
-    raise typer.Exit(130)
+    leave(job.rows, " and ".join(kept) or "nothing was to be saved: there is no --save and no --checkpoint")
 
 
 def _introduce(console: Console, job: Training, quiet: bool) -> None:
@@ -248,7 +237,8 @@ def _summary(job: Training | Run, seconds: float, rate: float) -> Iterator[str]:
         yield f"held out      loss {job.held_out.mean_loss:.6g}{error} over {job.held_out.rows:,} rows"
     yield "{:14s}{}".format(*grown(job.learner))
     positives = getattr(job, "positives", None)  # a cluster does not count them
-    if positives is not None and job.task is not None and job.task.signs and not 0 < positives < job.rows:
+    known = job.rows - job.refused
+    if positives is not None and job.task is not None and job.task.signs and not 0 < positives < known:
         which = "none" if positives == 0 else "all"
         yield f"warning       {which} of the rows are of the class to be found; see --positive"
     if job.skipped:
@@ -261,27 +251,6 @@ def _summary(job: Training | Run, seconds: float, rate: float) -> Iterator[str]:
 def _say(console: Console, quiet: bool, text: str) -> None:
     if not quiet:
         console.print(text, soft_wrap=True)
-
-
-@contextmanager
-def _interruptible(job: Training) -> Iterator[Any]:
-    """Ctrl-C asks to stop after the block at hand, or at once where none has come; a second one stops at once."""
-    asked = False
-
-    def ask(number: int, frame: Any) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        if job.waiting:
-            raise _Interrupted
-        typer.echo("\nStopping after this block; press Ctrl-C again to stop at once.", err=True)
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield lambda: asked
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

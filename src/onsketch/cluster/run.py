@@ -21,6 +21,7 @@ from onsketch.cluster.tree import Gathering
 from onsketch.cluster.watching import Clock, Status, Watch, unwatched
 from onsketch.errors import ModelFileError
 from onsketch.evaluation import Progress, Record, new_progress
+from onsketch.learnable import refuse_nothing
 from onsketch.linear.base import Learner
 from onsketch.task import Task
 
@@ -92,6 +93,8 @@ class Run:
         clock = Clock(self.rows)
         while shards := self.due():
             self._round(engine, shards, storage, every, watch, clock)
+        if self.rows == self.refused:
+            refuse_nothing(self.plan.files[:3], self.skipped)
 
     def _begin(self, engine: Engine) -> None:
         """Make the learner when the first labels have been seen."""

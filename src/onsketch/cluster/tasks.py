@@ -17,6 +17,7 @@ from onsketch.cluster.snapshot import Snapshot, rebuilt, snapshot
 from onsketch.data import Position, stream
 from onsketch.errors import InputError, OnsketchError
 from onsketch.evaluation import new_progress
+from onsketch.learnable import learnable
 from onsketch.task import Task, understood
 from onsketch.training import Plan as JobPlan
 from onsketch.training import Training
@@ -47,7 +48,8 @@ def look(files: list[str], reading: dict[str, Any], kind: str | None) -> tuple[T
     """What the labels mean, by the first rows of the first shard that has any."""
     with stream(files, **_inline(reading)) as blocks:
         for block in blocks:
-            return understood(block.y, kind, reading.get("positive")), None
+            kept = learnable(block, reading.get("on_error") == "skip")
+            return understood(kept.y, kind, reading.get("positive")), None
     raise InputError(f"{', '.join(files[:3])}{', …' if len(files) > 3 else ''}: there is not a single row.")
 
 

@@ -21,6 +21,8 @@ from onsketch.errors import InputError, ReadError
 
 Floats = NDArray[np.float64]
 
+_NO_LABEL = "the label is missing"
+
 
 def import_pyarrow() -> Any:
     """pyarrow, or a message that says how to get it."""
@@ -217,18 +219,18 @@ def _labels(column: Any, positive: str | None) -> tuple[Floats, str]:
     """The labels, NaN where there is none; +1 and −1 where a positive class is named; and why NaN may come."""
     pyarrow = import_pyarrow()
     kind = column.type.value_type if pyarrow.types.is_dictionary(column.type) else column.type
+    if pyarrow.types.is_null(kind):
+        return np.full(len(column), np.nan), _NO_LABEL
     wordy = not (pyarrow.types.is_floating(kind) or pyarrow.types.is_integer(kind) or pyarrow.types.is_boolean(kind))
     if not wordy:
         labels = _numbers(column)
         if positive is None:
-            return labels, "the label is missing"
-        return np.where(
-            np.isnan(labels), np.nan, np.where(labels == float(positive), 1.0, -1.0)
-        ), "the label is missing"
+            return labels, _NO_LABEL
+        return np.where(np.isnan(labels), np.nan, np.where(labels == float(positive), 1.0, -1.0)), _NO_LABEL
     codes, words = _words(column)
     if positive is None:
         return np.full(codes.size, np.nan), 'labels are words; name the class to learn with positive="..."'
-    return np.where(codes < 0, np.nan, np.where(np.array(words)[codes] == positive, 1.0, -1.0)), "the label is missing"
+    return np.where(codes < 0, np.nan, np.where(np.array(words)[codes] == positive, 1.0, -1.0)), _NO_LABEL
 
 
 def _block(
@@ -253,7 +255,8 @@ def _block(
         column = batch.column(k)
         if kind == LABEL:
             y, reason = _labels(column, form.roles.positive)
-            fault(~np.isfinite(y), k, reason)
+            unlabelled = form.roles.unlabelled and reason == _NO_LABEL
+            fault(np.isinf(y) if unlabelled else ~np.isfinite(y), k, reason)
         elif kind == TAG:
             tags = ["" if tag is None else str(tag) for tag in column.to_pylist()]
         elif kind == CATEGORICAL:

@@ -30,7 +30,7 @@ class Roles:
     positive: str | None = None
     missing: str = "error"
     unlabelled: bool = False
-    """Whether the label's column may be absent."""
+    """Whether the columns of label, weight and tag may be absent, and labels missing: to predict."""
 
     def __post_init__(self) -> None:
         if self.missing not in ("error", "zero"):
@@ -65,12 +65,12 @@ def find_columns(path: str, names: Sequence[str], wordy: Sequence[bool], roles: 
         kinds[[_place(path, names, name, "categorical") for name in roles.categorical]] = CATEGORICAL
     kinds[[_place(path, names, name, "ignore") for name in roles.ignore]] = IGNORED
     for option, kind, column in (("weight", WEIGHT, roles.weight), ("tag", TAG, roles.tag)):
-        if column is not None:
+        if column is not None and not (roles.unlabelled and _absent(column, names)):
             kinds[_place(path, names, column, option)] = kind
     label = roles.label
     if label == "none" and "none" not in names:  # what a command line can give
         label = None
-    if roles.unlabelled and isinstance(label, str) and label not in names and not _is_place(label):
+    if roles.unlabelled and label is not None and _absent(label, names):
         label = label if label == "auto" and any(name.lower() in LABEL_NAMES for name in names) else None
     if label == "auto":
         found = [
@@ -104,6 +104,11 @@ def as_columns(columns: Column | Iterable[Column]) -> tuple[Column, ...]:
     return (columns,) if isinstance(columns, str | int) else tuple(columns)
 
 
+def _absent(column: Column, names: Sequence[str]) -> bool:
+    """Whether there is no column of this name; a place is always meant."""
+    return isinstance(column, str) and column not in names and not _is_place(column)
+
+
 def _is_place(column: str) -> bool:
     """Whether this is a number, which is all a command line can give."""
     return column.lstrip("-").isdigit()
@@ -122,5 +127,6 @@ def _place(path: str, names: Sequence[str], column: Column, option: str) -> int:
         shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise InputError(f"{path}: {option}={column!r}: there is no such column. The columns are: {shown}.")
     if not -len(names) <= column < len(names):
-        raise InputError(f"{path}: {option}={column}: the file has {len(names)} columns, counted from 0.")
+        hint = " If there is no label, say so: label='none' (--label none)." if option == "label" else ""
+        raise InputError(f"{path}: {option}={column}: the file has {len(names)} columns, counted from 0.{hint}")
     return column % len(names)

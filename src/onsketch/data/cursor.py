@@ -42,7 +42,7 @@ REASONS = {
     MALFORMED: "expected a number, found {found}",
     NOT_FINITE: "{found} is not a finite number; remove the value or the line",
     TOO_LARGE: "{found} is beyond the range of float64",
-    NO_LABEL: "the line has no label: it begins with the feature {found}",
+    NO_LABEL: "the line has no label: it begins with the feature {found}; where there is none, put any number",
     MANY_LABELS: "more than one label ({found}); multilabel data is not supported",
     NO_INDEX: "expected a feature as index:value, found {found}",
     NO_COLON: "expected ':' and a value after a feature's index, found {found}",

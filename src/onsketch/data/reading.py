@@ -276,7 +276,7 @@ def stream(
         n_features: LIBSVM: width of all blocks; an index beyond is a bad line. Left out, blocks widen.
         label: tables: the label's column, by name or place; None or "none" for no label; "auto" is the one column
             named label, target, y or class.
-        unlabelled: tables: the label's column may be absent; labels are NaN then.
+        unlabelled: tables: labels may be missing (NaN then), and the columns of label, weight and tag absent.
         weight: tables: the column of sample weights.
         tag: tables: the column that names rows.
         ignore: tables: columns left out.

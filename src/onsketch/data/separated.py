@@ -148,7 +148,7 @@ def _category(text, start, stop, prefix, begin, end, key):
 @inlined
 def _row(text, at, row, count, table, aim, key, into):
     """One line. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
-    delimiter, kinds, columns, prefix, prefix_ptr, dense, zero, named, mask = table
+    delimiter, kinds, columns, prefix, prefix_ptr, dense, zero, unlabelled, named, mask = table
     indices, values, labels, weights, tags, marks = into
     base = count
     last = kinds.size - 1
@@ -196,7 +196,9 @@ def _row(text, at, row, count, table, aim, key, into):
                     count += 1
             elif kind == LABEL:
                 label, code = _read_label(text, start, stop, aim[0], aim[1], aim[2])
-                if code:
+                if code == NULL_LABEL and unlabelled:
+                    label = np.nan
+                elif code:
                     return start, count, code
                 labels[row] = label
             elif kind == TAG:
@@ -216,7 +218,8 @@ def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr
     """Parse lines until ``stop``, beyond ``budget`` or until ``room`` rows; there is space for all values of the text.
 
     ``table`` tells the columns: delimiter, kind and column of X for each, the text ``name=`` of each, whether rows are
-    dense, whether missing values are 0, whether the places of categories are marked, and the mask of a hash.
+    dense, whether missing values are 0, whether labels may be missing, whether the places of categories are marked,
+    and the mask of a hash.
     ``aim`` is the positive class, as text, its kind, and as a number.
     """
     delimiter = table[0]

@@ -112,6 +112,7 @@ class CSV(TextFormat):
             self.prefix_ptr,
             columns.dense,
             self.roles.missing == "zero",
+            self.roles.unlabelled,
             self.naming,
             np.uint64(self.mask),
         )

@@ -97,16 +97,6 @@ def _gather_block(rows, slots, x, low, high, out, at, lanes):
 
 
 @inlined
-def _gather_wide(rows, slots, x, low, high, out, at, lanes):
-    """The same with one sum, which has registers enough to keep the machine busy."""
-    width = rows.shape[1]
-    sums = spread(0.0, lanes)
-    for i in range(low, high):
-        sums = fma(spread(x[i], lanes), load(rows, slots[i] * width + at, lanes), sums)
-    store(out, at, sums)
-
-
-@inlined
 def gather(rows, slots, x, low, high, columns, out):
     """``out = Σ x_i · row_i`` over the non-zeros low..high: head·x, Sx and all, in one pass; returns x·x.
 
@@ -116,9 +106,6 @@ def gather(rows, slots, x, low, high, columns, out):
     for i in range(low, high):
         square += x[i] * x[i]
     at = 0
-    while columns - at > 32 and rows.shape[1] - at >= 48:
-        _gather_wide(rows, slots, x, low, high, out, at, 48)
-        at += 48
     while columns - at > 8 and rows.shape[1] - at >= 16:
         _gather_block(rows, slots, x, low, high, out, at, 16)
         at += 16
@@ -158,7 +145,7 @@ def _apply(rows, slot, k, products, index, out):
         rows[slot, SKETCH + c] = out[c] if abs(out[c]) > TINY else 0.0
 
 
-@inlined
+@inner
 def bring_up_to_date(rows, slot, epoch, running, past, places, out):
     """Apply to one packed row the transforms logged since its epoch; ``out`` is scratch of the log's width."""
     k = running.shape[1]

@@ -1,0 +1,57 @@
+"""Ctrl-C: what was done so far is kept whole, and said."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
+
+import typer
+
+
+class Interrupted(Exception):
+    """Ctrl-C while there was nothing to do but wait."""
+
+
+@contextmanager
+def interruptible(waiting: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C asks to stop after the block at hand, or at once where none has come; a second one stops at once."""
+    asked = False
+
+    def ask(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        if waiting():
+            raise Interrupted
+        typer.echo("\nStopping after this block; press Ctrl-C again to stop at once.", err=True)
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def between_blocks(blocks: Iterator[Any]) -> Iterator[Any]:
+    """The blocks; Ctrl-C becomes a KeyboardInterrupt from here, when whoever uses them is done with the last one."""
+    waiting = True
+    with interruptible(lambda: waiting) as interrupted:
+        with suppress(Interrupted):
+            while not interrupted():
+                waiting = True
+                block = next(blocks, None)
+                waiting = False
+                if block is None:
+                    return
+                yield block
+        raise KeyboardInterrupt
+
+
+def leave(rows: int, kept: str = "") -> NoReturn:
+    """Say that all this was cut short, and exit as programs do after Ctrl-C."""
+    when = f"after {rows:,} rows" if rows else "before the first rows came"
+    typer.echo(f"\nInterrupted {when}{kept and '; '}{kept}.", err=True)
+    raise typer.Exit(130)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import onsketch
 from onsketch.errors import OptionError, UpdateError
 from onsketch.evaluation import Progress, new_progress
+from onsketch.losses import LOSSES, loss_values
 
 Setting = Mapping[str, Any]
 Block = tuple[Any, NDArray[np.float64], NDArray[np.float64] | None]
@@ -213,6 +214,30 @@ class Race:
         common = {name: value for name, value in self._options.items() if name in _concerns(contender.name)}
         learner = self._make(contender.name, **{**common, **setting})
         return _Trial(learner, setting, new_progress(learner, self._signs))
+
+    @property
+    def remark(self) -> str:
+        """What a reader of the losses should know: who keeps predictions so small that its loss cannot fall far.
+
+        >>> runners = [Contender("adagrad"), Contender("rfd-son")]
+        >>> print(Race([], runners, {"loss": "logistic"}).remark)
+        rfd-son keeps predictions within ±1 (clip): a logistic loss of 0.313 at least. Compare errors, or widen it.
+        """
+        clipped: dict[tuple[float, str], list[str]] = {}
+        for contender, _ in self._field:
+            options = self._trial(contender, contender.settings[0]).learner.options
+            if isinstance(options.clip, float) and LOSSES[options.loss].labels == "sign":
+                clipped.setdefault((options.clip, options.loss), []).append(contender.name)
+        remarks = []
+        for (clip, loss), names in clipped.items():
+            least = float(loss_values(loss, [clip], [1.0])[0])
+            if least > 0.01:
+                who = f"{', '.join(names)} keep{'s' if len(names) == 1 else ''}"
+                remarks.append(
+                    f"{who} predictions within ±{clip:g} (clip): a {loss} loss of {least:.3g} at least. "
+                    "Compare errors, or widen it."
+                )
+        return " ".join(remarks)
 
     def _warm_up(self, X: Any, y: NDArray[np.float64], rows: int = 64) -> None:
         """Compile each contender's kernels on throw-away learners, so that the race is timed without it."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from onsketch.compare import Standing
 
 
-def race_page(about: str, standings: Sequence[Standing], best_fixed: float | None) -> str:
+def race_page(about: str, standings: Sequence[Standing], best_fixed: float | None, remark: str = "") -> str:
     """The page, as HTML; ``best_fixed`` is the total loss of the best fixed weights, where it was solved for."""
     page = Page("Learners compared").text(about)
     headings, rows = sheet(standings)
@@ -38,6 +38,6 @@ def race_page(about: str, standings: Sequence[Standing], best_fixed: float | Non
         )
     page.note(
         "Progressive loss: every row is predicted before it is learned. Each learner is shown by the best of the "
-        "settings it tried in the same pass; the time is that of this one setting."
+        f"settings it tried in the same pass; the time is that of this one setting. {remark}".rstrip()
     )
     return page.html()

@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from onsketch.compiling import cached
-from onsketch.quantile import FAR, LEAST, MIDDLE, TAIL, WITHIN
+from onsketch.quantile import FAR, MIDDLE, TAIL, WITHIN
 
 ROUND = 1
 """Kind of the draws of a random projection, indexed by the round (the first round is 1)."""
@@ -34,7 +34,8 @@ ENTRY = 6
 FREQUENCY = 7
 """Kind of the frequencies of random Fourier features, indexed by the feature; −1 has their phases."""
 
-_UNIT = 2.0**-53
+_UNIT = 2.0**-52
+"""One half more than 52 bits is exact, so that no compiler can round a uniform number in another way."""
 _GOLDEN = 0x9E3779B97F4A7C15
 
 # without fast mathematics: a draw has the same bits wherever it is compiled into
@@ -61,7 +62,7 @@ def _key(seed: int, kind: int, index: int) -> np.uint64:
 def _uniform(key: np.uint64, k: int) -> float:
     """The k-th uniform number in (0, 1) of a key."""
     z = _mix(key + (np.uint64(k) + np.uint64(1)) * np.uint64(_GOLDEN))
-    return (float(z >> np.uint64(11)) + 0.5) * _UNIT
+    return (float(z >> np.uint64(12)) + 0.5) * _UNIT
 
 
 @_strict_kernel
@@ -86,7 +87,7 @@ def _quantile(u: float) -> float:
     q = u - 0.5
     if abs(q) <= WITHIN:
         return q * _ratio(MIDDLE, WITHIN * WITHIN - q * q)
-    r = math.sqrt(-math.log(max(min(u, 1.0 - u), LEAST)))
+    r = math.sqrt(-math.log(min(u, 1.0 - u)))
     return math.copysign(_ratio(TAIL, r - 1.6) if r <= 5.0 else _ratio(FAR, r - 5.0), q)
 
 

@@ -14,9 +14,6 @@ Floats = NDArray[np.float64]
 
 WITHIN = 0.425
 
-LEAST = 2.0**-54
-"""What is kept from 0 and 1: the largest of 2^53 uniforms rounds to 1."""
-
 MIDDLE = (
     (2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
      1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0),
@@ -43,13 +40,13 @@ def _ratio(polynomials: tuple[tuple[float, ...], tuple[float, ...]], r: Floats) 
 
 
 def quantile(u: Floats) -> Floats:
-    """The Gaussians whose distribution function is u, in [0, 1].
+    """The Gaussians whose distribution function is u, in (0, 1).
 
     >>> quantile(np.array([0.5, 0.975])).round(6)
     array([0.      , 1.959964])
     """
     q = u - 0.5
-    r = np.sqrt(-np.log(np.maximum(np.minimum(u, 1.0 - u), LEAST)))
+    r = np.sqrt(-np.log(np.minimum(u, 1.0 - u)))
     outside = np.copysign(np.where(r <= 5.0, _ratio(TAIL, r - 1.6), _ratio(FAR, r - 5.0)), q)
     inside = q * _ratio(MIDDLE, np.maximum(WITHIN * WITHIN - q * q, 0.0))
     return np.where(np.abs(q) <= WITHIN, inside, outside)

@@ -36,7 +36,7 @@ def uniform(seed: int, kind: int, index: Any, k: Any) -> NDArray[np.float64]:
         z = _mix(z ^ (np.uint64(kind) * _GOLDEN))
         z = _mix(z + index * _GOLDEN)
         z = _mix(z + (k + np.uint64(1)) * _GOLDEN)
-    return np.asarray(((z >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
+    return np.asarray(((z >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52)
 
 
 def round_vectors(seed: int, rounds: NDArray[np.int64], size: int) -> NDArray[np.float64]:

@@ -220,12 +220,12 @@ class Race:
         """What a reader of the losses should know: who keeps predictions so small that its loss cannot fall far.
 
         >>> runners = [Contender("adagrad"), Contender("rfd-son")]
-        >>> print(Race([], runners, {"loss": "logistic"}).remark)
+        >>> print(Race([Track("", iter(()))], runners, {"loss": "logistic"}).remark)
         rfd-son keeps predictions within ±1 (clip): a logistic loss of 0.313 at least. Compare errors, or widen it.
         """
         clipped: dict[tuple[float, str], list[str]] = {}
-        for contender, _ in self._field:
-            options = self._trial(contender, contender.settings[0]).learner.options
+        for contender, by_track in self._field:
+            options = by_track[0][0].learner.options
             if isinstance(options.clip, float) and LOSSES[options.loss].labels == "sign":
                 clipped.setdefault((options.clip, options.loss), []).append(contender.name)
         remarks = []

@@ -129,8 +129,9 @@ def compare(
         console.print(about, soft_wrap=True)
         standings, interrupted = _run(console, race)
         skipped = 0 if read is None else read.skipped
-        if race.remark and by == "loss":
-            console.print(race.remark, soft_wrap=True)
+        remark = race.remark if by == "loss" else ""
+        if remark:
+            console.print(remark, soft_wrap=True)
         if skipped:
             console.print(f"{skipped:,} bad lines or rows were skipped", soft_wrap=True)
         if not files and not interrupted:
@@ -151,7 +152,7 @@ def compare(
         if report is not None:
             from onsketch.report.race import race_page
 
-            report.write_text(race_page(about, standings, best, race.remark), encoding="utf-8")
+            report.write_text(race_page(about, standings, best, remark), encoding="utf-8")
             console.print(f"Report written to {report}", soft_wrap=True)
     if interrupted:
         leave(race.rows, "these are the standings after those")

@@ -91,27 +91,19 @@ def precondition(
 
     Cost for d numbers: reading about 1.5·size·d numbers twice, and one small eigendecomposition.
     """
-    updates: list[Tensor] = list(grads)
-    on_device = [fused.serves(state) for state in states]
-    keys = [
-        (state["rows"].device, state["rows"].dtype, t)
-        if ours
-        else (*large.counts(state), state["transform"].shape[1], state["rows"].device, state["rows"].dtype, t)
-        for ours, state, t in zip(on_device, states, steps, strict=True)
-    ]
-    for group in large.lockstep(keys):
-        some, their = [grads[i] for i in group], [states[i] for i in group]
-        t = steps[group[0]]
-        if on_device[group[0]]:
+
+    def shape(state: State) -> tuple[int, ...]:
+        return *large.counts(state), state["transform"].shape[1]
+
+    def step(on_device: bool, some: list[Tensor], their: list[State], t: int) -> list[Tensor]:
+        if on_device:
             grafting = fused.Grafting(decay, t) if graft_on_device else None
-            stepped = _on_device(some, their, recipe, size, ridge, decay, t, absorb, grafting)
-        elif absorb:
-            stepped = _absorb(some, their, recipe, size, ridge, decay, t)
-        else:
-            stepped = _apply(some, their, recipe, ridge, decay, t)
-        for i, update in zip(group, stepped, strict=True):
-            updates[i] = update
-    return updates
+            return _on_device(some, their, recipe, size, ridge, decay, t, absorb, grafting)
+        if absorb:
+            return _absorb(some, their, recipe, size, ridge, decay, t)
+        return _apply(some, their, recipe, ridge, decay, t)
+
+    return large.lockstep(grads, states, steps, [fused.serves(state) for state in states], shape, step)
 
 
 def _on_device(

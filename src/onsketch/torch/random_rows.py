@@ -72,25 +72,16 @@ def precondition(
     Cost for d numbers: reading about 1.25·size·d numbers twice, one eigendecomposition of size × size, and for
     RadaGrad a Fourier transform of d numbers.
     """
-    updates: list[Tensor] = list(grads)
-    on_device = [fused.serves(state) for state in states]
-    keys = [
-        (*(() if ours else large.counts(state)), state["rows"].device, state["rows"].dtype, t)
-        for ours, state, t in zip(on_device, states, steps, strict=True)
-    ]
-    for group in large.lockstep(keys):
-        some, their = [grads[i] for i in group], [states[i] for i in group]
-        t = steps[group[0]]
-        if on_device[group[0]]:
+
+    def step(on_device: bool, some: list[Tensor], their: list[State], t: int) -> list[Tensor]:
+        if on_device:
             grafting = fused.Grafting(decay, t) if graft_on_device else None
-            stepped = _on_device(some, their, fourier, size, ridge, decay, seed, t, absorb, grafting)
-        elif absorb:
-            stepped = _absorb(some, their, _weights(some, fourier, size, seed, t), fourier, ridge, decay, t)
-        else:
-            stepped = _apply(some, their, fourier, ridge, decay, t)
-        for i, update in zip(group, stepped, strict=True):
-            updates[i] = update
-    return updates
+            return _on_device(some, their, fourier, size, ridge, decay, seed, t, absorb, grafting)
+        if absorb:
+            return _absorb(some, their, _weights(some, fourier, size, seed, t), fourier, ridge, decay, t)
+        return _apply(some, their, fourier, ridge, decay, t)
+
+    return large.lockstep(grads, states, steps, [fused.serves(state) for state in states], large.counts, step)
 
 
 def _on_device(

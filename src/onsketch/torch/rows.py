@@ -9,7 +9,7 @@ and only when it has no free row left is it rotated itself, ``R ← T R``. So a 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -29,12 +29,29 @@ def empty_rows(blocks: int, slots: int, width: int, like: Tensor) -> Tensor:
     return like.new_zeros(blocks, slots, width)
 
 
-def lockstep(keys: Sequence[Hashable]) -> list[list[int]]:
-    """The positions of equal keys, so that the small matrices of states in step with each other can be stacked."""
-    groups: dict[Hashable, list[int]] = {}
-    for i, key in enumerate(keys):
+def lockstep(
+    grads: Sequence[Tensor],
+    states: Sequence[State],
+    steps: Sequence[int],
+    fused: Sequence[bool],
+    shape: Callable[[State], tuple[int, ...]],
+    step: Callable[[bool, list[Tensor], list[State], int], list[Tensor]],
+) -> list[Tensor]:
+    """Step the states that can go together together, and return what comes of each gradient.
+
+    On a device the kernels take states of any ``shape``; elsewhere those of one shape have their small matrices
+    stacked.
+    """
+    groups: dict[Any, list[int]] = {}
+    for i, (ours, state, t) in enumerate(zip(fused, states, steps, strict=True)):
+        key = (ours, t, state["rows"].device, state["rows"].dtype, None if ours else shape(state))
         groups.setdefault(key, []).append(i)
-    return list(groups.values())
+    updates = list(grads)
+    for (ours, t, *_), group in groups.items():
+        stepped = step(ours, [grads[i] for i in group], [states[i] for i in group], t)
+        for i, update in zip(group, stepped, strict=True):
+            updates[i] = update
+    return updates
 
 
 def place(states: Sequence[State], slot: int, grads: Sequence[Tensor]) -> None:

@@ -57,6 +57,7 @@ class Options:
     loss: str = "squared"
     sketch_size: int = 20
     ridge: float = 1.0
+    ridge_share: float = 0.0
     step_size: float = 1.0
     clip: float | str | None = "default"
     curvature: float | None = None
@@ -582,10 +583,13 @@ def second_order(X: ArrayLike, y: ArrayLike, o: Options) -> Result:
     sketch = make_sketch(d, o)
     D = np.full(d, FIRST_SCALE)
     u, gradient_sum = np.zeros(d), np.zeros(d)
-    predictions, iterates = [], [u]
+    predictions, iterates, lengths = [], [u], 0.0
     for t, raw, target, c in rounds(X, y, o):
         x = raw / np.sqrt(D) if o.diagonal else raw
         sketch.see(x)
+        lengths += x @ x
+        if o.ridge_share * lengths / t > sketch.ridge:  # a ridge that nobody gave keeps up with the rows
+            sketch.ridge = 2 * o.ridge_share * lengths / t
         w = u
         if o.update == "mirror" and abs(u @ x) > o.bound:
             P, free = preconditioner(o.geometry, sketch, t), free_directions(o.geometry, sketch, t)

@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from onsketch.arrays import Arrays
 from onsketch.errors import ModelFileError
 
-FORMAT = 2
+FORMAT = 3
 """Goes up when an older reader would misunderstand a newer file, or go on from it differently."""
 
-OLDEST = 2
-"""The oldest format that is still read. Format 1 had other random draws and other shapes."""
+OLDEST = 3
+"""The oldest format that is still read. Older ones had other random draws and other shapes."""
 
 PathLike = str | os.PathLike[str]
 

@@ -95,13 +95,30 @@ class Method:
         return options
 
 
+FIRST_RIDGE = 1.0
+"""Where the ridge of a Newton method starts when none is given."""
+
+_RIDGE_SHARES = {"rfd": 1e-7, "fd": 1e-2, "pfd": 1e-2, "cfd": 1e-2, "greedy": 1e-2, "rp": 0.1, "oja": 0.2}
+"""What a ridge that was not given must be at least, of the mean squared length of the rows: see ``ridge_share``."""
+
+
+def ridge_share(method: Method, sketch_size: int) -> float:
+    """The share c of ``ridge ≥ c·mean|x|²`` for a method of packed Newton steps whose ridge was not given.
+
+    Along directions that a sketch has lost or never found only the ridge keeps steps in bounds. Robust frequent
+    directions add to the ridge what they lose, so theirs need only be what floating point can tell from 0 beside the
+    rows; the more the others miss, the more they need, and without a sketch it is all there is.
+    """
+    return _RIDGE_SHARES.get(method.sketch, 0.0) if sketch_size else 1.0
+
+
 def _method(
     name: str, sketch: str, geometry: str, line: str, citation: str, rule: str = "step", **defaults: Any
 ) -> Method:
     general: dict[str, Any] = {"step_size": 0.1, "ridge": 0.1, "clip": None}
     if geometry == "newton" and (rule == "step" or rule in KERNEL_RULES):
-        general = {"step_size": 1.0, "ridge": 1.0, "clip": 1.0}
-    if geometry == "gradient":
+        general = {"step_size": 1.0, "ridge": FIRST_RIDGE, "clip": 1.0}
+    if geometry == "gradient" or (geometry == "newton" and sketch in _RIDGE_SHARES):  # the latter grow a ridge
         del general["ridge"]
     if geometry in ("adagrad", "s-adagrad") and sketch in SHRINKING:
         general["doubling"] = False

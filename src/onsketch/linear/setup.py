@@ -8,7 +8,7 @@ from typing import NamedTuple
 from onsketch.errors import OptionError
 from onsketch.geometry import GEOMETRIES
 from onsketch.limits import LARGEST
-from onsketch.linear.methods import Method
+from onsketch.linear.methods import FIRST_RIDGE, Method, ridge_share
 from onsketch.linear.options import Options
 from onsketch.losses import LOSSES
 from onsketch.numerics import inner
@@ -53,6 +53,8 @@ class Setup(NamedTuple):
     """A few rounding errors of what is kept per feature."""
     ridge: float
     """Where the ridge starts."""
+    share: float
+    """c: the ridge is raised to keep up with c times the mean squared length of the rows; 0 when it was given."""
     forget: float
     """λ: what is left of the metric from one round to the next."""
 
@@ -121,7 +123,8 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         largest=LARGEST if options.dtype == "float64" else 1e30,
         calm=1e25 if options.dtype == "float64" else 1e5,
         grain=1e-15 if options.dtype == "float64" else 5e-7,
-        ridge=options.ridge or 0.0,
+        ridge=FIRST_RIDGE if options.ridge is None else options.ridge,
+        share=ridge_share(method, options.sketch_size) if newton and options.ridge is None else 0.0,
         forget=options.forget,
     )
 

@@ -61,9 +61,8 @@ class SharedSketch(ManyClasses):
         self._loss = SOFTMAX if loss == "softmax" else LOSSES[loss].code
         size = self.options.sketch_size
         capacity = 2 * size if self.options.doubling else size
-        assert self.options.ridge is not None
         self._setup = make_setup(self.method, self.options, rule=RULES[self.method.sketch], capacity=capacity)
-        self._sketch = Directions.empty(capacity, size - 1, self.options.ridge)
+        self._sketch = Directions.empty(capacity, size - 1, self._setup.ridge)
         self._spare = self._sketch.copy()
         self._clock = np.zeros(1, dtype=np.int64)
         # row 0 is the constant feature; the columns are [heads of the classes], and [rows of the sketch]

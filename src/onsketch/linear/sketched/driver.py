@@ -4,12 +4,13 @@ The weights are ``w = base·head + Sᵀa`` with the sketch rows S in the packed 
 non-zero of x, one packed row (``gather``), does a little algebra of the sketch's size, and writes it back
 (``scatter``); its cost has the non-zeros and the sketch size in it, never d.
 
-What differs between sketches is in three functions, chosen by the type of the sketch's state:
+What differs between sketches is in four functions, chosen by the type of the sketch's state:
 
 =========  =================================================================================================
 enter      a feature is met for the first time
 metric     ``P x = c·x + Sᵀq`` for the current preconditioner P, from Sx and x·x; returns c
 absorb     take in the row ``ρ·x``, change a, and say what to add to the packed rows of x's features
+lift       the ridge has been raised
 =========  =================================================================================================
 """
 
@@ -41,8 +42,8 @@ from onsketch.linear.sketched.packed import (
     gather,
     scatter,
 )
-from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, metric
-from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, RANK, RIDGE, ROWS, A
+from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, lift, metric
+from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, LENGTHS, RANK, RIDGE, ROWS, A
 from onsketch.numerics import bare_kernel, inlined, inner
 from onsketch.vectors import prefetch
 
@@ -224,6 +225,13 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         fade = sketch.numbers[FADE]
         rho = row_scale(setup, slope, bend, weights[i], t) / np.sqrt(fade)
         g = weights[i] * slope / fade
+        lengths = sketch.numbers[LENGTHS] + square
+        if setup.share * lengths > t * sketch.numbers[RIDGE]:
+            if not guarded:
+                copy_state(sketch, spare)
+                guarded = True
+            sketch.numbers[RIDGE] = 2.0 * setup.share * lengths / t  # twice, so that this is rare
+            lift(setup, sketch)
         if not guarded and not harmless(setup, sketch, largest, reached, p, g, rho):
             copy_state(sketch, spare)
             guarded = True
@@ -244,6 +252,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             table.clock[SEEN] = known
             return i
         predictions[i] = margin
+        sketch.numbers[LENGTHS] = lengths
         change[SUM] -= sketch.numbers[BASE_SUM] * change[HEAD]
         if verdict == FULL_BEFORE:
             close_epoch(table, sketch.transform, sketch.counts[CLOSED], k)

@@ -127,6 +127,26 @@ def _metric(setup, sketch, p, square, q):
 
 
 @inner
+def _invert(sketch, n, within):
+    """(ridge·I + K)^{-1} for n rows from K's spectrum, O(m³); of the span of K only, when told to keep ``within``."""
+    h = sketch.squares[INVERSE]
+    decompose(sketch.squares[GRAM], n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
+    for i in range(n):
+        for j in range(n):
+            h[i, j] = 0.0
+    for e in range(n):
+        if sketch.lines[VALUES, e] > 0.0 or not within:
+            weight = 1.0 / (sketch.numbers[RIDGE] + sketch.lines[VALUES, e])
+            for i in range(n):
+                for j in range(n):
+                    h[i, j] += weight * sketch.squares[VECTORS, e, i] * sketch.squares[VECTORS, e, j]
+
+
+def _lift(setup, sketch):
+    _invert(sketch, sketch.counts[ROWS], False)
+
+
+@inner
 def _last_column(sketch, n, ridge, step):
     """Fill ``step`` with the last column of (ridge·I + K)^{-1} for n rows, growing the inverse by that row."""
     h = sketch.squares[INVERSE]
@@ -154,17 +174,7 @@ def _last_column(sketch, n, ridge, step):
         step[last] = 1.0 / pivot
         h[last, last] = step[last]
         return
-    # the row depends on the others and the ridge is too small to tell: work on the span only
-    decompose(gram, n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
-    for i in range(n):
-        for j in range(n):
-            h[i, j] = 0.0
-    for e in range(n):
-        if sketch.lines[VALUES, e] > 0.0:
-            weight = 1.0 / (ridge + sketch.lines[VALUES, e])
-            for i in range(n):
-                for j in range(n):
-                    h[i, j] += weight * sketch.squares[VECTORS, e, i] * sketch.squares[VECTORS, e, j]
+    _invert(sketch, n, True)  # the row depends on the others and the ridge is too small to tell
     for i in range(n):
         step[i] = h[i, last]
 
@@ -316,4 +326,4 @@ def _fold(setup, sketch, n):
     sketch.counts[CLOSED] = n
 
 
-serve(Directions, enter=_enter, metric=_metric, absorb=_absorb)
+serve(Directions, enter=_enter, metric=_metric, absorb=_absorb, lift=_lift)

@@ -13,7 +13,7 @@ from onsketch.errors import OptionError
 from onsketch.linear.base import Learner
 from onsketch.linear.features import FeatureMap
 from onsketch.linear.first_order.steps import row_products
-from onsketch.linear.methods import SHRINKING, Method
+from onsketch.linear.methods import FIRST_RIDGE, SHRINKING, Method
 from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows, unseen_squares
 from onsketch.linear.setup import make_setup
@@ -37,9 +37,8 @@ class SketchedLearner(Learner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        assert options.ridge is not None
-        size, ridge = options.sketch_size, options.ridge
-        kept, capacity = size, size
+        size = kept = capacity = options.sketch_size
+        ridge = FIRST_RIDGE if options.ridge is None else options.ridge
         if size == 0:
             sketch: State = Projection.start(0, ridge)
         elif method.sketch in SHRINKING:

@@ -53,6 +53,7 @@ from onsketch.linear.sketched.state import (
     GRAM,
     INVERSE,
     KEEP,
+    LENGTHS,
     RANK,
     RIDGE,
     ROWS,
@@ -113,9 +114,18 @@ def _energy_rows(sketch: Any, rows: Array) -> Array:
     return rows
 
 
-def _metric_rows(learner: SketchedLearner, energy_rows: Array) -> tuple[float, Array]:
-    """The metric of a learner as c·I + BᵀB."""
+def _raised(learner: SketchedLearner) -> float:
+    """What has been added to the ridge because the rows were long: the ridge less its start and RFD's growth."""
+    if learner._setup.share == 0.0:
+        return 0.0
     ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
+    return ridge - learner._setup.ridge - (0.5 * escaped if learner._setup.rule == ROBUST else 0.0)
+
+
+def _metric_rows(learner: SketchedLearner, energy_rows: Array, lifted: float) -> tuple[float, Array]:
+    """The metric of a learner as c·I + BᵀB, with its ridge lifted a little."""
+    ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
+    ridge += lifted
     if learner.method.geometry == "newton":
         return ridge, energy_rows
     values, directions = _spectrum(energy_rows)
@@ -175,7 +185,9 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     slots = [union.add(part._map.features) for part in parts]
     spreads = [_spread(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
     energies = [_energy_rows(part._sketch, s.rows) for part, s in zip(parts, spreads, strict=True)]
-    metrics = [_metric_rows(part, rows) for part, rows in zip(parts, energies, strict=True)]
+    raised = [_raised(part) for part in parts]  # all stand on the highest ground: it counts once, like the base
+    lifted = [max(raised) - own for own in raised]
+    metrics = [_metric_rows(*each) for each in zip(parts, energies, lifted, strict=True)]
     dual = one.options.update == "dual"
     if dual:
         head = np.asarray(_total(s.head for s in spreads))
@@ -189,8 +201,10 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     rounds = round(_total(part.rounds for part in parts))
     base_sum = float(_total(part._sketch.numbers[BASE_SUM] for part in parts))
     total = np.asarray(_total(s.total for s in spreads))
-    for number in (ESCAPED, RIDGE):
+    for number in (ESCAPED, LENGTHS):
         one._sketch.numbers[number] = _total(part._sketch.numbers[number] for part in parts)
+    ridges = zip(parts, lifted, strict=True)
+    one._sketch.numbers[RIDGE] = _total(part._sketch.numbers[RIDGE] + more for part, more in ridges)
     rows = _merge_sketches(parts, spreads, energies)
     _install(one, union, rows, head, total - base_sum * head)
     one._sketch.numbers[BASE_SUM] = base_sum

@@ -1,7 +1,7 @@
 """What the driver asks of a sketch, chosen at compile time by the type of the sketch's state.
 
-A sketch's state is a subclass of ``State`` (state.py); its module registers its ``enter``, ``metric`` and ``absorb``
-(see driver.py) with ``serve``.
+A sketch's state is a subclass of ``State`` (state.py); its module registers its ``enter``, ``metric``,
+``absorb`` and, where something hangs on the ridge, ``lift`` (see driver.py) with ``serve``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ ABSORBED, FULL, FULL_BEFORE, REFUSED = range(4)
 """Verdicts of ``absorb``: done; done, and the transform is to be applied after the row is written, or before it;
 not finite, nothing changed."""
 
-_parts: dict[str, dict[type, Callable[..., Any]]] = {"enter": {}, "metric": {}, "absorb": {}}
+_parts: dict[str, dict[type, Callable[..., Any]]] = {"enter": {}, "metric": {}, "absorb": {}, "lift": {}}
 
 
-def serve(state: type, *, enter: Any, metric: Any, absorb: Any) -> None:
+def _nothing(setup, sketch):
+    pass
+
+
+def serve(state: type, *, enter: Any, metric: Any, absorb: Any, lift: Any = _nothing) -> None:
     """Have the driver use these compiled functions for sketches with this type of state."""
     _parts["enter"][state] = enter
     _parts["metric"][state] = metric
     _parts["absorb"][state] = absorb
+    _parts["lift"][state] = lift
 
 
 def _register(part):
@@ -53,5 +58,9 @@ def absorb(setup, sketch, p, square, rho, g, t, change, limit):
     """
 
 
-for _part in (enter, metric, absorb):
+def lift(setup, sketch):
+    """The ridge has been raised: bring what the sketch has computed from it up to date."""
+
+
+for _part in (enter, metric, absorb, lift):
     _register(_part)

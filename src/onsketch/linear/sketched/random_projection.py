@@ -107,6 +107,10 @@ def _decompose(setup, sketch):
                     )
 
 
+def _lift(setup, sketch):
+    _decompose(setup, sketch)
+
+
 @inlined
 def _add_outer(matrix, n, a, left, b, right):
     """``M += a leftᵀ + b rightᵀ``."""
@@ -200,4 +204,4 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     return ABSORBED
 
 
-serve(Projection, enter=_enter, metric=_row_metric, absorb=_absorb)
+serve(Projection, enter=_enter, metric=_row_metric, absorb=_absorb, lift=_lift)

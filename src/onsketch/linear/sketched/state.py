@@ -16,9 +16,9 @@ ROWS, CLOSED, COLUMN, RANK = range(4)
 """Counts: rows of S; rows before the last change of basis; the packed column the last row went to (0: none,
 −1: all sketch columns changed); independent rows (Oja)."""
 
-BASE, BASE_SUM, RIDGE, ESCAPED, FADE = range(5)
-"""Numbers: the weights are ``base·head + Sᵀa``; the sum of base over the rounds; the ridge (growing under RFD); the
-mass Σρ shrunk away; what forgetting has left of the metric, ridge and all, since the last shrink."""
+BASE, BASE_SUM, RIDGE, ESCAPED, FADE, LENGTHS = range(6)
+"""Numbers: the weights are ``base·head + Sᵀa``; the sum of base over the rounds; the ridge (growing under RFD, and with the rows when none was given); the
+mass Σρ shrunk away; what forgetting has left of the metric, ridge and all, since the last shrink; Σ|x|²."""
 
 A, A_SUM, DUAL, VALUES, KEEP = range(5)
 """Lines: a; its sum over the rounds; Sḡ for dual averaging; a spectrum; √(true energy / energy shown) of each row."""
@@ -54,7 +54,7 @@ class State(NamedTuple):
         capacity = padded(capacity)
         state = cls(
             counts=np.zeros(4, dtype=np.int64),
-            numbers=np.array([1.0, 0.0, ridge, 0.0, 1.0]),
+            numbers=np.array([1.0, 0.0, ridge, 0.0, 1.0, 0.0]),
             lines=np.zeros((5, capacity)),
             squares=np.zeros((3, capacity, capacity)),
             transform=np.zeros((capacity, padded(kept + 2))),

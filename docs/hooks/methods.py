@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from onsketch.cli.options import _learning
-from onsketch.linear.methods import METHODS, Method
+from onsketch.linear.methods import METHODS, Method, ridge_share
 from onsketch.linear.options import Options
 
 GEOMETRY = {
@@ -113,6 +113,8 @@ def _page(method: Method) -> str:
         general = getattr(Options, option, None)
         if option in method.defaults:
             default = f"{method.defaults[option]}"
+        elif option == "ridge" and method.geometry == "newton":
+            default = f"1, or {ridge_share(method, Options.sketch_size):g} of the rows' mean squared length, if more"
         elif not default and general is not None:
             default = f"{general}"
         parts.append(f"| `{option}` | {default} | {meaning} |")

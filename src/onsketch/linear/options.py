@@ -61,8 +61,8 @@ class Options:
     sketch_size: int = 20
     """m in SON, τ in Ada-*; 0 keeps no sketch."""
     ridge: float | None = None
-    """α in SON, δ or σ in Ada-*; the method's default when left out: for Newton methods 1, or 1e-5 of the first row's
-    squared length where that is more."""
+    """α in SON, δ or σ in Ada-*; the method's default when left out: for sketched Newton methods 1, or a
+    share of the rows' mean squared length so far where that is more (``methods.ridge_share``)."""
     step_size: float | None = None
     """η; multiplies Newton steps too."""
     clip: float | str | None = "default"

@@ -17,8 +17,9 @@ ROWS, CLOSED, COLUMN, RANK = range(4)
 −1: all sketch columns changed); independent rows (Oja)."""
 
 BASE, BASE_SUM, RIDGE, ESCAPED, FADE, LENGTHS = range(6)
-"""Numbers: the weights are ``base·head + Sᵀa``; the sum of base over the rounds; the ridge (growing under RFD, and with the rows when none was given); the
-mass Σρ shrunk away; what forgetting has left of the metric, ridge and all, since the last shrink; Σ|x|²."""
+"""Numbers: the weights are ``base·head + Sᵀa``; the sum of base over the rounds; the ridge (growing under RFD, and with
+the rows when none was given); the mass Σρ shrunk away; what forgetting has left of the metric, ridge and all, since
+the last shrink; Σ|x|²."""
 
 A, A_SUM, DUAL, VALUES, KEEP = range(5)
 """Lines: a; its sum over the rounds; Sḡ for dual averaging; a spectrum; √(true energy / energy shown) of each row."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,18 +30,19 @@ class Outcome(NamedTuple):
     """Rows predicted."""
     skipped: int
     """Bad lines and rows too long to be squared, passed over: they have no prediction."""
+    text: str | None
+    """The predictions of the last block, a line each; None before the first."""
 
 
 def predict_stream(
-    model: model_file.PathLike, sources: list[str], kind: str, out: TextIO, reading: dict[str, Any]
+    model: model_file.PathLike, sources: list[str], kind: str, reading: dict[str, Any]
 ) -> Iterator[Outcome]:
-    """Write a prediction for each row; yields what has come of it at the start and after each block.
+    """Predict each row; yields what has come of it when the model has been read and after each block.
 
     Args:
         model: a model file; what it knows of its training says how to read and what the labels mean.
         sources: as for :func:`onsketch.data.stream`.
         kind: ``margin``, ``probability`` or ``label``.
-        out: where the lines go.
         reading: options of the reader that differ from those of the training.
     """
     from onsketch.data import stream
@@ -59,7 +60,7 @@ def predict_stream(
     tally = new_progress(learner, task.signs)
     options = {**told["reading"], "unlabelled": True, **reading}
     rows = passed_over = 0
-    yield Outcome(tally, 0, 0)
+    yield Outcome(tally, 0, 0, None)
     with stream(sources, **options) as blocks:
         for block in blocks:
             _same_columns(told.get("names") or {}, blocks.names, block, content.header["n_features"])
@@ -67,17 +68,17 @@ def predict_stream(
             kept = usable(block, options.get("on_error") == "skip")
             margins = learner.predict(kept.rows)
             if kind == "label":
-                out.write(words(_labels(margins, task), kept.tags))
+                text = words(_labels(margins, task), kept.tags)
             else:
-                out.write(lines(_probabilities(margins) if kind == "probability" else margins, kept.tags))
+                text = lines(_probabilities(margins) if kind == "probability" else margins, kept.tags)
             labelled = ~np.isnan(kept.y) & ~task.strange(kept.y)
             if labelled.any():
                 weights = None if kept.sample_weight is None else kept.sample_weight[labelled]
                 tally.add(kept.X[labelled], task.labels(kept.y[labelled]), margins[labelled], weights)
             rows += margins.size
             passed_over += kept.passed_over
-            yield Outcome(tally, rows, blocks.skipped + passed_over)
-    yield Outcome(tally, rows, blocks.skipped + passed_over)
+            yield Outcome(tally, rows, blocks.skipped + passed_over, text)
+    yield Outcome(tally, rows, blocks.skipped + passed_over, "")
 
 
 def _same_columns(then: dict[str, str], now: dict[int, str], block: Block, width: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -42,18 +43,21 @@ def predict(
     with told_plainly():
         from onsketch.prediction import predict_stream
 
-        target = output.open("w", encoding="utf-8") if output is not None else sys.stdout
-        try:
-            for outcome in predict_stream(model, files, kind, target, reading):  # noqa: B007
-                pass
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            if output is not None:
-                target.close()
+        with ExitStack() as opened:
+            target: TextIO | None = sys.stdout if output is None else None
+            try:
+                for outcome in predict_stream(model, files, kind, reading):
+                    if outcome.text is None:
+                        continue
+                    if target is None:  # what is there stays until there is something to put in its place
+                        assert output is not None
+                        target = opened.enter_context(output.open("w", encoding="utf-8"))
+                    target.write(outcome.text)
+            except KeyboardInterrupt:
+                interrupted = True
     if outcome is None:
         leave(0)
-    tally, rows, skipped = outcome
+    tally, rows, skipped, _ = outcome
     if skipped:
         typer.echo(f"{skipped:,} bad lines or rows were skipped and have no prediction", err=True)
     if interrupted:

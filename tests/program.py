@@ -1,0 +1,26 @@
+"""The program as tests call it: in this process, or as a process of its own."""
+
+import os
+import sys
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+import onsketch
+from onsketch.cli import app
+
+PROGRAM = [sys.executable, "-c", "from onsketch.cli import main; main()"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+
+
+def environment(**more):
+    return {**os.environ, "PYTHONPATH": str(Path(onsketch.__file__).parents[1]), **more}
+
+
+def told(result, code, text):
+    """The exit code, and one line that tells why: never a traceback."""
+    assert result.exit_code == code, result.output
+    assert text in " ".join(result.stderr.replace("│", " ").split())

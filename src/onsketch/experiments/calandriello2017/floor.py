@@ -1,0 +1,85 @@
+"""Theorem 2: what the floor of Sketched-KONS costs and saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+import numpy as np
+
+from onsketch.experiments.calandriello2017.paper import COLUMNS, PAPER, kernel_regret
+from onsketch.experiments.checks import against
+from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+
+
+def _cases(conditions: Conditions) -> list[tuple[float, list[Cell]]]:
+    effort = conditions.effort
+    rows, repeats = effort.of(150, 2_000, 6_000), effort.of(1, 3, 5)
+    floors = effort.of([1.0, 0.5, 0.25], [1.0, 0.5, 0.25, 0.1, 0.05], [1.0, 0.5, 0.25, 0.125, 0.0625])
+    return [
+        (
+            floor,
+            [
+                Cell(
+                    kernel_regret, {"method": "sketched-kons", "rows": rows, "gamma": 1.0, "seed": seed, "floor": floor}
+                )
+                for seed in range(repeats)
+            ],
+        )
+        for floor in floors
+    ]
+
+
+def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
+    return [cell for _, cells in _cases(conditions) for cell in cells]
+
+
+def _rows(conditions: Conditions, results: Results) -> list[Row]:
+    rows: list[Row] = []
+    for floor, cells in _cases(conditions):
+        runs = [results[cell] for cell in cells]
+        regrets = [run["regret"][-1] for run in runs]
+        rows.append({
+            "learner": "sketched-kons", "floor": floor, "repeats": len(runs), "regret": fmean(regrets),
+            "regret_sd": float(np.std(regrets)) if len(runs) > 1 else None,
+            "kept": round(fmean(run["kept"] for run in runs)),
+            "microseconds": fmean(run["microseconds"] for run in runs),
+        })  # fmt: skip
+    exact = rows[0]
+    for row in rows:
+        row["regret_ratio"] = row["regret"] / exact["regret"]
+        row["time_ratio"] = row["microseconds"] / exact["microseconds"]
+        row["square"] = row["floor"] ** 2
+    return rows
+
+
+def _at_most_inverse(rows: Sequence[Row]) -> Verdict:
+    told = ", ".join(f"γ = {row['floor']:g}: {row['regret_ratio']:.2f}" for row in rows)
+    return Verdict(all(row["regret_ratio"] <= 1.05 / row["floor"] for row in rows), f"in units of exact KONS {told}")
+
+
+def _square(rows: Sequence[Row]) -> Verdict:
+    told = ", ".join(f"γ = {row['floor']:g}: {row['time_ratio']:.3f} (γ² = {row['square']:.3f})" for row in rows)
+    return Verdict(
+        all(row["time_ratio"] <= 2.0 * row["square"] + 0.1 for row in rows), f"time of the last rounds {told}"
+    )
+
+
+def _charts(rows: Sequence[Row]) -> list[Chart]:
+    return [
+        Chart("regret", "Regret against the floor", against(rows, "floor", "regret"), "floor γ", "regret", log_x=True),
+        Chart("time", "Time of a round against the floor", against(rows, "floor", "microseconds"), "floor γ",
+              "µs a round", log_x=True, log_y=True),
+    ]  # fmt: skip
+
+
+EXPERIMENT = Experiment(
+    "calandriello2017-floor", PAPER, "Theorem 2", "Sketched-KONS: what the floor γ costs and saves",
+    "The stream above, γ of the kernel 1; regret and the time of the last rounds for floors from 1 (exact) down.",
+    _cells, _rows, _charts,
+    (
+        Claim("Regret grows at most like 1/γ.", _at_most_inverse),
+        Claim("Time falls like γ² (until the O(t) kernel values count).", _square),
+    ),
+    COLUMNS,
+)  # fmt: skip

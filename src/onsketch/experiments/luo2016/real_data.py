@@ -1,0 +1,154 @@
+"""Figure 3 and Appendix I: error rates on real data, and running time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+from onsketch.experiments.checks import groups, percent, value
+from onsketch.experiments.contest import Contest
+from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.luo2016.paper import PAPER, SETUP, WIDER, adagrad, sketched
+from onsketch.report.charts import Line
+
+REAL = (
+    "heart", "ionosphere", "australian", "breast-cancer", "diabetes", "german.numer", "splice", "letter", "mushrooms",
+    "a9a", "ijcnn1", "cod-rna", "mnist", "covtype", "news20", "gisette", "acoustic", "w8a", "rcv1", "real-sim",
+)  # fmt: skip
+"""Of the paper's 23 sets, those this catalogue can load."""
+RAW = ("heart", "australian", "breast-cancer", "diabetes", "german.numer", "splice", "cod-rna")
+"""Those whose columns are mapped to −1..1, as in LIBSVM's scaled versions of them."""
+
+
+def _contests(conditions: Conditions) -> list[Contest]:
+    effort = conditions.effort
+    step = effort.of(8, 2, 1)
+    entries = [adagrad(step, fit_intercept=True)]
+    for m in (0, 10):
+        entries.append(sketched(f"oja-son, m = {m}", m, step, fit_intercept=True))
+        entries.append(sketched(f"oja-son, diagonal, m = {m}", m, step, fit_intercept=True, diagonal=True))
+    names = effort.of(REAL[:2], tuple(n for n in REAL if n not in ("gisette", "news20")), REAL)
+    return [
+        Contest(
+            {"name": name, "rows": effort.of(300, 10_000, None), "scaled": name in RAW}, entries,
+            effort.of(1, 3, 5), "error",
+            about={"data": name},
+        )
+        for name in conditions.sources.among(*names)
+    ]  # fmt: skip
+
+
+def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
+    for contest in _contests(conditions):
+        yield from contest.cells(results)
+
+
+def _rows(conditions: Conditions, results: Results) -> list[Row]:
+    rows = [row for contest in _contests(conditions) for row in contest.rows(results, ["error"])]
+    for row in rows:  # the figures need no curves
+        for name in [name for name in row if name.startswith("curve")]:
+            del row[name]
+    return rows
+
+
+def _compared(rows: Sequence[Row], one: str, other: str) -> list[tuple[str, float, float]]:
+    pairs = []
+    for name in groups(rows, "data"):
+        a, b = (value(rows, "error", data=name, learner=learner) for learner in (one, other))
+        if not math.isnan(a) and not math.isnan(b):
+            pairs.append((name, a, b))
+    return pairs
+
+
+def _sketch_helps(rows: Sequence[Row]) -> Verdict:
+    pairs = _compared(rows, "oja-son, m = 0", "oja-son, m = 10")
+    clear = [f"{name} ({percent(a)} to {percent(b)})" for name, a, b in pairs if b < 0.9 * a]
+    named = {"heart", "ionosphere", "letter", "acoustic"} & {name for name, _, _ in pairs}
+    held = {name for name, a, b in pairs if name in named and b < 0.9 * a}
+    words = f"a tenth less or better on {len(clear)} of {len(pairs)} sets: {', '.join(clear) or 'none'}"
+    return Verdict(held == named if named else None, words)
+
+
+def _adagrad_wins(rows: Sequence[Row]) -> Verdict:
+    pairs = _compared(rows, "adagrad", "oja-son, m = 10")
+    wins = sum(a < b for _, a, b in pairs)
+    return Verdict(wins > len(pairs) / 2, f"adagrad has the smaller error on {wins} of {len(pairs)} sets")
+
+
+def _diagonal_wins(rows: Sequence[Row]) -> Verdict:
+    verdicts, words = [], []
+    for m in (0, 10):
+        pairs = _compared(rows, "adagrad", f"oja-son, diagonal, m = {m}")
+        wins = sum(b < a for _, a, b in pairs)
+        verdicts.append(wins > len(pairs) / 2)
+        words.append(f"m = {m}: the smaller error on {wins} of {len(pairs)} sets")
+    return Verdict(all(verdicts), "; ".join(words))
+
+
+def _little_more(rows: Sequence[Row]) -> Verdict:
+    pairs = _compared(rows, "oja-son, diagonal, m = 0", "oja-son, diagonal, m = 10")
+    others = [(name, a, b) for name, a, b in pairs if name != "splice"]
+    clear = [name for name, a, b in others if b < 0.9 * a]
+    words = f"a tenth less or better on {', '.join(clear) or 'none'} of {len(others)} sets without splice"
+    return Verdict(len(clear) <= len(others) / 4, words)
+
+
+def _eleven_times(rows: Sequence[Row]) -> Verdict:
+    ratios = []
+    for name in groups(rows, "data"):
+        slow = value(rows, "microseconds", data=name, learner="oja-son, m = 10")
+        fast = value(rows, "microseconds", data=name, learner="adagrad")
+        if slow > 0 and fast > 0:
+            ratios.append(slow / fast)
+    if not ratios:
+        return Verdict(None, "no times")
+    words = f"{math.exp(fmean(map(math.log, ratios))):.1f} times in the geometric mean of {len(ratios)} sets here"
+    return Verdict(math.exp(fmean(map(math.log, ratios))) <= 16.5, f"{words} ({min(ratios):.1f} to {max(ratios):.1f})")
+
+
+def _charts(rows: Sequence[Row]) -> list[Chart]:
+    def points(one: str, other: str) -> list[Line]:
+        return [Line(name, [100 * a], [100 * b]) for name, a, b in _compared(rows, one, other) if a > 0 and b > 0]
+
+    sizes = points("oja-son, m = 0", "oja-son, m = 10")
+    rivals = points("adagrad", "oja-son, diagonal, m = 10")
+    return [
+        Chart("a", "Two sketch sizes", sizes, "error (%), m = 0", "error (%), m = 10", points=True),
+        Chart("b", "With diagonal adaptation against AdaGrad", rivals, "error (%), adagrad",
+              "error (%), oja-son with diagonal adaptation, m = 10", points=True),
+    ]  # fmt: skip
+
+
+_CHOICES = (
+    f"Columns of {', '.join(RAW)} are mapped to -1..1 as in LIBSVM's scaled versions; which version the paper used is "
+    "not said. letter: A to M against N to Z; mnist: 0 to 4 against 5 to 9; cod-rna at hand may be a part of 30,000 "
+    "rows; the paper's own choice of classes is in an appendix that was not at hand."
+)
+_BASELINE = (
+    "The paper's baseline is Vowpal Wabbit's AdaGrad, which may differ from the plain one here; that may be why "
+    "diagonal adaptation does not win here. At m = 0 it divides steps by D, AdaGrad by its root."
+)
+_LESS = "Effort short: at most 10,000 rows of each set, without gisette and news20."
+
+EXPERIMENT = Experiment(
+    "luo2016-fig3", PAPER, "Figure 3 and Appendix I", "Error rates on real data, and running time",
+    f"{SETUP}, chosen by error on one order of the rows, repeated on others; a constant feature is added.",
+    _cells, _rows, _charts,
+    (
+        Claim("The sketch (m = 10 against m = 0) helps significantly on acoustic, census, heart, ionosphere and "
+              "letter.", _sketch_helps,
+              "not known. The scaling and the classes the paper used are in an appendix that was not at "
+              "hand, and acoustic and census are absent."),
+        Claim("Plain Oja-SON is outperformed by AdaGrad on most sets.", _adagrad_wins),
+        Claim("With diagonal adaptation it outperforms AdaGrad on most sets, even at m = 0.", _diagonal_wins,
+              "the paper's baseline is Vowpal Wabbit's AdaGrad, ours is plain AdaGrad over a wider grid of "
+              "steps; at m = 0 the adaptation divides by D where AdaGrad divides by its root."),
+        Claim("After diagonal adaptation m = 10 improves little on m = 0, but for splice.", _little_more),
+        Claim("At m = 10 it is about 11 times slower than AdaGrad (no slower here).", _eleven_times),
+    ),
+    {"data": "data", "learner": "learner", "error": "error", "error_sd": "±", "microseconds": "µs a row",
+     "setting": "setting"},
+    needs=REAL,
+    notes=(WIDER, _CHOICES, _BASELINE, _LESS),
+)  # fmt: skip

@@ -188,7 +188,16 @@ def test_train_then_predict(rows_file, model, tmp_path):
 def test_inspect_tells_names_options_and_spectrum(model):
     result = run("inspect", str(model), "--top", "3")
     assert result.exit_code == 0, result.output
-    for part in ("rfd-son", "ridge=1.0", "rounds", "600", "spectrum of the sketch", "shape^size", "(intercept)"):
+    for part in (
+        "rfd-son",
+        "ridge=None",
+        "ridge        1",
+        "rounds",
+        "600",
+        "spectrum of the sketch",
+        "shape^size",
+        "(intercept)",
+    ):
         assert part in result.stdout
 
 

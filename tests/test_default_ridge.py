@@ -13,17 +13,12 @@ from scipy.sparse import csr_array
 import definitions
 import onsketch
 from onsketch.linear.methods import METHODS, ridge_share
-from onsketch.linear.sketched.state import RIDGE
 
 pytestmark = pytest.mark.learners
 
 Array = NDArray[np.float64]
 
 GROWING = ("fd-son", "rfd-son", "pfd-son", "cfd-son", "rp-son", "oja-son")
-
-
-def ridge_of(learner: Any) -> float:
-    return float(learner._sketch.numbers[RIDGE])
 
 
 def rising(scale: float, n: int = 120, d: int = 8, seed: int = 0) -> tuple[Array, Array]:
@@ -42,7 +37,7 @@ def test_equals_the_definition(method: str, options: dict[str, Any]) -> None:
     learner = onsketch.learner(method, **given)
     predictions = learner.learn(csr_array(X), y)
     wanted = definitions.run(method, X, y, ridge_share=share, **given)
-    assert ridge_of(learner) > 20.0 or given.get("diagonal")  # raised several times; adapted rows are short
+    assert learner.ridge > 20.0 or given.get("diagonal")  # raised several times; adapted rows are short
     np.testing.assert_allclose(predictions, wanted.predictions, rtol=0, atol=1e-8)
     np.testing.assert_allclose(learner.weights, wanted.weights, rtol=1e-6, atol=1e-10 * np.abs(wanted.weights).max())
 
@@ -52,7 +47,7 @@ def test_a_given_ridge_stays(method: str) -> None:
     X, y = rising(1e4)
     learner = onsketch.learner(method, loss="logistic", sketch_size=12, ridge=1.0)
     learner.learn(X, y)
-    assert ridge_of(learner) == 1.0
+    assert learner.ridge == 1.0
 
 
 @pytest.mark.parametrize("method", GROWING)
@@ -75,7 +70,7 @@ def test_row_by_row_and_saved_half_way(method: str, tmp_path: Path) -> None:
     steps.save(tmp_path / "half")
     resumed = onsketch.load(tmp_path / "half")
     np.testing.assert_array_equal(resumed.learn(X[60:], y[60:]), margins[60:])
-    assert ridge_of(resumed) == ridge_of(whole)
+    assert resumed.ridge == whole.ridge
 
 
 @pytest.mark.parametrize("method", GROWING)
@@ -84,11 +79,11 @@ def test_merging_keeps_the_higher_ridge_once(method: str) -> None:
     one, two = (onsketch.learner(method, loss="logistic", sketch_size=40, seed=seed) for seed in (0, 1))
     one.learn(X[::2, :4], y[::2])
     two.learn(X[1::2, 4:], y[1::2])
-    higher = max(ridge_of(one), ridge_of(two))
+    higher = max(one.ridge, two.ridge)
     if method == "rfd-son":
         assert one._sketch.numbers[3] == 0.0  # nothing has escaped
     one.merge(two)
-    assert ridge_of(one) == pytest.approx(higher, rel=1e-12)
+    assert one.ridge == pytest.approx(higher, rel=1e-12)
 
 
 @pytest.mark.parametrize("method", GROWING)

@@ -97,6 +97,8 @@ def _learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
         error = "" if progress.error is None else f", error {progress.error:.3%}"
         facts.append(("task", str(Task(**training["task"]))))
         facts.append(("progressive", f"loss {progress.mean_loss:.6g}{error}"))
+    if hasattr(learner, "ridge"):
+        facts.append(("ridge", f"{learner.ridge:.6g} now"))
     if "checkpoint" in content.notes:
         facts.append(("checkpoint", f"of {', '.join(content.notes['checkpoint']['plan']['sources'])}"))
     return facts

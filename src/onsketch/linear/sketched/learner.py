@@ -24,7 +24,7 @@ from onsketch.linear.sketched.packed import ROUNDS, SEEN, filled, grown, new_tab
 from onsketch.linear.sketched.random_projection import Projection
 from onsketch.linear.sketched.rank_counting import RankedDirections
 from onsketch.linear.sketched.reading import fill_weights, leverage_rows, predict_rows
-from onsketch.linear.sketched.state import BASE, COLUMN, GRAM, ROWS, VALUES, State
+from onsketch.linear.sketched.state import BASE, COLUMN, GRAM, RIDGE, ROWS, VALUES, State
 
 _learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
 
@@ -67,6 +67,11 @@ class SketchedLearner(Learner):
     def rounds(self) -> int:
         """Rounds played."""
         return int(self._table.clock[ROUNDS])
+
+    @property
+    def ridge(self) -> float:
+        """The ridge as it is now: as given or raised with the rows, and grown under RFD."""
+        return float(self._sketch.numbers[RIDGE])
 
     def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)

@@ -20,7 +20,7 @@ from onsketch.torch import kernels
 _SHIM = """
 #include <cmath>
 #include <cstring>
-using std::fmax; using std::fabs; using std::sqrt;
+using std::fmax; using std::fabs; using std::sqrt; using std::rint; using std::frexp; using std::ldexp;
 #define __global__
 #define __device__
 #define __noinline__
@@ -31,8 +31,13 @@ static Place threadIdx{0}, blockDim{1}, blockIdx{0};
 static double room[1 << 16];
 static void __syncthreads() {}
 #define approximate_reciprocal(x) (1.0 / (x))
-static double cospi(double x) { return std::cos(3.14159265358979323846 * x); }
-#define __cosf std::cos
+static void sincospi(double x, double* s, double* c)
+{
+    *s = std::sin(3.14159265358979323846 * x);
+    *c = std::cos(3.14159265358979323846 * x);
+}
+static void sincospif(float x, float* s, float* c) { double u, v; sincospi(x, &u, &v); *s = u; *c = v; }
+static void __syncwarp() {}
 static int __syncthreads_or(int any) { return any; }
 static double __shfl_down_sync(unsigned, double x, int) { return x; }
 struct float4 { float x, y, z, w; };

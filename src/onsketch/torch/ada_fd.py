@@ -5,6 +5,7 @@ All three approximate ``w ← w − lr·(δI + (Σ ggᵀ)^{1/2})⁻¹ g``, g the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
 from torch import Tensor
@@ -20,7 +21,7 @@ class FrequentDirectionsOptimizer(SketchedOptimizer):
 
     recipe: ClassVar[Recipe]
 
-    def _empty(self, layer: Layer, group: dict[str, Any], like: Tensor) -> State:
+    def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return self.recipe.empty(layer.blocks, layer.width, group["sketch_size"], like)
 
     def _precondition(

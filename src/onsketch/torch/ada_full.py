@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 from torch import Tensor
@@ -35,7 +36,7 @@ class AdaFull(SketchedOptimizer):
     def __init__(self, params: ParamsT, lr: float | Tensor | None = None, **options: Any) -> None:
         super().__init__(params, lr, **{"diagonal_above": 2048, **options})
 
-    def _empty(self, layer: Layer, group: dict[str, Any], like: Tensor) -> State:
+    def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return exact.empty(layer.blocks, layer.width, like)
 
     def _precondition(

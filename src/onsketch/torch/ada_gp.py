@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
 from torch import Tensor
@@ -29,7 +30,7 @@ class RandomProjectionOptimizer(SketchedOptimizer):
     unconcerned = ()
     fourier: ClassVar[bool]
 
-    def _empty(self, layer: Layer, group: dict[str, Any], like: Tensor) -> State:
+    def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return random_rows.empty(layer.blocks, layer.width, group["sketch_size"], like)
 
     def _precondition(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from onsketch.errors import OptionError
@@ -16,6 +17,7 @@ from onsketch.torch.gather import gather
 from onsketch.torch.options import check
 from onsketch.torch.plan import Layer, memory_plan
 from onsketch.torch.rows import State
+from onsketch.torch.state import check_checkpoint, complete, fresh
 
 
 class SketchedOptimizer(Optimizer):
@@ -103,6 +105,7 @@ class SketchedOptimizer(Optimizer):
             "seed": 0 if seed is None else seed,
         }
         self._check(defaults)
+        self._settled: dict[Tensor, Any] = {}
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -114,7 +117,7 @@ class SketchedOptimizer(Optimizer):
             self.param_groups.pop()
             raise
 
-    def _check(self, group: dict[str, Any]) -> None:
+    def _check(self, group: Mapping[str, Any]) -> None:
         name = type(self).__name__
         check(name, group)
         if group["ridge"] == 0.0 and not self.least_ridge_is_zero:
@@ -122,6 +125,7 @@ class SketchedOptimizer(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self._settled = {}
         for group in self.param_groups:  # options that an older checkpoint does not know
             for name, value in self.defaults.items():
                 if name != "differentiable":  # PyTorch's own, which only its constructors put into groups
@@ -130,7 +134,7 @@ class SketchedOptimizer(Optimizer):
     # What a method says of itself ------------------------------------------------------------------------------
 
     @abstractmethod
-    def _empty(self, layer: Layer, group: dict[str, Any], like: Tensor) -> State:
+    def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         """The sketch of a layer before its first step, in the type and on the device of ``like``."""
 
     @abstractmethod
@@ -152,24 +156,37 @@ class SketchedOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            params = [p for p in group["params"] if p.grad is not None and p.numel()]
-            for p in params:
-                if p.grad.layout != torch.strided:
-                    raise RuntimeError(
-                        f"{type(self).__name__} does not take sparse gradients (parameter of shape {tuple(p.shape)}). "
-                        "Give it a dense gradient (Embedding(sparse=False)), or put it under torch.optim.SparseAdam."
-                    )
+        chosen = [[p for p in group["params"] if p.grad is not None and p.numel()] for group in self.param_groups]
+        for params in chosen:
+            self._refuse(params)
+        for params, group in zip(chosen, self.param_groups, strict=True):
             if params:
                 self._step_group(params, group)
         return loss
 
+    def _refuse(self, params: Sequence[Tensor]) -> None:
+        """Say what cannot be done before anything is."""
+        name = type(self).__name__
+        for p in params:
+            assert p.grad is not None
+            if p.grad.layout != torch.strided:
+                raise RuntimeError(
+                    f"{name} does not take sparse gradients (parameter of shape {tuple(p.shape)}). "
+                    "Give it a dense gradient (Embedding(sparse=False)), or put it under torch.optim.SparseAdam."
+                )
+        if any(p.is_cuda for p in params) and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                f"{name}.step() cannot be captured in a CUDA graph: the host counts steps and rows. "
+                "Capture the forward and backward pass, and step outside of the graph."
+            )
+
+    @_disable_dynamo  # its kernels work on addresses, and what they are told is cached
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
         weights = [torch.view_as_real(p) if p.is_complex() else p for p in params]
         grads: list[Tensor] = []
         for p in params:
             assert p.grad is not None
-            grads.append(torch.view_as_real(p.grad) if p.is_complex() else p.grad)
+            grads.append(torch.view_as_real(p.grad.resolve_conj()) if p.is_complex() else p.grad)
         if group["maximize"]:
             grads = list(torch._foreach_neg(grads))
         if group["weight_decay"]:
@@ -180,10 +197,14 @@ class SketchedOptimizer(Optimizer):
 
         layers = [Layer.of(w, group) for w in weights]
         states = []
-        for p, layer in zip(params, layers, strict=True):
+        for p, g, layer in zip(params, grads, layers, strict=True):
             state = self.state[p]
+            setting = (layer, group["sketch_size"], group["graft"], group["momentum"] > 0.0)
             if not state:
-                self._start(state, layer, group, p)
+                state.update(fresh(self, layer, group, p.device))
+            elif self._settled.get(p) != setting:
+                complete(self, state, layer, group, g)
+            self._settled[p] = setting
             states.append(state)
         torch._foreach_add_([state["step"] for state in states], 1.0)
         steps = [int(state["step"]) for state in states]
@@ -203,17 +224,6 @@ class SketchedOptimizer(Optimizer):
                 [steps[i] for i in flat],
                 group,
             )
-
-    def _start(self, state: State, layer: Layer, group: dict[str, Any], p: Tensor) -> None:
-        like = torch.empty(0, dtype=layer.dtype, device=p.device)
-        wide = torch.promote_types(layer.dtype, torch.float32)  # a half-precision sum would soon stand still
-        state["step"] = torch.tensor(0.0)
-        if layer.kind == "sketch":
-            state.update(self._empty(layer, group, like))
-        if layer.kind == "diagonal" or group["graft"]:
-            state["sum"] = like.new_zeros(layer.shape, dtype=wide)
-        if group["momentum"]:
-            state["momentum_buffer"] = like.new_zeros(layer.shape, dtype=wide)
 
     def _sketched_updates(
         self, grads: list[Tensor], layers: list[Layer], states: list[State], steps: list[int], group: dict[str, Any]
@@ -264,9 +274,19 @@ class SketchedOptimizer(Optimizer):
     # State that survives ---------------------------------------------------------------------------------------
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As torch.optim does, but a state of another type than the weights' (a float32 sketch, say) stays as saved."""
+        """As torch.optim does, but a state of another type than the weights' (a float32 sketch, say) stays as saved.
+
+        A checkpoint that does not know an option gets the one of this optimizer's constructor; one that has no
+        diagonal sums or momentum, because neither was asked for, starts them. One that could not be gone on from, of
+        another sketch size say, is refused, and nothing is changed.
+        """
         seen: list[dict[str, Any]] = []
-        handle = self.register_load_state_dict_pre_hook(lambda _, given: seen.append(given))  # after the user's hooks
+
+        def look(_: Optimizer, given: dict[str, Any]) -> None:
+            check_checkpoint(self, given)
+            seen.append(given)
+
+        handle = self.register_load_state_dict_pre_hook(look)  # after the user's hooks
         try:
             super().load_state_dict(state_dict)
         finally:
@@ -288,8 +308,8 @@ class SketchedOptimizer(Optimizer):
 
 
 def _usable(lr: float | Tensor) -> float | Tensor:
-    """A number where reading it makes nobody wait, else the Tensor itself."""
-    return float(lr) if not isinstance(lr, Tensor) or lr.is_cpu else lr
+    """A number where reading it makes nobody wait, else the Tensor itself, without axes."""
+    return float(lr) if not isinstance(lr, Tensor) or lr.is_cpu else lr.view(())
 
 
 def _descend(weights: Sequence[Tensor], updates: list[Tensor], states: Sequence[State], group: dict[str, Any]) -> None:

@@ -57,7 +57,9 @@ class _Table(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _upload(entries: tuple[tuple[int, ...], ...], spectrum: int, item: int, device: torch.device) -> _Table:
+def _upload(
+    entries: tuple[tuple[int, ...], ...], spectrum: int, item: int, device: torch.device, stream: int
+) -> _Table:
     """The table of these layers: addresses of their state, and sizes."""
     fields: list[list[int]] = []
     owners: list[int] = []
@@ -101,7 +103,7 @@ def _upload(entries: tuple[tuple[int, ...], ...], spectrum: int, item: int, devi
 
 
 @lru_cache(maxsize=64)
-def _addresses(numbers: tuple[int, ...], device: torch.device) -> Tensor:
+def _addresses(numbers: tuple[int, ...], device: torch.device, stream: int) -> Tensor:
     """Addresses on the device."""
     return torch.tensor(numbers, dtype=torch.int64).to(device, non_blocking=True)
 
@@ -124,7 +126,8 @@ def _table(states: Sequence[State], spectrum: str, graft: bool) -> _Table:
             )
         )
     rows = states[0]["rows"]
-    return _upload(tuple(entries), states[0][spectrum].dim() - 1, rows.element_size(), rows.device)
+    stream = kernels.stream_of(rows.device)
+    return _upload(tuple(entries), states[0][spectrum].dim() - 1, rows.element_size(), rows.device, stream)
 
 
 def _counts_on_device(state: State) -> Tensor:
@@ -182,7 +185,7 @@ def step(
         count, _, width = state["rows"].shape
         stride_of_blocks = width * g.element_size()
         starts += [g.data_ptr()] if count == 1 else [g.data_ptr() + b * stride_of_blocks for b in range(count)]
-    gradients = _addresses(tuple(starts), device)
+    gradients = _addresses(tuple(starts), device, kernels.stream_of(device))
 
     work = torch.empty(chunks + blocks * (1 + 2 * stride), stride, dtype=torch.float64, device=device)
     partial, coefficients, matrices = work.split_with_sizes([chunks, blocks, 2 * blocks * stride])
@@ -232,7 +235,7 @@ def _project(
         for number in (rows.data_ptr(), signs.data_ptr(), len(rows)) * state["rows"].shape[0]
     ]
     partial = torch.empty(len(table.owners), table.most, dtype=torch.float64, device=gradients.device)
-    addresses = _addresses(tuple(where), gradients.device)
+    addresses = _addresses(tuple(where), gradients.device, kernels.stream_of(gradients.device))
     args = [table.fields, table.owners, gradients, addresses, partial, table.most, wide]
     launch("cosines", dtype, len(table.owners), THREADS, args)
     return partial

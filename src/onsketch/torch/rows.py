@@ -98,11 +98,19 @@ def rotate(states: Sequence[State], transforms: Tensor) -> None:
 
 
 def gram(states: Sequence[State], filled: int) -> Tensor:
-    """``R Rᵀ`` of the first rows, float64, (N, filled, filled)."""
+    """``R Rᵀ`` of the first rows, float64, (N, filled, filled).
+
+    A block in which it is not finite has rows too long for their type: it starts anew, from zeros.
+    """
     parts = []
     for state in states:
         rows = computable(state["rows"][:, :filled])
-        parts.append(torch.bmm(rows, rows.mT).double())
+        part = torch.bmm(rows, rows.mT).double()
+        if not bool(torch.isfinite(part).all()):
+            broken = ~torch.isfinite(part).flatten(1).all(1)
+            state["rows"][broken] = 0.0
+            part[broken] = 0.0
+        parts.append(part)
     return torch.cat(parts)
 
 
@@ -144,6 +152,6 @@ def counts(state: State) -> tuple[int, int]:
 
 def set_counts(states: Sequence[State], filled: int, held: int) -> None:
     """Note on the host how many slots are filled and how many rows the sketch counts."""
-    pair = torch.tensor([[filled, held]])  # one for all: it is replaced, never written to
+    pair = torch.tensor([[filled, held]])
     for state in states:
-        state["counts"] = pair if len(state["rows"]) == 1 else pair.expand(len(state["rows"]), 2)
+        state["counts"] = pair.repeat(len(state["rows"]), 1)  # its own: a distributed checkpoint writes into it

@@ -224,6 +224,21 @@ def test_the_working_memory_of_small_types_is_that_of_their_sketch():
     assert torch.isfinite(w).all()
 
 
+@device_of
+def test_a_sum_that_starts_late_has_the_precision_of_its_sketch(device):
+    """The checkpoint is of float64 weights, whose sketch stays so under float32 ones."""
+    gradients = stream([(30,)], 12)
+    (wide,), (narrow,) = start([(30,)], device, torch.float64), start([(30,)], device, torch.float32)
+    optimizer = make("AdaFD", [wide], sketch_size=4)
+    steps(optimizer, [wide], gradients[:6])
+    other = make("AdaFD", [narrow], sketch_size=4)
+    other.load_state_dict(optimizer.state_dict())
+    other.param_groups[0]["graft"] = True
+    steps(other, [narrow], gradients[6:])
+    assert other.state[narrow]["rows"].dtype == other.state[narrow]["sum"].dtype == torch.float64
+    assert torch.isfinite(narrow).all()
+
+
 def test_functions_are_pure_of_the_optimizer():
     """One function for each method: gradients and state in, steps out."""
     g = torch.tensor([[3.0, 4.0]], dtype=torch.float64)
@@ -276,6 +291,57 @@ def test_ddp_and_distributed_checkpoints(name, tmp_path):
             assert torch.equal(a, b)
     finally:
         dist.destroy_process_group()
+
+
+def test_two_processes_step_as_one_with_the_whole_batch(tmp_path):
+    """DDP in two processes, each with half of the batch: the weights agree, and are those of one process."""
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch has no torch.distributed")
+    script = f"""
+        import sys
+
+        import torch
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        from onsketch import torch as sketched
+
+        torch.set_num_threads(1)
+        rank = int(sys.argv[1])
+        dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
+        for name in {list(NAMES)}:
+            torch.manual_seed(0)
+            alone, model = torch.nn.Linear(5, 3).double(), torch.nn.Linear(5, 3).double()
+            model.load_state_dict(alone.state_dict())
+            model, x = DDP(model), torch.randn(8, 5).double()
+            for network, inputs in ((alone, x), (model, x[4 * rank : 4 * rank + 4])):
+                optimizer = getattr(sketched, name)(network.parameters(), lr=0.05, ridge=0.5)
+                for _ in range(12):
+                    optimizer.zero_grad()
+                    network(inputs).square().mean().backward()
+                    optimizer.step()
+            for a, b in zip(alone.parameters(), model.parameters(), strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+                both = [torch.empty_like(b) for _ in range(2)]
+                dist.all_gather(both, b.detach())
+                assert torch.equal(*both), name
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor import Shard, distribute_tensor
+
+        sharded = torch.nn.Parameter(distribute_tensor(torch.ones(4, 3), init_device_mesh("cpu", (2,)), [Shard(0)]))
+        sharded.grad = torch.ones_like(sharded)
+        try:
+            sketched.AdaFD([sharded]).step()
+        except RuntimeError as error:
+            assert "sharded parameters" in str(error), error
+        else:
+            raise AssertionError("a sharded parameter was stepped")
+        dist.destroy_process_group()
+        """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    pair = [subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    for process in pair:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # one process

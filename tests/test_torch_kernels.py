@@ -155,10 +155,10 @@ def test_the_cosines_of_a_chunk_are_those_of_the_transform(width, dtype, on_cpu)
     state = random_rows.empty(1, width, size, torch.empty(0, dtype=dtype))
     g = torch.randn(1, width, generator=torch.Generator().manual_seed(width), dtype=torch.float64).to(dtype)
     device = torch.device("cpu")
-    table = fused._table([state], "gram", False)
+    table = fused.table_of([state], "gram", False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fused, "launch", on_cpu.launch)
-        gradients = fused._addresses((g.data_ptr(),), device, 0)
+        gradients = fused.addresses((g.data_ptr(),), device)
         maps = [draws.fourier_sample(3, size, width, device)]
         partial = fused._project(table, gradients, [state], maps, dtype, 1)
     expected = random_rows._project(g, size, 3)

@@ -9,17 +9,17 @@ from torch import Tensor
 
 from onsketch.torch import random_rows
 from onsketch.torch.base import SketchedOptimizer
+from onsketch.torch.options import ProjectionOptions
 from onsketch.torch.plan import Layer
-from onsketch.torch.random_rows import StepOptions
 from onsketch.torch.rows import State
 
 
-def ada_gp(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+def ada_gp(grads: list[Tensor], states: list[State], **options: Unpack[ProjectionOptions]) -> list[Tensor]:
     """``(δI + (SᵀS)^{1/2})⁻¹ g``, ``S = Σ r_t g_tᵀ`` with Gaussian r_t."""
     return random_rows.precondition(grads, states, fourier=False, **options)
 
 
-def radagrad(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+def radagrad(grads: list[Tensor], states: list[State], **options: Unpack[ProjectionOptions]) -> list[Tensor]:
     """``V(δI + Σ^{1/2})⁻¹Vᵀg + (g − VVᵀg)`` with ``VΣUᵀ = Σ g(Πg)ᵀ``, Π a subsampled cosine transform."""
     return random_rows.precondition(grads, states, fourier=True, **options)
 
@@ -60,6 +60,7 @@ class AdaGP(RandomProjectionOptimizer):
     """
 
     fourier = False
+    default_ridge = 0.1
 
 
 class RadaGrad(RandomProjectionOptimizer):
@@ -72,6 +73,8 @@ class RadaGrad(RandomProjectionOptimizer):
     """
 
     fourier = True
+    default_ridge = 1e-3
+    recommended_setting: ClassVar = {"lr": 0.01, "ridge": 0.01, "graft": True, "decay": 1.0}
 
     def _without_sketch(self, group: dict[str, Any]) -> float:
         return 1.0

@@ -14,7 +14,6 @@ anything of the layer's size is made, as RadaGrad's incremental QR would be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -39,19 +38,6 @@ def empty(blocks: int, width: int, size: int, like: Tensor) -> State:
         "gram": small.new_zeros(blocks, size, size),  # K
         "counts": torch.zeros(blocks, 2, dtype=torch.int64),
     }
-
-
-class StepOptions(TypedDict):
-    """What a step is told."""
-
-    size: int
-    ridge: float
-    decay: float
-    seed: int
-    steps: Sequence[int]
-    """Steps each parameter has taken, this one counted."""
-    absorb: bool
-    """Whether the sketch takes the gradient in."""
 
 
 def precondition(

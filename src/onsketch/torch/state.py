@@ -44,8 +44,10 @@ def complete(optimizer: SketchedOptimizer, state: State, layer: Layer, group: Ma
     if lacking:
         name = type(optimizer).__name__
         raise OptionError(f"{name}: the state of a parameter of shape {layer.shape} {lacking}, {_asked(group)}")
+    # A checkpoint's sketch may be of another type than the options say.
+    wide = torch.promote_types(state["rows"].dtype, torch.float32) if "rows" in state else None
     for name in wanted.keys() - state.keys():
-        state[name] = torch.zeros_like(wanted[name], device=g.device)
+        state[name] = torch.zeros_like(wanted[name], dtype=wide, device=g.device)
         if name == "sum":
             steps, decay = int(state["step"]), group["decay"]
             weight = float(steps) if decay == 1.0 else 1.0 - decay**steps
@@ -69,6 +71,19 @@ def check_checkpoint(optimizer: SketchedOptimizer, saved: Mapping[str, Any]) -> 
                     f"{name}: in this checkpoint parameter {number} (shape {tuple(p.shape)}) {lacking}, "
                     f"{_asked(options)} Was it written by another optimizer, or for another network?"
                 )
+
+
+def keep_types(optimizer: SketchedOptimizer, saved: Mapping[str, Any]) -> None:
+    """Give the state of a loaded checkpoint its own types back: PyTorch casts it to that of the weights."""
+    numbers = [number for group in saved["param_groups"] for number in group["params"]]
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    for number, p in zip(numbers, params, strict=True):
+        for name, value in saved["state"].get(number, {}).items():
+            if name == "step":  # a plain number in some checkpoints
+                value = torch.as_tensor(value, dtype=torch.float32)
+            if isinstance(value, Tensor):
+                device = "cpu" if name in ("step", "counts") else p.device
+                optimizer.state[p][name] = value.to(device=device, copy=True)
 
 
 def _lacking(state: Mapping[str, Any], wanted: Mapping[str, Tensor], layer: Layer) -> str:

@@ -186,8 +186,8 @@ class SketchedOptimizer(Optimizer):
     def _refuse_sharded(self, p: Tensor) -> None:
         if hasattr(p, "to_local"):  # a DTensor
             raise RuntimeError(
-                f"{type(self).__name__} does not take sharded parameters (a DTensor of shape {tuple(p.shape)}, as FSDP2 "
-                "makes them): a sketch is of the whole gradient. Use DistributedDataParallel."
+                f"{type(self).__name__} does not take sharded parameters (a DTensor of shape {tuple(p.shape)}, as of "
+                "FSDP2): a sketch is of the whole gradient. Use DistributedDataParallel."
             )
 
     @_disable_dynamo  # its kernels work on addresses, and what they are told is cached

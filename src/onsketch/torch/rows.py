@@ -105,13 +105,14 @@ def gram(states: Sequence[State], filled: int) -> Tensor:
     parts = []
     for state in states:
         rows = computable(state["rows"][:, :filled])
-        part = torch.bmm(rows, rows.mT).double()
-        if not bool(torch.isfinite(part).all()):
-            broken = ~torch.isfinite(part).flatten(1).all(1)
-            state["rows"][broken] = 0.0
-            part[broken] = 0.0
-        parts.append(part)
-    return torch.cat(parts)
+        parts.append(torch.bmm(rows, rows.mT).double())
+    whole = torch.cat(parts)
+    if not bool(torch.isfinite(whole).all()):
+        broken = ~torch.isfinite(whole).flatten(1).all(1)
+        whole[broken] = 0.0
+        for state, its in zip(states, split(states, broken), strict=True):
+            state["rows"][its] = 0.0
+    return whole
 
 
 def computable(rows: Tensor) -> Tensor:
@@ -153,5 +154,8 @@ def counts(state: State) -> tuple[int, int]:
 def set_counts(states: Sequence[State], filled: int, held: int) -> None:
     """Note on the host how many slots are filled and how many rows the sketch counts."""
     pair = torch.tensor([[filled, held]])
-    for state in states:
-        state["counts"] = pair.repeat(len(state["rows"]), 1)  # its own: a distributed checkpoint writes into it
+    for state in states:  # each has its own: a distributed checkpoint writes into them
+        if state["counts"].is_cpu:
+            state["counts"].copy_(pair)
+        else:
+            state["counts"] = pair.repeat(len(state["rows"]), 1)

@@ -66,7 +66,7 @@ class AdaGP(RandomProjectionOptimizer):
 class RadaGrad(RandomProjectionOptimizer):
     """AdaGrad by a randomised low-rank factorisation; outside of it the step is a plain gradient step.
 
-    Options: see :class:`SketchedOptimizer`. Cost as AdaGP's, and a Fourier transform of d numbers.
+    Options: see :class:`SketchedOptimizer`. Cost as AdaGP's, and 4·m·d operations of its cosines.
 
     Gabriel Krummenacher, Brian McWilliams, Yannic Kilcher, Joachim Buhmann, Nicolai Meinshausen: "Scalable Adaptive
     Stochastic Optimization Using Random Projections", NIPS 2016.

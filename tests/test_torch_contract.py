@@ -119,19 +119,19 @@ def test_one_failed_eigendecomposition_of_a_batch_is_one(monkeypatch):
 
 @device_of
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
+@pytest.mark.parametrize("decay", [1.0, 0.5])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_a_sketch_that_outgrows_its_type_starts_anew(name, dtype, device):
+def test_a_sketch_that_outgrows_its_type_starts_anew(name, dtype, decay, device):
     """Gradients so large that products of rows overflow: the steps after them are finite, and go on."""
     (w,) = start([(8, 8)], device, torch.float32)
-    optimizer = make(name, [w], lr=0.1, ridge=0.5, sketch_size=3, sketch_dtype=dtype, decay=0.5)
-    size = 1e18 if dtype == torch.float32 else 3e4
+    optimizer = make(name, [w], lr=0.1, ridge=0.5, sketch_size=3, sketch_dtype=dtype, decay=decay)
+    size = 4e18 if dtype == torch.float32 else 3e4
     huge = [[size * g[0] / g[0].abs().max()] for g in stream([(8, 8)], 20)]
     steps(optimizer, [w], stream([(8, 8)], 5))
     steps(optimizer, [w], huge)
     assert torch.isfinite(w).all()
-    (fresh,) = start([(8, 8)], device, torch.float32)
-    w.data.copy_(fresh.data)
-    for grads in stream([(8, 8)], 300, seed=3):
+    w.data.zero_()
+    for grads in stream([(8, 8)], 100, seed=3):
         before = w.detach().clone()
         steps(optimizer, [w], [grads])
     assert torch.isfinite(w).all()
@@ -384,6 +384,7 @@ def test_a_distributed_checkpoint_on_disk_goes_on_bit_for_bit(name, device, tmp_
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
 def test_a_step_in_a_cuda_graph_is_refused():
     w = torch.nn.Parameter(torch.randn(20, device="cuda"))
     optimizer = sketched.AdaFD([w])
@@ -398,7 +399,7 @@ def test_a_step_in_a_cuda_graph_is_refused():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
 def test_steps_on_another_cuda_stream_are_the_same(name):
     """Also where two optimizers of the same layers use two streams at once, and one of them another thread."""
     shapes = [(40, 130), (7,)]

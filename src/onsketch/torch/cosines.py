@@ -1,9 +1,9 @@
 """RadaGrad's map Π: a few rows of the orthonormal cosine transform of a gradient with its signs changed.
 
-Row k of the transform has ``cos(π(2e + 1)k/2d)`` at number e. Written into a rectangle, e = s·a + b, the angle of a number
-is one that depends on a plus one that depends on b. So the sums over a are a product with a small table of cosines and
-sines, which all columns share, and the angles of b come in at the end: 4md operations for m rows. That is about what a
-fast transform of all d takes, but in one matrix product. The kernel of the same name does the same.
+Row k of the transform has ``cos(π(2e + 1)k/2d)`` at number e. Written into a rectangle, e = s·a + b, the angle of a
+number is one that depends on a plus one that depends on b. So the sums over a are a product with a small table of
+cosines and sines, which all columns share, and the angles of b come in at the end: 4md operations for m rows. That is
+about what a fast transform of all d takes, but in one matrix product. The kernel of the same name does the same.
 """
 
 from __future__ import annotations

@@ -193,6 +193,32 @@ def test_param_groups_lr(info):
 
 
 @infos
+def test_param_groups_weight_decay(info):
+    weight, bias, x = _problem("cpu")
+    optimizer = info.optim_cls([{"params": [weight]}, {"params": [bias], "weight_decay": 0.1}], ridge=1.0)
+    closure = _closure(optimizer, weight, bias, x)
+    before = closure().item()
+    for _ in range(20):
+        optimizer.step(closure)
+    assert closure().item() < before
+
+
+@infos
+@pytest.mark.parametrize("named_first", [True, False])
+def test_can_load_from_and_to_named_state_dict(info, named_first):
+    weight, bias, x = _problem("cpu")
+    named, unnamed = [("weight", weight), ("bias", bias)], [weight, bias]
+    given = (named, unnamed) if named_first else (unnamed, named)
+    first, second = (info.optim_cls(params, ridge=0.5) for params in given)
+    for _ in range(5):
+        first.step(_closure(first, weight, bias, x))
+    second.load_state_dict(first.state_dict())
+    assert second.param_groups[0]["param_names"] == ["weight", "bias"]  # the saved ones, or its own
+    second.step(_closure(second, weight, bias, x))
+    assert second.state[weight]["step"].item() == 6.0
+
+
+@infos
 @devices
 def test_tensor_lr(info, device):
     for place in {"cpu", device}:

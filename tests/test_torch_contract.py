@@ -344,6 +344,24 @@ def test_two_processes_step_as_one_with_the_whole_batch(tmp_path):
         assert process.returncode == 0, said
 
 
+@device_of
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_training_step_leaves_the_optimizer_as_it_is(device):
+    """torch.compile breaks its graph at the step, whose kernels and tables it could not know."""
+    gradients = stream(SHAPES, 12)
+    plain, compiled = start(SHAPES, device, torch.float64), start(SHAPES, device, torch.float64)
+    options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 3, "graft": True}
+    steps(make("AdaFFD", plain, **options), plain, gradients)
+    optimizer = make("AdaFFD", compiled, **options)
+    step = torch.compile(optimizer.step, backend="eager")
+    for grads in gradients:
+        for p, g in zip(compiled, grads, strict=True):
+            p.grad = g.to(device)
+        step()
+    for a, b in zip(plain, compiled, strict=True):
+        assert torch.equal(a, b)
+
+
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # one process
 @device_of
 @name_of

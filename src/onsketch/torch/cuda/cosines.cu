@@ -36,7 +36,7 @@ extern "C" __global__ void cosines(
     const signed char* signs = (const signed char*)maps[3 * c.block + 1] + c.begin;
     const int rows = (int)maps[3 * c.block + 2];
     for (int e = threadIdx.x; e < CHUNK; e += blockDim.x)
-        g[e] = e < c.count ? gradient(gradients[c.block], c.begin + e, wide) * signs[e] : 0;
+        g[e] = e < c.count ? rounded(gradient(gradients[c.block], c.begin + e, wide)) * signs[e] : 0;
     __syncthreads();
     const int lanes = blockDim.x < 32 ? blockDim.x : 32, lane = threadIdx.x % lanes, warp = threadIdx.x / lanes;
     const unsigned long long period = 4 * c.width, begin = c.begin;  // number e has the phase (2e + 1)·row of 4d

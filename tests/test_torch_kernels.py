@@ -76,7 +76,7 @@ def test_the_kernels_take_the_same_steps_in_less_precision(name, dtype, fuse):
     options = {"lr": 0.1, "ridge": 1.0, "sketch_size": 4, "sketch_dtype": dtype}
     plain, ours = both_ways(name, fuse, shapes, 40, torch.float32, **options)
     for a, b, c in zip(plain, ours, start(shapes, "cpu", torch.float32), strict=True):
-        assert (a - b).norm() < (1e-4 if dtype == torch.float32 else 0.05) * (a - c).norm()
+        assert (a - b).norm() < (1e-4 if dtype == torch.float32 else 2e-3) * (a - c).norm()
 
 
 def test_a_dependent_gradient_takes_no_room(fuse):

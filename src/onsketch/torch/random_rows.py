@@ -87,7 +87,7 @@ def _on_device(
     keep, weight = _fading(fourier, decay)
     device = states[0]["rows"].device
     arguments = [
-        draws.round_vector(seed, t, size, device),
+        states[0]["gram"] if fourier else draws.round_vector(seed, t, size, device),  # RadaGrad's Πg comes in here
         size,
         int(fourier),
         int(absorb),

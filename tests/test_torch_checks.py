@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import re
 import warnings
 
 import pytest
@@ -41,6 +42,7 @@ with warnings.catch_warnings():
     )
 
 from onsketch import torch as sketched
+from onsketch.errors import ModelFileError, OptionError
 
 
 def _inputs(name):
@@ -191,6 +193,32 @@ def test_param_groups_lr(info):
 
 
 @infos
+def test_param_groups_weight_decay(info):
+    weight, bias, x = _problem("cpu")
+    optimizer = info.optim_cls([{"params": [weight]}, {"params": [bias], "weight_decay": 0.1}], ridge=1.0)
+    closure = _closure(optimizer, weight, bias, x)
+    before = closure().item()
+    for _ in range(20):
+        optimizer.step(closure)
+    assert closure().item() < before
+
+
+@infos
+@pytest.mark.parametrize("named_first", [True, False])
+def test_can_load_from_and_to_named_state_dict(info, named_first):
+    weight, bias, x = _problem("cpu")
+    named, unnamed = [("weight", weight), ("bias", bias)], [weight, bias]
+    given = (named, unnamed) if named_first else (unnamed, named)
+    first, second = (info.optim_cls(params, ridge=0.5) for params in given)
+    for _ in range(5):
+        first.step(_closure(first, weight, bias, x))
+    second.load_state_dict(first.state_dict())
+    assert second.param_groups[0]["param_names"] == ["weight", "bias"]  # the saved ones, or its own
+    second.step(_closure(second, weight, bias, x))
+    assert second.state[weight]["step"].item() == 6.0
+
+
+@infos
 @devices
 def test_tensor_lr(info, device):
     for place in {"cpu", device}:
@@ -221,6 +249,7 @@ def test_complex(info, device):
         for _ in range(3):
             whole.grad = torch.randn_like(whole)
             view.grad = torch.view_as_real(whole.grad).clone()
+            whole.grad = whole.grad.conj().resolve_conj().conj()  # as autograd may leave it: conjugated when read
             for optimizer in optimizers:
                 optimizer.step()
             torch.testing.assert_close(torch.view_as_real(whole.detach()), view.detach())
@@ -303,8 +332,107 @@ def test_can_load_older_state_dict(info):
         state["step"] = state["step"].item()
     optimizer.load_state_dict(old)
     optimizer.step(_closure(optimizer, weight, bias, x))
-    assert optimizer.param_groups[0]["decay"] == info.optim_cls.default_decay
+    assert optimizer.param_groups[0]["decay"] == 1.0
     assert optimizer.state[weight]["step"].item() == 2.0
+
+
+@infos
+@devices
+@pytest.mark.parametrize("decay", [1.0, 0.99])
+def test_an_older_checkpoint_without_newer_entries_goes_on(info, decay, device):
+    """Written before there were grafting and momentum, and loaded where both are asked for: neither has a state yet."""
+    (weight, _, _), (bias, _, _) = _problem(device), _problem(device, seed=1)
+    before = info.optim_cls([weight, bias], ridge=0.1, lr=0.0)
+    generator = torch.Generator().manual_seed(0)
+
+    def give():
+        for p in (weight, bias):
+            p.grad = torch.randn(p.shape, generator=generator).to(device)
+
+    for _ in range(30):
+        give()
+        before.step()
+    old = copy.deepcopy(before.state_dict())
+    for group in old["param_groups"]:
+        for name in ("graft", "momentum", "decay", "seed", "update_every", "decoupled_weight_decay"):
+            del group[name]
+    newer = info.optim_cls([weight, bias], lr=0.1, ridge=0.1, graft=True, decay=decay, momentum=0.5)
+    newer.load_state_dict(old)
+    newer.param_groups[0]["lr"] = 0.1
+    assert newer.param_groups[0]["graft"]
+    assert newer.param_groups[0]["momentum"] == 0.5
+    places = [weight.detach().clone()]
+    for _ in range(3):
+        give()
+        newer.step()
+        places.append(weight.detach().clone())
+    # The first step is as long as if all gradients had been of this size; the others are of that order.
+    count = 31 if decay == 1.0 else 1
+    expected = 0.1 * (weight.numel() / count) ** 0.5
+    assert (places[1] - places[0]).norm().item() == pytest.approx(expected, rel=1e-3)
+    for a, b in zip(places[1:], places[2:], strict=False):
+        assert 0.1 * expected < (b - a).norm() < 10 * expected
+    assert newer.state[weight].keys() > {"sum", "momentum_buffer"}
+
+
+@infos
+def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(info):
+    weight, bias, x = _problem("cpu")
+    optimizer = info.optim_cls([weight, bias], ridge=0.1)
+    optimizer.step(_closure(optimizer, weight, bias, x))
+    kept = copy.deepcopy(optimizer.state_dict())
+    entry = "matrix" if info.name == "AdaFull" else "rows"
+    shape = tuple(kept["state"][0][entry].shape)
+
+    def refused(change, message):
+        old = copy.deepcopy(kept)
+        change(old)
+        with pytest.raises(ModelFileError, match=message):
+            optimizer.load_state_dict(old)
+        _same(optimizer.state_dict(), kept)
+
+    name = info.optim_cls.__name__
+    refused(lambda old: old["state"][0].pop(entry), rf"{name}: .*parameter 0 \(shape \(10, 5\)\) has no '{entry}'")
+    refused(lambda old: old["state"][1].pop("step"), "parameter 1 .* has no 'step'")
+    refused(lambda old: old["param_groups"][0].update(block_size=7), f"{entry}.*{re.escape(str(shape))}.*block_size=7")
+    refused(lambda old: old["param_groups"][0].update(diagonal_above=5), "has no 'sum'.*diagonal_above=5")
+    if info.name != "AdaFull":
+        # the option is unknown to the checkpoint, and the constructor's does not fit its sketch
+        other = info.optim_cls([weight, bias], ridge=0.1, sketch_size=7)
+        old = copy.deepcopy(kept)
+        del old["param_groups"][0]["sketch_size"]
+        with pytest.raises(ModelFileError, match=r"'rows' of shape .*sketch_size=7.*Use the options it was made with"):
+            other.load_state_dict(old)
+        assert not other.state
+    adam = torch.optim.Adam([weight, bias])
+    adam.step(_closure(adam, weight, bias, x))
+    with pytest.raises(ModelFileError, match="another optimizer"):
+        optimizer.load_state_dict(adam.state_dict())
+    old = copy.deepcopy(kept)
+    old["param_groups"][0]["decay"] = 7.0
+    with pytest.raises(ValueError, match="decay=7"):
+        optimizer.load_state_dict(old)
+    _same(optimizer.state_dict(), kept)
+
+
+@infos
+@devices
+def test_options_may_change_on_the_way_or_say_that_they_may_not(info, device):
+    weight, bias, x = _problem(device)
+    optimizer = info.optim_cls([weight, bias], ridge=0.5, lr=0.01)
+    for options in ({}, {"momentum": 0.5}, {"graft": True}, {"decay": 0.9, "ridge": 1.0, "update_every": 2}):
+        optimizer.param_groups[0].update(options)
+        for _ in range(3):
+            optimizer.step(_closure(optimizer, weight, bias, x))
+    assert torch.isfinite(weight).all()
+    before = weight.detach().clone()
+    for options in ({"block_size": 7}, {"sketch_size": 5}) if info.name != "AdaFull" else ({"block_size": 7},):
+        kept = {name: optimizer.param_groups[0][name] for name in options}
+        optimizer.param_groups[0].update(options, weight_decay=0.1, decoupled_weight_decay=True)
+        with pytest.raises(OptionError, match=f"state of a parameter of shape .*{next(iter(options))}="):
+            optimizer.step()
+        optimizer.param_groups[0].update(kept)
+    assert torch.equal(weight, before)
 
 
 @infos

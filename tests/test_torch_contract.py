@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 
@@ -96,6 +97,69 @@ def test_a_failed_eigendecomposition_keeps_the_old_sketch(name, monkeypatch):
     assert torch.isfinite(w).all()
 
 
+def test_one_failed_eigendecomposition_of_a_batch_is_one(monkeypatch):
+    from onsketch.torch import spectrum
+
+    matrices = torch.diag_embed(torch.tensor([[1.0, 2.0], [3.0, 4.0], [6.0, 5.0]], dtype=torch.float64))
+    solve = torch.linalg.eigh
+
+    def fail(given):
+        if (given == 4.0).any():
+            raise torch.linalg.LinAlgError("it did not converge")
+        return solve(given)
+
+    monkeypatch.setattr(torch.linalg, "eigh", fail)
+    values, vectors = spectrum.eigh(matrices)
+    expected = torch.tensor([[2.0, 1.0], [torch.nan, torch.nan], [6.0, 5.0]], dtype=torch.float64)
+    torch.testing.assert_close(values, expected, equal_nan=True)
+    torch.testing.assert_close(
+        (vectors * values[:, None]) @ vectors.mT, matrices.where(expected[:, None] > 0, torch.nan), equal_nan=True
+    )
+
+
+@device_of
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
+@pytest.mark.parametrize("decay", [1.0, 0.5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_sketch_that_outgrows_its_type_starts_anew(name, dtype, decay, device):
+    """Gradients so large that products of rows overflow: the steps after them are finite, and go on."""
+    (w,) = start([(8, 8)], device, torch.float32)
+    optimizer = make(name, [w], lr=0.1, ridge=0.5, sketch_size=3, sketch_dtype=dtype, decay=decay)
+    size = 4e18 if dtype == torch.float32 else 3e4
+    huge = [[size * g[0] / g[0].abs().max()] for g in stream([(8, 8)], 20)]
+    steps(optimizer, [w], stream([(8, 8)], 5))
+    steps(optimizer, [w], huge)
+    assert torch.isfinite(w).all()
+    w.data.zero_()
+    for grads in stream([(8, 8)], 100, seed=3):
+        before = w.detach().clone()
+        steps(optimizer, [w], [grads])
+    assert torch.isfinite(w).all()
+    assert not torch.equal(w, before)
+    assert all(torch.isfinite(value).all() for value in optimizer.state[w].values())
+
+
+@name_of
+def test_what_is_refused_is_refused_before_anything_is_stepped(name):
+    dense, sparse = torch.nn.Linear(3, 2), torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = make(name, [{"params": dense.parameters()}, {"params": sparse.parameters()}])
+    (dense(torch.ones(1, 3)) + sparse(torch.tensor([1]))).sum().backward()
+    before = dense.weight.detach().clone()
+    with pytest.raises(RuntimeError, match="sparse"):
+        optimizer.step()
+    assert torch.equal(dense.weight, before)
+    assert not optimizer.state
+
+
+def test_sharded_parameters_are_refused():
+    """A DTensor is known by its method, so that torch.distributed need not be imported."""
+    w = torch.nn.Parameter(torch.ones(4, 3))
+    w.to_local = lambda: w
+    w.grad = torch.ones_like(w)
+    with pytest.raises(RuntimeError, match=r"AdaFD does not take sharded parameters .*\(4, 3\)"):
+        sketched.AdaFD([w]).step()
+
+
 @name_of
 def test_sparse_gradients_are_refused_by_name(name):
     model = torch.nn.Embedding(4, 2, sparse=True)
@@ -169,6 +233,21 @@ def test_the_working_memory_of_small_types_is_that_of_their_sketch():
     assert torch.isfinite(w).all()
 
 
+@device_of
+def test_a_sum_that_starts_late_has_the_precision_of_its_sketch(device):
+    """The checkpoint is of float64 weights, whose sketch stays so under float32 ones."""
+    gradients = stream([(30,)], 12)
+    (wide,), (narrow,) = start([(30,)], device, torch.float64), start([(30,)], device, torch.float32)
+    optimizer = make("AdaFD", [wide], sketch_size=4)
+    steps(optimizer, [wide], gradients[:6])
+    other = make("AdaFD", [narrow], sketch_size=4)
+    other.load_state_dict(optimizer.state_dict())
+    other.param_groups[0]["graft"] = True
+    steps(other, [narrow], gradients[6:])
+    assert other.state[narrow]["rows"].dtype == other.state[narrow]["sum"].dtype == torch.float64
+    assert torch.isfinite(narrow).all()
+
+
 def test_functions_are_pure_of_the_optimizer():
     """One function for each method: gradients and state in, steps out."""
     g = torch.tensor([[3.0, 4.0]], dtype=torch.float64)
@@ -221,6 +300,199 @@ def test_ddp_and_distributed_checkpoints(name, tmp_path):
             assert torch.equal(a, b)
     finally:
         dist.destroy_process_group()
+
+
+def test_two_processes_step_as_one_with_the_whole_batch(tmp_path):
+    """DDP in two processes, each with half of the batch: the weights agree, and are those of one process."""
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch has no torch.distributed")
+    script = f"""
+        import sys
+
+        import torch
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel as DDP
+        from onsketch import torch as sketched
+
+        torch.set_num_threads(1)
+        rank = int(sys.argv[1])
+        dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
+        for name in {list(NAMES)}:
+            torch.manual_seed(0)
+            alone, model = torch.nn.Linear(5, 3).double(), torch.nn.Linear(5, 3).double()
+            model.load_state_dict(alone.state_dict())
+            model, x = DDP(model), torch.randn(8, 5).double()
+            for network, inputs in ((alone, x), (model, x[4 * rank : 4 * rank + 4])):
+                optimizer = getattr(sketched, name)(network.parameters(), lr=0.05, ridge=0.5)
+                for _ in range(12):
+                    optimizer.zero_grad()
+                    network(inputs).square().mean().backward()
+                    optimizer.step()
+            for a, b in zip(alone.parameters(), model.parameters(), strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+                both = [torch.empty_like(b) for _ in range(2)]
+                dist.all_gather(both, b.detach())
+                assert torch.equal(*both), name
+        dist.destroy_process_group()
+        """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    pair = [subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    for process in pair:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+
+
+@device_of
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_training_step_leaves_the_optimizer_as_it_is(device):
+    """torch.compile breaks its graph at the step, whose kernels and tables it could not know."""
+    gradients = stream(SHAPES, 12)
+    plain, compiled = start(SHAPES, device, torch.float64), start(SHAPES, device, torch.float64)
+    options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 3, "graft": True}
+    steps(make("AdaFFD", plain, **options), plain, gradients)
+    optimizer = make("AdaFFD", compiled, **options)
+    step = torch.compile(optimizer.step, backend="eager")
+    for grads in gradients:
+        for p, g in zip(compiled, grads, strict=True):
+            p.grad = g.to(device)
+        step()
+    for a, b in zip(plain, compiled, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # one process
+@device_of
+@name_of
+def test_a_distributed_checkpoint_on_disk_goes_on_bit_for_bit(name, device, tmp_path):
+    """It is read into the tensors that are there, so that no two may share their memory."""
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch has no torch.distributed")
+    import torch.distributed.checkpoint as dcp
+
+    shapes = [(6, 5), (7,), (30,)]
+    gradients = stream(shapes, 24)
+    options = {"lr": 0.05, "ridge": 0.5, "sketch_size": 4, "block_size": 10}
+
+    def train(params, optimizer, begin, end):
+        for t in range(begin, end):
+            for i, (p, g) in enumerate(zip(params, gradients[t], strict=True)):
+                p.grad = g.to(p.device, p.dtype) if t % (i + 1) == 0 else None  # the layers are not in step
+            optimizer.step()
+
+    params = start(shapes, device, torch.float32)
+    optimizer = make(name, params, **options)
+    train(params, optimizer, 0, 11)
+    dcp.save({"optimizer": optimizer.state_dict()}, checkpoint_id=tmp_path, no_dist=True)
+
+    twins = [p.detach().clone().requires_grad_() for p in params]
+    restored = make(name, twins, **options)
+    for p in twins:
+        p.grad = torch.zeros_like(p)
+    restored.param_groups[0]["lr"] = 0.0
+    restored.step()  # makes the tensors to read into
+    held = {"optimizer": restored.state_dict()}
+    dcp.load(held, checkpoint_id=tmp_path, no_dist=True)
+    restored.load_state_dict(held["optimizer"])
+    train(params, optimizer, 11, 24)
+    train(twins, restored, 11, 24)
+    for a, b in zip(params, twins, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
+def test_a_step_in_a_cuda_graph_is_refused():
+    w = torch.nn.Parameter(torch.randn(20, device="cuda"))
+    optimizer = sketched.AdaFD([w])
+    w.grad = torch.ones_like(w)
+    optimizer.step()
+    before = w.detach().clone()
+    torch.cuda.synchronize()
+    with pytest.raises(RuntimeError, match="cannot be captured"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        optimizer.step()
+    torch.cuda.synchronize()
+    assert torch.equal(w, before)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
+def test_steps_on_another_cuda_stream_are_the_same(name):
+    """Also where two optimizers of the same layers use two streams at once, and one of them another thread."""
+    shapes = [(40, 130), (7,)]
+    gradients = stream(shapes, 25, dtype=torch.float32)
+    options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 4, "graft": True}
+    expected = start(shapes, "cuda", torch.float32)
+    steps(make(name, expected, **options), expected, gradients)
+    results = [start(shapes, "cuda", torch.float32) for _ in range(3)]
+    torch.cuda.synchronize()
+
+    def train(params):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            steps(make(name, params, **options), params, gradients)
+            torch.cuda.current_stream().synchronize()
+
+    threads = [threading.Thread(target=train, args=(params,)) for params in results]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for params in results:
+        for a, b in zip(params, expected, strict=True):
+            assert torch.equal(a, b)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
+def test_without_kernels_a_cuda_device_takes_the_same_steps(name, monkeypatch):
+    from onsketch.torch import kernels
+
+    shapes, options = [(6, 5), (7,)], {"lr": 0.1, "ridge": 0.5, "sketch_size": 3, "graft": True, "block_size": 10}
+    gradients = stream(shapes, 30)
+    ours, theirs = start(shapes, "cuda", torch.float64), start(shapes, "cuda", torch.float64)
+    steps(make(name, ours, **options), ours, gradients)
+    monkeypatch.setattr(kernels, "available", lambda device: False)
+    kernels.ready.cache_clear()
+    try:
+        steps(make(name, theirs, **options), theirs, gradients)
+    finally:
+        kernels.ready.cache_clear()
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_kernels_that_do_not_compile_are_said_to_be_missing_on_cuda(monkeypatch):
+    from torch.utils import cpp_extension
+
+    from onsketch.torch import kernels
+
+    device = torch.device("cuda", torch.cuda.current_device())
+    home = cpp_extension.CUDA_HOME
+    assert kernels.available(device)
+    assert home == cpp_extension.CUDA_HOME
+    monkeypatch.setattr(kernels, "source", lambda kernel, dtype: "this is no program")
+    kernels.compiled.cache_clear()
+    kernels.ready.cache_clear()
+    try:
+        with pytest.warns(RuntimeWarning, match="could not be compiled"):
+            assert not kernels.ready("directions", torch.float32, device)
+    finally:
+        monkeypatch.undo()
+        kernels.compiled.cache_clear()
+        kernels.ready.cache_clear()
+    assert kernels.ready("directions", torch.float32, device)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_learning_rate_with_an_axis_on_cuda():
+    lr = torch.tensor([0.1], device="cuda")
+    a, b = start([(5,), ()], "cuda", torch.float32), start([(5,), ()], "cuda", torch.float32)
+    gradients = stream([(5,), ()], 4, dtype=torch.float32)
+    options = {"weight_decay": 0.1, "decoupled_weight_decay": True}
+    steps(make("AdaFD", a, lr=lr, **options), a, gradients)
+    steps(make("AdaFD", b, lr=0.1, **options), b, gradients)
+    for x, y in zip(a, b, strict=True):
+        torch.testing.assert_close(x, y)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

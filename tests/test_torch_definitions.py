@@ -69,6 +69,26 @@ def test_devices_agree(name, size):
     np.testing.assert_allclose(ours, theirs, atol=1e-8)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
+def test_devices_agree_on_wide_layers(name, dtype):
+    """Layers of several chunks, the last of them not full, and of an odd number of columns."""
+    shapes = [(90, 100), (33, 257), (4096,)]
+    gradients = stream(shapes, 45)
+    options = {"lr": 0.1, "ridge": 1.0, "sketch_size": 20, "sketch_dtype": dtype}
+    weights = torch.promote_types(dtype, torch.float32)
+    moved = {}
+    for device in ("cpu", "cuda"):
+        params = start(shapes, device, weights)
+        steps(make(name, params, **options), params, gradients)
+        begun = start(shapes, "cpu", weights)
+        moved[device] = [p.detach().cpu() - q.detach() for p, q in zip(params, begun, strict=True)]
+    limit = {torch.float64: 1e-8, torch.float32: 1e-3, torch.bfloat16: 1e-2}[dtype]
+    for a, b in zip(moved["cpu"], moved["cuda"], strict=True):
+        assert (a - b).norm() < limit * a.norm()
+
+
 @device_of
 @pytest.mark.parametrize("decay", [1.0, 0.9])
 @pytest.mark.parametrize("name", GEOMETRY)

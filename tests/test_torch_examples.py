@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 import subprocess
@@ -11,6 +13,8 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
+
+from onsketch import torch as sketched
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("ONSKETCH_DATA", ROOT.parent / "shared" / "data"))
@@ -52,6 +56,41 @@ def test_the_papers_data_are_read():
     fashion = load(DATA, "fashion")
     assert fashion.train_x.shape == (60_000, 1, 28, 28)
     assert torch.bincount(fashion.train_y).tolist() == [6000] * 10
+
+
+def _study(stage):
+    """The recorded runs of a stage: (method, data set, rate, options) and the training loss at the end."""
+    text = (ROOT / "docs" / "results" / "torch-cnn" / "runs.jsonl").read_text(encoding="utf-8")
+    for run in map(json.loads, text.splitlines()):
+        if run["stage"] == stage:
+            loss = run["curve"][-1]["loss"]
+            yield run["method"], run["dataset"], run["lr"], run["options"], math.inf if loss is None else loss
+
+
+@pytest.mark.parametrize("name", ["AdaFD", "AdaFFD", "SAdaGrad", "AdaGP", "RadaGrad", "FDSON", "RFDSON"])
+def test_defaults_are_where_the_study_ended(name):
+    """Rate and ridge: the lowest mean log loss, of the settings tried and learning on all three data sets."""
+    losses = {}
+    for method, dataset, lr, options, loss in _study("search"):
+        if method == name:
+            losses.setdefault((lr, options["ridge"]), {})[dataset] = loss
+    everywhere = {key: found.values() for key, found in losses.items() if len(found) == 3}
+    learning = {key: found for key, found in everywhere.items() if max(found) < 0.98 * math.log(10)}
+    lr, ridge = min(learning, key=lambda key: sum(map(math.log, learning[key])))
+    optimizer = getattr(sketched, name)([torch.nn.Parameter(torch.zeros(2))])
+    assert (optimizer.defaults["lr"], optimizer.defaults["ridge"]) == (lr, ridge)
+    assert (optimizer.defaults["decay"], optimizer.defaults["graft"]) == (1.0, False)  # the papers' method
+
+
+@pytest.mark.parametrize("name", ["AdaFD", "AdaFFD", "SAdaGrad", "AdaGP", "RadaGrad", "FDSON", "RFDSON"])
+def test_recommended_is_where_the_ablation_ended(name):
+    trials = [(loss, lr, options) for method, _, lr, options, loss in _study("ablate") if method == name]
+    _, lr, options = min(trials, key=lambda trial: trial[0])
+    chosen = getattr(sketched, name).recommended([torch.nn.Parameter(torch.zeros(2))]).defaults
+    assert chosen["lr"] == lr
+    assert (chosen["decay"], chosen["graft"]) == (options.get("decay", 1.0), options["graft"])
+    assert chosen["ridge"] == (1e-4 if name == "SAdaGrad" else 1e-2)  # as the ablation had it
+    assert getattr(sketched, name).recommended([torch.nn.Parameter(torch.zeros(2))], lr=0.5).defaults["lr"] == 0.5
 
 
 def test_the_report_of_a_study(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from onsketch.torch import fused, kernels
+from onsketch.torch import cosines, draws, fused, kernels, random_rows
 from torch_kernels import Kernels, compiler
 from torch_support import NAMES, make, start, steps, stream
 
@@ -76,7 +76,7 @@ def test_the_kernels_take_the_same_steps_in_less_precision(name, dtype, fuse):
     options = {"lr": 0.1, "ridge": 1.0, "sketch_size": 4, "sketch_dtype": dtype}
     plain, ours = both_ways(name, fuse, shapes, 40, torch.float32, **options)
     for a, b, c in zip(plain, ours, start(shapes, "cpu", torch.float32), strict=True):
-        assert (a - b).norm() < (1e-4 if dtype == torch.float32 else 0.05) * (a - c).norm()
+        assert (a - b).norm() < (1e-4 if dtype == torch.float32 else 2e-3) * (a - c).norm()
 
 
 def test_a_dependent_gradient_takes_no_room(fuse):
@@ -129,6 +129,73 @@ def test_a_checkpoint_moves_between_devices(name, fuse):
     steps(third, moved, gradients[41:])
     for a, b in zip(whole, moved, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["AdaFFD", "RadaGrad"])  # between them, every kernel
+def test_two_warps_take_the_steps_of_one_thread(name, fuse, monkeypatch, tmp_path):
+    """Threads that meet at barriers, in every kernel of a step: what depends on how the work is shared shows here."""
+    shapes = [(5, 7), (64, 66)]  # the second has more than one chunk
+    options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 3, "graft": True, "decay": 0.9}
+    alone, together = start(shapes, "cpu", torch.float32), start(shapes, "cpu", torch.float32)
+    gradients = stream(shapes, 9)
+    launched = fuse()
+    steps(make(name, alone, **options), alone, gradients)
+    assert {"dots", "combine", "graft", "rotate", "gram", "respectrum"} < set(launched)
+    monkeypatch.setattr(fused, "launch", Kernels(tmp_path, threads=64).launch)
+    steps(make(name, together, **options), together, gradients)
+    for a, b in zip(alone, together, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("width", [1, 2, 63, 64, 4095, 4097, 9000])
+def test_the_cosines_of_a_chunk_are_those_of_the_transform(width, dtype, on_cpu):
+    """Rows of the transform from tables of angles, in one chunk and in several, the last of them not full."""
+    size = min(width, 9)
+    state = random_rows.empty(1, width, size, torch.empty(0, dtype=dtype))
+    g = torch.randn(1, width, generator=torch.Generator().manual_seed(width), dtype=torch.float64).to(dtype)
+    device = torch.device("cpu")
+    table = fused.table_of([state], "gram", False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused, "launch", on_cpu.launch)
+        gradients = fused.addresses((g.data_ptr(),), device)
+        maps = [draws.fourier_sample(3, size, width, device)]
+        partial = fused._project(table, gradients, [state], maps, dtype, 1)
+    expected = cosines.project(g, size, 3)
+    tolerance = (1e-12 if dtype == torch.float64 else 1e-5) * float(g.norm()) * (width / size) ** 0.5
+    torch.testing.assert_close(partial.sum(0, keepdim=True), expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e150])
+@pytest.mark.parametrize("name", SKETCHED)
+def test_tiny_and_huge_gradients_take_the_same_steps(name, size, fuse):
+    """In float64 squares of squares of these are no numbers any more; sound is what stays finite."""
+    gradients = [[size * g[0]] for g in stream([(6, 5)], 25)] + stream([(6, 5)], 25, seed=2)
+    (w,) = start([(6, 5)], "cpu", torch.float64)
+    optimizer = make(name, [w], lr=0.1, ridge=0.5, sketch_size=3, decay=0.5)
+    fuse()
+    steps(optimizer, [w], gradients)
+    assert torch.isfinite(w).all()
+    assert all(torch.isfinite(value).all() for value in optimizer.state[w].values())
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.5])
+@pytest.mark.parametrize("name", SKETCHED)
+def test_a_sketch_that_outgrows_its_type_starts_anew(name, decay, fuse):
+    huge = [[4e18 * g[0] / g[0].abs().max()] for g in stream([(8, 8)], 20)]
+    after = stream([(8, 8)], 100, seed=3)
+    (w,) = start([(8, 8)], "cpu", torch.float32)
+    optimizer = make(name, [w], lr=0.1, ridge=0.5, sketch_size=3, decay=decay, update_every=2)
+    fuse()
+    steps(optimizer, [w], huge)
+    assert torch.isfinite(w).all()
+    w.data.zero_()
+    steps(optimizer, [w], after[:-1])
+    before = w.detach().clone()
+    steps(optimizer, [w], after[-1:])
+    assert torch.isfinite(w).all()
+    assert not torch.equal(w, before)
+    assert all(torch.isfinite(value).all() for value in optimizer.state[w].values())
 
 
 @pytest.mark.parametrize("kind", ["any", "nothing bordered", "equal values", "of low rank"])

@@ -1,4 +1,4 @@
-"""The small parts under the PyTorch optimizers: eigenvectors, random numbers, the cosine transform."""
+"""The small parts under the PyTorch optimizers: eigenvectors, random numbers, cosines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from onsketch.torch import draws, random_rows, spectrum
+from onsketch.torch import cosines, draws, spectrum
 from torch_support import DEVICES
 
 
@@ -51,11 +51,16 @@ def test_draws_are_those_of_the_linear_learners():
     np.testing.assert_array_equal(signs.numpy(), expected_signs)
 
 
-@pytest.mark.parametrize("d", [1, 2, 5, 8, 31])
-def test_cosine_transform_is_the_orthonormal_one(d):
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 31, 64, 1000])
+def test_radagrads_map_is_rows_of_the_orthonormal_cosine_transform(d, device):
     k, j = np.arange(d)[:, None], np.arange(d)[None, :]
     matrix = np.sqrt(2 / d) * np.cos(np.pi * (2 * j + 1) * k / (2 * d))
     matrix[0] /= np.sqrt(2)
-    np.testing.assert_allclose(
-        random_rows.cosine_transform(torch.eye(d, dtype=torch.float64)).numpy(), matrix.T, atol=1e-13
-    )
+    np.testing.assert_allclose(matrix @ matrix.T, np.eye(d), atol=1e-11)
+    for size in (1, 4, 40):
+        chosen, signs = (part.numpy() for part in draws.fourier_sample(7, size, d, torch.device("cpu")))
+        expected = np.zeros((size, d))
+        expected[: len(chosen)] = np.sqrt(d / len(chosen)) * matrix[chosen] * signs
+        found = cosines.project(torch.eye(d, dtype=torch.float64, device=device), size, 7).cpu().numpy()
+        np.testing.assert_allclose(found, expected.T, atol=1e-11)

@@ -1,7 +1,9 @@
 """The CUDA kernels of the PyTorch optimizers compiled for a CPU, so that they are tested on any machine.
 
 A thread block of one thread is a sequential program: every kernel is written so that it is right with any number
-of threads, and a launch is a loop over the blocks. What this cannot show are races between threads.
+of threads, and a launch is a loop over the blocks. With more threads, two warps say, each is a thread of its own and
+meets the others at barriers: slow, but what a kernel has wrong between its threads has a chance to show (and does, to
+a compiler's thread sanitizer).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +23,61 @@ from onsketch.torch import kernels
 _SHIM = """
 #include <cmath>
 #include <cstring>
-using std::fmax; using std::fabs; using std::sqrt;
+using std::fmax; using std::fabs; using std::sqrt; using std::rint; using std::frexp; using std::ldexp;
 #define __global__
 #define __device__
 #define __noinline__
 #define __shared__ static
 #define __align__(n) __attribute__((aligned(n)))
 struct Place { int x; };
-static Place threadIdx{0}, blockDim{1}, blockIdx{0};
 static double room[1 << 16];
+#if TOGETHER_HERE == 1
+static Place threadIdx{0}, blockDim{1}, blockIdx{0};
 static void __syncthreads() {}
-#define approximate_reciprocal(x) (1.0 / (x))
-static double cospi(double x) { return std::cos(3.14159265358979323846 * x); }
-#define __cosf std::cos
+static void __syncwarp() {}
 static int __syncthreads_or(int any) { return any; }
 static double __shfl_down_sync(unsigned, double x, int) { return x; }
+#else
+#include <pthread.h>
+static thread_local Place threadIdx{0};
+static Place blockDim{TOGETHER_HERE}, blockIdx{0};
+static pthread_barrier_t all, warps[TOGETHER_HERE / 32];
+static int any_of_all;
+static double passed[TOGETHER_HERE];
+static void __syncthreads() { pthread_barrier_wait(&all); }
+static void __syncwarp() { pthread_barrier_wait(&warps[threadIdx.x / 32]); }
+static int __syncthreads_or(int any)
+{
+    if (threadIdx.x == 0) any_of_all = 0;
+    __syncthreads();
+    if (any) __atomic_store_n(&any_of_all, 1, __ATOMIC_RELAXED);
+    __syncthreads();
+    const int found = any_of_all;
+    __syncthreads();
+    return found;
+}
+static double __shfl_down_sync(unsigned, double x, int step)
+{
+    passed[threadIdx.x] = x;
+    __syncwarp();
+    const double found = threadIdx.x % 32 + step < 32 ? passed[threadIdx.x + step] : x;
+    __syncwarp();
+    return found;
+}
+extern "C" void prepare()
+{
+    pthread_barrier_init(&all, nullptr, TOGETHER_HERE);
+    for (auto& warp : warps) pthread_barrier_init(&warp, nullptr, 32);
+}
+extern "C" void set_thread(int thread) { threadIdx.x = thread; }
+#endif
+#define approximate_reciprocal(x) (1.0 / (x))
+static void sincospi(double x, double* s, double* c)
+{
+    *s = std::sin(3.14159265358979323846 * x);
+    *c = std::cos(3.14159265358979323846 * x);
+}
+static void sincospif(float x, float* s, float* c) { double u, v; sincospi(x, &u, &v); *s = u; *c = v; }
 struct float4 { float x, y, z, w; };
 struct double2 { double x, y; };
 struct uint2 { unsigned x, y; };
@@ -52,22 +95,27 @@ def compiler() -> str | None:
 
 
 class Kernels:
-    """What ``kernels.launch`` does, on a CPU."""
+    """What ``kernels.launch`` does, on a CPU, with one thread or so many in each block."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, threads: int = 1, options: tuple[str, ...] = ("-O0",)) -> None:
         self.folder = folder
+        self.threads = threads
+        self.options = options
         self.libraries: dict[str, ctypes.CDLL] = {}
 
     def _library(self, text: str) -> ctypes.CDLL:
-        text = _SHIM + text.replace("extern __shared__ __align__(16) double room[];", "")
+        text = text.replace("extern __shared__ __align__(16) double room[];", "")
+        text = f"#define TOGETHER_HERE {self.threads}\n{_SHIM}{text}"
         text += '\nextern "C" void set_block(int block) { blockIdx.x = block; }\n'
         if text not in self.libraries:
             path = self.folder / f"{len(self.libraries)}.cpp"
             path.write_text(text)
             made = path.with_suffix(".so")
-            options = ["-O0", "-w", "-shared", "-fPIC", "-fno-gnu-unique"]
+            options = [*self.options, "-w", "-shared", "-fPIC", "-fno-gnu-unique", "-pthread"]
             subprocess.run([str(compiler()), *options, "-o", made, path], check=True)
             self.libraries[text] = ctypes.CDLL(str(made))
+            if self.threads > 1:
+                self.libraries[text].prepare()
         return self.libraries[text]
 
     def arrowhead(self, d: Tensor, z: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
@@ -105,4 +153,16 @@ class Kernels:
                 values.append(ctypes.c_double(arg) if isinstance(arg, float) else ctypes.c_int(arg))
         for block in range(blocks):
             set_block(block)
-            function(*values)
+            if self.threads == 1:
+                function(*values)
+                continue
+
+            def work(thread: int) -> None:
+                library.set_thread(thread)
+                function(*values)
+
+            together = [threading.Thread(target=work, args=(thread,)) for thread in range(self.threads)]
+            for thread in together:
+                thread.start()
+            for thread in together:
+                thread.join()

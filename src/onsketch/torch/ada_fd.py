@@ -5,12 +5,14 @@ All three approximate ``w ← w − lr·(δI + (Σ ggᵀ)^{1/2})⁻¹ g``, g the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
 from torch import Tensor
 
 from onsketch.torch.base import SketchedOptimizer
-from onsketch.torch.frequent_directions import Recipe, StepOptions, precondition
+from onsketch.torch.frequent_directions import Recipe, precondition
+from onsketch.torch.options import SketchOptions
 from onsketch.torch.plan import Layer
 from onsketch.torch.rows import State
 
@@ -20,7 +22,7 @@ class FrequentDirectionsOptimizer(SketchedOptimizer):
 
     recipe: ClassVar[Recipe]
 
-    def _empty(self, layer: Layer, group: dict[str, Any], like: Tensor) -> State:
+    def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return self.recipe.empty(layer.blocks, layer.width, group["sketch_size"], like)
 
     def _precondition(
@@ -44,17 +46,17 @@ ADA_FFD = Recipe("adagrad", doubling=True, counts_rank=True)
 S_ADAGRAD = Recipe("s-adagrad", doubling=False)
 
 
-def ada_fd(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+def ada_fd(grads: list[Tensor], states: list[State], **options: Unpack[SketchOptions]) -> list[Tensor]:
     """``(δI + (SᵀS)^{1/2})⁻¹ g``, S the frequent directions of the gradients, this one among them, after the shrink."""
     return precondition(grads, states, ADA_FD, **options)
 
 
-def ada_ffd(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+def ada_ffd(grads: list[Tensor], states: list[State], **options: Unpack[SketchOptions]) -> list[Tensor]:
     """``(δI + (SᵀS)^{1/2})⁻¹ g`` with a sketch of up to 2m directions, shrunk after the step."""
     return precondition(grads, states, ADA_FFD, **options)
 
 
-def s_adagrad(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+def s_adagrad(grads: list[Tensor], states: list[State], **options: Unpack[SketchOptions]) -> list[Tensor]:
     """``((δ + Σρ)I + SᵀS)^{-1/2} g``, Σρ the mass that shrinks have taken off."""
     return precondition(grads, states, S_ADAGRAD, **options)
 
@@ -81,6 +83,8 @@ class AdaFD(FrequentDirectionsOptimizer):
     """
 
     recipe = ADA_FD
+    default_ridge = 0.1
+    recommended_setting: ClassVar = {**SketchedOptimizer.recommended_setting, "decay": 0.99}
 
 
 class AdaFFD(FrequentDirectionsOptimizer):
@@ -97,6 +101,7 @@ class AdaFFD(FrequentDirectionsOptimizer):
     """
 
     recipe = ADA_FFD
+    default_ridge = 1e-3
 
 
 class SAdaGrad(FrequentDirectionsOptimizer):
@@ -109,7 +114,8 @@ class SAdaGrad(FrequentDirectionsOptimizer):
     """
 
     recipe = S_ADAGRAD
-    default_ridge = 1e-4
+    default_ridge = 1e-3
+    recommended_setting: ClassVar = {**SketchedOptimizer.recommended_setting, "ridge": 1e-4, "decay": 0.99}
 
     def _without_sketch(self, group: dict[str, Any]) -> float:
         return float(group["ridge"] ** -0.5)

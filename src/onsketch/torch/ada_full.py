@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch.optim.optimizer import ParamsT
 
 from onsketch.torch import exact
 from onsketch.torch.base import SketchedOptimizer
-from onsketch.torch.exact import StepOptions
+from onsketch.torch.options import StepOptions
 from onsketch.torch.plan import Layer
 from onsketch.torch.rows import State
 
@@ -32,10 +33,10 @@ class AdaFull(SketchedOptimizer):
 
     unconcerned = ("seed", "sketch_size")
 
-    def __init__(self, params: ParamsT, lr: float | Tensor | None = None, **options: Any) -> None:
+    def __init__(self, params: ParamsT, lr: float | Tensor = 0.01, **options: Any) -> None:
         super().__init__(params, lr, **{"diagonal_above": 2048, **options})
 
-    def _empty(self, layer: Layer, group: dict[str, Any], like: Tensor) -> State:
+    def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return exact.empty(layer.blocks, layer.width, like)
 
     def _precondition(

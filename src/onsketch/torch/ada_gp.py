@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
 
 from torch import Tensor
 
 from onsketch.torch import random_rows
 from onsketch.torch.base import SketchedOptimizer
+from onsketch.torch.options import ProjectionOptions
 from onsketch.torch.plan import Layer
-from onsketch.torch.random_rows import StepOptions
 from onsketch.torch.rows import State
 
 
-def ada_gp(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+def ada_gp(grads: list[Tensor], states: list[State], **options: Unpack[ProjectionOptions]) -> list[Tensor]:
     """``(δI + (SᵀS)^{1/2})⁻¹ g``, ``S = Σ r_t g_tᵀ`` with Gaussian r_t."""
     return random_rows.precondition(grads, states, fourier=False, **options)
 
 
-def radagrad(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+def radagrad(grads: list[Tensor], states: list[State], **options: Unpack[ProjectionOptions]) -> list[Tensor]:
     """``V(δI + Σ^{1/2})⁻¹Vᵀg + (g − VVᵀg)`` with ``VΣUᵀ = Σ g(Πg)ᵀ``, Π a subsampled cosine transform."""
     return random_rows.precondition(grads, states, fourier=True, **options)
 
@@ -29,7 +30,7 @@ class RandomProjectionOptimizer(SketchedOptimizer):
     unconcerned = ()
     fourier: ClassVar[bool]
 
-    def _empty(self, layer: Layer, group: dict[str, Any], like: Tensor) -> State:
+    def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return random_rows.empty(layer.blocks, layer.width, group["sketch_size"], like)
 
     def _precondition(
@@ -59,18 +60,21 @@ class AdaGP(RandomProjectionOptimizer):
     """
 
     fourier = False
+    default_ridge = 0.1
 
 
 class RadaGrad(RandomProjectionOptimizer):
     """AdaGrad by a randomised low-rank factorisation; outside of it the step is a plain gradient step.
 
-    Options: see :class:`SketchedOptimizer`. Cost as AdaGP's, and a Fourier transform of d numbers.
+    Options: see :class:`SketchedOptimizer`. Cost as AdaGP's, and 4·m·d operations of its cosines.
 
     Gabriel Krummenacher, Brian McWilliams, Yannic Kilcher, Joachim Buhmann, Nicolai Meinshausen: "Scalable Adaptive
     Stochastic Optimization Using Random Projections", NIPS 2016.
     """
 
     fourier = True
+    default_ridge = 1e-3
+    recommended_setting: ClassVar = {"lr": 0.01, "ridge": 0.01, "graft": True, "decay": 1.0}
 
     def _without_sketch(self, group: dict[str, Any]) -> float:
         return 1.0

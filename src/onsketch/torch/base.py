@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from onsketch.errors import OptionError
 from onsketch.torch import diagonal, fused
+from onsketch.torch.descent import descend, diagonal_step, usable
 from onsketch.torch.gather import gather
 from onsketch.torch.options import check
 from onsketch.torch.plan import Layer, memory_plan
 from onsketch.torch.rows import State
+from onsketch.torch.state import check_checkpoint, complete, fresh, keep_types
 
 
 class SketchedOptimizer(Optimizer):
@@ -25,7 +28,7 @@ class SketchedOptimizer(Optimizer):
         params: parameters, named parameters or groups of either.
         lr: the learning rate; a number, or a Tensor of one number, which is never changed here.
         sketch_size: m, rows of the sketch; 0 keeps none, and the step is plain or, with ``graft``, diagonal AdaGrad.
-        ridge: δ or α, the metric where the sketch knows nothing.
+        ridge: δ or α, the metric where the sketch knows nothing; left out, what suits the method (``default_ridge``).
         weight_decay: L2 penalty, added to the gradient, or with ``decoupled_weight_decay`` taken off the weights.
         momentum: heavy ball on the steps.
         decay: 1 sums the gradients' outer products up, as the papers do; below 1 they are averaged with this decay,
@@ -44,38 +47,40 @@ class SketchedOptimizer(Optimizer):
     stays sound, and nothing waits for the device to find out.
     """
 
-    default_lr: ClassVar[float] = 0.01
     default_ridge: ClassVar[float] = 0.01
-    default_decay: ClassVar[float] = 1.0
-    default_graft: ClassVar[bool] = False
+    """The best of the papers' grid over three data sets, with the method as the papers have it (docs/torch.md)."""
     least_ridge_is_zero: ClassVar[bool] = False
     """Whether ridge 0 has a meaning."""
     unconcerned: ClassVar[tuple[str, ...]] = ("seed",)
     """Options of this list that mean nothing to the method."""
 
-    recommended_setting: ClassVar[dict[str, Any]] = {"lr": 1e-3, "graft": True, "decay": 0.999}
+    recommended_setting: ClassVar[dict[str, Any]] = {"lr": 1e-3, "ridge": 0.01, "graft": True, "decay": 0.999}
     """Where the ablation of docs/torch.md ended."""
 
     @classmethod
     def recommended(cls, params: ParamsT, **changes: Any) -> Self:
-        """The optimizer at the setting that did best in the ablation: grafted, with a fading sketch, at Adam's rates.
+        """The optimizer at the setting that did best in the ablation: grafted, and most with a fading sketch.
 
-        The constructor's own defaults are the papers' methods as they stand; this is where to start on a network.
+        The constructor's own defaults are the papers' methods as they stand, at the rate and ridge that suit them
+        best; this is where to start on a network.
+
+        >>> SketchedOptimizer.recommended_setting
+        {'lr': 0.001, 'ridge': 0.01, 'graft': True, 'decay': 0.999}
         """
         return cls(params, **{**cls.recommended_setting, **changes})
 
     def __init__(
         self,
         params: ParamsT,
-        lr: float | Tensor | None = None,
+        lr: float | Tensor = 0.01,
         *,
         sketch_size: int | None = None,
         ridge: float | None = None,
         weight_decay: float = 0.0,
         decoupled_weight_decay: bool = False,
         momentum: float = 0.0,
-        decay: float | None = None,
-        graft: bool | None = None,
+        decay: float = 1.0,
+        graft: bool = False,
         block_size: int | None = None,
         diagonal_above: int | None = 1_000_000,
         sketch_dtype: torch.dtype | None = None,
@@ -87,14 +92,14 @@ class SketchedOptimizer(Optimizer):
             if value is not None and name in self.unconcerned:
                 raise OptionError(f"{type(self).__name__}: {name} does not concern it.")
         defaults = {
-            "lr": self.default_lr if lr is None else lr,
+            "lr": lr,
             "sketch_size": 20 if sketch_size is None else sketch_size,
             "ridge": self.default_ridge if ridge is None else ridge,
             "weight_decay": weight_decay,
             "decoupled_weight_decay": decoupled_weight_decay,
             "momentum": momentum,
-            "decay": self.default_decay if decay is None else decay,
-            "graft": self.default_graft if graft is None else graft,
+            "decay": decay,
+            "graft": graft,
             "block_size": block_size,
             "diagonal_above": diagonal_above,
             "sketch_dtype": sketch_dtype,
@@ -103,6 +108,7 @@ class SketchedOptimizer(Optimizer):
             "seed": 0 if seed is None else seed,
         }
         self._check(defaults)
+        self._settled: dict[Tensor, Any] = {}
         super().__init__(params, defaults)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -114,7 +120,7 @@ class SketchedOptimizer(Optimizer):
             self.param_groups.pop()
             raise
 
-    def _check(self, group: dict[str, Any]) -> None:
+    def _check(self, group: Mapping[str, Any]) -> None:
         name = type(self).__name__
         check(name, group)
         if group["ridge"] == 0.0 and not self.least_ridge_is_zero:
@@ -122,6 +128,7 @@ class SketchedOptimizer(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
+        self._settled = {}
         for group in self.param_groups:  # options that an older checkpoint does not know
             for name, value in self.defaults.items():
                 if name != "differentiable":  # PyTorch's own, which only its constructors put into groups
@@ -130,7 +137,7 @@ class SketchedOptimizer(Optimizer):
     # What a method says of itself ------------------------------------------------------------------------------
 
     @abstractmethod
-    def _empty(self, layer: Layer, group: dict[str, Any], like: Tensor) -> State:
+    def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         """The sketch of a layer before its first step, in the type and on the device of ``like``."""
 
     @abstractmethod
@@ -152,39 +159,65 @@ class SketchedOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for group in self.param_groups:
-            params = [p for p in group["params"] if p.grad is not None and p.numel()]
-            for p in params:
-                if p.grad.layout != torch.strided:
-                    raise RuntimeError(
-                        f"{type(self).__name__} does not take sparse gradients (parameter of shape {tuple(p.shape)}). "
-                        "Give it a dense gradient (Embedding(sparse=False)), or put it under torch.optim.SparseAdam."
-                    )
+        chosen = [[p for p in group["params"] if p.grad is not None and p.numel()] for group in self.param_groups]
+        for params in chosen:
+            self._refuse(params)
+        for params, group in zip(chosen, self.param_groups, strict=True):
             if params:
                 self._step_group(params, group)
         return loss
 
+    def _refuse(self, params: Sequence[Tensor]) -> None:
+        """Say what cannot be done before anything is."""
+        name = type(self).__name__
+        for p in params:
+            assert p.grad is not None
+            if p.grad.layout != torch.strided:
+                raise RuntimeError(
+                    f"{name} does not take sparse gradients (parameter of shape {tuple(p.shape)}). "
+                    "Give it a dense gradient (Embedding(sparse=False)), or put it under torch.optim.SparseAdam."
+                )
+        if any(p.is_cuda for p in params) and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                f"{name}.step() cannot be captured in a CUDA graph: the host counts steps and rows. "
+                "Capture the forward and backward pass, and step outside of the graph."
+            )
+
+    def _refuse_sharded(self, p: Tensor) -> None:
+        if hasattr(p, "to_local"):  # a DTensor
+            raise RuntimeError(
+                f"{type(self).__name__} does not take sharded parameters (a DTensor of shape {tuple(p.shape)}, as of "
+                "FSDP2): a sketch is of the whole gradient. Use DistributedDataParallel."
+            )
+
+    @_disable_dynamo  # its kernels work on addresses, and what they are told is cached
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
         weights = [torch.view_as_real(p) if p.is_complex() else p for p in params]
         grads: list[Tensor] = []
         for p in params:
             assert p.grad is not None
-            grads.append(torch.view_as_real(p.grad) if p.is_complex() else p.grad)
+            grads.append(torch.view_as_real(p.grad.resolve_conj()) if p.is_complex() else p.grad)
+        layers = [Layer.of(w, group) for w in weights]
+        states = []
+        for p, g, layer in zip(params, grads, layers, strict=True):
+            state = self.state[p]
+            setting = (layer, group["sketch_size"], group["graft"], group["momentum"] > 0.0)
+            if not state:
+                self._refuse_sharded(p)
+                state.update(fresh(self, layer, group, p.device))
+            elif self._settled.get(p) != setting:
+                complete(self, state, layer, group, g)
+            self._settled[p] = setting
+            states.append(state)
+
         if group["maximize"]:
             grads = list(torch._foreach_neg(grads))
         if group["weight_decay"]:
             if group["decoupled_weight_decay"]:
-                torch._foreach_mul_(weights, 1.0 - _usable(group["lr"]) * group["weight_decay"])
+                torch._foreach_mul_(weights, 1.0 - usable(group["lr"]) * group["weight_decay"])
             else:
                 grads = list(torch._foreach_add(grads, weights, alpha=group["weight_decay"]))
 
-        layers = [Layer.of(w, group) for w in weights]
-        states = []
-        for p, layer in zip(params, layers, strict=True):
-            state = self.state[p]
-            if not state:
-                self._start(state, layer, group, p)
-            states.append(state)
         torch._foreach_add_([state["step"] for state in states], 1.0)
         steps = [int(state["step"]) for state in states]
 
@@ -194,26 +227,15 @@ class SketchedOptimizer(Optimizer):
             some = [grads[i] for i in rest]
             chosen = ([layers[i] for i in rest], [states[i] for i in rest], [steps[i] for i in rest])
             updates = self._sketched_updates(some, *chosen, group)
-            _descend([weights[i] for i in rest], updates, chosen[1], group)
+            descend([weights[i] for i in rest], updates, chosen[1], group)
         if flat:
-            _diagonal_step(
+            diagonal_step(
                 [weights[i] for i in flat],
                 [grads[i] for i in flat],
                 [states[i] for i in flat],
                 [steps[i] for i in flat],
                 group,
             )
-
-    def _start(self, state: State, layer: Layer, group: dict[str, Any], p: Tensor) -> None:
-        like = torch.empty(0, dtype=layer.dtype, device=p.device)
-        wide = torch.promote_types(layer.dtype, torch.float32)  # a half-precision sum would soon stand still
-        state["step"] = torch.tensor(0.0)
-        if layer.kind == "sketch":
-            state.update(self._empty(layer, group, like))
-        if layer.kind == "diagonal" or group["graft"]:
-            state["sum"] = like.new_zeros(layer.shape, dtype=wide)
-        if group["momentum"]:
-            state["momentum_buffer"] = like.new_zeros(layer.shape, dtype=wide)
 
     def _sketched_updates(
         self, grads: list[Tensor], layers: list[Layer], states: list[State], steps: list[int], group: dict[str, Any]
@@ -240,78 +262,33 @@ class SketchedOptimizer(Optimizer):
                     for i, update in zip(chosen, stepped, strict=True):
                         updates[i] = update
         if group["graft"] and not all(fuses):  # the kernels have done it for theirs
-            self._graft(updates, blocks, layers, states, steps, [i for i, done in enumerate(fuses) if not done], group)
+            for i, done in enumerate(fuses):
+                if not done:
+                    updates[i] = diagonal.graft(updates[i], blocks[i], layers[i], states[i], steps[i], group["decay"])
         return [layer.join(update) for layer, update in zip(layers, updates, strict=True)]
-
-    @staticmethod
-    def _graft(
-        updates: list[Tensor],
-        blocks: list[Tensor],
-        layers: list[Layer],
-        states: list[State],
-        steps: list[int],
-        chosen: list[int],
-        group: dict[str, Any],
-    ) -> None:
-        """Give the chosen updates the length of the diagonal step."""
-        whole = [layers[i].join(blocks[i]) for i in chosen]
-        roots = diagonal.denominators(whole, [states[i] for i in chosen], group["decay"], [steps[i] for i in chosen])
-        for i, g, root in zip(chosen, whole, roots, strict=True):
-            wanted = layers[i].cut(g / root).norm(dim=1, keepdim=True)
-            length = updates[i].norm(dim=1, keepdim=True)
-            updates[i] = updates[i] * torch.where(length > 0.0, wanted / length, 0.0)
 
     # State that survives ---------------------------------------------------------------------------------------
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As torch.optim does, but a state of another type than the weights' (a float32 sketch, say) stays as saved."""
+        """As torch.optim does, but a state of another type than the weights' (a float32 sketch, say) stays as saved.
+
+        A checkpoint that does not know an option gets the one of this optimizer's constructor; one that has no
+        diagonal sums or momentum, because neither was asked for, starts them. One that could not be gone on from, of
+        another sketch size say, is refused, and nothing is changed.
+        """
         seen: list[dict[str, Any]] = []
-        handle = self.register_load_state_dict_pre_hook(lambda _, given: seen.append(given))  # after the user's hooks
+
+        def look(_: Optimizer, given: dict[str, Any]) -> None:
+            check_checkpoint(self, given)
+            seen.append(given)
+
+        handle = self.register_load_state_dict_pre_hook(look)  # after the user's hooks
         try:
             super().load_state_dict(state_dict)
         finally:
             handle.remove()
-        saved = seen[-1]
-        numbers = [number for group in saved["param_groups"] for number in group["params"]]
-        params = [p for group in self.param_groups for p in group["params"]]
-        for number, p in zip(numbers, params, strict=True):
-            for name, value in saved["state"].get(number, {}).items():
-                if name == "step":  # a plain number in some checkpoints
-                    value = torch.as_tensor(value, dtype=torch.float32)
-                if isinstance(value, Tensor):
-                    device = "cpu" if name in ("step", "counts") else p.device
-                    self.state[p][name] = value.to(device=device, copy=True)
+        keep_types(self, seen[-1])
 
     def memory_plan(self) -> str:
         """A table of what each parameter keeps, sketched or not, and how many bytes that takes; nothing is made."""
         return memory_plan(self)
-
-
-def _usable(lr: float | Tensor) -> float | Tensor:
-    """A number where reading it makes nobody wait, else the Tensor itself."""
-    return float(lr) if not isinstance(lr, Tensor) or lr.is_cpu else lr
-
-
-def _descend(weights: Sequence[Tensor], updates: list[Tensor], states: Sequence[State], group: dict[str, Any]) -> None:
-    """``w ← w − lr·(update + momentum·buffer)``."""
-    if group["momentum"]:
-        buffers = [state["momentum_buffer"] for state in states]
-        torch._foreach_mul_(buffers, group["momentum"])
-        torch._foreach_add_(buffers, updates)
-        updates = buffers
-    lr = _usable(group["lr"])
-    if isinstance(lr, Tensor):
-        updates, lr = [update * lr for update in updates], 1.0
-    torch._foreach_add_(list(weights), updates, alpha=-lr)
-
-
-def _diagonal_step(
-    weights: list[Tensor], grads: list[Tensor], states: list[State], steps: list[int], group: dict[str, Any]
-) -> None:
-    lr = _usable(group["lr"])
-    plain = not group["momentum"] and group["decay"] == 1.0 and not isinstance(lr, Tensor)
-    if plain and diagonal.can_descend(weights, grads, states):
-        diagonal.descend(weights, grads, states, float(lr))
-        return
-    roots = diagonal.denominators(grads, states, group["decay"], steps)
-    _descend(weights, list(torch._foreach_div(grads, roots)), states, group)

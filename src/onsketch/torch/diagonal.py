@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from onsketch.torch.plan import Layer
 from onsketch.torch.rows import State
 
 EPSILON = 1e-10
@@ -32,6 +33,15 @@ def _accumulate(sums: list[Tensor], grads: Sequence[Tensor], decay: float) -> No
     if decay < 1.0:
         torch._foreach_mul_(sums, decay)
     torch._foreach_addcmul_(sums, grads, grads, value=1.0 - decay if decay < 1.0 else 1.0)
+
+
+def graft(update: Tensor, blocks: Tensor, layer: Layer, state: State, t: int, decay: float) -> Tensor:
+    """The update, each of its blocks, (B, b), with the length of the diagonal step of its gradient."""
+    g = layer.join(blocks)
+    (root,) = denominators([g], [state], decay, [t])
+    wanted = layer.cut(g / root).norm(dim=1, keepdim=True)
+    length = update.norm(dim=1, keepdim=True)
+    return update * torch.where(length > 0.0, wanted / length, 0.0)
 
 
 def descend(params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[State], lr: float) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from onsketch.quantile import quantile
+from onsketch.torch.kernels import stream_of
 
 _ROUND, _COIN = 1, 3
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -45,7 +46,7 @@ def round_vectors(seed: int, rounds: NDArray[np.int64], size: int) -> NDArray[np
 
 
 @lru_cache(maxsize=16)
-def _chunk(seed: int, number: int, size: int, device: torch.device) -> Tensor:
+def _chunk(seed: int, number: int, size: int, device: torch.device, stream: int) -> Tensor:
     rounds = np.arange(number * _CHUNK, (number + 1) * _CHUNK)
     # Pageable memory is staged before the call returns, so that the copy needs no waiting for.
     return torch.from_numpy(round_vectors(seed, rounds, size)).to(device, non_blocking=True)
@@ -53,12 +54,16 @@ def _chunk(seed: int, number: int, size: int, device: torch.device) -> Tensor:
 
 def round_vector(seed: int, t: int, size: int, device: torch.device) -> Tensor:
     """The random-projection vector of round t (from 1), float64."""
-    return _chunk(seed, t // _CHUNK, size, device)[t % _CHUNK]
+    return _chunk(seed, t // _CHUNK, size, device, stream_of(device))[t % _CHUNK]
+
+
+def fourier_sample(seed: int, size: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """RadaGrad's map: the rows of the cosine transform it keeps, ascending, int64, and its signs, int8."""
+    return _fourier_sample(seed, size, width, device, stream_of(device))
 
 
 @lru_cache(maxsize=256)
-def fourier_sample(seed: int, size: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """RadaGrad's map: the rows of the cosine transform it keeps, ascending, int64, and its signs, int8."""
+def _fourier_sample(seed: int, size: int, width: int, device: torch.device, stream: int) -> tuple[Tensor, Tensor]:
     coordinates = np.arange(width)
     signs = np.where(uniform(seed, _COIN, coordinates, 0) < 0.5, 1.0, -1.0)
     rows = np.sort(np.argsort(uniform(seed, _COIN, coordinates, 1))[:size])

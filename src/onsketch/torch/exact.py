@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -15,17 +14,6 @@ from onsketch.torch.spectrum import cutoff, eigh, inverse_metric
 def empty(blocks: int, width: int, like: Tensor) -> State:
     """The state of a parameter before its first step: d² numbers for each block."""
     return {"matrix": torch.zeros(blocks, width, width, dtype=torch.float64, device=like.device)}
-
-
-class StepOptions(TypedDict):
-    """What a step is told."""
-
-    ridge: float
-    decay: float
-    steps: Sequence[int]
-    """Steps each parameter has taken, this one counted."""
-    absorb: bool
-    """Whether the matrix takes the gradient in."""
 
 
 def precondition(

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -61,18 +60,6 @@ class Recipe:
             "escaped": small.new_zeros(blocks, 1),  # Σρ
             "counts": torch.zeros(blocks, 2, dtype=torch.int64),
         }
-
-
-class StepOptions(TypedDict):
-    """What a step is told."""
-
-    size: int
-    ridge: float
-    decay: float
-    steps: Sequence[int]
-    """Steps each parameter has taken, this one counted."""
-    absorb: bool
-    """Whether the sketch takes the gradient in."""
 
 
 def precondition(

@@ -1,6 +1,6 @@
 """A step on a CUDA device in a handful of launches, whatever the number of layers.
 
-Each layer keeps its own state; a table of addresses and sizes tells the kernels where it lies. The step is
+Each layer keeps its own state; a table of addresses and sizes tells the kernels where it lies (table.py). The step is
 
 1. ``dots``: the gradient becomes a row of R, and ``R g`` is summed up by chunks,
 2. ``directions`` or ``projections``: everything small, one thread block for each block of a layer,
@@ -14,15 +14,15 @@ need not know, so that it never waits, and blocks behave as parameters of their 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from onsketch.torch import kernels
-from onsketch.torch.kernels import CHUNK, LARGEST, ROOM_FOR_U, SHARED_BYTES, THREADS, launch
+from onsketch.torch.kernels import LARGEST, ROOM_FOR_U, SHARED_BYTES, THREADS, launch
 from onsketch.torch.rows import State
+from onsketch.torch.table import Table, addresses, table_of
 
 
 def serves(state: State) -> bool:
@@ -37,104 +37,6 @@ def serves(state: State) -> bool:
         and rows.data_ptr() % 16 == 0
         and kernels.ready("directions" if "energy" in state else "projections", rows.dtype, rows.device)
     )
-
-
-class _Table(NamedTuple):
-    """Where the kernels find things."""
-
-    fields: Tensor
-    """(N, FIELDS): one row for each block, in the order of ``Field`` in cuda/common.cu."""
-    owners: Tensor
-    """Which block each chunk of columns belongs to."""
-    sizes: list[int]
-    """Room for the update of each layer."""
-    total: int
-    """Numbers of all updates."""
-    slots: int
-    """The most rows that a layer has."""
-    most: int
-    """The most directions that a layer's sketch has."""
-
-
-@lru_cache(maxsize=64)
-def _upload(entries: tuple[tuple[int, ...], ...], spectrum: int, item: int, device: torch.device) -> _Table:
-    """The table of these layers: addresses of their state, and sizes."""
-    fields: list[list[int]] = []
-    owners: list[int] = []
-    sizes: list[int] = []
-    at = 0
-    for layer, (rows, transform, energy, escaped, counts, sums, summed, blocks, slots, width, most) in enumerate(
-        entries
-    ):
-        chunks = -(-width // CHUNK)
-        for b in range(blocks):
-            owners += [len(fields)] * chunks
-            fields.append(
-                [
-                    rows + b * slots * width * item,
-                    transform + b * most * slots * 8,
-                    energy + b * most * (most if spectrum == 2 else 1) * 8,
-                    escaped + b * 8,
-                    counts + b * 16,
-                    width,
-                    at + b * width,
-                    slots,
-                    most,
-                    len(owners) - chunks,
-                    chunks,
-                    layer,
-                    sums + b * width * max(4, item),
-                    min(width, summed - b * width),
-                ]
-            )
-        sizes.append(-(-blocks * width // 16) * 16)
-        at += sizes[-1]
-    return _Table(
-        # Pageable memory is staged before the call returns, so that the copy needs no waiting for.
-        torch.tensor(fields, dtype=torch.int64).to(device, non_blocking=True),
-        torch.tensor(owners, dtype=torch.int32).to(device, non_blocking=True),
-        sizes,
-        at,
-        max(entry[8] for entry in entries),
-        max(entry[10] for entry in entries),
-    )
-
-
-@lru_cache(maxsize=64)
-def _addresses(numbers: tuple[int, ...], device: torch.device) -> Tensor:
-    """Addresses on the device."""
-    return torch.tensor(numbers, dtype=torch.int64).to(device, non_blocking=True)
-
-
-def _table(states: Sequence[State], spectrum: str, graft: bool) -> _Table:
-    entries = []
-    for state in states:
-        rows, transform = state["rows"], state["transform"]
-        entries.append(
-            (
-                rows.data_ptr(),
-                transform.data_ptr(),
-                state[spectrum].data_ptr(),
-                state["escaped"].data_ptr() if "escaped" in state else 0,
-                _counts_on_device(state).data_ptr(),
-                state["sum"].data_ptr() if graft else 0,
-                state["sum"].numel() if graft else 0,
-                *rows.shape,
-                transform.shape[1],
-            )
-        )
-    rows = states[0]["rows"]
-    return _upload(tuple(entries), states[0][spectrum].dim() - 1, rows.element_size(), rows.device)
-
-
-def _counts_on_device(state: State) -> Tensor:
-    """Filled slots and counted rows of each block, (B, 2)."""
-    counts: Tensor = state["counts"]
-    rows = state["rows"]
-    if counts.device != rows.device or counts.shape != (rows.shape[0], 2) or not counts.is_contiguous():
-        counts = counts.view(-1, 2).expand(rows.shape[0], 2).contiguous().to(rows.device, non_blocking=True)
-        state["counts"] = counts
-    return counts
 
 
 def _contiguous(grads: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
@@ -174,7 +76,7 @@ def step(
     computed = torch.promote_types(dtype, torch.float32)
     wide = int(dtype == computed or not any(g.dtype == dtype for g in grads))
     grads = _contiguous(grads, computed if wide else dtype)
-    table = _table(states, spectrum, grafting is not None)
+    table = table_of(states, spectrum, grafting is not None)
     fields, owners, device = table.fields, table.owners, table.fields.device
     blocks, chunks, stride = len(fields), len(owners), table.slots + 1
     starts: list[int] = []
@@ -182,7 +84,7 @@ def step(
         count, _, width = state["rows"].shape
         stride_of_blocks = width * g.element_size()
         starts += [g.data_ptr()] if count == 1 else [g.data_ptr() + b * stride_of_blocks for b in range(count)]
-    gradients = _addresses(tuple(starts), device)
+    gradients = addresses(tuple(starts), device)
 
     work = torch.empty(chunks + blocks * (1 + 2 * stride), stride, dtype=torch.float64, device=device)
     partial, coefficients, matrices = work.split_with_sizes([chunks, blocks, 2 * blocks * stride])
@@ -218,7 +120,7 @@ def _diagonal(grafting: Grafting | None) -> list[int | float]:
 
 
 def _project(
-    table: _Table,
+    table: Table,
     gradients: Tensor,
     states: Sequence[State],
     maps: Sequence[tuple[Tensor, Tensor]],
@@ -232,8 +134,7 @@ def _project(
         for number in (rows.data_ptr(), signs.data_ptr(), len(rows)) * state["rows"].shape[0]
     ]
     partial = torch.empty(len(table.owners), table.most, dtype=torch.float64, device=gradients.device)
-    addresses = _addresses(tuple(where), gradients.device)
-    args = [table.fields, table.owners, gradients, addresses, partial, table.most, wide]
+    args = [table.fields, table.owners, gradients, addresses(tuple(where), gradients.device), partial, table.most, wide]
     launch("cosines", dtype, len(table.owners), THREADS, args)
     return partial
 
@@ -246,7 +147,7 @@ def _columns(rows: int, size: int, gap: int, bytes_elsewhere: int) -> int:
     return columns
 
 
-def _rotate(table: _Table, dtype: torch.dtype, due: Tensor, matrices: Tensor, stride: int, turn: bool) -> None:
+def _rotate(table: Table, dtype: torch.dtype, due: Tensor, matrices: Tensor, stride: int, turn: bool) -> None:
     size = 8 if dtype == torch.float64 else 4
     chunks, pairs = len(table.owners), max(1, table.most * (table.most + 1) // 2)
     columns = _columns(table.slots, size, 0, 8 * (LARGEST + 2) * size)

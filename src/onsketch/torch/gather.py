@@ -19,7 +19,7 @@ STRETCH = 1024
 
 
 @lru_cache(maxsize=64)
-def _owners(stretches: tuple[int, ...], device: torch.device) -> Tensor:
+def _owners(stretches: tuple[int, ...], device: torch.device, stream: int) -> Tensor:
     """Which gradient each stretch of the buffer belongs to."""
     counts = torch.tensor(stretches)
     return torch.repeat_interleave(torch.arange(len(stretches)), counts).to(device, non_blocking=True)
@@ -45,7 +45,7 @@ def gather(grads: Sequence[Tensor], layers: Sequence[Layer], as_they_are: Sequen
         parts = [place.narrow(0, 0, layers[i].numbers) for place, i in zip(places, chosen, strict=True)]
         torch._foreach_copy_(parts, [grads[i].reshape(-1) for i in chosen])
         fine = torch.isfinite(torch.stack(torch._foreach_norm(parts)))
-        _clean(buffer, fine, _owners(stretches, device))
+        _clean(buffer, fine, _owners(stretches, device, kernels.stream_of(device)))
         for place, part, i in zip(places, parts, chosen, strict=True):
             count, width = layers[i].blocks, layers[i].width
             whole = part if count == 1 else place.narrow(0, 0, count * width)

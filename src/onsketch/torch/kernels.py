@@ -8,7 +8,10 @@ Where they cannot be had (no NVRTC, another PyTorch) the same is done by PyTorch
 from __future__ import annotations
 
 import ctypes
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -92,11 +95,37 @@ class Kernel:
             raise RuntimeError(f"A kernel could not be launched: CUDA error {failed}.")
 
 
+_COMPILING = threading.Lock()
+
+
+@contextmanager
+def _toolkit() -> Iterator[None]:
+    """PyTorch asks where a toolkit's headers are, which the kernels do not need: any answer will do meanwhile."""
+    from torch.utils import cpp_extension
+
+    with _COMPILING:
+        found = cpp_extension.CUDA_HOME
+        cpp_extension.CUDA_HOME = found or "/nowhere"
+        try:
+            yield
+        finally:
+            cpp_extension.CUDA_HOME = found
+
+
 @cache
 def compiled(kernel: str, dtype: torch.dtype, device: int) -> Kernel:
     """The kernel for this device."""
-    with torch.cuda.device(device):
+    with _toolkit(), torch.cuda.device(device):
         return Kernel(torch.cuda._compile_kernel(source(kernel, dtype), kernel))
+
+
+def stream_of(device: torch.device) -> int:
+    """The current stream of a device.
+
+    What is sent to a device once and kept there is kept for each stream: another need not find it arrived, and might
+    still read it when it is given up.
+    """
+    return torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
 
 
 def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
@@ -126,7 +155,7 @@ def ready(kernels: str, dtype: torch.dtype, device: torch.device) -> bool:
     try:
         for kernel in SETS[kernels]:
             compiled(kernel, dtype, index)
-    except (RuntimeError, OSError, ImportError, TypeError, AttributeError) as error:
+    except Exception as error:  # whatever it is, there is another way
         message = f"onsketch.torch: its CUDA kernels could not be compiled, steps will be slower ({error})."
         warnings.warn(message, RuntimeWarning, stacklevel=2)
         return False
@@ -138,17 +167,13 @@ def available(device: torch.device) -> bool:
     """Whether kernels can be had on this device: one is compiled and seen to work."""
     if device.type != "cuda" or torch.version.hip or not hasattr(torch.cuda, "_compile_kernel"):
         return False
-    from torch.utils import cpp_extension
-
-    if cpp_extension.CUDA_HOME is None:  # PyTorch asks for a toolkit's headers, which the kernels do not need
-        cpp_extension.CUDA_HOME = "/nowhere"
     try:
         probe = torch.tensor([[[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]], [[torch.nan] * 3] * 3])
         values, _ = eigh(probe.double().to(device))
         expected = torch.tensor([[3.0, 2.0, 1.0], [torch.nan] * 3]).double()
         return torch.allclose(values.cpu(), expected, equal_nan=True)
-    except (RuntimeError, OSError, ImportError, TypeError, AttributeError):
-        return False  # the interface is PyTorch's own and may change
+    except Exception:  # the interface is PyTorch's own and may change
+        return False
 
 
 def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,10 +1,10 @@
-"""The options that all optimizers share, and their checks."""
+"""The options that all optimizers share, and their checks; what a step is told."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -12,6 +12,29 @@ from torch import Tensor
 from onsketch.errors import OptionError
 
 SKETCH_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+class StepOptions(TypedDict):
+    """What every method's function is told of a step."""
+
+    ridge: float
+    decay: float
+    steps: Sequence[int]
+    """Steps each parameter has taken, this one counted."""
+    absorb: bool
+    """Whether the gradient is taken in."""
+
+
+class SketchOptions(StepOptions):
+    """What those with a sketch are told."""
+
+    size: int
+
+
+class ProjectionOptions(SketchOptions):
+    """What those that draw are told."""
+
+    seed: int
 
 
 def check(method: str, group: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +28,7 @@ class Layer:
     """d, without the filling."""
 
     @staticmethod
-    def of(weight: Tensor, group: dict[str, Any]) -> Layer:
+    def of(weight: Tensor, group: Mapping[str, Any]) -> Layer:
         """The layer of a (real) weight under a group's options."""
         names = ("block_size", "diagonal_above", "sketch_size", "graft", "sketch_dtype")
         return _layer(weight.shape, weight.dtype, *[group[name] for name in names])
@@ -101,6 +102,7 @@ def _kept(layer: Layer) -> str:
 
 def state_bytes(optimizer: SketchedOptimizer, layer: Layer, group: dict[str, Any]) -> int:
     """Bytes of the state of a layer, worked out without making it."""
-    state: dict[str, Tensor] = {}
-    optimizer._start(state, layer, group, torch.empty(0, device="meta"))
+    from onsketch.torch.state import fresh
+
+    state = fresh(optimizer, layer, group, "meta")
     return sum(value.numel() * value.element_size() for value in state.values())

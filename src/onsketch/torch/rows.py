@@ -98,12 +98,21 @@ def rotate(states: Sequence[State], transforms: Tensor) -> None:
 
 
 def gram(states: Sequence[State], filled: int) -> Tensor:
-    """``R Rᵀ`` of the first rows, float64, (N, filled, filled)."""
+    """``R Rᵀ`` of the first rows, float64, (N, filled, filled).
+
+    A block in which it is not finite has rows too long for their type: it starts anew, from zeros.
+    """
     parts = []
     for state in states:
         rows = computable(state["rows"][:, :filled])
         parts.append(torch.bmm(rows, rows.mT).double())
-    return torch.cat(parts)
+    whole = torch.cat(parts)
+    if not bool(torch.isfinite(whole).all()):
+        broken = ~torch.isfinite(whole).flatten(1).all(1)
+        whole[broken] = 0.0
+        for state, its in zip(states, split(states, broken), strict=True):
+            state["rows"][its] = 0.0
+    return whole
 
 
 def computable(rows: Tensor) -> Tensor:
@@ -144,6 +153,9 @@ def counts(state: State) -> tuple[int, int]:
 
 def set_counts(states: Sequence[State], filled: int, held: int) -> None:
     """Note on the host how many slots are filled and how many rows the sketch counts."""
-    pair = torch.tensor([[filled, held]])  # one for all: it is replaced, never written to
-    for state in states:
-        state["counts"] = pair if len(state["rows"]) == 1 else pair.expand(len(state["rows"]), 2)
+    pair = torch.tensor([[filled, held]])
+    for state in states:  # each has its own: a distributed checkpoint writes into them
+        if state["counts"].is_cpu:
+            state["counts"].copy_(pair)
+        else:
+            state["counts"] = pair.repeat(len(state["rows"]), 1)

@@ -10,19 +10,20 @@ from typing import Unpack
 from torch import Tensor
 
 from onsketch.torch.ada_fd import FrequentDirectionsOptimizer
-from onsketch.torch.frequent_directions import Recipe, StepOptions, precondition
+from onsketch.torch.frequent_directions import Recipe, precondition
+from onsketch.torch.options import SketchOptions
 from onsketch.torch.rows import State
 
 FD_SON = Recipe("newton", doubling=True)
 RFD_SON = Recipe("newton", doubling=True, robust=True)
 
 
-def fd_son(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+def fd_son(grads: list[Tensor], states: list[State], **options: Unpack[SketchOptions]) -> list[Tensor]:
     """``(αI + SᵀS)⁻¹ g``, S the fast frequent directions of the gradients, this one among them."""
     return precondition(grads, states, FD_SON, **options)
 
 
-def rfd_son(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
+def rfd_son(grads: list[Tensor], states: list[State], **options: Unpack[SketchOptions]) -> list[Tensor]:
     """``((α + Σρ/2)I + SᵀS)⁻¹ g``."""
     return precondition(grads, states, RFD_SON, **options)
 
@@ -40,6 +41,7 @@ class FDSON(FrequentDirectionsOptimizer):
     """
 
     recipe = FD_SON
+    default_ridge = 0.1
 
 
 class RFDSON(FrequentDirectionsOptimizer):
@@ -52,4 +54,5 @@ class RFDSON(FrequentDirectionsOptimizer):
     """
 
     recipe = RFD_SON
+    default_ridge = 1e-3
     least_ridge_is_zero = True

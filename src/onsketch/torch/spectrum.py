@@ -36,7 +36,8 @@ def gram_cutoff(dtype: torch.dtype) -> float:
 def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues, descending, (N, n), and eigenvectors as columns, (N, n, n), of symmetric float64 matrices.
 
-    A decomposition that failed gives NaN and raises nothing: on a device, raising means waiting.
+    A decomposition that failed gives NaN and raises nothing: on a device, raising means waiting. Of a batch that
+    failed each matrix is tried on its own, so that the others have their spectrum.
 
     >>> eigh(torch.tensor([[[2.0, 1.0], [1.0, 2.0]]], dtype=torch.float64))[0]
     tensor([[3., 1.]], dtype=torch.float64)
@@ -46,6 +47,9 @@ def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
     try:
         values, vectors = torch.linalg.eigh(matrices)
     except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
+        if len(matrices) > 1:
+            each = [eigh(matrix[None]) for matrix in matrices]
+            return torch.cat([values for values, _ in each]), torch.cat([vectors for _, vectors in each])
         nan = torch.full_like(matrices, torch.nan)
         return nan[..., 0], nan
     return values.flip(-1), vectors.flip(-1)

@@ -15,15 +15,29 @@ struct Arrowhead {
     double d[LARGEST + 1], z[LARGEST + 1], pole[LARGEST + 1], z2[LARGEST + 1], zhat[LARGEST + 1];
     double from[LARGEST + 2], offset[LARGEST + 2];   // a root is a pole and an offset, so that differences keep digits
     double value[LARGEST + 2], raw[LARGEST + 2], length[LARGEST + 2], c[LARGEST + 1], s[LARGEST + 1];
+    double alpha, unit;
     int active[LARGEST + 1], owner[LARGEST + 2], upper[LARGEST + 1], lower[LARGEST + 1];
     int poles, turns;
 };
 
-// Rows that are not bordered, and equal poles, leave the problem: the errors stay below the rounding of the matrix.
-__device__ void deflate(Arrowhead& h, int count, double alpha)
+// Takes the power of two of the largest number out, which rounds nothing: squares then neither overflow nor vanish.
+__device__ double scale(Arrowhead& h, int count, double alpha)
 {
     double largest = fabs(alpha);
     for (int i = 0; i < count; ++i) largest = fmax(largest, fmax(h.d[i], fabs(h.z[i])));
+    int power = 0;
+    largest = frexp(largest, &power);
+    power = power < -1000 ? -1000 : power;  // whose opposite is a number too
+    const double factor = ldexp(1.0, 1 - power);
+    for (int i = 0; i < count; ++i) { h.d[i] *= factor; h.z[i] *= factor; }
+    h.alpha = alpha * factor;
+    h.unit = ldexp(1.0, power - 1);
+    return 2.0 * largest;
+}
+
+// Rows that are not bordered, and equal poles, leave the problem: the errors stay below the rounding of the matrix.
+__device__ void deflate(Arrowhead& h, int count, double largest)
+{
     const double tolerance = 8.0 * 2.220446049250313e-16 * largest;
     int last = -1;
     h.poles = h.turns = 0;
@@ -107,9 +121,10 @@ __device__ void arrowhead(Arrowhead& h, int count, double alpha, double* U)
     for (int i = here; i < count; i += threads) h.active[i] = 0;
     for (int e = here; e < n * n; e += threads) U[e] = 0.0;
     __syncthreads();
-    if (here == 0) deflate(h, count, alpha);
+    if (here == 0) deflate(h, count, scale(h, count, alpha));
     __syncthreads();
     const int k = h.poles;
+    alpha = h.alpha;
     double reach = 0.0;
     for (int i = 0; i < k; ++i) reach += h.z2[i];
     reach = sqrt(reach);
@@ -138,7 +153,7 @@ __device__ void arrowhead(Arrowhead& h, int count, double alpha, double* U)
     for (int r = here; r < n; r += threads) {
         int rank = 0;
         for (int j = 0; j < n; ++j) rank += (h.raw[j] > h.raw[r] || (h.raw[j] == h.raw[r] && j < r)) ? 1 : 0;
-        h.value[rank] = h.raw[r];
+        h.value[rank] = h.raw[r] * h.unit;
         if (r > k) {
             U[(int)h.length[r] * n + rank] = 1.0;
         } else {

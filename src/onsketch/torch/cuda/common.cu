@@ -41,6 +41,14 @@ __device__ inline void store(stored* at, real value)
 #endif
 }
 
+// A number as the rows have it.
+__device__ inline real rounded(real value)
+{
+    stored kept;
+    store(&kept, value);
+    return load(&kept);
+}
+
 // Four numbers at an address that is a multiple of their size.
 __device__ inline void load_four(const stored* at, real* into)
 {

@@ -56,8 +56,10 @@ extern "C" __global__ void directions(
             for (int i = 0; i < rank; ++i) sum += along[i] * T[i * slots + j];
             a[j] = sum;
         }
+        double check = 0.0;
+        for (int i = 0; i < rank; ++i) check += fabs(along[i]);
         if (here == 0) a[stride - 1] = bare;
-        if (here == 0 && bad[field(table, block, LAYER)]) used[block] = -1;
+        if (here == 0 && (bad[field(table, block, LAYER)] || !(check - check == 0.0))) used[block] = -1;
         return;
     }
 

@@ -33,11 +33,12 @@ extern "C" __global__ void projections(
         const double crossed = drawn[i] * (k[j] + squared * drawn[j] / 2.0) + drawn[j] * (k[i] + squared * drawn[i] / 2.0);
         A[e] = K[e] * keep * keep + crossed;
     }
+    __syncthreads();
     double check = squared;
-    for (int i = 0; i < m; ++i) check += fabs(k[i]) + fabs(drawn[i]);
+    for (int i = 0; i < m; ++i) check += fabs(k[i]) + fabs(drawn[i]) + A[i * m + i] * A[i * m + i] * m * m;
     const bool failed = bad[field(table, block, LAYER)] || !(check - check == 0.0);
     for (int e = here; e < m * m; e += threads)
-        if (absorb) K[e] = failed ? K[e] * keep * keep : A[e];
+        if (absorb) K[e] = failed ? K[e] * keep * keep : A[e];  // before it is decomposed in its place
     __syncthreads();
     const bool solved = jacobi(A, V, m) && !failed;
 

@@ -1,4 +1,5 @@
-// After a rotation: what rounding has done to the rows is in their Gram matrix. `turn` diagonalises it.
+// After a rotation: what rounding has done to the rows is in their Gram matrix. `turn` diagonalises it. Where it is
+// not finite the rows have grown too long for their type, and the sketch starts anew.
 extern "C" __global__ void respectrum(
     const long long* table, const double* partial, double* work, const int* due, int stride, int matrix_stride,
     int turn)
@@ -13,9 +14,18 @@ extern "C" __global__ void respectrum(
     extern __shared__ __align__(16) double room[];
     sum_chunks(table, partial, stride, kept * (kept + 1) / 2, sums);
     if (turn && kept * kept * 16 <= SHARED_BYTES) A = room;
+    int overflows = 0;
     for (int e = here; e < kept * kept; e += threads) {
         const int i = e / kept, j = e - i * kept;
         A[e] = i >= j ? sums[i * (i + 1) / 2 + j] : sums[j * (j + 1) / 2 + i];
+        overflows |= !(A[e] - A[e] == 0.0);
+    }
+    overflows = __syncthreads_or(overflows);
+    if (overflows) {
+        stored* rows = (stored*)field(table, block, ROWS);
+        const long long numbers = slots * field(table, block, WIDTH);
+        for (long long e = here; e < numbers; e += threads) store(rows + e, 0);
+        for (int e = here; e < kept * kept; e += threads) A[e] = 0.0;
     }
     for (int e = here; e < most * slots; e += threads) T[e] = !turn && e / slots == e % slots ? 1.0 : 0.0;
     __syncthreads();

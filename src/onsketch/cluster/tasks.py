@@ -88,17 +88,10 @@ def learn_shard(
 
 
 def merge_learners(base: Snapshot, one: Snapshot | None, two: Snapshot | None) -> tuple[None, Snapshot | None]:
-    """Two learners that started from the base, as one; a shard that learned nothing changes nothing.
-
-    Newton learners whose metric is not the curvature of the loss add up what they have moved in the first merge, and
-    average it from then on: adding up overshoots a little more in each round, and diverges.
-    """
+    """Two learners that started from the base, as one; a shard that learned nothing changes nothing."""
     if one is None or two is None:
         return None, one or two
-    learner, start = rebuilt(one), rebuilt(base)
-    guess = learner.options.summary != "curvature" and learner.method.rule == "step"
-    learner.merge(rebuilt(two), base=start, mean=guess and start.rounds > 0)
-    return None, snapshot(learner)
+    return None, snapshot(rebuilt(one).merge(rebuilt(two), base=rebuilt(base)))
 
 
 @dataclass(frozen=True)

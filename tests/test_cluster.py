@@ -119,7 +119,7 @@ def test_every_method_learns_in_shards(tmp_path: Path, method: str) -> None:
     assert run.progress.mean_loss < alone + 0.15
 
 
-@pytest.mark.parametrize("method", ["ons", "fd-son", "rfd-son", "rp-son", "adagrad", "ada-fd"])
+@pytest.mark.parametrize("method", ["ons", "fd-son", "rfd-son", "cfd-son", "oja-son", "rp-son", "adagrad", "ada-fd"])
 def test_merging_often_does_not_diverge(tmp_path: Path, method: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 6))
@@ -306,6 +306,9 @@ def test_the_program_says_what_does_not_go_together(options: tuple[str, str]) ->
     assert result.exit_code == 2
     assert "--cluster" in result.output
     assert "it needs --cluster" in program("train", "a.svm", "--sync", "2").output
+    refused = program("train", "--cluster", "none", __file__)  # the default method
+    assert (refused.exit_code, "auto learners cannot be merged" in refused.output) == (1, True)
+    assert "-l adagrad" in refused.output
 
 
 def test_without_ray_there_is_a_plain_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -314,7 +317,7 @@ def test_without_ray_there_is_a_plain_message(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"onsketch\[ray\]"):
         fit("adagrad", files)
-    result = program("train", "--cluster", "auto", *files)
+    result = program("train", "--cluster", "auto", "-l", "adagrad", *files)
     assert (result.exit_code, "onsketch[ray]" in result.output) == (1, True)
 
 

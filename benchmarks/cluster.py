@@ -7,7 +7,8 @@
 ``accuracy`` runs the cluster's own tasks in this process (the engine decides no bit of the outcome) and compares the
 model with one stream over the same rows, with the plain mean of the shards' weights, and with the mean of Vowpal
 Wabbit's allreduce (each weight by its sum of squared gradients). ``speed`` compares Ray with one and two workers with
-one plain process, one thread each, reading included. ``merging`` gives the CPU time of a merge (best of 3) and weighs what it sends.
+one plain process, one thread each, reading included. ``merging`` gives the CPU time of a merge (best
+of 3) and weighs what it sends.
 """
 
 from __future__ import annotations

@@ -231,15 +231,19 @@ def _lost(learner: SketchedLearner, base: SketchedLearner, rows: Array) -> float
     """An estimate of the energy in a direction that the sketch no longer shows.
 
     A shrink by ρ lets at most ``capacity·ρ`` go, and no more than ρ in any direction; what has gone is taken to lie
-    spread over all features. Oja and random projections do not know what they lost; there it is the mean
-    energy of a feature, as far as they know.
+    spread over all features. The others do not know what they lost: Oja's directions have at most the energy of the
+    least one kept, and those of random projections the mean energy of a feature.
     """
+    if learner.rounds == base.rounds:
+        return 0.0
     sketch, features = learner._sketch, max(learner._map.count, 1)
-    if not isinstance(sketch, (Subspace, Projection)):
-        escaped = float(sketch.numbers[ESCAPED] - base._sketch.numbers[ESCAPED])
-        return max(escaped, 0.0) * min(1.0, learner._setup.capacity / features)
-    full = isinstance(sketch, Projection) or sketch.counts[RANK] >= sketch.counts[ROWS]
-    return float((rows**2).sum()) / features if full and learner.rounds > base.rounds else 0.0
+    if isinstance(sketch, Projection):
+        return float((rows**2).sum()) / features
+    if isinstance(sketch, Subspace):
+        n = sketch.counts[ROWS]
+        return float(sketch.lines[ENERGY, :n].min()) if sketch.counts[RANK] == n else 0.0
+    escaped = float(sketch.numbers[ESCAPED] - base._sketch.numbers[ESCAPED])
+    return max(escaped, 0.0) * min(1.0, learner._setup.capacity / features)
 
 
 def _mixed(parts: Parts, spreads: list[Spread]) -> Array:

@@ -7,7 +7,8 @@
 ``accuracy`` runs the cluster's own tasks in this process (the engine decides no bit of the outcome) and compares the
 model with one stream over the same rows, with the plain mean of the shards' weights, and with the mean of Vowpal
 Wabbit's allreduce (each weight by its sum of squared gradients). ``speed`` compares Ray with one and two workers with
-one plain process, one thread each, reading included. ``merging`` times a merge and weighs what it sends.
+one plain process, one thread each, reading included. ``merging`` gives the CPU time of a merge (best
+of 3) and weighs what it sends.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ SCHEDULES: dict[str, dict[str, int]] = {
 LEARNERS: dict[str, dict[str, Any]] = {
     "rfd-son": {"method": "rfd-son", "sketch_size": 10, "clip": 10.0, "curvature": 0.1},
     "rfd-son, curvature rows": {"method": "rfd-son", "sketch_size": 10, "clip": None, "summary": "curvature"},
+    "oja-son": {"method": "oja-son", "sketch_size": 10, "clip": 10.0, "curvature": 0.1},
     "adagrad": {"method": "adagrad"},
     "ogd": {"method": "ogd"},
 }
@@ -251,9 +253,11 @@ def merging() -> None:
                 learners[-1].learn(X * (3.0 / np.sqrt(per_row)), rng.choice([-1.0, 1.0], rows))
             sent = [snapshot(learner) for learner in learners]
             size = sum(array.nbytes for array in sent[0].arrays.values())
-            began = time.perf_counter()
-            rebuilt(sent[0]).merge(rebuilt(sent[1]))
-            took = time.perf_counter() - began
+            took = float("inf")
+            for _ in range(3):
+                began = time.process_time()
+                rebuilt(sent[0]).merge(rebuilt(sent[1]))
+                took = min(took, time.process_time() - began)
             print(
                 f"{method:<10} {m:>3} {d:>9,} {size / 1e6:8.1f} {took:8.3f}  {1e9 * took / (max(m, 1) * d):10.1f}",
                 flush=True,

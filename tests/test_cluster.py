@@ -119,7 +119,7 @@ def test_every_method_learns_in_shards(tmp_path: Path, method: str) -> None:
     assert run.progress.mean_loss < alone + 0.15
 
 
-@pytest.mark.parametrize("method", ["ons", "fd-son", "rfd-son", "rp-son", "adagrad", "ada-fd"])
+@pytest.mark.parametrize("method", ["ons", "fd-son", "rfd-son", "cfd-son", "oja-son", "rp-son", "adagrad", "ada-fd"])
 def test_merging_often_does_not_diverge(tmp_path: Path, method: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 6))
@@ -180,52 +180,6 @@ def test_shards_without_rows_change_nothing(tmp_path: Path) -> None:
     assert (run.learner.weights == alone.weights).all()
     with pytest.raises(InputError, match="not a single row"):
         fit("adagrad", [str(path) for path in empty], reading={"format": "libsvm"}, cluster="none")
-
-
-def test_tables_are_understood_by_the_first_shard(tmp_path: Path) -> None:
-    """A column of categories whose first row in a later shard looks like a number is a category there too."""
-    (tmp_path / "0.csv").write_text("label,a,b\n1,x,0.5\n0,y,0.25\n")
-    (tmp_path / "1.csv").write_text("label,a,b\n1,7,0.5\n0,y,2\n")
-    run = fit("adagrad", str(tmp_path / "*.csv"), cluster="none", reading={"names": True})
-    assert {"a=7", "a=x", "a=y", "b"} <= set(run.names.values())
-
-
-def test_parquet_shards(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    X, y = sparse_stream(n=200, seed=7)
-    for k, piece in enumerate(cut(200, 3)):
-        columns = {f"f{j}": X[piece, j] for j in range(X.shape[1])} | {"label": y[piece]}
-        parquet.write_table(pyarrow.table(columns), tmp_path / f"{k}.parquet", row_group_size=30)
-    options = {"method": "ons", "summary": "curvature", "clip": None}
-    run = fit(options, str(tmp_path / "*.parquet"), sync=2, reading={"block_rows": 16}, cluster="none")
-    whole = onsketch.learner(**options)
-    whole.learn(X, y)
-    np.testing.assert_allclose(run.learner.weights, whole.weights, atol=1e-9)
-
-
-def test_remote_shards(tmp_path: Path) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    X, y = sparse_stream("logistic", n=90, seed=16)
-    files = shards_of(tmp_path, X, y, 3)
-    fsspec.filesystem("memory").put(str(tmp_path) + "/", "/remote-shards/", recursive=True)
-    near, far = (fit("adagrad", source, cluster="none", sync=1, reading={"block_rows": 20})
-                 for source in (files, "memory://remote-shards/*.svm"))  # fmt: skip
-    assert (near.learner.weights == far.learner.weights).all()
-    assert far.rows == 90
-
-
-def test_bad_lines_are_skipped_and_counted_once(tmp_path: Path) -> None:
-    X, y = sparse_stream("logistic", n=60, seed=8)
-    files = shards_of(tmp_path, X, y, 3)
-    for path in files:
-        with open(path, "a") as file:
-            file.write("1 nonsense\n")
-    with pytest.raises(InputError, match=r"shard 0: .*0000\.svm:\d+"):
-        fit("adagrad", files, cluster="none")
-    run = fit("adagrad", files, reading={"on_error": "skip", "block_rows": 7}, sync=1, cluster="none")
-    assert (run.skipped, run.rows) == (3, 60)
 
 
 # Checkpoints ---------------------------------------------------------------------------------------------
@@ -302,6 +256,9 @@ def test_refusals_say_why(tmp_path: Path) -> None:
         fit("adagrad", files, cluster="none", checkpoint=tmp_path / "c", resume=True, sync=4)
     with pytest.raises(OptionError, match="method"):
         fit({"ridge": 1.0}, files, cluster="none")
+    for method in ("auto", "kons"):
+        with pytest.raises(OptionError, match=f"{method} learners cannot be merged.*adagrad"):
+            fit(method, files, cluster="none")
 
 
 # The program ---------------------------------------------------------------------------------------------
@@ -349,6 +306,9 @@ def test_the_program_says_what_does_not_go_together(options: tuple[str, str]) ->
     assert result.exit_code == 2
     assert "--cluster" in result.output
     assert "it needs --cluster" in program("train", "a.svm", "--sync", "2").output
+    refused = program("train", "--cluster", "none", __file__)  # the default method
+    assert (refused.exit_code, "auto learners cannot be merged" in refused.output) == (1, True)
+    assert "-l adagrad" in refused.output
 
 
 def test_without_ray_there_is_a_plain_message(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -357,7 +317,7 @@ def test_without_ray_there_is_a_plain_message(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"onsketch\[ray\]"):
         fit("adagrad", files)
-    result = program("train", "--cluster", "auto", *files)
+    result = program("train", "--cluster", "auto", "-l", "adagrad", *files)
     assert (result.exit_code, "onsketch[ray]" in result.output) == (1, True)
 
 

@@ -125,7 +125,7 @@ class AutoLearner(Learner):
         packed = self._map.count * (table.rows.strides[0] + 8 + 4)
         return {"packed": packed, "total": sum(array.nbytes for array in held) + self._map.nbytes}
 
-    def _merge(self, other: Any, base: Any, mean: bool = False) -> None:
+    def _merge(self, other: Any, base: Any) -> None:
         raise OptionError(
             "merge: auto learners measure features in scales of their own and cannot be merged. "
             "Learn the stream in one place, or merge rfd-son learners on features scaled beforehand."

@@ -34,6 +34,10 @@ def sketch(
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Every file a shard, on Ray: auto, local or an address.")
     ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="FILE", help="With --cluster: keep the unmerged parts beside this file.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the parts that are there.")] = False,
     reading: dict[str, Any] = {},  # noqa: B006
 ) -> None:
     """Sketch the rows of a file, and show the spectrum captured.
@@ -53,10 +57,16 @@ def sketch(
     console = out()
     if cluster is not None and (merge or errors is not None):
         raise typer.BadParameter("it does not go with --merge or --errors", param_hint="--cluster")
+    if checkpoint is not None and cluster is None:
+        raise typer.BadParameter("it needs --cluster", param_hint="--checkpoint")
+    if resume and checkpoint is None:
+        raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
     interrupted = False
     with told_plainly():
         if cluster is not None:
-            summary = _on_cluster(console, files, reading, kind, size, n_features, cluster)
+            keeping = {"cluster": cluster, "checkpoint": checkpoint, "resume": resume}
+            summary, skipped = _on_cluster(console, files, reading, kind, size, n_features, keeping)
+            _tell_skipped(console, skipped)
         elif merge:
             summary = _merged(files)
         elif errors is not None:
@@ -116,13 +126,29 @@ def _tell_skipped(console: Console, skipped: int) -> None:
 
 
 def _on_cluster(
-    console: Console, files: list[str], reading: dict[str, Any], kind: str, size: int, width: int | None, cluster: str
-) -> Any:
+    console: Console,
+    files: list[str],
+    reading: dict[str, Any],
+    kind: str,
+    size: int,
+    width: int | None,
+    keeping: dict[str, Any],
+) -> tuple[Any, int]:
+    """The sketch, and how many lines and rows were skipped."""
     from onsketch.cli.clusters import watching
+    from onsketch.cluster import Status
     from onsketch.cluster import sketch as sketch_on_cluster
 
-    with watching(console, quiet=False) as watch:
-        return sketch_on_cluster(files, kind, size, n_features=width, reading=reading, cluster=cluster, watch=watch)
+    skipped = 0
+    with watching(console, quiet=False) as show:
+
+        def watch(status: Status) -> None:
+            nonlocal skipped
+            skipped = status.skipped
+            show(status)
+
+        summary = sketch_on_cluster(files, kind, size, n_features=width, reading=reading, watch=watch, **keeping)
+    return summary, skipped
 
 
 def _merged(files: list[str]) -> Any:

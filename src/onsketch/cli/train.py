@@ -93,7 +93,7 @@ def train(
       onsketch train clicks-*.vw.gz -l oja-son --sketch-size 10 -b 22 -q ua --predictions p.txt
       zcat day.csv.gz | onsketch train - --format csv --label clicked
       onsketch train big.svm --checkpoint big.ckpt --every 1000000 --resume --save big.model
-      onsketch train --cluster auto 'shard-*.parquet' --sync 8 --checkpoint run.ckpt --resume --save run.model
+      onsketch train --cluster auto 'shard-*.parquet' -l adagrad --checkpoint run.ckpt --resume --save run.model
     """  # noqa: D301
     from onsketch.training import Plan, Training
 

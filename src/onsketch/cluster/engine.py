@@ -71,6 +71,20 @@ class Engine(ABC):
         self.close()
 
 
+def in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call it with linear algebra in one thread.
+
+    More threads would add up long products in other portions: the last bits of a merge would depend on the number
+    of processors. Needs threadpoolctl, which ``onsketch[ray]`` brings; without it the threads are what they are.
+    """
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return function(*arguments)
+    with threadpool_limits(1):
+        return function(*arguments)
+
+
 def open_engine(cluster: str | Engine) -> Engine:
     """The engine meant.
 

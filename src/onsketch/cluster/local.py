@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onsketch.cluster.engine import Engine, Handle, Task
+from onsketch.cluster.engine import Engine, Handle, Task, in_one_thread
 
 
 class LocalEngine(Engine):
@@ -28,7 +28,7 @@ class LocalEngine(Engine):
 
     def submit(self, function: Callable[..., tuple[Any, Any]], *arguments: Any) -> Task:
         """Run it now."""
-        return Task(*function(*arguments))
+        return Task(*in_one_thread(function, *arguments))
 
     def finished(self, tasks: Sequence[Task]) -> list[Task]:
         """All of them."""

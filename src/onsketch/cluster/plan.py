@@ -7,6 +7,7 @@ from typing import Any
 
 from onsketch.data.sources import STDIN, expand
 from onsketch.errors import InputError, OptionError
+from onsketch.linear.methods import KERNEL_RULES, METHODS
 
 
 def manifest(files: Any) -> list[str]:
@@ -48,6 +49,12 @@ class Plan:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise OptionError(f"{name}={value!r}: expected a whole number from 1 on.")
         check_reading(self.reading)
+        method = METHODS.get(self.method)
+        if method is not None and (method.rule == "mixture" or method.rule in KERNEL_RULES):
+            raise OptionError(
+                f"{self.method} learners cannot be merged, so a cluster cannot train one. Choose a method that can, "
+                "such as adagrad (-l adagrad), or rfd-son with summary='curvature' (-l rfd-son --summary curvature)."
+            )
 
     @property
     def waves(self) -> list[range]:

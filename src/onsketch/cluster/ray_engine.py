@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onsketch.cluster.engine import ClusterError, Engine, Handle, Task
+from onsketch.cluster.engine import ClusterError, Engine, Handle, Task, in_one_thread
 
 RETRIES = 10
 """Times that a task is run again after the death of its worker before the run gives up."""
@@ -104,7 +104,7 @@ class RayEngine(Engine):
 
 def _call(function: Callable[..., tuple[Any, Any]], *arguments: Any) -> tuple[tuple[int, Any], Any]:
     """Runs on the worker."""
-    report, state = function(*arguments)
+    report, state = in_one_thread(function, *arguments)
     return (_attempt(), report), state
 
 

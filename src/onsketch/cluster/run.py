@@ -120,10 +120,11 @@ class Run:
         parts = Parts(storage, self.plan.state(), self.rounds, Learned, every)
 
         def told(report: Learned) -> None:
-            rows = self.rows + sum(known.rows for known in gathering.reports.values())
-            done = len(gathering.reports)
+            known = gathering.reports.values()
+            rows = self.rows + sum(other.rows for other in known)
+            skipped = self.skipped + sum(other.skipped for other in known)
             parts.keep(gathering)  # what is told is safe
-            watch(Status(self.rounds + 1, done, len(shards), rows, clock.rate(rows), engine.retries))
+            watch(Status(self.rounds + 1, len(known), len(shards), rows, clock.rate(rows), engine.retries, skipped))
 
         merged = engine.state(gathering.run(parts.saved(), told))
         record = self._take_in([gathering.reports[place] for place in range(len(shards))], merged)
@@ -131,7 +132,7 @@ class Run:
             self.checkpoint(storage)
             parts.drop()
         n, rows = len(shards), self.rows
-        watch(Status(self.rounds, n, n, rows, clock.rate(rows), engine.retries, record))
+        watch(Status(self.rounds, n, n, rows, clock.rate(rows), engine.retries, self.skipped, record))
 
     def _take_in(self, reports: list[Learned], merged: Any) -> Record | None:
         """The round is complete: take over its learner, and enter its shards into the ledger."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from onsketch import model_file
 from onsketch.cluster.engine import Engine, open_engine
-from onsketch.cluster.plan import check_reading, manifest
+from onsketch.cluster.plan import check_reading, manifest, same_plan
 from onsketch.cluster.snapshot import rebuilt
 from onsketch.cluster.storage import Parts, Storage
 from onsketch.cluster.tasks import Seen, measure_shard, merge_sketches, sketch_shard
 from onsketch.cluster.tree import Gathering
 from onsketch.cluster.watching import Clock, Status, Watch, unwatched
-from onsketch.errors import InputError, OptionError
+from onsketch.errors import ModelFileError, OptionError
+from onsketch.learnable import refuse_nothing
 from onsketch.sketch.base import Sketch
 from onsketch.sketch.study import make
 
@@ -43,10 +45,20 @@ def sketch(
         n_features: width of the rows; left out, the files are read once more to find it.
         reading: options of :func:`onsketch.data.stream`.
         cluster: see :func:`onsketch.cluster.open_engine`.
-        checkpoint: a file or address beside which the unmerged parts are kept, and where the sketch goes in the end.
+        checkpoint: a file or address where the sketch goes in the end; until then the unmerged parts lie beside it.
         every: seconds between two savings of the parts.
         resume: go on from the parts that are there.
-        watch: called with a :class:`Status` after each shard.
+        watch: called with a :class:`Status` after each shard, and in the end.
+
+    >>> import numpy as np, onsketch.cluster, tempfile
+    >>> rows = np.random.default_rng(0).normal(size=(4, 100, 3)).round(3)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for shard in range(4):
+    ...     np.savetxt(f"{folder.name}/{shard}.csv", rows[shard], "%.3f", ",", header="label,a,b", comments="")
+    >>> whole = onsketch.cluster.sketch(f"{folder.name}/*.csv", "fd", 3, cluster="none")  # 2 features: nothing is lost
+    >>> np.allclose(whole.covariance(), (rows[:, :, 1:].reshape(400, 2).T @ rows[:, :, 1:].reshape(400, 2)))
+    True
+    >>> folder.cleanup()
     """
     shards, options = manifest(files), dict(reading or {})
     check_reading(options)
@@ -54,52 +66,66 @@ def sketch(
     if resume and checkpoint is None:
         raise OptionError("resume needs a checkpoint to go on from.")
     storage = None if checkpoint is None else Storage(checkpoint)
-    if storage is not None and not resume:
-        storage.remove(storage.parts())
+    plan = {"files": shards, "reading": options, "kind": kind, "size": size, "n_features": n_features}
+    if storage is not None:
+        if not resume:
+            storage.remove(storage.parts())
+        elif storage.exists():
+            return _finished(storage, plan, watch)
     engine = open_engine(cluster)
     try:
-        width = n_features or _width(engine, shards, options, watch)
+        width = n_features
+        if width is None:
+            leaves: list[Any] = [(measure_shard, shards, options, shard) for shard in range(len(shards))]
+            seen, _ = _gather(engine, leaves, None, Parts(None, plan, 0, Seen, every), watch, 1)
+            width = max(report.width for report in seen)
+            if width == 0:
+                refuse_nothing(shards[:3], sum(report.skipped for report in seen), "sketched")
         leaves = [(sketch_shard, shards, options, shard, kind, size, width) for shard in range(len(shards))]
-        plan = {"files": shards, "reading": options, "kind": kind, "size": size, "n_features": width}
         parts = Parts(storage, plan, 0, Seen, every)
-        merged = engine.state(_gather(engine, leaves, (merge_sketches,), parts, watch, 1 if n_features else 2))
+        seen, state = _gather(engine, leaves, (merge_sketches,), parts, watch, 1 if n_features else 2)
+        merged = engine.state(state)
     finally:
         if engine is not cluster:
             engine.close()
     if merged is None:
-        raise InputError(f"{', '.join(shards[:3])}{', …' if len(shards) > 3 else ''}: there is not a single row.")
+        refuse_nothing(shards[:3], sum(report.skipped for report in seen), "sketched")
     if storage is not None:
-        storage.write(merged, {"cluster": {"plan": plan}})
+        told = {"plan": plan, "reports": [report.state() for report in seen]}
+        storage.write(merged, {"cluster": told})
         parts.drop()
     made: Sketch = rebuilt(merged)
     return made
 
 
-def _width(engine: Engine, shards: list[str], reading: dict[str, Any], watch: Watch) -> int:
-    """Features of the widest row."""
-    leaves = [(measure_shard, shards, reading, shard) for shard in range(len(shards))]
-    seen: list[int] = []
-    _gather(engine, leaves, None, None, watch, 1, seen)
-    return max([1, *seen])
+def _finished(storage: Storage, plan: dict[str, Any], watch: Watch) -> Sketch:
+    """The sketch that an earlier life has finished."""
+    content = storage.read()
+    told = content.notes.get("cluster")
+    if content.kind != "sketch" or told is None:
+        raise ModelFileError(f"{storage.address}: not a sketch that was made on a cluster.")
+    same_plan(plan, told["plan"], storage.address)
+    made: Sketch = model_file.build(content)
+    n, skipped = len(told["reports"]), sum(report["skipped"] for report in told["reports"])
+    watch(Status(1, n, n, made.n_rows, 0.0, 0, skipped))
+    return made
 
 
 def _gather(
-    engine: Engine,
-    leaves: list[Any],
-    merge: Any,
-    parts: Parts | None,
-    watch: Watch,
-    number: int,
-    widths: list[int] | None = None,
-) -> Any:
+    engine: Engine, leaves: list[Any], merge: Any, parts: Parts, watch: Watch, number: int
+) -> tuple[list[Seen], Any]:
+    """The reports of all shards, and the merged state."""
     gathering, clock = Gathering(engine, leaves, merge), Clock(0)
 
-    def told(report: Seen) -> None:
-        rows = sum(known.rows for known in gathering.reports.values())
-        if widths is not None:
-            widths.append(report.width)
-        if parts is not None:
-            parts.keep(gathering)
-        watch(Status(number, len(gathering.reports), len(leaves), rows, clock.rate(rows), engine.retries))
+    def tell() -> None:
+        known = gathering.reports.values()
+        rows, skipped = (sum(getattr(report, name) for report in known) for name in ("rows", "skipped"))
+        watch(Status(number, len(known), len(leaves), rows, clock.rate(rows), engine.retries, skipped))
 
-    return gathering.run(parts.saved() if parts is not None else {}, told)
+    def told(report: Seen) -> None:
+        parts.keep(gathering)
+        tell()
+
+    state = gathering.run(parts.saved(), told)
+    tell()
+    return [gathering.reports[place] for place in range(len(leaves))], state

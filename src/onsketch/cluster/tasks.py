@@ -17,7 +17,7 @@ from onsketch.cluster.snapshot import Snapshot, rebuilt, snapshot
 from onsketch.data import Position, stream
 from onsketch.errors import InputError, OnsketchError
 from onsketch.evaluation import new_progress
-from onsketch.learnable import learnable
+from onsketch.learnable import learnable, usable
 from onsketch.task import Task, understood
 from onsketch.training import Plan as JobPlan
 from onsketch.training import Training
@@ -88,17 +88,10 @@ def learn_shard(
 
 
 def merge_learners(base: Snapshot, one: Snapshot | None, two: Snapshot | None) -> tuple[None, Snapshot | None]:
-    """Two learners that started from the base, as one; a shard that learned nothing changes nothing.
-
-    Newton learners whose metric is not the curvature of the loss add up what they have moved in the first merge, and
-    average it from then on: adding up overshoots a little more in each round, and diverges.
-    """
+    """Two learners that started from the base, as one; a shard that learned nothing changes nothing."""
     if one is None or two is None:
         return None, one or two
-    learner, start = rebuilt(one), rebuilt(base)
-    guess = learner.options.summary != "curvature" and learner.method.rule == "step"
-    learner.merge(rebuilt(two), base=start, mean=guess and start.rounds > 0)
-    return None, snapshot(learner)
+    return None, snapshot(rebuilt(one).merge(rebuilt(two), base=rebuilt(base)))
 
 
 @dataclass(frozen=True)
@@ -108,6 +101,8 @@ class Seen:
     shard: int
     rows: int
     width: int
+    skipped: int
+    """Bad lines, and rows too long to be squared."""
 
     def state(self) -> dict[str, Any]:
         """As JSON can hold it; ``Seen(**state)`` is the same report."""
@@ -117,24 +112,29 @@ class Seen:
 def measure_shard(files: list[str], reading: dict[str, Any], shard: int) -> tuple[Seen, None]:
     """Count the rows of a shard and the features of the widest."""
     rows = width = 0
-    for X in _rows_of(files, reading, shard):
-        rows, width = rows + X.shape[0], max(width, X.shape[1])
-    return Seen(shard, rows, width), None
+    with _naming(shard, files[shard]), _shard(files, reading, shard) as blocks:
+        for block in blocks:
+            rows, width = rows + len(block), max(width, block.rows.shape[1])
+        return Seen(shard, rows, width, blocks.skipped), None
 
 
 def sketch_shard(
     files: list[str], reading: dict[str, Any], shard: int, kind: str, size: int, width: int
 ) -> tuple[Seen, Snapshot | None]:
-    """Sketch the rows of a shard."""
+    """Sketch the rows of a shard; those too long to be squared are passed over, or an error, as bad lines are."""
     from onsketch.sketch.study import KINDS, make
     from onsketch.sketch.width import widened
 
     # Random projections to be added must be independent.
     summary = KINDS[kind](width, size, seed=shard) if kind == "rp" else make(kind, width, size)
-    with _naming(shard, files[shard]):
-        for X in _rows_of(files, reading, shard):
-            summary.update(widened(X, width))
-    return Seen(shard, summary.n_rows, width), snapshot(summary) if summary.n_rows else None
+    passed_over = 0
+    with _naming(shard, files[shard]), _shard(files, reading, shard) as blocks:
+        for block in blocks:
+            kept = usable(block, reading.get("on_error") == "skip")
+            passed_over += kept.passed_over
+            summary.update(widened(kept.X, width))
+        report = Seen(shard, summary.n_rows, width, blocks.skipped + passed_over)
+    return report, snapshot(summary) if summary.n_rows else None
 
 
 def merge_sketches(one: Snapshot | None, two: Snapshot | None) -> tuple[None, Snapshot | None]:
@@ -144,11 +144,9 @@ def merge_sketches(one: Snapshot | None, two: Snapshot | None) -> tuple[None, Sn
     return None, snapshot(rebuilt(one).merge(rebuilt(two)))
 
 
-def _rows_of(files: list[str], reading: dict[str, Any], shard: int) -> Iterator[Any]:
-    start = _beginning(files, reading, shard)
-    with stream(_sources(files, shard), resume=start, **_inline(reading)) as blocks:
-        for block in blocks:
-            yield block.X
+def _shard(files: list[str], reading: dict[str, Any], shard: int) -> Any:
+    """The stream of a shard's blocks."""
+    return stream(_sources(files, shard), resume=_beginning(files, reading, shard), **_inline(reading))
 
 
 def _sources(files: list[str], shard: int) -> list[str]:

@@ -23,6 +23,8 @@ class Status(NamedTuple):
     """In this life."""
     retries: int
     """Tasks run again because a worker or a machine died."""
+    skipped: int = 0
+    """Bad lines and rows passed over so far."""
     record: Record | None = None
     """After a merge: how the predictions have done so far."""
 

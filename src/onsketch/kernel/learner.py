@@ -231,7 +231,7 @@ class KernelLearner(Learner):
             seen, weights = np.append(seen, INTERCEPT), np.append(weights, a.sum())
         return seen, weights
 
-    def _merge(self, other: Any, base: Any, mean: bool = False) -> None:
+    def _merge(self, other: Any, base: Any) -> None:
         raise OptionError(
             f"merge: {self.method.name} learners do not merge: their matrices live on different rows. "
             "Merge RowSampling sketches, or linear learners on RandomFourierFeatures."

@@ -151,15 +151,12 @@ class Learner(ABC):
         order = order[features[order] != INTERCEPT]
         return features[order], values[order]
 
-    def merge(self, other: Learner, base: Learner | None = None, mean: bool = False) -> Self:
+    def merge(self, other: Learner, base: Learner | None = None) -> Self:
         """Take in what another learner has learned from other rows; in place, the other is left as it was.
 
         Args:
             other: a learner of the same method and options.
             base: the learner both started from; left out, both started from nothing.
-            mean: for Newton methods, average what both have moved since the base, as all other methods do, instead
-                of adding it up. Adding up is exact for curvature rows of the squared loss; with gradient rows it
-                overshoots when forks of one base are merged again and again.
         """
         if self is other:
             raise OptionError("merge: a learner cannot take in itself.")
@@ -174,10 +171,7 @@ class Learner(ABC):
             raise OptionError("merge: the base has learned more rows than a learner said to start from it.")
         if self.options.forget < 1.0:
             raise OptionError("merge: learners that forget cannot be merged, for neither stream came first.")
-        if mean:
-            self._merge(other, base, True)
-        else:
-            self._merge(other, base)
+        self._merge(other, base)
         self._width = max(self._width, other._width)
         return self
 
@@ -228,7 +222,7 @@ class Learner(ABC):
         """Features seen (INTERCEPT for the constant one) and their weights."""
 
     @abstractmethod
-    def _merge(self, other: Any, base: Any, mean: bool = False) -> None: ...
+    def _merge(self, other: Any, base: Any) -> None: ...
 
     @abstractmethod
     def _arrays(self) -> Arrays:

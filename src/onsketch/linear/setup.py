@@ -76,6 +76,28 @@ def row_scale(setup, slope, curvature, weight, t):
     return math.sqrt(setup.sigma * weight + extra * weight * weight) * slope
 
 
+def knowledge(setup: Setup, start: int, stop: int) -> float:
+    """What one unit of absorbed energy is worth in a merge: the loss's curvature over the energy, times the step.
+
+    A gradient row absorbs (σ+η_t)·ggᵀ while the curvature of a likelihood is E ggᵀ (Fisher). In a direction of
+    curvature h, rounds ``w ← w − A⁻¹g`` with ``A = a + σht`` leave ``(1 + σht/a)^{-1/σ}`` of the way to the optimum,
+    about as much as a precision of ``a + ht`` would, ``a/(a + ht)``: so the energy gained counts 1/σ times.
+
+    Args:
+        setup: of the learner.
+        start: rounds of the base.
+        stop: rounds of the learner, or of those merged already.
+    """
+    if setup.summary != SCALED_GRADIENT or stop == start:
+        return setup.step
+    extra = 0.0
+    if setup.schedule == INVERSE:
+        extra = math.log((stop + 0.5) / (start + 0.5))
+    elif setup.schedule == INVERSE_ROOT:
+        extra = 2.0 * (math.sqrt(stop + 0.5) - math.sqrt(start + 0.5))
+    return setup.step * (stop - start) / (setup.sigma * (stop - start) + extra)
+
+
 def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int = 0) -> Setup:
     """The numbers of a learner of this method with these options; refuses combinations that mean nothing."""
     loss = LOSSES[options.loss]

@@ -19,8 +19,9 @@ import numpy as np
 from onsketch import losses
 from onsketch.arrays import Arrays, packed, require, restored
 from onsketch.errors import OptionError
-from onsketch.limits import CUTOFF, LARGEST
+from onsketch.limits import LARGEST
 from onsketch.linear.dense.inverse_factor import (
+    Factor,
     absorb,
     copy_rows,
     dot,
@@ -39,9 +40,15 @@ from onsketch.linear.dense.inverse_factor import (
 from onsketch.linear.dense.iterate import Array, Engine, Iterate, largest_weight
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
-from onsketch.linear.setup import CURVATURE, make_setup, row_scale
+from onsketch.linear.setup import CURVATURE, knowledge, make_setup, row_scale
 from onsketch.linear.sketched.driver import FIRST_DIAGONAL
 from onsketch.numerics import inner, kernel
+
+
+def _solved(factor: Factor, right: Array) -> Array:
+    """A⁻¹·right, or the pseudo-inverse's."""
+    F = factor.rows[: factor.rank[0]]
+    return np.asarray(F.T @ (F @ right) / factor.unit)
 
 
 @inner
@@ -199,42 +206,30 @@ class ExactNewton(Engine):
         leverage_rows(self.factor, X, leverages)
         return leverages
 
-    def merge(
-        self, mine: Iterate, other: ExactNewton, theirs: Iterate, base: ExactNewton, common: Iterate, mean: bool
-    ) -> Array:
-        """``A = A₁ + A₂ − A₀`` and ``A w = A₁w₁ + A₂w₂ − A₀w₀``, 0 being the base; O(d³).
+    def merge(self, mine: Iterate, other: ExactNewton, theirs: Iterate, base: ExactNewton, common: Iterate) -> Array:
+        """``A = A₀ + Δ₁ + Δ₂`` and ``(A₀ + Σ s_iΔ_i)(w − w₀) = Σ (A₀ + s_iΔ_i)(w_i − w₀)``, 0 being the base; O(d³).
 
-        Exact (to rounding, for any split of the stream) for curvature rows of the squared loss without a clip
-        at step 1, which are recursive least squares. Dual averaging steps anew from the sum of all gradients.
-        With ``mean`` instead ``(n₁A₁ + n₂A₂)(w − w₀) = n₁A₁(w₁ − w₀) + n₂A₂(w₂ − w₀)``, n the rounds since the base.
+        ``Δ_i = A_i − A₀`` is what learner i has absorbed, s_i what that is worth (:func:`knowledge`); 1 for curvature
+        rows at step 1. Without a clip that is exact (to rounding, for any split of the stream) on the squared
+        loss: recursive least squares. Dual averaging steps anew from the sum of all gradients.
         """
-        averaged = self._average(mine, other, theirs, common) if mean else None
-        matrix = np.zeros_like(self.factor.rows)
-        right = np.zeros(len(matrix))
-        for sign, engine, iterate in ((1.0, self, mine), (1.0, other, theirs), (-1.0, base, common)):
-            part = sign * matrix_of(engine.factor)
-            matrix += part
-            right += part @ iterate.weights
+        start, first = common.weights.astype(np.float64), matrix_of(base.factor)
+        matrix, metric, right = first.copy(), first.copy(), np.zeros_like(start)
+        began, theirs_end = int(common.clock[0]), int(theirs.clock[0])
+        ends = int(mine.clock[0]) - theirs_end + began, theirs_end  # mine is merged already
+        for end, engine, iterate in zip(ends, (self, other), (mine, theirs), strict=True):
+            gained = matrix_of(engine.factor) - first
+            worth = knowledge(self.setup, began, end)
+            matrix += gained
+            metric += worth * gained
+            right += (first + worth * gained) @ (iterate.weights - start)
         try:
             self.factor = factor_of(matrix, self.factor.ridge)
+            if self.setup.dual:
+                return _solved(self.factor, -self.setup.step * mine.gradient_sum.astype(np.float64))
+            return np.asarray(start + _solved(factor_of(metric, self.factor.ridge), right))
         except np.linalg.LinAlgError:
             raise OptionError("merge: these learners did not start from the base given.") from None
-        F = self.factor.rows[: self.factor.rank[0]]
-        if self.setup.dual:
-            right = -self.setup.step * mine.gradient_sum.astype(np.float64)
-        elif averaged is not None:
-            return averaged
-        return np.asarray(F.T @ (F @ right) / self.factor.unit)
-
-    def _average(self, mine: Iterate, other: ExactNewton, theirs: Iterate, common: Iterate) -> Array:
-        start = common.weights.astype(np.float64)
-        metric, right = np.zeros_like(self.factor.rows), np.zeros_like(start)
-        gained = mine.clock[0] - theirs.clock[0], theirs.clock[0] - common.clock[0]  # mine is merged already
-        for rounds, engine, iterate in zip(gained, (self, other), (mine, theirs), strict=True):
-            part = float(rounds) * matrix_of(engine.factor)
-            metric += part
-            right += part @ (iterate.weights - start)
-        return np.asarray(start + np.linalg.lstsq(metric, right, rcond=CUTOFF)[0])
 
     @property
     def nbytes(self) -> int:

@@ -75,11 +75,10 @@ class Engine(ABC):
         """``x·A⁻¹x`` for each row, in adapted coordinates."""
 
     @abstractmethod
-    def merge(self, mine: Iterate, other: Any, theirs: Iterate, base: Any, common: Iterate, mean: bool) -> Array:
+    def merge(self, mine: Iterate, other: Any, theirs: Iterate, base: Any, common: Iterate) -> Array:
         """Take in another engine's metric less the base's; returns the merged weights.
 
-        ``mine`` has its sums and its clock merged already, its weights not yet. ``mean`` averages what both have
-        moved since the base under Newton geometry too, instead of adding it up.
+        ``mine`` has its sums and its clock merged already, its weights not yet.
         """
 
     @property

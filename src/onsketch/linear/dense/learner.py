@@ -186,7 +186,7 @@ class DenseLearner(Learner):
         vectors = sum(vector.nbytes for vector in self._iterate)
         return {"packed": vectors, "total": vectors + self._engine.nbytes}
 
-    def _merge(self, other: Any, base: Any, mean: bool = False) -> None:
+    def _merge(self, other: Any, base: Any) -> None:
         if self.options.diagonal:
             raise OptionError("merge: with diagonal=True each learner has coordinates of its own; they do not merge.")
         if base is None:
@@ -201,7 +201,7 @@ class DenseLearner(Learner):
             gradient_sum=mine.gradient_sum + theirs.gradient_sum - common.gradient_sum,
             clock=mine.clock + theirs.clock - common.clock,
         )
-        weights = self._engine.merge(merged, other._engine, theirs, base._engine, common, mean)
+        weights = self._engine.merge(merged, other._engine, theirs, base._engine, common)
         self._iterate = merged._replace(weights=weights.astype(self.options.dtype))
 
     def _arrays(self) -> Arrays:

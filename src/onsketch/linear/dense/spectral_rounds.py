@@ -176,21 +176,22 @@ class SpectralRounds(Engine):
         return np.array([x @ P(x) for x in X])
 
     def merge(
-        self, mine: Iterate, other: SpectralRounds, theirs: Iterate, base: SpectralRounds, common: Iterate, mean: bool
+        self, mine: Iterate, other: SpectralRounds, theirs: Iterate, base: SpectralRounds, common: Iterate
     ) -> Array:
         """The summaries merge, each in its way; the weights are the mean of both in their own metrics.
 
         ``(H₁ + H₂ − H₀) w = H₁w₁ + H₂w₂ − H₀w₀``, 0 being the base, and w is brought into the box. Ada-LR's
-        metric is taken to be the ridge where it is infinite. Under AdaGrad geometry the displacements ``w_i − w₀``
-        are averaged rather than added, in ``n_i·H_i`` with n_i the rounds since the base: steps that shrink no
-        faster than 1/√t would overshoot. Dual averaging steps anew from the merged summary and the sum of all
-        gradients. There is no theorem behind this.
+        metric is taken to be the ridge where it is infinite. Except with curvature rows under Newton geometry the
+        displacements ``w_i − w₀`` are averaged rather than added, in ``n_i·H_i`` with n_i the rounds since the
+        base: steps that shrink no faster than 1/√t would overshoot. Dual averaging steps anew from the merged
+        summary and the sum of all gradients. There is no theorem behind this.
         """
         assert self.summary is not None
         assert other.summary is not None
         assert base.summary is not None
         rounds, start = int(mine.clock[0] - common.clock[0]), int(common.clock[0])
-        if rounds and (mean or self.method.geometry != "newton"):
+        adds = self.method.geometry == "newton" and self.setup.summary == CURVATURE
+        if rounds and not adds:
             share = (theirs.clock[0] - start) / rounds
             parts = ((1.0 - share, self, mine), (share, other, theirs))
             weights = common.weights + self._mean_weights(parts, common.weights.astype(np.float64))

@@ -40,7 +40,7 @@ from onsketch.linear.first_order.steps import (
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows, unseen_squares
-from onsketch.linear.setup import make_setup
+from onsketch.linear.setup import knowledge, make_setup
 from onsketch.linear.sketched.packed import aligned_zeros
 
 Floats = NDArray[np.float64]
@@ -222,7 +222,7 @@ class FirstOrderLearner(Learner):
             whole[:, column] += self.rounds * whole[:, HEAD]
         return whole
 
-    def _merge(self, other: Any, base: Any, mean: bool = False) -> None:
+    def _merge(self, other: Any, base: Any) -> None:
         """By precision, feature by feature; see ``merge`` for the rule of each method."""
         parts = [self, other, FirstOrderLearner(self.method, self.options) if base is None else base]
         tables = [part._up_to_date() for part in parts]
@@ -232,7 +232,9 @@ class FirstOrderLearner(Learner):
             block[at] = table
         rounds = [part.rounds for part in parts]
         dual = self._setup.dual or self.method.rule == "ftrl"
-        table = merged(self.method, self._terms, dual, same, rounds, mean)
+        step = self.method.rule == "step"
+        worth = [knowledge(self._setup, rounds[2], stop) if step else 1.0 for stop in rounds[:2]]
+        table = merged(self.method, self._terms, dual, same, rounds, worth)
         self._clock[[ROUNDS, START]] = rounds[0] + rounds[1] - rounds[2]
         self._clock[SEEN] = self._map.count
         column, summed = self._sum_column()

@@ -5,14 +5,15 @@ adds, the base being counted once: ``a + b − base``. For dual averaging and FT
 
 Weights reached by steps are combined by precision, feature by feature:
 
-    w = (H_a w_a + H_b w_b − H_base w_base) / (H_a + H_b − H_base)
+    (H_base + K_a + K_b)(w − w_base) = (H_base + K_a)(w_a − w_base) + (H_base + K_b)(w_b − w_base)
 
-for Newton (``H = ridge + E``, for which this is the exact rule of quadratic losses) and AROW (``1 + E``). Without
-a base, w_base is 0 and H_base the metric before any row.
+with ``K_i = s_i (H_i − H_base)``, for Newton (``H = ridge + E``) and AROW (``1 + E``, s = 1). With s = 1 that is
+``(H_a w_a + H_b w_b − H_base w_base)/(H_a + H_b − H_base)``, the exact rule of quadratic losses; for gradient rows s is
+what their energy is worth (``setup.knowledge``). Without a base, w_base is 0 and H_base the metric before any row.
 
 That rule adds up displacements from the base, which is right for steps that shrink as 1/t. Steps that shrink as 1/√t,
 or not at all, bring each learner about as far as it can go, and adding those up overshoots; from three learners on it
-diverges. All other methods (and Newton's where asked for) therefore take the *mean* of the displacements, by the
+diverges. All other methods therefore take the *mean* of the displacements, by the
 precision that each learner has gained since the base:
 
     w = w_base + (K_a (w_a − w_base) + K_b (w_b − w_base)) / (K_a + K_b),    K_i = H_i − H_base
@@ -27,6 +28,7 @@ learners' by rounds.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,23 +55,27 @@ def precision(method: Method, terms: Terms, table: Floats, rounds: int) -> Float
             return np.full(len(table), float(rounds))
 
 
-def merged(method: Method, terms: Terms, dual: bool, tables: Floats, rounds: list[int], mean: bool = False) -> Floats:
+def merged(
+    method: Method, terms: Terms, dual: bool, tables: Floats, rounds: list[int], worth: Sequence[float] = (1.0, 1.0)
+) -> Floats:
     """The table of both learners together, given those of the two and of their base over the same features.
 
-    The tables are up to date, with whole sums of iterates. Dual averaging and FTRL are ``dual``.
+    The tables are up to date, with whole sums of iterates. Dual averaging and FTRL are ``dual``; ``worth`` are the s
+    of Newton learners.
     """
     a, b, base = tables
     table: Floats = a + b - base
     if dual:
         return table
     trust = [precision(method, terms, part, t) for part, t in zip(tables, rounds, strict=True)]
-    if method.geometry == "newton" and not mean:
-        whole = np.maximum(trust[0] + trust[1] - trust[2], math.ulp(0.0))
-        share = [part / whole for part in trust]
-        weights = share[0] * a[:, HEAD] + share[1] * b[:, HEAD] - share[2] * base[:, HEAD]
+    gained = [np.maximum(part - trust[2], 0.0) for part in trust[:2]]
+    moved = [part[:, HEAD] - base[:, HEAD] for part in (a, b)]
+    if method.geometry == "newton":
+        gained = [s * part for s, part in zip(worth, gained, strict=True)]
+        whole = np.maximum(trust[2] + gained[0] + gained[1], math.ulp(0.0))
+        share = [(trust[2] + part) / whole for part in gained]
+        weights = base[:, HEAD] + share[0] * moved[0] + share[1] * moved[1]
     else:
-        gained = [np.maximum(part - trust[2], 0.0) for part in trust[:2]]
-        moved = [part[:, HEAD] - base[:, HEAD] for part in (a, b)]
         both = gained[0] + gained[1]
         average = (gained[0] * moved[0] + gained[1] * moved[1]) / np.where(both > 0.0, both, 1.0)
         weights = base[:, HEAD] + np.where(both > 0.0, average, moved[0] + moved[1])

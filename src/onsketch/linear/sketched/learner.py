@@ -142,12 +142,12 @@ class SketchedLearner(Learner):
         packed = self._map.count * (row + 8 + 4)
         return {"packed": packed, "total": table + self._sketch.nbytes + self._map.nbytes}
 
-    def _merge(self, other: Any, base: Any, mean: bool = False) -> None:
+    def _merge(self, other: Any, base: Any) -> None:
         from onsketch.linear.sketched.merging import merge_sketched
 
         if self.options.diagonal:
             raise OptionError("merge: with diagonal=True the two learners live in different coordinates.")
-        merge_sketched(self, other, SketchedLearner(self.method, self.options) if base is None else base, mean)
+        merge_sketched(self, other, SketchedLearner(self.method, self.options) if base is None else base)
 
     def _arrays(self) -> Arrays:
         features = {"features": self._map.features}

@@ -1,15 +1,19 @@
 """Merging sketched learners that have seen different rows.
 
 The learners, and the base that both started from (a learner that has seen nothing, unless given), are spread out over
-the features that any of them has seen. With ``M_i`` the metric of learner i and the base as number 0, the weights solve
+the features that any of them has seen. With ``M_0`` the metric of the base and ``K_i`` what learner i has come to know
+since, the weights of Newton learners solve
 
-    (M_1 + M_2 − M_0) w = M_1 w_1 + M_2 w_2 − M_0 w_0
+    (M_0 + K_1 + K_2)(w − w_0) = (M_0 + K_1)(w_1 − w_0) + (M_0 + K_2)(w_2 − w_0),    K_i = s_i (Δ_i + e_i I)
 
-for the metrics as they are, and only then is the sum of the sketches shrunk. What the base knew is counted once, so
-that with curvature rows on squared loss this is exact as long as nothing was shrunk since the base. Once something was,
-a sketch may hold less of a direction than the base did: ``B_1ᵀB_1 + B_2ᵀB_2 − B_0ᵀB_0`` is then cut off at zero, an
-error of at most the mass that the shrinks let escape. That rule adds up displacements from the base, which overshoots
-where steps shrink no faster than 1/√t, and diverges from three learners on. The AdaGrad family takes their mean:
+and only then is the sum of the sketches shrunk. ``Δ_i`` is what the sketch has gained, ``B_iᵀB_i − B_0ᵀB_0`` cut off
+at zero, s_i what that is worth (``setup.knowledge``), and e_i the energy in a direction that the sketch has let go
+(``_lost``). A displacement counts in full where the other learner knows nothing, and for its share where both know.
+With curvature rows on squared loss, s = 1, this is exact as long as nothing was lost. Without s and e, learners would
+overshoot in the directions that each has gone along and no sketch shows: by as many times as there are learners, and
+without end when they are merged again and again.
+
+Steps of the AdaGrad family shrink no faster than 1/√t and go as far as they can; it takes the mean:
 
     (n_1 M_1 + n_2 M_2)(w − w_0) = n_1 M_1 (w_1 − w_0) + n_2 M_2 (w_2 − w_0)
 
@@ -27,6 +31,7 @@ from numpy.typing import NDArray
 from onsketch.errors import OptionError
 from onsketch.geometry import inverse_metric
 from onsketch.limits import CUTOFF
+from onsketch.linear.setup import knowledge
 from onsketch.linear.sketched.frequent_directions import COMPENSATIVE, ROBUST, Directions, shrink
 from onsketch.linear.sketched.oja import ENERGY, FACTOR, START, Subspace
 from onsketch.linear.sketched.packed import (
@@ -66,6 +71,8 @@ if TYPE_CHECKING:
     from onsketch.linear.sketched.learner import SketchedLearner
 
 Array = NDArray[np.float64]
+Parts = tuple["SketchedLearner", "SketchedLearner", "SketchedLearner"]
+"""Two learners and their base."""
 
 
 class Spread(NamedTuple):
@@ -114,6 +121,13 @@ def _energy_rows(sketch: Any, rows: Array) -> Array:
     return rows
 
 
+def _true_rows(sketch: Any, rows: Array) -> Array:
+    """The same without what CFD adds to the directions it shows."""
+    if isinstance(sketch, Directions):
+        return np.asarray(sketch.lines[KEEP, : len(rows), None] * rows)
+    return _energy_rows(sketch, rows)
+
+
 def _raised(learner: SketchedLearner) -> float:
     """What has been added to the ridge because the rows were long: the ridge less its start and RFD's growth."""
     if learner._setup.share == 0.0:
@@ -122,10 +136,9 @@ def _raised(learner: SketchedLearner) -> float:
     return ridge - learner._setup.ridge - (0.5 * escaped if learner._setup.rule == ROBUST else 0.0)
 
 
-def _metric_rows(learner: SketchedLearner, energy_rows: Array, lifted: float) -> tuple[float, Array]:
-    """The metric of a learner as c·I + BᵀB, with its ridge lifted a little."""
+def _metric_rows(learner: SketchedLearner, energy_rows: Array) -> tuple[float, Array]:
+    """The metric of a learner as c·I + BᵀB."""
     ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
-    ridge += lifted
     if learner.method.geometry == "newton":
         return ridge, energy_rows
     values, directions = _spectrum(energy_rows)
@@ -153,13 +166,13 @@ def _total(values: Iterable[Any]) -> Any:
 
 
 def _difference(stack: list[Array]) -> tuple[Array, Array]:
-    """The positive eigenvalues λ of ``B_1ᵀB_1 + B_2ᵀB_2 − B_0ᵀB_0``, descending, and T with directions ``T·stack``.
+    """The positive eigenvalues λ of ``B_1ᵀB_1 + … − B_0ᵀB_0``, descending, and T with directions ``T·stack``.
 
     With the Gram matrix ``G = UDUᵀ`` of all rows and J their signs, the small matrix ``D^{1/2}UᵀJUD^{1/2}`` has the
     same spectrum.
     """
     rows = np.vstack(stack)
-    J = np.repeat(SIGNS, [len(part) for part in stack])
+    J = np.repeat(SIGNS[-len(stack) :], [len(part) for part in stack])
     energy, U = np.linalg.eigh(rows @ rows.T)
     top = max(energy.max(initial=0.0), 0.0)
     known = energy > CUTOFF * top
@@ -171,40 +184,37 @@ def _difference(stack: list[Array]) -> tuple[Array, Array]:
 
 
 def _added(stack: list[Array]) -> Array:
-    """Rows R with ``RᵀR`` the sum less the base; the rows themselves where the base has none."""
-    if not len(stack[2]):
+    """Rows R with ``RᵀR`` the sum less the base, the last; the rows themselves where the base has none."""
+    if not len(stack[-1]):
         return np.vstack(stack)
     values, T = _difference(stack)
     return np.asarray((np.sqrt(values)[:, None] * T) @ np.vstack(stack))
 
 
-def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLearner, mean: bool = False) -> None:
-    """Merge ``two`` into ``one``, both of which started from ``base``; ``mean`` averages under Newton geometry too."""
+def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLearner) -> None:
+    """Merge ``two`` into ``one``, both of which started from ``base``."""
     parts = (one, two, base)
     union = one._map.copy()
     slots = [union.add(part._map.features) for part in parts]
     spreads = [_spread(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
-    energies = [_energy_rows(part._sketch, s.rows) for part, s in zip(parts, spreads, strict=True)]
+    energies = [_true_rows(part._sketch, s.rows) for part, s in zip(parts, spreads, strict=True)]
     raised = [_raised(part) for part in parts]  # all stand on the highest ground: it counts once, like the base
-    lifted = [max(raised) - own for own in raised]
-    metrics = [_metric_rows(*each) for each in zip(parts, energies, lifted, strict=True)]
+    ridges = [part._sketch.numbers[RIDGE] + max(raised) - own for part, own in zip(parts, raised, strict=True)]
     dual = one.options.update == "dual"
     if dual:
         head = np.asarray(_total(s.head for s in spreads))
-    elif (mean or one.method.geometry != "newton") and one.rounds + two.rounds > 2 * base.rounds:
-        head = _mixed(parts, spreads, metrics)
+    elif one.rounds + two.rounds == 2 * base.rounds:
+        head = spreads[2].weights
+    elif one.method.geometry == "newton" and one.options.sketch_size:
+        head = _by_knowledge(parts, spreads, energies, float(ridges[2]))
     else:
-        target = _total(
-            flat * s.weights + rows.T @ (rows @ s.weights) for (flat, rows), s in zip(metrics, spreads, strict=True)
-        )
-        head = _solve(_total(flat for flat, _ in metrics), _added([rows for _, rows in metrics]), target)
+        head = _mixed(parts, spreads)
     rounds = round(_total(part.rounds for part in parts))
     base_sum = float(_total(part._sketch.numbers[BASE_SUM] for part in parts))
     total = np.asarray(_total(s.total for s in spreads))
     for number in (ESCAPED, LENGTHS):
         one._sketch.numbers[number] = _total(part._sketch.numbers[number] for part in parts)
-    ridges = zip(parts, lifted, strict=True)
-    one._sketch.numbers[RIDGE] = _total(part._sketch.numbers[RIDGE] + more for part, more in ridges)
+    one._sketch.numbers[RIDGE] = _total(ridges)
     rows = _merge_sketches(parts, spreads, energies)
     _install(one, union, rows, head, total - base_sum * head)
     one._sketch.numbers[BASE_SUM] = base_sum
@@ -213,12 +223,47 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
         _form_dual(one, rows, head)
 
 
-def _mixed(parts: Iterable[SketchedLearner], spreads: list[Spread], metrics: list[tuple[float, Array]]) -> Array:
+def _by_knowledge(parts: Parts, spreads: list[Spread], energies: list[Array], ridge: float) -> Array:
+    """The rule of Newton learners, on the ridge of the base."""
+    *learners, base = parts
+    start, known = spreads[2].weights, energies[2]
+    scale, stack, target = ridge, [known], np.zeros_like(start)
+    for learner, spread, rows in zip(learners, spreads, energies, strict=False):
+        worth = knowledge(learner._setup, base.rounds, learner.rounds)
+        flat, gained = worth * _lost(learner, base, rows), np.sqrt(worth) * _added([rows, known])
+        moved = spread.weights - start
+        target += (ridge + flat) * moved + known.T @ (known @ moved) + gained.T @ (gained @ moved)
+        scale += flat
+        stack.append(gained)
+    return np.asarray(start + _solve(scale, np.vstack(stack), target))
+
+
+def _lost(learner: SketchedLearner, base: SketchedLearner, rows: Array) -> float:
+    """An estimate of the energy in a direction that the sketch no longer shows.
+
+    A shrink by ρ lets at most ``capacity·ρ`` go, and no more than ρ in any direction; what has gone is taken to lie
+    spread over all features. The others do not know what they lost: Oja's directions have at most the energy of the
+    least one kept, and those of random projections the mean energy of a feature.
+    """
+    if learner.rounds == base.rounds:
+        return 0.0
+    sketch, features = learner._sketch, max(learner._map.count, 1)
+    if isinstance(sketch, Projection):
+        return float((rows**2).sum()) / features
+    if isinstance(sketch, Subspace):
+        n = sketch.counts[ROWS]
+        return float(sketch.lines[ENERGY, :n].min()) if sketch.counts[RANK] == n else 0.0
+    escaped = float(sketch.numbers[ESCAPED] - base._sketch.numbers[ESCAPED])
+    return max(escaped, 0.0) * min(1.0, learner._setup.capacity / features)
+
+
+def _mixed(parts: Parts, spreads: list[Spread]) -> Array:
     """The base's weights moved by the mean of both displacements, each in its metric times its rounds."""
     *learners, base = parts
     start = spreads[2].weights
     scale, stack, target = 0.0, [], np.zeros_like(start)
-    for learner, spread, (flat, rows) in zip(learners, spreads, metrics, strict=False):
+    for learner, spread in zip(learners, spreads, strict=False):
+        flat, rows = _metric_rows(learner, _energy_rows(learner._sketch, spread.rows))
         rounds = learner.rounds - base.rounds
         moved = spread.weights - start
         target += rounds * (flat * moved + rows.T @ (rows @ moved))
@@ -248,9 +293,7 @@ def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, tot
     sketch.lines[[A, A_SUM]] = 0.0
 
 
-def _merge_sketches(
-    parts: tuple[SketchedLearner, SketchedLearner, SketchedLearner], spreads: list[Spread], energies: list[Array]
-) -> Array:
+def _merge_sketches(parts: Parts, spreads: list[Spread], energies: list[Array]) -> Array:
     """Set the small state of the first to that of the merged sketch; returns its rows."""
     one, two, _ = parts
     sketch = one._sketch
@@ -267,8 +310,7 @@ def _merge_sketches(
     elif isinstance(sketch, RankedDirections):
         rows = _set_ranked(one, _added(energies))
     else:
-        keep = [part._sketch.lines[KEEP, : len(s.rows), None] for part, s in zip(parts, spreads, strict=True)]
-        rows = _set_directions(one, _added([k * s.rows for k, s in zip(keep, spreads, strict=True)]))
+        rows = _set_directions(one, _added(energies))
     return rows
 
 

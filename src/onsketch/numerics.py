@@ -37,5 +37,8 @@ bare_kernel = cached(**_KERNEL, _nrt=False)
 inner = njit(**INNER)
 """Compiles a function called only from compiled code; leaving the wrappers out halves the time that takes."""
 
+exact = njit(**{**INNER, "fastmath": False})
+"""As ``inner``, for arithmetic that must be done in the order in which it is written."""
+
 inlined = njit(**INNER, forceinline=True)
 """Compiles a small function into its callers: passing arrays to a call costs as much as a short loop."""

@@ -40,5 +40,8 @@ inner = njit(**INNER)
 exact = njit(**{**INNER, "fastmath": False})
 """As ``inner``, for arithmetic that must be done in the order in which it is written."""
 
+exact_inlined = njit(**{**INNER, "fastmath": False}, forceinline=True)
+"""As ``exact``, compiled into its callers."""
+
 inlined = njit(**INNER, forceinline=True)
 """Compiles a small function into its callers: passing arrays to a call costs as much as a short loop."""

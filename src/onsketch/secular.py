@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 
-from onsketch.numerics import exact, inlined, inner
+from onsketch.numerics import exact, exact_inlined, inlined, inner
 from onsketch.vectors import (
     dot,
     fma,
@@ -52,81 +52,91 @@ TRIES = 40
 """Steps towards a root before giving up; four do, as a rule."""
 
 
-@exact
-def _falling_root(c, a, b):
+@exact_inlined
+def _falling_root(c, a, b, lanes):
     """The root of ``cτ² − aτ + b`` at which it falls, lane by lane."""
-    discriminant = fma(product(spread(-4.0, 4), b), c, product(a, a))
-    zero = spread(0.0, 4)
+    discriminant = fma(product(spread(-4.0, lanes), b), c, product(a, a))
+    zero = spread(0.0, lanes)
     length = root(where_less(zero, discriminant, discriminant, zero))
-    above = where_less(zero, a, product(spread(2.0, 4), b), minus(a, length))
-    return quotient(above, where_less(zero, a, plus(a, length), product(spread(2.0, 4), c)))
+    above = where_less(zero, a, product(spread(2.0, lanes), b), minus(a, length))
+    return quotient(above, where_less(zero, a, plus(a, length), product(spread(2.0, lanes), c)))
+
+
+@exact_inlined
+def _find_some(n, work, k, lanes):
+    """The roots k to k + lanes, in one vector; False where one was not found."""
+    zero, one, half = spread(0.0, lanes), spread(1.0, lanes), spread(0.5, lanes)
+    width = work.shape[1]
+    tolerance = spread(1.2e-16 * max(n, 8), lanes)
+    below = load(work, BELOW * width + k, lanes)
+    above = load(work, ABOVE * width + k, lanes)
+    weight_left = load(work, WEIGHT_BELOW * width + k, lanes)
+    weight_right = load(work, WEIGHT_ABOVE * width + k, lanes)
+    gap = minus(above, below)
+    inverse_gap = quotient(one, gap)
+    origin = below
+    offset = product(half, gap)  # μ − origin: at first half-way, and the nearer pole is to be found
+    left, right = zero, gap  # the two poles as seen from the origin
+    low, high = zero, zero  # where the offset must be
+    missing = 1.0
+    for attempt in range(TRIES):
+        value, size, slope, bend = one, one, zero, zero  # f, Σ|terms|, f', f''/2
+        for j in range(n):
+            inverse = quotient(one, minus(minus(spread(work[POLES, j], lanes), origin), offset))
+            term = product(spread(work[SQUARES, j], lanes), inverse)
+            value = plus(value, term)
+            size = plus(size, where_less(term, zero, minus(zero, term), term))
+            term = product(term, inverse)
+            slope = plus(slope, term)
+            bend = fma(term, inverse, bend)
+        to_left, to_right = minus(left, offset), minus(right, offset)
+        if attempt:
+            low = where_less(value, zero, offset, low)
+            high = where_less(value, zero, high, offset)
+            term_left = product(product(to_left, to_left), minus(product(to_right, bend), slope))
+            term_left = product(term_left, inverse_gap)
+            term_right = product(product(to_right, to_right), minus(slope, product(to_left, bend)))
+            term_right = product(term_right, inverse_gap)
+            weight_left, weight_right = product(term_left, to_left), product(term_right, to_right)
+        else:
+            term_left, term_right = quotient(weight_left, to_left), quotient(weight_right, to_right)
+            origin = where_less(value, zero, above, below)
+            left, right = minus(below, origin), minus(above, origin)
+            low = where_less(value, zero, minus(zero, offset), zero)
+            high = where_less(value, zero, zero, offset)
+        c = minus(minus(value, term_left), term_right)
+        if attempt:  # the way from the last guess: its rounding error is as small as the value
+            a = plus(fma(c, plus(to_left, to_right), weight_left), weight_right)
+            b = product(product(to_left, to_right), value)
+            step = plus(offset, _falling_root(c, a, b, lanes))
+        else:
+            a = plus(fma(c, plus(left, right), weight_left), weight_right)
+            b = fma(weight_left, right, product(weight_right, left))
+            step = _falling_root(c, a, b, lanes)
+        middle = product(half, plus(low, high))
+        step = where_less(step, low, middle, where_less(high, step, middle, step))
+        if attempt:
+            away = where_less(value, zero, minus(zero, value), value)
+            step = where_less(product(tolerance, size), away, step, offset)
+            change, reach = minus(step, offset), product(spread(CLOSE, lanes), step)
+            missing = total(where_less(product(change, change), product(reach, reach), zero, one))
+        offset = step
+        if missing == 0.0:
+            break
+    store(work, BELOW * width + k, origin)
+    store(work, OFFSETS * width + k, offset)
+    return missing == 0.0
 
 
 @exact
 def _find_roots(n, work):
     """The n roots for the poles in ``work``; False where one was not found."""
-    zero, one, half = spread(0.0, 4), spread(1.0, 4), spread(0.5, 4)
-    width = work.shape[1]
-    tolerance = spread(1.2e-16 * max(n, 8), 4)
-    for k in range(0, n, 4):
-        below = load(work, BELOW * width + k, 4)
-        above = load(work, ABOVE * width + k, 4)
-        weight_left = load(work, WEIGHT_BELOW * width + k, 4)
-        weight_right = load(work, WEIGHT_ABOVE * width + k, 4)
-        gap = minus(above, below)
-        origin = below
-        offset = product(half, gap)  # μ − origin: at first half-way, and the nearer pole is to be found
-        left, right = zero, gap  # the two poles as seen from the origin
-        low, high = zero, zero  # where the offset must be
-        missing = 4.0
-        for attempt in range(TRIES):
-            value, size, slope, bend = one, one, zero, zero  # f, Σ|terms|, f', f''/2
-            for j in range(n):
-                inverse = quotient(one, minus(minus(spread(work[POLES, j], 4), origin), offset))
-                term = product(spread(work[SQUARES, j], 4), inverse)
-                value = plus(value, term)
-                size = plus(size, where_less(term, zero, minus(zero, term), term))
-                term = product(term, inverse)
-                slope = plus(slope, term)
-                bend = fma(term, inverse, bend)
-            to_left, to_right = minus(left, offset), minus(right, offset)
-            if attempt:
-                weight_left = product(product(to_left, to_left), quotient(to_left, gap))
-                weight_left = product(weight_left, minus(product(to_right, bend), slope))
-                weight_right = product(product(to_right, to_right), quotient(to_right, gap))
-                weight_right = product(weight_right, minus(slope, product(to_left, bend)))
-                low = where_less(value, zero, offset, low)
-                high = where_less(value, zero, high, offset)
-            else:
-                origin = where_less(value, zero, above, below)
-                left = minus(below, origin)
-                right = minus(above, origin)
-                low = where_less(value, zero, minus(zero, offset), zero)
-                high = where_less(value, zero, zero, offset)
-            c = minus(minus(value, quotient(weight_left, to_left)), quotient(weight_right, to_right))
-            if attempt:  # the way from the last guess: its rounding errors are as small as the value is
-                a = plus(fma(c, plus(to_left, to_right), weight_left), weight_right)
-                b = product(product(to_left, to_right), value)
-                step = plus(offset, _falling_root(c, a, b))
-            else:
-                a = plus(fma(c, plus(left, right), weight_left), weight_right)
-                b = fma(weight_left, right, product(weight_right, left))
-                step = _falling_root(c, a, b)
-            middle = product(half, plus(low, high))
-            step = where_less(step, low, middle, where_less(high, step, middle, step))
-            if attempt:
-                away = where_less(value, zero, minus(zero, value), value)
-                step = where_less(product(tolerance, size), away, step, offset)
-                change, reach = minus(step, offset), product(spread(CLOSE, 4), step)
-                missing = total(where_less(product(change, change), product(reach, reach), zero, one))
-            offset = step
-            if missing == 0.0:
-                break
-        if missing > 0.0:
+    k = 0
+    while n - k > 4:
+        if not _find_some(n, work, k, 8):
             return False
-        store(work, BELOW * width + k, origin)
-        store(work, OFFSETS * width + k, offset)
-    return True
+        k += 8
+    return k >= n or _find_some(n, work, k, 4)
 
 
 @exact
@@ -183,7 +193,7 @@ def _surround(active, work):
     beyond = work[POLES, active - 1]
     for j in range(active):
         beyond += 4.0 * work[SQUARES, j]  # twice as far as the last root may be: that one is nearer to its own pole
-    for k in range((active + 3) // 4 * 4):
+    for k in range((active + 7) // 8 * 8):
         j = min(k, active - 1)
         last = j + 1 == active
         work[BELOW, k] = work[POLES, j]

@@ -44,7 +44,7 @@ from onsketch.linear.sketched.packed import (
 from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, metric
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, RANK, RIDGE, ROWS, A
 from onsketch.numerics import bare_kernel, inlined, inner
-from onsketch.vectors import prefetch
+from onsketch.vectors import load, prefetch, store
 
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
@@ -121,13 +121,10 @@ def copy_state(source, target):
         target.counts[i] = source.counts[i]
     for i in range(source.numbers.size):
         target.numbers[i] = source.numbers[i]
-    for i in range(source.lines.shape[0]):
-        for j in range(source.lines.shape[1]):
-            target.lines[i, j] = source.lines[i, j]
-    for i in range(source.squares.shape[0]):
-        for j in range(source.squares.shape[1]):
-            for c in range(source.squares.shape[2]):
-                target.squares[i, j, c] = source.squares[i, j, c]
+    for at in range(0, source.lines.size, 4):
+        store(target.lines, at, load(source.lines, at, 4))
+    for at in range(0, source.squares.size, 4):
+        store(target.squares, at, load(source.squares, at, 4))
 
 
 @inlined

@@ -144,6 +144,7 @@ def _shrink(setup, sketch):
     sketch.numbers[ESCAPED] += sigma
     sketch.counts[ROWS] = kept
     sketch.counts[CLOSED] = n
+    sketch.counts[AGE] = 0
 
 
 @inner

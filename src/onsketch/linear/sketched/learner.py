@@ -80,7 +80,9 @@ class SketchedLearner(Learner):
     def _learn(
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
     ) -> int:
-        indptr, slots, values = self._translated(rows, learn=True)
+        indptr, slots, values = self._map.translate(
+            rows, learn=True, intercept=self.options.fit_intercept, once=True
+        )
         if self._table.features.size != self._map.count:
             self._table = grown(self._table, self._map.features, self._logs)
         state = self._setup, self._table, self._sketch, self._spare

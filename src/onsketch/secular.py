@@ -5,13 +5,13 @@ equation* ``1 + Σ_j z_j²/(λ_j − μ) = 0``, one between any two neighbouring
 are ``z_j/(λ_j − μ)``, normalised (Golub 1973; Bunch, Nielsen and Sorensen 1978). What makes it accurate:
 
 - a λ with next to no z stays as it is, and of two λ next to each other one is turned out of z's way (deflation);
-- μ is held as its distance from the nearest λ. It is found by replacing the sum with two poles, the λ on either side, and
-  a constant, so that value, slope and bend are right at the last guess (Borges and Gragg 1993: the error is cubed at
+- μ is held as its distance from the nearest λ. It is found by replacing the sum with a constant and two poles, the λ on
+  either side, so that value, slope and bend are right at the last guess (Borges and Gragg 1993: the error is cubed at
   each step), within a bracket;
-- eigenvectors are made for the ẑ of which the μ that were found are the *exact* eigenvalues, so that they are orthogonal
-  however close the λ (Gu and Eisenstat 1994).
+- eigenvectors are made for the ẑ of which the μ that were found are the *exact* eigenvalues, so that they are
+  orthogonal however close the λ (Gu and Eisenstat 1994).
 
-Four roots are sought at once, one in each lane of a vector.
+Eight roots are sought at once, one in each lane of a vector.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from onsketch.vectors import (
 )
 
 LINES = 8
-"""Rows of scratch that ``absorb_row`` needs."""
+"""Rows of scratch that ``absorb_row`` needs, each with room for n rounded up to eight."""
 
 POLES, COUPLINGS, SQUARES, BELOW, ABOVE, WEIGHT_BELOW, WEIGHT_ABOVE, OFFSETS = range(LINES)
 """What they hold, of the λ that take part, ascending: λ, z, z²; for each root the λ below and above it with their z²;
@@ -63,6 +63,13 @@ def _falling_root(c, a, b, lanes):
 
 
 @exact_inlined
+def _magnitude(a, lanes):
+    """|a|, lane by lane."""
+    zero = spread(0.0, lanes)
+    return where_less(a, zero, minus(zero, a), a)
+
+
+@exact_inlined
 def _find_some(n, work, k, lanes):
     """The roots k to k + lanes, in one vector; False where one was not found."""
     zero, one, half = spread(0.0, lanes), spread(1.0, lanes), spread(0.5, lanes)
@@ -81,14 +88,18 @@ def _find_some(n, work, k, lanes):
     missing = 1.0
     for attempt in range(TRIES):
         value, size, slope, bend = one, one, zero, zero  # f, Σ|terms|, f', f''/2
-        for j in range(n):
-            inverse = quotient(one, minus(minus(spread(work[POLES, j], lanes), origin), offset))
+        for j in range(0, n, 2):  # one division for two poles; after the last one comes a pole without weight
+            first = minus(minus(spread(work[POLES, j], lanes), origin), offset)
+            second = minus(minus(spread(work[POLES, j + 1], lanes), origin), offset)
+            both = quotient(one, product(first, second))
+            inverse, other = product(second, both), product(first, both)
             term = product(spread(work[SQUARES, j], lanes), inverse)
-            value = plus(value, term)
-            size = plus(size, where_less(term, zero, minus(zero, term), term))
-            term = product(term, inverse)
-            slope = plus(slope, term)
-            bend = fma(term, inverse, bend)
+            next_term = product(spread(work[SQUARES, j + 1], lanes), other)
+            value = plus(value, plus(term, next_term))
+            size = plus(size, plus(_magnitude(term, lanes), _magnitude(next_term, lanes)))
+            term, next_term = product(term, inverse), product(next_term, other)
+            slope = plus(slope, plus(term, next_term))
+            bend = fma(term, inverse, fma(next_term, other, bend))
         to_left, to_right = minus(left, offset), minus(right, offset)
         if attempt:
             low = where_less(value, zero, offset, low)
@@ -116,8 +127,7 @@ def _find_some(n, work, k, lanes):
         middle = product(half, plus(low, high))
         step = where_less(step, low, middle, where_less(high, step, middle, step))
         if attempt:
-            away = where_less(value, zero, minus(zero, value), value)
-            step = where_less(product(tolerance, size), away, step, offset)
+            step = where_less(product(tolerance, size), _magnitude(value, lanes), step, offset)
             change, reach = minus(step, offset), product(spread(CLOSE, lanes), step)
             missing = total(where_less(product(change, change), product(reach, reach), zero, one))
         offset = step
@@ -203,6 +213,7 @@ def _surround(active, work):
         if k >= active:  # any poles will do
             work[POLES, k] = beyond + k
             work[COUPLINGS, k] = 0.0
+            work[SQUARES, k] = 0.0
 
 
 @exact

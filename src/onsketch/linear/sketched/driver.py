@@ -116,15 +116,21 @@ def count_iterate(sketch):
 
 @inner
 def copy_state(source, target):
-    """Copy one sketch's small arrays over another's."""
+    """Copy one sketch's small arrays over another's, as far as a round may change them: the rows there are, and a new
+    one (a round that changes more has as many rows as there is room for).
+    """
     for i in range(source.counts.size):
         target.counts[i] = source.counts[i]
     for i in range(source.numbers.size):
         target.numbers[i] = source.numbers[i]
     for at in range(0, source.lines.size, 4):
         store(target.lines, at, load(source.lines, at, 4))
-    for at in range(0, source.squares.size, 4):
-        store(target.squares, at, load(source.squares, at, 4))
+    stride = source.squares.shape[2]
+    n = min(source.counts[ROWS] + 1, stride)
+    for square in range(source.squares.shape[0]):
+        for i in range(square * stride, square * stride + n):
+            for at in range(i * stride, i * stride + n, 4):
+                store(target.squares, at, load(source.squares, at, 4))
 
 
 @inlined

@@ -21,12 +21,12 @@ from onsketch.linear.sketched.packed import HEAD, SKETCH
 from onsketch.linear.sketched.parts import ABSORBED, FULL, FULL_BEFORE, REFUSED, serve
 from onsketch.linear.sketched.state import (
     A_SUM,
+    AGE,
     BASE,
     BASE_SUM,
     CLOSED,
     COLUMN,
     DUAL,
-    AGE,
     ESCAPED,
     RIDGE,
     ROWS,

@@ -53,32 +53,32 @@ TRIES = 40
 
 
 @exact_inlined
-def _falling_root(c, a, b, lanes):
+def _falling_root(c, a, b):
     """The root of ``cτ² − aτ + b`` at which it falls, lane by lane."""
-    discriminant = fma(product(spread(-4.0, lanes), b), c, product(a, a))
-    zero = spread(0.0, lanes)
+    discriminant = fma(product(spread(-4.0, 8), b), c, product(a, a))
+    zero = spread(0.0, 8)
     length = root(where_less(zero, discriminant, discriminant, zero))
-    above = where_less(zero, a, product(spread(2.0, lanes), b), minus(a, length))
-    return quotient(above, where_less(zero, a, plus(a, length), product(spread(2.0, lanes), c)))
+    above = where_less(zero, a, product(spread(2.0, 8), b), minus(a, length))
+    return quotient(above, where_less(zero, a, plus(a, length), product(spread(2.0, 8), c)))
 
 
 @exact_inlined
-def _magnitude(a, lanes):
+def _magnitude(a):
     """|a|, lane by lane."""
-    zero = spread(0.0, lanes)
+    zero = spread(0.0, 8)
     return where_less(a, zero, minus(zero, a), a)
 
 
 @exact_inlined
-def _find_some(n, work, k, lanes):
-    """The roots k to k + lanes, in one vector; False where one was not found."""
-    zero, one, half = spread(0.0, lanes), spread(1.0, lanes), spread(0.5, lanes)
+def _find_eight(n, work, k):
+    """The roots k to k + 7, in one vector; False where one was not found."""
+    zero, one, half = spread(0.0, 8), spread(1.0, 8), spread(0.5, 8)
     width = work.shape[1]
-    tolerance = spread(1.2e-16 * max(n, 8), lanes)
-    below = load(work, BELOW * width + k, lanes)
-    above = load(work, ABOVE * width + k, lanes)
-    weight_left = load(work, WEIGHT_BELOW * width + k, lanes)
-    weight_right = load(work, WEIGHT_ABOVE * width + k, lanes)
+    tolerance = spread(1.2e-16 * max(n, 8), 8)
+    below = load(work, BELOW * width + k, 8)
+    above = load(work, ABOVE * width + k, 8)
+    weight_left = load(work, WEIGHT_BELOW * width + k, 8)
+    weight_right = load(work, WEIGHT_ABOVE * width + k, 8)
     gap = minus(above, below)
     inverse_gap = quotient(one, gap)
     origin = below
@@ -89,14 +89,14 @@ def _find_some(n, work, k, lanes):
     for attempt in range(TRIES):
         value, size, slope, bend = one, one, zero, zero  # f, Σ|terms|, f', f''/2
         for j in range(0, n, 2):  # one division for two poles; after the last one comes a pole without weight
-            first = minus(minus(spread(work[POLES, j], lanes), origin), offset)
-            second = minus(minus(spread(work[POLES, j + 1], lanes), origin), offset)
+            first = minus(minus(spread(work[POLES, j], 8), origin), offset)
+            second = minus(minus(spread(work[POLES, j + 1], 8), origin), offset)
             both = quotient(one, product(first, second))
             inverse, other = product(second, both), product(first, both)
-            term = product(spread(work[SQUARES, j], lanes), inverse)
-            next_term = product(spread(work[SQUARES, j + 1], lanes), other)
+            term = product(spread(work[SQUARES, j], 8), inverse)
+            next_term = product(spread(work[SQUARES, j + 1], 8), other)
             value = plus(value, plus(term, next_term))
-            size = plus(size, plus(_magnitude(term, lanes), _magnitude(next_term, lanes)))
+            size = plus(size, plus(_magnitude(term), _magnitude(next_term)))
             term, next_term = product(term, inverse), product(next_term, other)
             slope = plus(slope, plus(term, next_term))
             bend = fma(term, inverse, fma(next_term, other, bend))
@@ -119,16 +119,16 @@ def _find_some(n, work, k, lanes):
         if attempt:  # the way from the last guess: its rounding error is as small as the value
             a = plus(fma(c, plus(to_left, to_right), weight_left), weight_right)
             b = product(product(to_left, to_right), value)
-            step = plus(offset, _falling_root(c, a, b, lanes))
+            step = plus(offset, _falling_root(c, a, b))
         else:
             a = plus(fma(c, plus(left, right), weight_left), weight_right)
             b = fma(weight_left, right, product(weight_right, left))
-            step = _falling_root(c, a, b, lanes)
+            step = _falling_root(c, a, b)
         middle = product(half, plus(low, high))
         step = where_less(step, low, middle, where_less(high, step, middle, step))
         if attempt:
-            step = where_less(product(tolerance, size), _magnitude(value, lanes), step, offset)
-            change, reach = minus(step, offset), product(spread(CLOSE, lanes), step)
+            step = where_less(product(tolerance, size), _magnitude(value), step, offset)
+            change, reach = minus(step, offset), product(spread(CLOSE, 8), step)
             missing = total(where_less(product(change, change), product(reach, reach), zero, one))
         offset = step
         if missing == 0.0:
@@ -142,11 +142,9 @@ def _find_some(n, work, k, lanes):
 def _find_roots(n, work):
     """The n roots for the poles in ``work``; False where one was not found."""
     k = 0
-    while n - k > 4:
-        if not _find_some(n, work, k, 8):
-            return False
+    while k < n and _find_eight(n, work, k):
         k += 8
-    return k >= n or _find_some(n, work, k, 4)
+    return k >= n
 
 
 @exact

@@ -7,6 +7,7 @@ import pytest
 
 from onsketch.eigen import eigh
 from onsketch.numerics import kernel
+from onsketch.secular import LINES, absorb_row
 from onsketch.vectors import add, dot, rotate, times
 
 pytestmark = pytest.mark.learners
@@ -15,6 +16,11 @@ pytestmark = pytest.mark.learners
 @kernel
 def _eigh(matrix, n, values, vectors, work):
     eigh(matrix, n, values, vectors, work)
+
+
+@kernel
+def _absorb_row(values, vectors, n, v, work, held, turn):
+    return absorb_row(values, vectors, n, v, work, held, turn)
 
 
 @kernel
@@ -63,6 +69,74 @@ def test_spectra_are_those_of_lapack(n: int, kind: str) -> None:
     scale = max(np.abs(matrix).max(), 1e-300)
     np.testing.assert_allclose(vectors.T @ (values[:, None] * vectors), matrix, rtol=0.0, atol=1e-13 * n * scale)
     np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix)[::-1], rtol=0.0, atol=1e-13 * n * scale)
+
+
+def _after_row(values: np.ndarray, vectors: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The spectrum after a row was absorbed, whatever was in the scratch before."""
+    n = v.size
+    width = -(-n // 4) * 4
+    padded_values, padded_vectors, padded_v = np.full(width, np.nan), np.zeros((width, width)), np.zeros(width)
+    padded_values[:n], padded_vectors[:n, :n], padded_v[:n] = values, vectors, v
+    work, held, turn = (np.full(shape, np.nan) for shape in ((LINES, width + 4), (width, width), (width, width)))
+    assert _absorb_row(padded_values, padded_vectors, n, padded_v, work, held, turn)
+    assert (padded_vectors[:n, n:] == 0.0).all()
+    return padded_values[:n], padded_vectors[:n, :n]
+
+
+_SPECTRA = {
+    "random": lambda rng, n: rng.random(n),
+    "graded": lambda rng, n: 10.0 ** -rng.uniform(0, 30, n),
+    "clustered": lambda rng, n: rng.integers(0, 3, n) + 1e-15 * rng.integers(0, 20, n),
+    "close": lambda rng, n: 1.0 + 1e-13 * rng.random(n) * 10.0 ** rng.uniform(-3, 3),
+    "with zeros": lambda rng, n: np.where(rng.random(n) < 0.5, 0.0, rng.random(n)),
+    "integers": lambda rng, n: np.arange(n, dtype=float),
+}
+
+_ROWS = {
+    "random": lambda rng, n: rng.normal(size=n),
+    "graded": lambda rng, n: rng.normal(size=n) * 10.0 ** -rng.uniform(0, 25, n),
+    "sparse": lambda rng, n: rng.normal(size=n) * (rng.random(n) < 0.4),
+    "unit": lambda rng, n: np.eye(n)[rng.integers(n)],
+    "nothing": lambda rng, n: np.zeros(n),
+}
+
+
+@pytest.mark.parametrize("spectrum", _SPECTRA)
+@pytest.mark.parametrize("row", _ROWS)
+def test_a_row_changes_a_spectrum_as_lapack_says(spectrum: str, row: str) -> None:
+    """Random, graded and clustered spectra; rows along all eigenvectors, some or one of them; any scale."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 25))
+        scale = 10.0 ** rng.uniform(-100, 100) if seed % 3 == 0 else 1.0
+        values = scale * np.sort(_SPECTRA[spectrum](rng, n))[::-1]
+        z = np.sqrt(scale) * _ROWS[row](rng, n) * (10.0 ** rng.uniform(-9, 9) if seed % 2 else 1.0)
+        turned = np.eye(n) if seed % 4 == 0 else np.linalg.qr(rng.normal(size=(n, n)))[0]
+        v = turned.T @ z
+        matrix = turned.T @ (values[:, None] * turned) + np.outer(v, v)
+        new_values, new_vectors = _after_row(values, turned, v)
+        size = max(np.linalg.norm(matrix / scale) * scale, 1e-300)
+        assert (np.diff(new_values) <= 0.0).all()
+        np.testing.assert_allclose(new_vectors @ new_vectors.T, np.eye(n), atol=1e-14)
+        np.testing.assert_allclose(
+            new_vectors.T @ (new_values[:, None] / size * new_vectors), matrix / size, atol=2e-14
+        )
+        np.testing.assert_allclose(new_values / size, np.linalg.eigvalsh(matrix / size)[::-1], rtol=0.0, atol=2e-14)
+
+
+def test_errors_of_many_rows_add_up_slowly() -> None:
+    """Rows of very different sizes, the same one again and again among them."""
+    rng = np.random.default_rng(0)
+    n = 20
+    values, vectors, matrix = np.zeros(n), np.eye(n), np.zeros((n, n))
+    same = rng.normal(size=n)
+    for _ in range(200):
+        v = same if rng.random() < 0.3 else rng.normal(size=n) * 10.0 ** rng.uniform(-6, 0)
+        matrix += np.outer(v, v)
+        values, vectors = _after_row(values, vectors, v)
+    top = np.linalg.norm(matrix)
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(n), atol=1e-12)
+    np.testing.assert_allclose(vectors.T @ (values[:, None] * vectors), matrix, rtol=0.0, atol=1e-12 * top)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

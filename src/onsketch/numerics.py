@@ -37,5 +37,11 @@ bare_kernel = cached(**_KERNEL, _nrt=False)
 inner = njit(**INNER)
 """Compiles a function called only from compiled code; leaving the wrappers out halves the time that takes."""
 
+exact = njit(**{**INNER, "fastmath": False})
+"""As ``inner``, for arithmetic that must be done in the order in which it is written."""
+
+exact_inlined = njit(**{**INNER, "fastmath": False}, forceinline=True)
+"""As ``exact``, compiled into its callers."""
+
 inlined = njit(**INNER, forceinline=True)
 """Compiles a small function into its callers: passing arrays to a call costs as much as a short loop."""

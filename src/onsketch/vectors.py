@@ -112,28 +112,45 @@ def _fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
 fma: Any = intrinsic(_fma)
 
 
-def _product(typing_context: Any, a: Any, b: Any) -> Any:
-    """``a·b``, lane by lane."""
+def _lanewise(operation: str) -> Any:
+    """An operation of two vectors, lane by lane."""
+
+    def typed(typing_context: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return getattr(builder, operation)(*arguments)
+
+        return a(a, b), generate
+
+    return intrinsic(typed)
+
+
+plus, minus, product, quotient = (_lanewise(operation) for operation in ("fadd", "fsub", "fmul", "fdiv"))
+
+
+def _where_less(typing_context: Any, a: Any, b: Any, then: Any, otherwise: Any) -> Any:
+    """``then`` in the lanes where a < b, ``otherwise`` in the others, those with a NaN among them."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fmul(*arguments)
+        return builder.select(builder.fcmp_ordered("<", *arguments[:2]), *arguments[2:])
 
-    return a(a, b), generate
-
-
-product: Any = intrinsic(_product)
+    return a(a, b, then, otherwise), generate
 
 
-def _plus(typing_context: Any, a: Any, b: Any) -> Any:
-    """``a + b``, lane by lane."""
+where_less: Any = intrinsic(_where_less)
+
+
+def _root(typing_context: Any, a: Any) -> Any:
+    """``√a``, lane by lane."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fadd(*arguments)
+        vector = arguments[0].type
+        kind = ir.FunctionType(vector, [vector])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{a.lanes}f64"), arguments)
 
-    return a(a, b), generate
+    return a(a), generate
 
 
-plus: Any = intrinsic(_plus)
+root: Any = intrinsic(_root)
 
 
 def _total(typing_context: Any, a: Any) -> Any:

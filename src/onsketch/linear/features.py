@@ -217,13 +217,17 @@ class FeatureMap:
         self._table = np.full(size, _EMPTY)
         _refill(self._listed, self._table, self._features, self._tally)
 
-    def translate(self, rows: Rows, *, learn: bool, intercept: bool = False) -> Slotted:
+    def translate(self, rows: Rows, *, learn: bool, intercept: bool = False, once: bool = False) -> Slotted:
         """These rows as (indptr, slots, values); features not seen before are added when learning.
 
-        The values are those of ``rows`` themselves, not a copy, where none was left out: never change them.
+        The values are those of ``rows`` themselves, not a copy, where none was left out: never change them. With
+        ``once``, rows that have all features alike (dense ones without zeros) share the slots of one row.
         """
         if rows.slotted is not None:
             return rows.slotted
+        if once and learn and rows.dense and not (rows.zeros or intercept) and rows.count > 1:
+            _, slots, _ = self.translate(rows.part(0, 1), learn=True)
+            return rows.indptr - rows.indptr[0], slots, rows.values[rows.indptr[0] : rows.indptr[-1]]
         first, last = int(rows.indptr[0]), int(rows.indptr[-1])
         size = last - first + (rows.count if intercept else 0)
         out_ptr = np.zeros(rows.count + 1, dtype=np.int64)

@@ -28,6 +28,7 @@ from onsketch import losses
 from onsketch.limits import LARGEST
 from onsketch.linear.setup import CURVATURE, row_scale
 from onsketch.numerics import inner, kernel
+from onsketch.vectors import prefetch
 
 HEAD, ENERGY, TOTAL, STAMP = range(4)
 """Columns of a packed row: w (or ḡ), E, and for lazy rounds the sum of iterates and the round it is up to."""
@@ -64,6 +65,10 @@ class Terms(NamedTuple):
     """… and largest energy."""
     reach: float
     """Largest ḡ that still gives a weight within ``largest``."""
+
+
+AHEAD, CACHED = 256, 1 << 17
+"""At most so many entries of the next row are asked for ahead of time, and none of a table that is at hand anyway."""
 
 
 @inner
@@ -172,6 +177,9 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
             head[j] = w
             energy[j] = table[slot, ENERGY] * fade[0]
             margin += w * x[j]
+        if table.size > CACHED and i + 2 < indptr.size:  # ask the memory for the next row while this one is learned
+            for j in range(indptr[i + 1], min(indptr[i + 2], indptr[i + 1] + AHEAD)):
+                prefetch(table, slots[j] * table.shape[1])
         if setup.dual and t > 1:
             margin = 0.0
             flat = flat_part(setup, terms, t - 1)

@@ -45,7 +45,7 @@ from onsketch.linear.sketched.packed import (
 from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, lift, metric
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, LENGTHS, RANK, RIDGE, ROWS, A
 from onsketch.numerics import bare_kernel, inlined, inner
-from onsketch.vectors import prefetch
+from onsketch.vectors import load, prefetch, store
 
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
@@ -82,7 +82,7 @@ def project(sketch, setup, p, square, margin, q):
 
 
 @inlined
-def scatter_buffer(table, slots, x, low, high, change, column):
+def scatter_buffer(table, slots, x, change, column):
     """Add ``x_i·change`` to the head, and write the new buffer row (none when ``column`` is 0)."""
     rows = table.rows
     clock = table.clock
@@ -91,10 +91,10 @@ def scatter_buffer(table, slots, x, low, high, change, column):
     total = change[SUM]
     if head == 0.0 and column and clock[TOUCHED] == clock[SEEN]:  # dense rows: all are listed
         by = change[column]
-        for i in range(low, high):
+        for i in range(x.size):
             rows[slots[i], column] = x[i] * by
         return
-    for i in range(low, high):
+    for i in range(x.size):
         slot = slots[i]
         if head != 0.0:
             rows[slot, HEAD] += x[i] * head
@@ -117,18 +117,21 @@ def count_iterate(sketch):
 
 @inner
 def copy_state(source, target):
-    """Copy one sketch's small arrays over another's."""
+    """Copy one sketch's small arrays over another's, as far as a round may change them: the rows there are, and a new
+    one (a round that changes more has as many rows as there is room for).
+    """
     for i in range(source.counts.size):
         target.counts[i] = source.counts[i]
     for i in range(source.numbers.size):
         target.numbers[i] = source.numbers[i]
-    for i in range(source.lines.shape[0]):
-        for j in range(source.lines.shape[1]):
-            target.lines[i, j] = source.lines[i, j]
-    for i in range(source.squares.shape[0]):
-        for j in range(source.squares.shape[1]):
-            for c in range(source.squares.shape[2]):
-                target.squares[i, j, c] = source.squares[i, j, c]
+    for at in range(0, source.lines.size, 4):
+        store(target.lines, at, load(source.lines, at, 4))
+    stride = source.squares.shape[2]
+    n = min(source.counts[ROWS] + 1, stride)
+    for square in range(source.squares.shape[0]):
+        for i in range(square * stride, square * stride + n):
+            for at in range(i * stride, i * stride + n, 4):
+                store(target.squares, at, load(source.squares, at, 4))
 
 
 @inlined
@@ -177,7 +180,8 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
     """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused.
 
     ``spare`` is a second set of the sketch's small arrays, for undoing a round that turns out not to be finite;
-    ``x`` is where the values go after diagonal adaptation (the values themselves where there is none).
+    ``x`` is where the values go after diagonal adaptation (the values themselves where there is none). Where there are
+    fewer slots than values, every row has the same: those of dense rows without zeros.
     """
     k = table.running.shape[1]
     rows = table.rows
@@ -188,20 +192,24 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
     out = table.work[MOVED]
     for c in range(width):
         change[c] = 0.0
+    repeated = slots.size < values.size
     for i in range(indptr.size - 1):
         low = indptr[i]
         high = indptr[i + 1]
-        largest = 1.0
+        count = high - low
+        here = slots if repeated else slots[low:high]
+        row = x[low:high]
         fresh = 0.0
         guarded = False
         epoch = table.clock[EPOCH]
         known = table.clock[SEEN]
         seen = known
-        for j in range(low, high):
-            slot = slots[j]
-            if setup.diagonal:
-                x[j] = values[j] / np.sqrt(FIRST_DIAGONAL + rows[slot, DIAGONAL])
-            largest = max(largest, abs(x[j]))
+        if setup.diagonal:
+            for j in range(count):
+                row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + rows[here[j], DIAGONAL])
+        asleep = not table.clock[CURRENT]
+        for j in range(0 if asleep or i == 0 or not repeated else count, count):
+            slot = here[j]
             if slot >= seen:
                 if not guarded and sketch.counts[COLUMN] < 0:  # entering changes these sketches
                     copy_state(sketch, spare)
@@ -209,11 +217,12 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
                 rows[slot, EPOCH_OF] = epoch
                 seen = slot + 1
                 table.clock[SEEN] = seen
-                fresh += x[j] * enter(setup, table, sketch, slot)
-            elif not table.clock[CURRENT] and rows[slot, EPOCH_OF] < epoch:
+                fresh += row[j] * enter(setup, table, sketch, slot)
+            elif asleep and rows[slot, EPOCH_OF] < epoch:
                 bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
-        square = gather(rows, slots, x, low, high, SKETCH + sketch.counts[ROWS], p)
-        if rows.size > CACHED and i + 2 < indptr.size and indptr[i + 2] - high <= AHEAD:
+        square = gather(rows, here, row, 0, count, SKETCH + sketch.counts[ROWS], p)
+        largest = max(1.0, np.sqrt(square))
+        if rows.size > CACHED and i + 2 < indptr.size and indptr[i + 2] - high <= AHEAD and not repeated:
             for j in range(high, indptr[i + 2]):
                 for c in range(0, width, 64 // rows.itemsize):
                     prefetch(rows, slots[j] * width + c)
@@ -256,15 +265,15 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         change[SUM] -= sketch.numbers[BASE_SUM] * change[HEAD]
         if verdict == FULL_BEFORE:
             close_epoch(table, sketch.transform, sketch.counts[CLOSED], k)
-            for j in range(low, high):
-                bring_up_to_date(rows, slots[j], table.clock[EPOCH], table.running, table.past, table.places, out)
+            for j in range(count):
+                bring_up_to_date(rows, here[j], table.clock[EPOCH], table.running, table.past, table.places, out)
         if sketch.counts[COLUMN] < 0:
-            scatter(rows, slots, x, low, high, change)
+            scatter(rows, here, row, 0, count, change)
         else:
-            scatter_buffer(table, slots, x, low, high, change, sketch.counts[COLUMN])
+            scatter_buffer(table, here, row, change, sketch.counts[COLUMN])
         if setup.diagonal:
-            for j in range(low, high):
-                rows[slots[j], DIAGONAL] += (fade * g * values[j]) ** 2
+            for j in range(count):
+                rows[here[j], DIAGONAL] += (fade * g * values[low + j]) ** 2
         if verdict == FULL:
             if fade < 1.0:
                 write_fade(setup, sketch)

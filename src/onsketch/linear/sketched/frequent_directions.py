@@ -38,6 +38,7 @@ from onsketch.linear.sketched.state import (
     State,
 )
 from onsketch.numerics import inner
+from onsketch.secular import LINES
 from onsketch.vectors import dot, fma, load, spread, store
 
 FD, ROBUST, PARAMETERIZED, COMPENSATIVE, GREEDY = range(5)
@@ -67,7 +68,7 @@ def shrink(rule, size, fraction, escaped, values, energy, true):
     return rho
 
 
-STEP, ENERGY, TRUE = range(3)
+STEP, ENERGY, TRUE = range(LINES, LINES + 3)
 """Rows of scratch: the last column of p(K); energies of a shrink, shown and true."""
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from onsketch.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.compiling import Direct, kind_of
 from onsketch.errors import OptionError
+from onsketch.limits import CUTOFF
 from onsketch.linear.base import Learner
 from onsketch.linear.features import FeatureMap
 from onsketch.linear.first_order.steps import row_products
@@ -83,7 +84,7 @@ class SketchedLearner(Learner):
     def _learn(
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
     ) -> int:
-        indptr, slots, values = self._translated(rows, learn=True)
+        indptr, slots, values = self._map.translate(rows, learn=True, intercept=self.options.fit_intercept, once=True)
         if self._table.features.size != self._map.count:
             self._table = grown(self._table, self._map.features, self._logs)
         state = self._setup, self._table, self._sketch, self._spare
@@ -129,7 +130,9 @@ class SketchedLearner(Learner):
         if isinstance(sketch, Subspace):
             values = sketch.lines[ENERGY, :n]
         elif isinstance(sketch, RankedDirections):
-            values = sketch.lines[VALUES, :n]
+            values = np.where(
+                sketch.lines[VALUES, :n] > CUTOFF * sketch.lines[VALUES, 0], sketch.lines[VALUES, :n], 0.0
+            )
         else:
             values = np.linalg.eigvalsh(sketch.squares[GRAM, :n, :n]).astype(np.float64)
         return np.sort(np.maximum(values, 0.0))[::-1]

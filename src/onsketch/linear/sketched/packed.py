@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from onsketch.arrays import Arrays, require, take
 from onsketch.numerics import inlined, inner
-from onsketch.vectors import LANES, fma, load, plus, spread, store, times
+from onsketch.vectors import LANES, fma, load, plus, spread, store, times, where_less
 
 HEAD, EPOCH_OF, DIAGONAL, SUM, SKETCH = range(5)
 """Columns of a packed row; the sketch rows start at SKETCH."""
@@ -135,14 +135,33 @@ def scatter(rows, slots, x, low, high, change):
 
 
 @inlined
+def _without_tiny(entries):
+    """Four numbers, those that are next to nothing replaced by 0."""
+    large = where_less(spread(TINY, 4), entries, entries, spread(0.0, 4))
+    return where_less(entries, spread(-TINY, 4), entries, large)
+
+
+@inlined
+def _write(rows, slot, k, out):
+    """Write a transformed row: its k sketch entries, and what it gives to the head and the sum."""
+    start = slot * rows.shape[1] + SKETCH
+    rows[slot, HEAD] += out[k]
+    rows[slot, SUM] += out[k + 1]
+    c = 0
+    while c + 4 <= k:
+        store(rows, start + c, _without_tiny(load(out, c, 4)))
+        c += 4
+    while c < k:
+        rows[slot, SKETCH + c] = out[c] if abs(out[c]) > TINY else 0.0
+        c += 1
+
+
+@inlined
 def _apply(rows, slot, k, products, index, out):
     """Apply a logged transform to a packed row (without buffer rows)."""
     width = products.shape[2]
     times(rows, slot * rows.shape[1] + SKETCH, k, products, index * k * width, width, out)
-    rows[slot, HEAD] += out[k]
-    rows[slot, SUM] += out[k + 1]
-    for c in range(k):
-        rows[slot, SKETCH + c] = out[c] if abs(out[c]) > TINY else 0.0
+    _write(rows, slot, k, out)
 
 
 @inner
@@ -178,8 +197,8 @@ def _compose(products, index, transform, out):
         times(products, (index * k + j) * width, k, transform, 0, width, out)
         out[k] += products[index, j, k]
         out[k + 1] += products[index, j, k + 1]
-        for c in range(width):
-            products[index, j, c] = out[c] if abs(out[c]) > TINY else 0.0
+        for c in range(0, width, 4):
+            store(products, (index * k + j) * width + c, _without_tiny(load(out, c, 4)))
 
 
 @inner
@@ -238,10 +257,7 @@ def close_epoch(table, transform, n, k):
                         out[c] += s * transform[j, c]
         for j in range(k, n):
             rows[slot, SKETCH + j] = 0.0
-        rows[slot, HEAD] += out[k]
-        rows[slot, SUM] += out[k + 1]
-        for c in range(k):
-            rows[slot, SKETCH + c] = out[c] if abs(out[c]) > TINY else 0.0
+        _write(rows, slot, k, out)
         rows[slot, EPOCH_OF] = clock[EPOCH] + 1
     clock[CURRENT] = clock[TOUCHED] == clock[SEEN]
     clock[TOUCHED] = 0

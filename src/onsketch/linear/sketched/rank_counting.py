@@ -6,7 +6,8 @@ on the others is absorbed without growing), and it does so after the step. With 
 The sketch stands for ``Vᵀ M V`` with V orthonormal and M small. The packed table holds rows S with
 ``S Sᵀ = L Lᵀ`` and ``V = L^{-1} S``: a row outside the span is stored as it is and L grows by one row; a row inside
 only changes M. At a shrink, ``M = Uᵀ diag(λ) U``, the rows become ``diag(√λ) U L^{-1} S``: an isometry where every
-row was independent, so rounding errors in V do not grow from one shrink to the next. O(m³) a round for M's spectrum.
+row was independent, so rounding errors in V do not grow from one shrink to the next. M's spectrum follows M by secular
+updates, and is worked out anew after as many of them as there are rows. O(m³) a round, of quick products.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from onsketch.linear.sketched.packed import HEAD, SKETCH
 from onsketch.linear.sketched.parts import ABSORBED, FULL, FULL_BEFORE, REFUSED, serve
 from onsketch.linear.sketched.state import (
     A_SUM,
+    AGE,
     BASE,
     BASE_SUM,
     CLOSED,
@@ -34,13 +36,15 @@ from onsketch.linear.sketched.state import (
     State,
 )
 from onsketch.numerics import inner
+from onsketch.secular import LINES, absorb_row
+from onsketch.vectors import add, dot
 
 LOWER, SMALL = range(2)
 """Squares: L with SSᵀ = LLᵀ, and M; VALUES and VECTORS are the spectrum of M."""
 
 
-COORDINATES, COEFFICIENTS, LINE, MOVED = range(4)
-"""Rows of scratch: L^{-1}Sx and what P x has along S; two more."""
+COORDINATES, COEFFICIENTS, LINE, MOVED = range(LINES, LINES + 4)
+"""Rows of scratch after those of the secular update: L^{-1}Sx and what P x has along S; two more."""
 
 
 class RankedDirections(State):
@@ -58,36 +62,36 @@ to reach the cutoff, while its scale, 1e-12 of the others', would spoil the arit
 
 @inner
 def _solve_lower(lower, n, source, offset, scale, out):
-    """Out = L^{-1}(scale·source[offset:])."""
+    """Out = L^{-1}(scale·source[offset:]), followed by zeros up to a whole vector and one more."""
+    for i in range((n + 4) // 4 * 4):
+        out[i] = 0.0
     for i in range(n):
-        total = scale * source[offset + i]
-        for j in range(i):
-            total -= lower[i, j] * out[j]
-        out[i] = total / lower[i, i]
+        along = dot(lower, i * lower.shape[1], out, 0, (i + 3) // 4 * 4)
+        out[i] = (scale * source[offset + i] - along) / lower[i, i]
 
 
 @inner
 def _solve_upper(lower, n, out):
-    """Out ← L^{-T} out, along the rows of L."""
+    """Out ← L^{-T} out, along the rows of L, which have zeros above the diagonal."""
     for i in range(n - 1, -1, -1):
-        out[i] /= lower[i, i]
-        for j in range(i):
-            out[j] -= lower[i, j] * out[i]
+        value = out[i] / lower[i, i]
+        add(out, 0, -value, lower, i * lower.shape[1], (i + 4) // 4 * 4)
+        out[i] = value
 
 
 @inner
 def _apply(setup, sketch, n, v, flat, out):
-    """Out = (p(M) − flat·I) v."""
-    for i in range(n):
+    """Out = (p(M) − flat·I) v, λ below the cutoff being 0; v has zeros up to a whole vector."""
+    vectors = sketch.squares[VECTORS]
+    stride = vectors.shape[1]
+    whole = (n + 3) // 4 * 4
+    least = CUTOFF * sketch.lines[VALUES, 0]
+    for i in range(whole):
         out[i] = 0.0
     for e in range(n):
-        along = 0.0
-        for j in range(n):
-            along += sketch.squares[VECTORS, e, j] * v[j]
-        weight = inverse_metric(setup.geometry, sketch.lines[VALUES, e], sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
-        along *= weight - flat
-        for j in range(n):
-            out[j] += along * sketch.squares[VECTORS, e, j]
+        value = sketch.lines[VALUES, e] if sketch.lines[VALUES, e] > least else 0.0
+        weight = inverse_metric(setup.geometry, value, sketch.numbers[RIDGE], sketch.numbers[ESCAPED]) - flat
+        add(out, 0, weight * dot(vectors, e * stride, v, 0, whole), vectors, e * stride, whole)
 
 
 @inner
@@ -140,18 +144,25 @@ def _shrink(setup, sketch):
     sketch.numbers[ESCAPED] += sigma
     sketch.counts[ROWS] = kept
     sketch.counts[CLOSED] = n
+    sketch.counts[AGE] = 0
 
 
 @inner
 def _take_in(sketch, n, v):
-    """M ← M + vvᵀ and its spectrum, with what the cutoff calls zero set to zero."""
+    """M ← M + vvᵀ and its spectrum."""
+    small = sketch.squares[SMALL]
+    values = sketch.lines[VALUES]
+    vectors = sketch.squares[VECTORS]
+    whole = (n + 3) // 4 * 4
     for i in range(n):
-        for j in range(n):
-            sketch.squares[SMALL, i, j] += v[i] * v[j]
-    eigh(sketch.squares[SMALL], n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
+        add(small, i * small.shape[1], v[i], v, 0, whole)
+    sketch.counts[AGE] += 1
+    young = sketch.counts[AGE] < values.size
+    if not (young and absorb_row(values, vectors, n, v, sketch.work, sketch.room[0], sketch.room[1])):
+        eigh(small, n, values, vectors, sketch.room[0])
+        sketch.counts[AGE] = 0
     for e in range(n):
-        if sketch.lines[VALUES, e] <= CUTOFF * sketch.lines[VALUES, 0]:
-            sketch.lines[VALUES, e] = 0.0
+        values[e] = max(values[e], 0.0)
 
 
 @inner
@@ -203,6 +214,11 @@ def _grow(sketch, p, square, rho, change, v, grain):
         for i in range(n):
             sketch.squares[LOWER, n, i] = v[i]
         sketch.squares[LOWER, n, n] = v[n]
+        for i in range(n):
+            sketch.squares[VECTORS, i, n] = 0.0
+            sketch.squares[VECTORS, n, i] = 0.0
+        sketch.squares[VECTORS, n, n] = 1.0
+        sketch.lines[VALUES, n] = 0.0
         sketch.counts[COLUMN] = SKETCH + n
         change[SKETCH + n] = rho
         sketch.lines[A, n] = 0.0

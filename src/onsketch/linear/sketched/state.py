@@ -11,10 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.linear.sketched.packed import SKETCH, padded
+from onsketch.secular import LINES
 
 ROWS, CLOSED, COLUMN, RANK = range(4)
 """Counts: rows of S; rows before the last change of basis; the packed column the last row went to (0: none,
 −1: all sketch columns changed); independent rows (Oja)."""
+
+AGE = RANK
+"""Where the spectrum is updated: rows since it was last worked out from the matrix itself."""
 
 BASE, BASE_SUM, RIDGE, ESCAPED, FADE, LENGTHS = range(6)
 """Numbers: the weights are ``base·head + Sᵀa``; the sum of base over the rounds; the ridge (growing under RFD, and with
@@ -59,7 +63,7 @@ class State(NamedTuple):
             lines=np.zeros((5, capacity)),
             squares=np.zeros((3, capacity, capacity)),
             transform=np.zeros((capacity, padded(kept + 2))),
-            work=np.zeros((5, SKETCH + capacity)),
+            work=np.zeros((LINES + 5, SKETCH + capacity)),
             room=np.zeros((2, capacity, capacity)),
         )
         state.lines[KEEP] = 1.0

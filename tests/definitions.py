@@ -33,6 +33,8 @@ when its square is at most ``CUTOFF`` times that of the vector it is left from."
 
 LARGEST_STRETCH = 1e4
 """Oja's step is capped so that ``γ|ĝ|²`` never exceeds this."""
+LONG = 100.0
+"""Where no ridge was given, rows of a larger mean squared length make Oja's steps smaller in proportion."""
 
 FIRST_SCALE = 0.1
 """``D_1 = 0.1·I`` of the diagonal adaptation (Luo et al. 2016, §5.2)."""
@@ -174,6 +176,7 @@ class Sketch:
     def __init__(self, d: int, ridge: float = 0.0) -> None:
         self.d = d
         self.first_ridge = self.ridge = ridge
+        self.mean_length = 0.0
         self.escaped = 0.0
         self.rows = np.zeros((d, d))
 
@@ -340,7 +343,8 @@ class Oja(Sketch):
     def absorb(self, row: Array, t: int) -> None:
         inside = self.V @ row
         self.energy = self.energy + inside**2
-        gamma = 1 / t if t * LARGEST_STRETCH >= row @ row else LARGEST_STRETCH / (row @ row)
+        gamma = 1 / t / max(1.0, self.mean_length / LONG)
+        gamma = gamma if LARGEST_STRETCH >= gamma * (row @ row) else LARGEST_STRETCH / (row @ row)
         self.V = self.V + gamma * np.outer(inside, row)
         self.orthonormalise()
 
@@ -588,8 +592,10 @@ def second_order(X: ArrayLike, y: ArrayLike, o: Options) -> Result:
         x = raw / np.sqrt(D) if o.diagonal else raw
         sketch.see(x)
         lengths += x @ x
-        if o.ridge_share * lengths / t > sketch.ridge:  # a ridge that nobody gave keeps up with the rows
-            sketch.ridge = 2 * o.ridge_share * lengths / t
+        if o.ridge_share > 0:  # a ridge that nobody gave keeps up with the rows, and so does Oja's step
+            sketch.mean_length = lengths / t
+            if o.ridge_share * sketch.mean_length > sketch.ridge:
+                sketch.ridge = 2 * o.ridge_share * sketch.mean_length
         w = u
         if o.update == "mirror" and abs(u @ x) > o.bound:
             P, free = preconditioner(o.geometry, sketch, t), free_directions(o.geometry, sketch, t)

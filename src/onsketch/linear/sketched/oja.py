@@ -35,6 +35,7 @@ from onsketch.linear.sketched.state import (
     COLUMN,
     DUAL,
     GRAM,
+    LENGTHS,
     RANK,
     RIDGE,
     ROWS,
@@ -47,6 +48,10 @@ from onsketch.vectors import dot, fma, load, product, spread, store, times
 
 STRETCH = 1e4
 """A single row may stretch Z at most this much: γ = min(1/t, STRETCH/|ĝ|²)."""
+
+LONG = 100.0
+"""Γ_t = 1/t is meant for rows of unit length or so: much longer ones would turn V to the last row for ever. Where the
+learner finds its own ridge it finds this unit too: γ = min(1/t, LONG/Σ|x|²)."""
 
 _REBASE = 0.03
 """The basis is changed when a diagonal entry of F falls below this."""
@@ -303,6 +308,9 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     if not energy <= limit * limit:
         return REFUSED
     gamma = 1.0 / t
+    lengths = sketch.numbers[LENGTHS] + square
+    if setup.share > 0.0 and lengths > LONG * t:
+        gamma = LONG / lengths
     if energy * gamma > STRETCH:
         gamma = STRETCH / energy
     stretch = gamma * rho * rho  # δ·ĝᵀ = stretch·(Zx)·xᵀ

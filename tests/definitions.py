@@ -344,7 +344,7 @@ class Oja(Sketch):
         inside = self.V @ row
         self.energy = self.energy + inside**2
         gamma = 1 / t / max(1.0, self.mean_length / LONG)
-        gamma = gamma if LARGEST_STRETCH >= gamma * (row @ row) else LARGEST_STRETCH / (row @ row)
+        gamma = gamma if gamma * (row @ row) <= LARGEST_STRETCH else LARGEST_STRETCH / (row @ row)
         self.V = self.V + gamma * np.outer(inside, row)
         self.orthonormalise()
 

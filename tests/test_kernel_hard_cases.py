@@ -40,7 +40,7 @@ def test_the_papers_adversary_makes_dictionaries_pay_and_not_frequent_directions
     assert pros.diagnostics()["dictionary_size"] < 4 * math.log(T)
     fd, son = alternating_regret("fd-son", T, sketch_size=2)
     assert abs(fd - exact) < 1e-6
-    assert son.state_bytes()["total"] < 10_000
+    assert son.state_bytes()["total"] < 8 * T  # not even a number for each round
     sketched, few = alternating_regret("sketched-kons", T, **kernel)
     rows = few.diagnostics()["rows_in_matrix"]
     assert rows < 8 * math.log(T)

@@ -51,6 +51,7 @@ from onsketch.linear.sketched.rank_counting import LOWER, SMALL, RankedDirection
 from onsketch.linear.sketched.reading import fill_rows
 from onsketch.linear.sketched.state import (
     A_SUM,
+    AGE,
     BASE,
     BASE_SUM,
     DUAL,
@@ -358,7 +359,7 @@ def _set_ranked(one: Any, rows: Array) -> Array:
     sketch.squares[SMALL, :n, :n] = np.diag(energy)
     sketch.squares[VECTORS] = np.eye(sketch.squares.shape[1])
     sketch.lines[VALUES, :n] = energy
-    sketch.counts[ROWS] = n
+    sketch.counts[[ROWS, AGE]] = n, 0
     merged: Array = np.sqrt(values)[:, None] * directions
     return merged
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 import onsketch
-from onsketch.errors import InputError
+from onsketch.errors import InputError, UpdateError
 from onsketch.linear.methods import METHODS as METHODS_BY_NAME
 from onsketch.linear.rows import as_rows
 from streams import sparse_stream
@@ -39,6 +41,40 @@ def test_one_call_equals_many_bit_for_bit(method: str) -> None:
         assert (np.concatenate(pieces) == predictions).all()
         assert (parts.weights == whole.weights).all()
         assert (parts.predict(X) == whole.predict(X)).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"diagonal": True, "dtype": "float32"}, {"update": "dual"}], ids=str)
+@pytest.mark.parametrize("method", ["rfd-son", "oja-son", "rp-son", "ada-fd", "ada-ffd"])
+def test_dense_rows_without_zeros_share_their_slots(method: str, options: dict[str, Any]) -> None:
+    """To the bit what single rows and sparse rows give, whatever was seen before and whichever row is refused."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 6)) * np.geomspace(1.0, 100.0, 80)[:, None]
+    y = np.where(rng.random(80) < 0.5, -1.0, 1.0)
+    zero, wild = X.copy(), X.copy()
+    zero[[20, 30], [0, 3]] = 0.0
+    wild[40] = 1e150 / 3.0
+    for known, rows in itertools.product((0, 2), (X, np.asfortranarray(X), zero, wild)):
+        whole, single, sparse = (make(method, sketch_size=3, loss="squared", **options) for _ in range(3))
+        for learner in (whole, single, sparse):
+            learner.learn(X[:5, :known], y[:5])
+        labels = np.where(np.abs(rows[:, 0]) > 1e100, 1e140, y)
+        expected = []
+        for i in range(80):
+            with contextlib.suppress(UpdateError):
+                expected.append(single.learn(rows[i : i + 1], labels[i : i + 1])[0])
+        for learner, form in ((whole, rows), (sparse, csr_array(rows))):
+            predictions = learned_but_for_refused(learner, form, labels)
+            assert len(expected) == 80 - (rows is wild)
+            assert predictions == expected
+            assert (learner.weights == single.weights).all()
+
+
+def learned_but_for_refused(learner: Any, X: Any, y: Any) -> list[float]:
+    try:
+        return list(learner.learn(X, y))
+    except UpdateError as error:
+        refused = error.row
+        return [*error.predictions, *learned_but_for_refused(learner, X[refused + 1 :], y[refused + 1 :])]
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -12,13 +12,17 @@ from scipy.sparse import csr_array
 
 import definitions
 import onsketch
-from onsketch.linear.methods import METHODS, ridge_share
+from onsketch.linear.methods import compose_method, ridge_share
 
 pytestmark = pytest.mark.learners
 
 Array = NDArray[np.float64]
 
-GROWING = ("fd-son", "rfd-son", "pfd-son", "cfd-son", "rp-son", "oja-son")
+GROWING = ("fd", "rfd", "pfd", "cfd", "greedy", "ffd", "rp", "oja")
+
+
+def make(sketch: str, **options: Any) -> Any:
+    return onsketch.compose(sketch, "newton", loss="logistic", **options)
 
 
 def rising(scale: float, n: int = 120, d: int = 8, seed: int = 0) -> tuple[Array, Array]:
@@ -29,42 +33,43 @@ def rising(scale: float, n: int = 120, d: int = 8, seed: int = 0) -> tuple[Array
 
 
 @pytest.mark.parametrize("options", [{}, {"update": "dual"}, {"diagonal": True}, {"sketch_size": 0}], ids=str)
-@pytest.mark.parametrize("method", GROWING)
-def test_equals_the_definition(method: str, options: dict[str, Any]) -> None:
-    given = {"loss": "logistic", "sketch_size": 4, **options}
-    share = ridge_share(METHODS[method], given["sketch_size"])
+@pytest.mark.parametrize("sketch", GROWING)
+def test_equals_the_definition(sketch: str, options: dict[str, Any]) -> None:
+    given = {"sketch_size": 4, **options}
+    share = ridge_share(compose_method(sketch, "newton"), given["sketch_size"])
     X, y = rising(100.0 / np.sqrt(share))
-    learner = onsketch.learner(method, **given)
+    learner = make(sketch, **given)
     predictions = learner.learn(csr_array(X), y)
-    wanted = definitions.run(method, X, y, ridge_share=share, **given)
+    wanted = definitions.compose_definition(
+        X, y, sketch=sketch, geometry="newton", loss="logistic", ridge_share=share, **given
+    )
     assert learner.ridge > 20.0 or given.get("diagonal")  # raised several times; adapted rows are short
     np.testing.assert_allclose(predictions, wanted.predictions, rtol=0, atol=1e-8)
     np.testing.assert_allclose(learner.weights, wanted.weights, rtol=1e-6, atol=1e-10 * np.abs(wanted.weights).max())
 
 
-@pytest.mark.parametrize("method", GROWING)
-def test_a_given_ridge_stays(method: str) -> None:
+@pytest.mark.parametrize("sketch", GROWING)
+def test_a_given_ridge_stays(sketch: str) -> None:
     X, y = rising(1e4)
-    learner = onsketch.learner(method, loss="logistic", sketch_size=12, ridge=1.0)
+    learner = make(sketch, sketch_size=12, ridge=1.0)
     learner.learn(X, y)
     assert learner.ridge == 1.0
 
 
-@pytest.mark.parametrize("method", GROWING)
-def test_short_rows_leave_it_at_one(method: str) -> None:
+@pytest.mark.parametrize("sketch", GROWING)
+def test_short_rows_leave_it_at_one(sketch: str) -> None:
     X, y = rising(1.0)
     X *= 0.3
-    given = {"loss": "logistic", "sketch_size": 4}
-    margins = onsketch.learner(method, **given).learn(X, y)
-    np.testing.assert_array_equal(margins, onsketch.learner(method, ridge=1.0, **given).learn(X, y))
+    margins = make(sketch, sketch_size=4).learn(X, y)
+    np.testing.assert_array_equal(margins, make(sketch, sketch_size=4, ridge=1.0).learn(X, y))
 
 
-@pytest.mark.parametrize("method", GROWING)
-def test_row_by_row_and_saved_half_way(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sketch", GROWING)
+def test_row_by_row_and_saved_half_way(sketch: str, tmp_path: Path) -> None:
     X, y = rising(1e4)
-    whole = onsketch.learner(method, loss="logistic", sketch_size=4)
+    whole = make(sketch, sketch_size=4)
     margins = whole.learn(X, y)
-    steps = onsketch.learner(method, loss="logistic", sketch_size=4)
+    steps = make(sketch, sketch_size=4)
     for i in range(60):
         assert steps.learn(X[i : i + 1], y[i : i + 1])[0] == margins[i]
     steps.save(tmp_path / "half")
@@ -73,24 +78,24 @@ def test_row_by_row_and_saved_half_way(method: str, tmp_path: Path) -> None:
     assert resumed.ridge == whole.ridge
 
 
-@pytest.mark.parametrize("method", GROWING)
-def test_merging_keeps_the_higher_ridge_once(method: str) -> None:
+@pytest.mark.parametrize("sketch", GROWING)
+def test_merging_keeps_the_higher_ridge_once(sketch: str) -> None:
     X, y = rising(1e5)
-    one, two = (onsketch.learner(method, loss="logistic", sketch_size=40, seed=seed) for seed in (0, 1))
+    one, two = (make(sketch, sketch_size=40, seed=seed) for seed in (0, 1))
     one.learn(X[::2, :4], y[::2])
     two.learn(X[1::2, 4:], y[1::2])
     higher = max(one.ridge, two.ridge)
-    if method == "rfd-son":
+    if sketch == "rfd":
         assert one._sketch.numbers[3] == 0.0  # nothing has escaped
     one.merge(two)
     assert one.ridge == pytest.approx(higher, rel=1e-12)
 
 
-@pytest.mark.parametrize("method", GROWING)
+@pytest.mark.parametrize("sketch", GROWING)
 @pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4, 1e8])
-def test_no_blow_up_whatever_the_units(method: str, unit: float) -> None:
+def test_no_blow_up_whatever_the_units(sketch: str, unit: float) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 30)) * np.geomspace(1.0, 1e3, 30) * unit
     y = np.where(X @ rng.normal(size=30) > 0, 1.0, -1.0)
-    margins = onsketch.learner(method, loss="logistic", sketch_size=5).learn(X, y)
+    margins = make(sketch, sketch_size=5).learn(X, y)
     assert np.mean(margins[1000:] * y[1000:] <= 0) < 0.45

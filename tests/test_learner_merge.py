@@ -211,8 +211,13 @@ def test_refusals_say_why() -> None:
         make("fd-son", ridge=1.0).merge(make("fd-son", ridge=2.0))
     with pytest.raises(OptionError, match="cannot take in"):
         make("fd-son").merge(make("rfd-son"))
+    one, two = make("rp-son", seed=1), make("rp-son", seed=1)
+    one.learn(*halves()[0])
+    two.learn(*halves()[1])
+    before = {name: array.copy() for name, array in one._arrays().items()}
     with pytest.raises(OptionError, match="different seeds"):
-        make("rp-son", seed=1).merge(make("rp-son", seed=1))
+        one.merge(two)
+    assert all((array == before[name]).all() for name, array in one._arrays().items())  # it is as it was
     with pytest.raises(OptionError, match="diagonal=True"):
         make("fd-son", diagonal=True).merge(make("fd-son", diagonal=True))
     with pytest.raises(OptionError, match="base"):

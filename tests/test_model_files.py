@@ -94,6 +94,19 @@ def test_long_sleepers_wake_up_after_reloading(tmp_path):
         assert (onsketch.load(tmp_path / "model").learn(X[1500:], y[1500:]) == stayed.learn(X[1500:], y[1500:])).all()
 
 
+@pytest.mark.learners
+def test_a_spectrum_of_any_age_is_saved(tmp_path):
+    """Ada-FFD's is worked out anew after 2m updates; with fewer features than that it never shrinks."""
+    X, y = stream(rows=40, features=4)
+    for size in (3, 4):
+        stayed, came_back = (onsketch.learner("ada-ffd", sketch_size=size) for _ in range(2))
+        for row in range(40):
+            one = X[row : row + 1], y[row : row + 1]
+            assert (came_back.learn(*one) == stayed.learn(*one)).all()
+            came_back.save(tmp_path / "model")
+            came_back = onsketch.load(tmp_path / "model")
+
+
 @pytest.mark.parametrize("name", SKETCHES)
 def test_a_reloaded_sketch_goes_on_bit_for_bit(name, tmp_path):
     X, _ = stream()

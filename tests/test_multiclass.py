@@ -82,11 +82,14 @@ def test_a_shared_sketch_is_its_definition(loss: str, summary: str) -> None:
     np.testing.assert_allclose(model.predict(X), X @ W[:, :-1].T + W[:, -1], atol=1e-8)
 
 
+@pytest.mark.parametrize("ridge", [2.0, None])
 @pytest.mark.parametrize("method", ["rfd-son", "fd-son", "pfd-son", "cfd-son", "ada-fd", "s-adagrad"])
-def test_a_shared_sketch_of_data_is_one_learner_each(method: str) -> None:
-    """All K sketches of one-vs-rest are equal when they absorb the rows themselves."""
+def test_a_shared_sketch_of_data_is_one_learner_each(method: str, ridge: float | None) -> None:
+    """All K sketches of one-vs-rest are equal when they absorb the rows themselves; so is the ridge not given."""
     X, codes = blobs(seed=2)
-    options: dict[str, Any] = {"loss": "logistic", "summary": "data", "sketch_size": 5, "ridge": 2.0, "clip": None}
+    if ridge is None and method.endswith("son"):
+        X *= np.geomspace(1.0, 1e5 if method == "rfd-son" else 1e2, len(X))[:, None]
+    options: dict[str, Any] = {"loss": "logistic", "summary": "data", "sketch_size": 5, "ridge": ridge, "clip": None}
     shared = SharedSketch(method, 5, fit_intercept=True, **options).learn(X, codes)
     each = OneVersusRest(method, 5, fit_intercept=True, **options).learn(X, codes)
     np.testing.assert_allclose(shared, each, atol=1e-9)
@@ -291,6 +294,7 @@ def test_combinations_without_meaning_are_refused() -> None:
         ({"method": "rfd-son", "clip": 1.0}, "not clipped"),
         ({"method": "rfd-son", "sketch_size": 0}, "nothing to share"),
         ({"method": "rfd-son", "average": True}, "does not concern"),
+        ({"method": "rfd-son", "forget": 0.9}, "does not concern"),
     ]:
         with pytest.raises(OptionError, match=match):
             SharedSketch(n_classes=3, **options)

@@ -98,7 +98,7 @@ class Method:
 FIRST_RIDGE = 1.0
 """Where the ridge of a Newton method starts when none is given."""
 
-_RIDGE_SHARES = {"rfd": 1e-7, "fd": 0.03, "pfd": 0.03, "cfd": 0.03, "greedy": 0.03, "rp": 0.3, "oja": 0.5}
+_RIDGE_SHARES = {**dict.fromkeys(("fd", "ffd", "pfd", "cfd", "greedy"), 0.03), "rfd": 1e-7, "rp": 0.3, "oja": 0.5}
 """What a ridge that was not given must be at least, of the mean squared length of the rows: see ``ridge_share``."""
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from onsketch.linear.sketched.driver import copy_state, fits, harmless
+from onsketch.linear.sketched.driver import copy_state, fits, harmless, outgrown, raise_ridge
 from onsketch.linear.sketched.packed import HEAD, SKETCH, SUM
 from onsketch.linear.sketched.parts import FULL, REFUSED, absorb
-from onsketch.linear.sketched.state import ROWS, A
+from onsketch.linear.sketched.state import LENGTHS, ROWS, A
 from onsketch.multiclass.slopes import fill_slopes, shared_scale
 from onsketch.numerics import kernel
 
@@ -70,8 +70,12 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights,
         change[HEAD] = 0.0
         change[SUM] = 0.0
         largest = max(1.0, np.sqrt(square))
-        if not harmless(setup, sketch, largest, reached, p, top, rho):
+        lengths = sketch.numbers[LENGTHS] + square
+        short = outgrown(setup, sketch, lengths, t)
+        if short or not harmless(setup, sketch, largest, reached, p, top, rho):
             copy_state(sketch, spare)
+        if short:
+            raise_ridge(setup, sketch, lengths, t)
         for r in range(n):
             sketch.lines[A, r] = 0.0
         limit = setup.largest / largest
@@ -81,6 +85,7 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights,
         if verdict == REFUSED or not fits(setup, sketch, change, largest, verdict):
             copy_state(spare, sketch)
             return i
+        sketch.numbers[LENGTHS] = lengths
         scales[i] = rho
         clock[0] = t
         if top > 0.0:

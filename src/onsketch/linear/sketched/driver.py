@@ -135,6 +135,19 @@ def copy_state(source, target):
 
 
 @inlined
+def outgrown(setup, sketch, lengths, t):
+    """Whether t rows, the sum of whose squared lengths is given, ask for more than the ridge there is."""
+    return setup.share * lengths > t * sketch.numbers[RIDGE]
+
+
+@inner
+def raise_ridge(setup, sketch, lengths, t):
+    """Give the sketch twice the ridge that the rows ask for, so that this is rare."""
+    sketch.numbers[RIDGE] = 2.0 * setup.share * lengths / t
+    lift(setup, sketch)
+
+
+@inlined
 def harmless(setup, sketch, largest, margin, p, g, rho):
     """Whether a round cannot come near the limits of floating point, so that nothing need be kept to undo it.
 
@@ -235,12 +248,11 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         rho = row_scale(setup, slope, bend, weights[i], t) / np.sqrt(fade)
         g = weights[i] * slope / fade
         lengths = sketch.numbers[LENGTHS] + square
-        if setup.share * lengths > t * sketch.numbers[RIDGE]:
+        if outgrown(setup, sketch, lengths, t):
             if not guarded:
                 copy_state(sketch, spare)
                 guarded = True
-            sketch.numbers[RIDGE] = 2.0 * setup.share * lengths / t  # twice, so that this is rare
-            lift(setup, sketch)
+            raise_ridge(setup, sketch, lengths, t)
         if not guarded and not harmless(setup, sketch, largest, reached, p, g, rho):
             copy_state(sketch, spare)
             guarded = True

@@ -9,9 +9,9 @@ since, the weights of Newton learners solve
 and only then is the sum of the sketches shrunk. ``Δ_i`` is what the sketch has gained, ``B_iᵀB_i − B_0ᵀB_0`` cut off
 at zero, s_i what that is worth (``setup.knowledge``), and e_i the energy in a direction that the sketch has let go
 (``_lost``). A displacement counts in full where the other learner knows nothing, and for its share where both know.
-With curvature rows on squared loss, s = 1, this is exact as long as nothing was lost. Without s and e, learners would
-overshoot in the directions that each has gone along and no sketch shows: by as many times as there are learners, and
-without end when they are merged again and again.
+With curvature rows on squared loss, s = 1, this is exact as long as nothing was lost and the ridge was not raised.
+Without s and e, learners would overshoot in the directions that each has gone along and no sketch shows: by as many
+times as there are learners, and without end when they are merged again and again.
 
 Steps of the AdaGrad family shrink no faster than 1/√t and go as far as they can; it takes the mean:
 
@@ -22,7 +22,6 @@ with n_i the rounds since the base: the best rule we know; it has no theorem. Du
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,10 +29,20 @@ from numpy.typing import NDArray
 
 from onsketch.errors import OptionError
 from onsketch.geometry import inverse_metric
-from onsketch.limits import CUTOFF
 from onsketch.linear.setup import knowledge
-from onsketch.linear.sketched.frequent_directions import COMPENSATIVE, ROBUST, Directions, shrink
-from onsketch.linear.sketched.oja import ENERGY, FACTOR, START, Subspace
+from onsketch.linear.sketched.frequent_directions import ROBUST
+from onsketch.linear.sketched.merged_sketches import (
+    Array,
+    Parts,
+    added,
+    energy_rows,
+    form_dual,
+    less_base,
+    set_merged,
+    spectrum,
+    true_rows,
+)
+from onsketch.linear.sketched.oja import ENERGY, Subspace
 from onsketch.linear.sketched.packed import (
     DIAGONAL,
     EPOCH_OF,
@@ -47,32 +56,11 @@ from onsketch.linear.sketched.packed import (
     new_table,
 )
 from onsketch.linear.sketched.random_projection import Projection
-from onsketch.linear.sketched.rank_counting import LOWER, SMALL, RankedDirections
 from onsketch.linear.sketched.reading import fill_rows
-from onsketch.linear.sketched.state import (
-    A_SUM,
-    BASE,
-    BASE_SUM,
-    DUAL,
-    ESCAPED,
-    GRAM,
-    INVERSE,
-    KEEP,
-    LENGTHS,
-    RANK,
-    RIDGE,
-    ROWS,
-    VALUES,
-    VECTORS,
-    A,
-)
+from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, ESCAPED, LENGTHS, RANK, RIDGE, ROWS, A
 
 if TYPE_CHECKING:
     from onsketch.linear.sketched.learner import SketchedLearner
-
-Array = NDArray[np.float64]
-Parts = tuple["SketchedLearner", "SketchedLearner", "SketchedLearner"]
-"""Two learners and their base."""
 
 
 class Spread(NamedTuple):
@@ -100,127 +88,41 @@ def _spread(learner: SketchedLearner, count: int, slots: NDArray[np.int32]) -> S
     return Spread(rows, head, weights, total)
 
 
-def _spectrum(rows: Array) -> tuple[Array, Array]:
-    """λ (descending, cut off) and orthonormal directions V of ``rowsᵀ rows``, by way of the small Gram matrix."""
-    values, vectors = np.linalg.eigh(rows @ rows.T)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    kept = values > CUTOFF * max(values[0], 0.0) if values.size else np.zeros(0, dtype=bool)
-    values, vectors = values[kept], vectors[:, kept]
-    return values, (vectors.T @ rows) / np.sqrt(values)[:, None]
-
-
-def _energy_rows(sketch: Any, rows: Array) -> Array:
-    """Rows B with BᵀB what the sketch stands for."""
-    n = rows.shape[0]
-    if isinstance(sketch, Subspace):
-        weighed: Array = np.sqrt(sketch.lines[ENERGY, :n])[:, None] * (sketch.squares[FACTOR, :n, :n] @ rows)
-        return weighed
-    if isinstance(sketch, RankedDirections):
-        root = np.sqrt(sketch.lines[VALUES, :n])[:, None] * sketch.squares[VECTORS, :n, :n]
-        return root @ np.linalg.solve(sketch.squares[LOWER, :n, :n], rows) if n else rows
-    return rows
-
-
-def _true_rows(sketch: Any, rows: Array) -> Array:
-    """The same without what CFD adds to the directions it shows."""
-    if isinstance(sketch, Directions):
-        return np.asarray(sketch.lines[KEEP, : len(rows), None] * rows)
-    return _energy_rows(sketch, rows)
-
-
-def _raised(learner: SketchedLearner) -> float:
-    """What has been added to the ridge because the rows were long: the ridge less its start and RFD's growth."""
-    if learner._setup.share == 0.0:
-        return 0.0
-    ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
-    return ridge - learner._setup.ridge - (0.5 * escaped if learner._setup.rule == ROBUST else 0.0)
-
-
-def _metric_rows(learner: SketchedLearner, energy_rows: Array) -> tuple[float, Array]:
-    """The metric of a learner as c·I + BᵀB."""
-    ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
-    if learner.method.geometry == "newton":
-        return ridge, energy_rows
-    values, directions = _spectrum(energy_rows)
-    geometry = learner._setup.geometry
-    flat = 1.0 / inverse_metric.py_func(geometry, 0.0, ridge, escaped)
-    metric = np.array([1.0 / inverse_metric.py_func(geometry, value, ridge, escaped) for value in values])
-    return flat, np.sqrt(np.maximum(metric - flat, 0.0))[:, None] * directions
-
-
-def _solve(scale: float, rows: Array, target: Array) -> Array:
-    """(scale·I + rowsᵀrows)⁻¹ target, or the pseudo-inverse's at scale 0."""
-    values, directions = _spectrum(rows)
-    along = directions @ target
-    if scale == 0.0:
-        return np.asarray(directions.T @ (along / values))
-    return np.asarray((target - directions.T @ (along * values / (scale + values))) / scale)
-
-
-SIGNS = (1.0, 1.0, -1.0)
-"""Two learners count; their base is taken off."""
-
-
-def _total(values: Iterable[Any]) -> Any:
-    return sum(sign * value for sign, value in zip(SIGNS, values, strict=True))
-
-
-def _difference(stack: list[Array]) -> tuple[Array, Array]:
-    """The positive eigenvalues λ of ``B_1ᵀB_1 + … − B_0ᵀB_0``, descending, and T with directions ``T·stack``.
-
-    With the Gram matrix ``G = UDUᵀ`` of all rows and J their signs, the small matrix ``D^{1/2}UᵀJUD^{1/2}`` has the
-    same spectrum.
-    """
-    rows = np.vstack(stack)
-    J = np.repeat(SIGNS[-len(stack) :], [len(part) for part in stack])
-    energy, U = np.linalg.eigh(rows @ rows.T)
-    top = max(energy.max(initial=0.0), 0.0)
-    known = energy > CUTOFF * top
-    U, root = U[:, known], np.sqrt(energy[known])
-    values, W = np.linalg.eigh((root[:, None] * (U.T * J) @ U) * root)
-    values, W = values[::-1], W[:, ::-1]
-    kept = values > CUTOFF * top
-    return values[kept], (W[:, kept].T / root) @ U.T
-
-
-def _added(stack: list[Array]) -> Array:
-    """Rows R with ``RᵀR`` the sum less the base, the last; the rows themselves where the base has none."""
-    if not len(stack[-1]):
-        return np.vstack(stack)
-    values, T = _difference(stack)
-    return np.asarray((np.sqrt(values)[:, None] * T) @ np.vstack(stack))
-
-
 def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLearner) -> None:
     """Merge ``two`` into ``one``, both of which started from ``base``."""
+    if isinstance(one._sketch, Projection) and one.options.sketch_size and one.options.seed == two.options.seed:
+        raise OptionError(
+            "merge: random projections must come from different seeds; both have the same. "
+            "Give each learner a seed of its own, or fork(seed=...) a common start."
+        )
     parts = (one, two, base)
     union = one._map.copy()
     slots = [union.add(part._map.features) for part in parts]
     spreads = [_spread(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
-    energies = [_true_rows(part._sketch, s.rows) for part, s in zip(parts, spreads, strict=True)]
+    energies = [true_rows(part._sketch, s.rows) for part, s in zip(parts, spreads, strict=True)]
     raised = [_raised(part) for part in parts]  # all stand on the highest ground: it counts once, like the base
     ridges = [part._sketch.numbers[RIDGE] + max(raised) - own for part, own in zip(parts, raised, strict=True)]
     dual = one.options.update == "dual"
     if dual:
-        head = np.asarray(_total(s.head for s in spreads))
+        head = np.asarray(less_base(s.head for s in spreads))
     elif one.rounds + two.rounds == 2 * base.rounds:
         head = spreads[2].weights
     elif one.method.geometry == "newton" and one.options.sketch_size:
         head = _by_knowledge(parts, spreads, energies, float(ridges[2]))
     else:
         head = _mixed(parts, spreads)
-    rounds = round(_total(part.rounds for part in parts))
-    base_sum = float(_total(part._sketch.numbers[BASE_SUM] for part in parts))
-    total = np.asarray(_total(s.total for s in spreads))
+    rounds = round(less_base(part.rounds for part in parts))
+    base_sum = float(less_base(part._sketch.numbers[BASE_SUM] for part in parts))
+    total = np.asarray(less_base(s.total for s in spreads))
     for number in (ESCAPED, LENGTHS):
-        one._sketch.numbers[number] = _total(part._sketch.numbers[number] for part in parts)
-    one._sketch.numbers[RIDGE] = _total(ridges)
-    rows = _merge_sketches(parts, spreads, energies)
+        one._sketch.numbers[number] = less_base(part._sketch.numbers[number] for part in parts)
+    one._sketch.numbers[RIDGE] = less_base(ridges)
+    rows = set_merged(parts, [s.rows for s in spreads], energies)
     _install(one, union, rows, head, total - base_sum * head)
     one._sketch.numbers[BASE_SUM] = base_sum
     one._table.clock[ROUNDS] = rounds
     if dual:
-        _form_dual(one, rows, head)
+        form_dual(one, rows, head)
 
 
 def _by_knowledge(parts: Parts, spreads: list[Spread], energies: list[Array], ridge: float) -> Array:
@@ -230,7 +132,7 @@ def _by_knowledge(parts: Parts, spreads: list[Spread], energies: list[Array], ri
     scale, stack, target = ridge, [known], np.zeros_like(start)
     for learner, spread, rows in zip(learners, spreads, energies, strict=False):
         worth = knowledge(learner._setup, base.rounds, learner.rounds)
-        flat, gained = worth * _lost(learner, base, rows), np.sqrt(worth) * _added([rows, known])
+        flat, gained = worth * _lost(learner, base, rows), np.sqrt(worth) * added([rows, known])
         moved = spread.weights - start
         target += (ridge + flat) * moved + known.T @ (known @ moved) + gained.T @ (gained @ moved)
         scale += flat
@@ -263,13 +165,42 @@ def _mixed(parts: Parts, spreads: list[Spread]) -> Array:
     start = spreads[2].weights
     scale, stack, target = 0.0, [], np.zeros_like(start)
     for learner, spread in zip(learners, spreads, strict=False):
-        flat, rows = _metric_rows(learner, _energy_rows(learner._sketch, spread.rows))
+        flat, rows = _metric_rows(learner, energy_rows(learner._sketch, spread.rows))
         rounds = learner.rounds - base.rounds
         moved = spread.weights - start
         target += rounds * (flat * moved + rows.T @ (rows @ moved))
         scale += rounds * flat
         stack.append(np.sqrt(rounds) * rows)
     return np.asarray(start + _solve(scale, np.vstack(stack), target))
+
+
+def _raised(learner: SketchedLearner) -> float:
+    """What has been added to the ridge because the rows were long: the ridge less its start and RFD's growth."""
+    if learner._setup.share == 0.0:
+        return 0.0
+    ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
+    return ridge - learner._setup.ridge - (0.5 * escaped if learner._setup.rule == ROBUST else 0.0)
+
+
+def _metric_rows(learner: SketchedLearner, rows: Array) -> tuple[float, Array]:
+    """The metric of a learner as c·I + BᵀB."""
+    ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
+    if learner.method.geometry == "newton":
+        return ridge, rows
+    values, directions = spectrum(rows)
+    geometry = learner._setup.geometry
+    flat = 1.0 / inverse_metric.py_func(geometry, 0.0, ridge, escaped)
+    metric = np.array([1.0 / inverse_metric.py_func(geometry, value, ridge, escaped) for value in values])
+    return flat, np.sqrt(np.maximum(metric - flat, 0.0))[:, None] * directions
+
+
+def _solve(scale: float, rows: Array, target: Array) -> Array:
+    """(scale·I + rowsᵀrows)⁻¹ target, or the pseudo-inverse's at scale 0."""
+    values, directions = spectrum(rows)
+    along = directions @ target
+    if scale == 0.0:
+        return np.asarray(directions.T @ (along / values))
+    return np.asarray((target - directions.T @ (along * values / (scale + values))) / scale)
 
 
 def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, total: Array) -> None:
@@ -291,129 +222,3 @@ def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, tot
     learner._map, learner._table = union, table
     sketch = learner._sketch
     sketch.lines[[A, A_SUM]] = 0.0
-
-
-def _merge_sketches(parts: Parts, spreads: list[Spread], energies: list[Array]) -> Array:
-    """Set the small state of the first to that of the merged sketch; returns its rows."""
-    one, two, _ = parts
-    sketch = one._sketch
-    if isinstance(sketch, Projection):
-        if one.options.sketch_size and one.options.seed == two.options.seed:
-            raise OptionError(
-                "merge: random projections must come from different seeds; both have the same. "
-                "Give each learner a seed of its own, or fork(seed=...) a common start."
-            )
-        rows: Array = _total(s.rows for s in spreads)
-        _set_projection(one, rows)
-    elif isinstance(sketch, Subspace):
-        rows = _set_subspace([part._sketch for part in parts], energies)
-    elif isinstance(sketch, RankedDirections):
-        rows = _set_ranked(one, _added(energies))
-    else:
-        rows = _set_directions(one, _added(energies))
-    return rows
-
-
-def _set_projection(one: Any, rows: Array) -> None:
-    sketch: Projection = one._sketch
-    n = rows.shape[0]
-    sketch.squares[GRAM, :n, :n] = rows @ rows.T
-    values, vectors = np.linalg.eigh(sketch.squares[GRAM, :n, :n])
-    sketch.lines[VALUES, :n] = np.where(values > CUTOFF * max(values.max(initial=0.0), 0.0), values, 0.0)[::-1]
-    sketch.squares[VECTORS, :n, :n] = turned = vectors[:, ::-1].T
-    if one.method.geometry == "newton":
-        sketch.squares[INVERSE, :n, :n] = (turned.T / (sketch.numbers[RIDGE] + sketch.lines[VALUES, :n])) @ turned
-
-
-def _set_subspace(sketches: list[Any], energies: list[Array]) -> Array:
-    one: Subspace = sketches[0]
-    m = int(one.counts[ROWS])
-    values, turn = _difference(energies)
-    alive = np.arange(m) < values.size
-    energy, T = np.zeros(m), np.zeros((m, turn.shape[1]))
-    energy[: min(m, values.size)], T[: min(m, values.size)] = values[:m], turn[:m]
-    starts = [
-        np.sqrt(s.lines[ENERGY, :m])[:, None] * (s.squares[FACTOR, :m, :m] @ s.squares[START, :m, :m]) for s in sketches
-    ]
-    one.squares[START, :m, :m] = np.where(alive[:, None], T @ np.vstack(starts), np.eye(m))
-    one.lines[ENERGY, :m] = energy
-    one.squares[FACTOR, :m, :m] = one.squares[GRAM, :m, :m] = np.diag(alive.astype(float))
-    one.counts[RANK] = int(alive.sum())
-    return np.asarray(T @ np.vstack(energies))
-
-
-def _set_ranked(one: Any, rows: Array) -> Array:
-    sketch: RankedDirections = one._sketch
-    size, capacity = one._setup.size, one._setup.capacity
-    values, directions = _spectrum(rows)
-    energy = values.copy()
-    if values.size >= capacity:
-        sigma = values[size - 1]
-        sketch.numbers[ESCAPED] += sigma
-        values, directions = values[: size - 1], directions[: size - 1]
-        energy = values - sigma
-    n = values.size
-    sketch.squares[[LOWER, SMALL]] = 0.0
-    sketch.squares[LOWER, :n, :n] = np.diag(np.sqrt(values))
-    sketch.squares[SMALL, :n, :n] = np.diag(energy)
-    sketch.squares[VECTORS] = np.eye(sketch.squares.shape[1])
-    sketch.lines[VALUES, :n] = energy
-    sketch.counts[ROWS] = n
-    merged: Array = np.sqrt(values)[:, None] * directions
-    return merged
-
-
-def _set_directions(one: Any, rows: Array) -> Array:
-    sketch: Directions = one._sketch
-    setup = one._setup
-    sketch.lines[KEEP] = 1.0
-    compensate = setup.rule == COMPENSATIVE and sketch.numbers[ESCAPED] > 0.0
-    if rows.shape[0] >= setup.capacity or compensate:
-        values, directions = _spectrum(rows)
-        padded = np.zeros(max(setup.capacity, values.size))
-        padded[: values.size] = values
-        energy, kept_energy = np.zeros(setup.size - 1), np.zeros(setup.size - 1)
-        rho = shrink.py_func(
-            setup.rule,
-            setup.size,
-            setup.fraction,
-            float(sketch.numbers[ESCAPED]),
-            padded,
-            energy,
-            kept_energy,
-        )
-        sketch.numbers[ESCAPED] += rho
-        if setup.rule == ROBUST:
-            sketch.numbers[RIDGE] += 0.5 * rho
-        n = min(setup.size - 1, values.size)
-        rows = np.zeros((setup.size - 1, rows.shape[1]))
-        rows[:n] = np.sqrt(energy[:n])[:, None] * directions[:n]
-        shown = energy > 0.0
-        sketch.lines[KEEP, : setup.size - 1][shown] = np.sqrt(kept_energy[shown] / energy[shown])
-    n = rows.shape[0]
-    sketch.counts[ROWS] = n
-    sketch.squares[[GRAM, INVERSE]] = 0.0
-    sketch.squares[GRAM, :n, :n] = rows @ rows.T
-    values, vectors = np.linalg.eigh(sketch.squares[GRAM, :n, :n])
-    top = max(values.max(initial=0.0), 0.0)
-    sketch.lines[VALUES, :n] = np.where(values > CUTOFF * top, values, 0.0)[::-1]
-    sketch.squares[VECTORS, :n, :n] = vectors[:, ::-1].T
-    if sketch.numbers[RIDGE] > 0.0:
-        sketch.squares[INVERSE, :n, :n] = (vectors / (sketch.numbers[RIDGE] + np.maximum(values, 0.0))) @ vectors.T
-    return rows
-
-
-def _form_dual(learner: SketchedLearner, rows: Array, head: Array) -> None:
-    """``w = −step·P ḡ`` for the merged sketch."""
-    sketch, setup = learner._sketch, learner._setup
-    n = rows.shape[0]
-    sketch.lines[DUAL, :n] = rows @ head
-    energy_rows = _energy_rows(sketch, rows)
-    values, directions = _spectrum(energy_rows)
-    ridge, escaped = (float(number) for number in sketch.numbers[[RIDGE, ESCAPED]])
-    flat = inverse_metric.py_func(setup.geometry, 0.0, ridge, escaped)
-    weights = np.array([inverse_metric.py_func(setup.geometry, value, ridge, escaped) - flat for value in values])
-    along = directions.T @ (weights * (directions @ head))  # lies in the span of the rows
-    sketch.numbers[BASE] = -setup.step * flat
-    if n:
-        sketch.lines[A, :n] = -setup.step * np.linalg.lstsq(rows.T, along, rcond=None)[0]

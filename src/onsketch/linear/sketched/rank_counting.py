@@ -7,7 +7,7 @@ The sketch stands for ``Vᵀ M V`` with V orthonormal and M small. The packed ta
 ``S Sᵀ = L Lᵀ`` and ``V = L^{-1} S``: a row outside the span is stored as it is and L grows by one row; a row inside
 only changes M. At a shrink, ``M = Uᵀ diag(λ) U``, the rows become ``diag(√λ) U L^{-1} S``: an isometry where every
 row was independent, so rounding errors in V do not grow from one shrink to the next. M's spectrum follows M by secular
-updates, and is worked out anew after as many of them as there are rows. O(m³) a round, of quick products.
+updates, and is worked out anew after 2m of them. O(m³) a round, of quick products.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _shrink(setup, sketch):
 
 
 @inner
-def _take_in(sketch, n, v):
+def _take_in(setup, sketch, n, v):
     """M ← M + vvᵀ and its spectrum."""
     small = sketch.squares[SMALL]
     values = sketch.lines[VALUES]
@@ -157,7 +157,7 @@ def _take_in(sketch, n, v):
     for i in range(n):
         add(small, i * small.shape[1], v[i], v, 0, whole)
     sketch.counts[AGE] += 1
-    young = sketch.counts[AGE] < values.size
+    young = sketch.counts[AGE] < setup.capacity
     if not (young and absorb_row(values, vectors, n, v, sketch.work, sketch.room[0], sketch.room[1])):
         eigh(small, n, values, vectors, sketch.room[0])
         sketch.counts[AGE] = 0
@@ -198,7 +198,7 @@ def _noise(lower, n, v, coefficients, grain):
 
 
 @inner
-def _grow(sketch, p, square, rho, change, v, grain):
+def _grow(setup, sketch, p, square, rho, change, v):
     """Take the row ρ·x into L and M; fills v with its coordinates, ρx = Vᵀv."""
     n = sketch.counts[ROWS]
     energy = rho * rho * square
@@ -208,7 +208,7 @@ def _grow(sketch, p, square, rho, change, v, grain):
         left -= v[i] * v[i]
     independent = left > CUTOFF * energy
     if independent and left < 0.01 * energy:  # else there is no doubt
-        independent = left > _noise(sketch.squares[LOWER], n, v, sketch.work[LINE], grain)
+        independent = left > _noise(sketch.squares[LOWER], n, v, sketch.work[LINE], setup.grain)
     if independent:
         v[n] = math.sqrt(left)
         for i in range(n):
@@ -227,7 +227,7 @@ def _grow(sketch, p, square, rho, change, v, grain):
         p[SKETCH + n] = rho * square
         n += 1
         sketch.counts[ROWS] = n
-    _take_in(sketch, n, v)
+    _take_in(setup, sketch, n, v)
 
 
 def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
@@ -247,7 +247,7 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
             _move(sketch, p)
             verdict = FULL_BEFORE
         if energy > 0.0:
-            _grow(sketch, p, square, rho, change, v, setup.grain)
+            _grow(setup, sketch, p, square, rho, change, v)
         n = sketch.counts[ROWS]
         for i in range(n):
             sketch.lines[DUAL, i] += g * p[SKETCH + i]
@@ -266,7 +266,7 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
         for i in range(sketch.counts[ROWS]):
             sketch.lines[A, i] -= setup.step * g * q[i]
         return ABSORBED
-    _grow(sketch, p, square, rho, change, v, setup.grain)
+    _grow(setup, sketch, p, square, rho, change, v)
     n = sketch.counts[ROWS]
     # the row is Vᵀv, all of it in the span: the head need not move
     _apply(setup, sketch, n, v, 0.0, q)

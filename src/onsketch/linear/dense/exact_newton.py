@@ -224,12 +224,15 @@ class ExactNewton(Engine):
             metric += worth * gained
             right += (first + worth * gained) @ (iterate.weights - start)
         try:
-            self.factor = factor_of(matrix, self.factor.ridge)
+            factor = factor_of(matrix, self.factor.ridge)
             if self.setup.dual:
-                return _solved(self.factor, -self.setup.step * mine.gradient_sum.astype(np.float64))
-            return np.asarray(start + _solved(factor_of(metric, self.factor.ridge), right))
+                weights = _solved(factor, -self.setup.step * mine.gradient_sum.astype(np.float64))
+            else:
+                weights = start + _solved(factor_of(metric, self.factor.ridge), right)
         except np.linalg.LinAlgError:
             raise OptionError("merge: these learners did not start from the base given.") from None
+        self.factor = factor
+        return weights
 
     @property
     def nbytes(self) -> int:

@@ -108,6 +108,14 @@ def _closure(optimizer, weight, bias, x):
     return closure
 
 
+def _stepped_once(info):
+    """An optimizer of the problem that has a checkpoint to give, and the problem."""
+    weight, bias, x = _problem("cpu")
+    optimizer = info.optim_cls([weight, bias], ridge=0.1)
+    optimizer.step(_closure(optimizer, weight, bias, x))
+    return optimizer, weight, bias, x
+
+
 def _same(a, b):
     """State dicts are equal, bit for bit."""
     assert a["param_groups"] == b["param_groups"]
@@ -321,9 +329,7 @@ def test_state_dict_deterministic(info, device):
 @infos
 def test_can_load_older_state_dict(info):
     """Checkpoints of before an option existed, and with plain numbers as steps."""
-    weight, bias, x = _problem("cpu")
-    optimizer = info.optim_cls([weight, bias], ridge=0.1)
-    optimizer.step(_closure(optimizer, weight, bias, x))
+    optimizer, weight, bias, x = _stepped_once(info)
     old = copy.deepcopy(optimizer.state_dict())
     for group in old["param_groups"]:
         for name in ("maximize", "update_every", "graft", "decay", "sketch_dtype"):
@@ -377,9 +383,7 @@ def test_an_older_checkpoint_without_newer_entries_goes_on(info, decay, device):
 
 @infos
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(info):
-    weight, bias, x = _problem("cpu")
-    optimizer = info.optim_cls([weight, bias], ridge=0.1)
-    optimizer.step(_closure(optimizer, weight, bias, x))
+    optimizer, weight, bias, x = _stepped_once(info)
     kept = copy.deepcopy(optimizer.state_dict())
     entry = "matrix" if info.name == "AdaFull" else "rows"
     shape = tuple(kept["state"][0][entry].shape)

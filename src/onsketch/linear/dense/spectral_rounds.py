@@ -178,43 +178,37 @@ class SpectralRounds(Engine):
     def merge(
         self, mine: Iterate, other: SpectralRounds, theirs: Iterate, base: SpectralRounds, common: Iterate
     ) -> Array:
-        """The summaries merge, each in its way; the weights are the mean of both in their own metrics.
+        """The summaries merge, each in its way; the weights move by the mean of both displacements, each in its metric.
 
-        ``(H₁ + H₂ − H₀) w = H₁w₁ + H₂w₂ − H₀w₀``, 0 being the base, and w is brought into the box. Ada-LR's
-        metric is taken to be the ridge where it is infinite. Except with curvature rows under Newton geometry the
-        displacements ``w_i − w₀`` are averaged rather than added, in ``n_i·H_i`` with n_i the rounds since the
-        base: steps that shrink no faster than 1/√t would overshoot. Dual averaging steps anew from the merged
-        summary and the sum of all gradients. There is no theorem behind this.
+        ``(n₁H₁ + n₂H₂)(w − w₀) = n₁H₁(w₁ − w₀) + n₂H₂(w₂ − w₀)``, 0 being the base and n_i the rounds since it, and w
+        is brought into the box: steps that shrink no faster than 1/√t would overshoot if they were added. Ada-LR's
+        metric is taken to be the ridge where it is infinite. Dual averaging steps anew from the merged summary and
+        the sum of all gradients. There is no theorem behind this.
         """
         assert self.summary is not None
         assert other.summary is not None
         assert base.summary is not None
-        rounds, start = int(mine.clock[0] - common.clock[0]), int(common.clock[0])
-        adds = self.method.geometry == "newton" and self.setup.summary == CURVATURE
-        if rounds and not adds:
-            share = (theirs.clock[0] - start) / rounds
-            parts = ((1.0 - share, self, mine), (share, other, theirs))
-            weights = common.weights + self._mean_weights(parts, common.weights.astype(np.float64))
-        else:
-            weights = self._mean_weights(((1.0, self, mine), (1.0, other, theirs), (-1.0, base, common)))
+        weights = common.weights.astype(np.float64)
+        rounds = int(mine.clock[0] - common.clock[0])
+        if rounds:
+            share = (theirs.clock[0] - common.clock[0]) / rounds
+            weights = weights + self._mean_displacement(((1.0 - share, self, mine), (share, other, theirs)), weights)
         self.summary.merge(other.summary, base.summary)
         self._metric = None
         if self.setup.dual:
             return self._step(self.metric, weights, mine.gradient_sum.astype(np.float64), int(mine.clock[0]))
         return weights if self.terms is None else self.terms.clip(weights)
 
-    def _mean_weights(
-        self, parts: tuple[tuple[float, SpectralRounds, Iterate], ...], start: Array | float = 0.0
-    ) -> Array:
+    def _mean_displacement(self, parts: tuple[tuple[float, SpectralRounds, Iterate], ...], start: Array) -> Array:
         assert self.options.ridge is not None
         metrics = []
-        right = np.zeros(parts[0][2].weights.size)
-        for sign, engine, iterate in parts:
+        right = np.zeros_like(start)
+        for share, engine, iterate in parts:
             metric = engine.metric
             if np.isinf(metric.outside):
                 metric = metric._replace(outside=self.options.ridge)
-            metrics.append((sign, metric))
-            right += sign * metric.times(iterate.weights.astype(np.float64) - start)
+            metrics.append((share, metric))
+            right += share * metric.times(iterate.weights.astype(np.float64) - start)
         return solve_sum(metrics, right)
 
     @property

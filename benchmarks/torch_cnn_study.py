@@ -108,7 +108,7 @@ def one_run(job: Job, data: Data, deadline: float) -> list[dict[str, float | Non
     options = {**(BESIDE_THE_ABLATION[job["method"]] if job["stage"] == "ablate" else {}), **job["options"]}
     training = Training(data, job["method"], job["lr"], job["seed"], **options)
     for line in training.run(job["epochs"]):
-        curve.append({name: value if math.isfinite(value) else None for name, value in line.items()})
+        curve.append({name: float(f"{value:.6g}") if math.isfinite(value) else None for name, value in line.items()})
         if time.time() > deadline:
             break
     return curve

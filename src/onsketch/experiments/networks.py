@@ -21,8 +21,9 @@ HOW = (
     "left out, it is looked for as cnn/runs.jsonl under --out."
 )
 NOTES = (
-    "Smaller than the papers': as many epochs and seeds as shown, 30,000 of CIFAR-10's 50,000 training images, "
-    "Fashion-MNIST in the place of SVHN, no CIFAR-100. The layers that the papers leave to AdaGrad are left to it.",
+    "As many epochs and seeds as shown (the papers: 5 and 20 seeds, epochs not said), 30,000 of CIFAR-10's 50,000 "
+    "training images (20,000 in the search), Fashion-MNIST in the place of SVHN, no CIFAR-100. The layers that the "
+    "papers leave to AdaGrad are left to it.",
 )
 NAMES = {
     "AdaGP": "ada-gp", "AdaFFD": "ada-ffd", "AdaFD": "ada-fd", "SAdaGrad": "s-adagrad", "RadaGrad": "radagrad",

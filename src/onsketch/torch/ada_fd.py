@@ -83,7 +83,6 @@ class AdaFD(FrequentDirectionsOptimizer):
     """
 
     recipe = ADA_FD
-    default_ridge = 0.1
     recommended_setting: ClassVar = {**SketchedOptimizer.recommended_setting, "decay": 0.99}
 
 
@@ -114,7 +113,7 @@ class SAdaGrad(FrequentDirectionsOptimizer):
     """
 
     recipe = S_ADAGRAD
-    default_ridge = 1e-3
+    default_ridge = 1e-4
     recommended_setting: ClassVar = {**SketchedOptimizer.recommended_setting, "ridge": 1e-4, "decay": 0.99}
 
     def _without_sketch(self, group: dict[str, Any]) -> float:

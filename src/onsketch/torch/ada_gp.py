@@ -60,7 +60,6 @@ class AdaGP(RandomProjectionOptimizer):
     """
 
     fourier = False
-    default_ridge = 0.1
 
 
 class RadaGrad(RandomProjectionOptimizer):
@@ -73,7 +72,7 @@ class RadaGrad(RandomProjectionOptimizer):
     """
 
     fourier = True
-    default_ridge = 1e-3
+    default_ridge = 1e-4
     recommended_setting: ClassVar = {"lr": 0.01, "ridge": 0.01, "graft": True, "decay": 1.0}
 
     def _without_sketch(self, group: dict[str, Any]) -> float:

@@ -41,7 +41,6 @@ class FDSON(FrequentDirectionsOptimizer):
     """
 
     recipe = FD_SON
-    default_ridge = 0.1
 
 
 class RFDSON(FrequentDirectionsOptimizer):

@@ -33,8 +33,8 @@ EXPERIMENT = Experiment(
     (
         Claim("Ada-FFD has a lower training loss than AdaGrad, RadaGrad, FD-SON and OGD on every set.",
               ahead("loss", ("ada-ffd",), ("adagrad", "radagrad", "fd-son", "ogd"), "data"),
-              "on mnist and fashion it does. On cifar10 it is not known why not: the paper's own five rates have AdaGrad "
-              "ahead as well, in the search; three fifths of the training images were at hand."),
+              "on mnist and fashion it does. On cifar10 it is not known why not: the paper's own five rates have "
+              "AdaGrad ahead as well, in the search; three fifths of the training images were at hand."),
         Claim("Its test error is lower than theirs.",
               ahead("error", ("ada-ffd",), ("adagrad", "radagrad", "fd-son", "ogd"), "data"),
               "it is lower on mnist and fashion; on cifar10 AdaGrad is ahead, as for the training loss."),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.arrays import require
-from onsketch.linear.rows import Rows, Slotted
+from onsketch.linear.rows import GOLDEN, Rows, Slotted
 from onsketch.numerics import inner, kernel
 
 INTERCEPT = -1
@@ -22,7 +22,6 @@ COUNT, HASHED = range(2)
 """Entries of a map's tally: features seen, and those of them that are not listed."""
 
 _EMPTY = np.int32(-1)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SPARSEST = 2
 """One in so many of the indices that the list covers has been seen, at least."""
 
@@ -45,7 +44,7 @@ def _find(table, features, feature):
     Multiplicative hashing (Knuth 1973) with linear probing.
     """
     mask = np.uint64(table.size - 1)
-    place = (np.uint64(feature) * _GOLDEN) >> _shift(table)
+    place = (np.uint64(feature) * GOLDEN) >> _shift(table)
     while True:
         slot = table[place]
         if slot < 0 or features[np.uint32(slot)] == feature:
@@ -103,7 +102,8 @@ def _translate(parts, rows, intercept, learn, copying, out_ptr, slots, kept):
             return row, copying
         known = start
         if not (copying or zeros):
-            # rows of listed features by themselves, so that they run at the speed of memory
+            # rows of listed features by themselves, so that they run at the speed of memory; rows known to be without
+            # zeros have been checked, and have no feature twice
             part = indices[start:stop]
             out = slots[end : end + part.size]
             strange = 0
@@ -114,7 +114,11 @@ def _translate(parts, rows, intercept, learn, copying, out_ptr, slots, kept):
                     slot = listed[np.uint64(part[j])]
                     out[j] = slot
                     strange += 1 if slot < 0 else 0
-                if strange == 0:
+                if strange > 0 and learn:
+                    for j in range(part.size):
+                        if out[j] < 0:
+                            out[j] = _enter(listed, table, features, tally, np.int64(part[j]))
+                if strange == 0 or learn:
                     end += part.size
                     known = stop
         while known < stop and not copying:
@@ -123,7 +127,7 @@ def _translate(parts, rows, intercept, learn, copying, out_ptr, slots, kept):
                 if feature < np.uint64(listed.size):
                     slot = listed[feature]
                 else:
-                    place = (feature * _GOLDEN) >> shift
+                    place = (feature * GOLDEN) >> shift
                     slot = table[place]
                     while slot >= 0 and np.uint64(features[np.uint32(slot)]) != feature:
                         place = (place + np.uint64(1)) & mask

@@ -16,6 +16,13 @@ Slotted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 """Rows as (indptr, slots, values), slots being the places that a learner keeps its features in."""
 
 
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio: the multiplier of multiplicative hashing (Knuth 1973)."""
+
+_STAMP_BITS, _SHORT = 15, 128
+"""Rows shorter than this rarely have two features that hash to the same of 2^15 places."""
+
+
 class Rows(NamedTuple):
     """Rows in compressed sparse form. In a dense block rows have every column, and ``indices`` is empty."""
 
@@ -81,15 +88,29 @@ def _survey(indptr, values, largest):
 def _search(places, indices, low, i):
     """Where in a hash table the feature of entry i of a row that starts at ``low`` is, or would be, filed."""
     mask = np.uint64(places.size - 1)
-    place = (np.uint64(indices[i]) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32) & mask
+    place = (np.uint64(indices[i]) * GOLDEN) >> np.uint64(32) & mask
     while places[place] >= low and indices[np.uint64(places[place])] != indices[i]:
         place = (place + np.uint64(1)) & mask
     return place
 
 
+@inner
+def _clashes(part, stamps, stamp):
+    """How many features of a row fall on a place that another has stamped: none, if none is listed twice."""
+    shift = np.uint64(64 - _STAMP_BITS)
+    found = 0
+    for i in range(part.size):
+        place = (np.uint64(part[i]) * GOLDEN) >> shift
+        found += stamps[place] == stamp
+        stamps[place] = stamp
+    return found
+
+
 @kernel
 def _first_repeating(indptr, indices, places):
-    """The first row that lists a feature twice, −1 for none; quick where rows are sorted."""
+    """The first row that lists a feature twice, −1 for none; quick where rows are sorted or short."""
+    stamps = np.zeros(1 << _STAMP_BITS, dtype=np.uint8)
+    stamp = 0
     for row in range(indptr.size - 1):
         low = indptr[row]
         part = indices[low : indptr[row + 1]]
@@ -98,6 +119,14 @@ def _first_repeating(indptr, indices, places):
             falls += part[i + 1] <= part[i]
         if falls == 0:
             continue
+        if part.size < _SHORT:
+            stamp += 1
+            if stamp == 256:
+                for place in range(stamps.size):
+                    stamps[place] = 0
+                stamp = 1
+            if _clashes(part, stamps, np.uint8(stamp)) == 0:
+                continue
         for i in range(low, low + part.size):
             place = _search(places, indices, low, i)
             if places[place] >= low:

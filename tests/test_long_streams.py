@@ -6,27 +6,21 @@ import copy
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+import definitions
 import onsketch
 from onsketch.errors import UpdateError
-from onsketch.linear.sketched.packed import (
-    EPOCH,
-    HEAD,
-    SEEN,
-    SKETCH,
-    SUM,
-    bring_up_to_date,
-    close_epoch,
-    grown,
-    new_table,
-    padded,
-)  # fmt: skip
+from onsketch.linear.sketched.epochs import bring_up_to_date, close_epoch
+from onsketch.linear.sketched.packed import CURRENT, EPOCH, HEAD, SEEN, SKETCH, SUM
+from onsketch.linear.sketched.tables import grown, new_table
 from onsketch.numerics import kernel
+from onsketch.vectors import padded
 from streams import sparse_stream
 
 pytestmark = pytest.mark.learners
@@ -69,6 +63,33 @@ def test_sleeping_features_catch_up_over_thousands_of_epochs() -> None:
         _wake(table, slot)
     columns = [HEAD, SUM, *range(SKETCH, SKETCH + k)]
     np.testing.assert_allclose(table.rows[:slots, columns], expected[:, columns], atol=1e-9)
+
+
+@pytest.mark.parametrize("update", ["mirror", "dual"])
+def test_between_changes_of_basis_no_feature_goes_on_sleeping(update: str, tmp_path: Path) -> None:
+    """Where no epoch ends for a while all features are brought up to date; the weights are still the definition's."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 40)) * np.where(np.arange(40) == 0, 30.0, 1.0)
+    X[rng.random(X.shape) < 0.8] = 0.0
+    y = X @ rng.normal(size=40) / 8.0
+    options: dict[str, Any] = {"sketch_size": 3, "ridge": 10.0, "update": update}
+    learner = onsketch.learner("oja-son", **options)
+    clocks = []
+    for k, (row, label) in enumerate(zip(X, y, strict=True)):
+        learner.learn(csr_array(row[None]), [label])
+        clocks.append(learner._table.clock.copy())  # type: ignore[attr-defined]
+        if k % 25 == 0:
+            learner.save(tmp_path / "model")
+            learner = onsketch.load(tmp_path / "model")
+    asleep = [not clock[CURRENT] for clock in clocks]
+    woken = [k for k in range(1, len(clocks)) if asleep[k - 1] and not asleep[k]]
+    assert len(woken) > 2
+    assert all(clocks[k][EPOCH] == 0 for k in woken)
+    np.testing.assert_allclose(learner.weights, definitions.run("oja-son", X, y, **options).weights, atol=1e-8)
+    uninterrupted = onsketch.learner("oja-son", **options)
+    uninterrupted.learn(csr_array(X), y)
+    np.testing.assert_array_equal(uninterrupted._table.clock, clocks[-1])  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(uninterrupted.weights, learner.weights)
 
 
 @pytest.mark.parametrize("method", ["adagrad", "oja-son", "rfd-son"])

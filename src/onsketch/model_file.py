@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from onsketch.arrays import Arrays
 from onsketch.errors import ModelFileError
 
-FORMAT = 3
+FORMAT = 4
 """Goes up when an older reader would misunderstand a newer file, or go on from it differently."""
 
-OLDEST = 3
+OLDEST = 4
 """The oldest format that is still read. Older ones had other random draws and other shapes."""
 
 PathLike = str | os.PathLike[str]

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel.models import PrimitiveModel
 from numba.core.datamodel.registry import register_default
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 from onsketch.numerics import inlined
 
@@ -23,6 +25,21 @@ LANES = 4
 """Widths are multiples of this."""
 
 _DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(32)
+_LINE = 64
+"""Bytes that memory gives at a time."""
+
+
+def padded(width: int, lanes: int = LANES) -> int:
+    """A width rounded up to whole vectors."""
+    return -(-width // lanes) * lanes
+
+
+def aligned_zeros(slots: int, width: int, dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
+    """A zero table whose rows start on cache lines."""
+    per_line = 128 // dtype.itemsize  # pairs of lines travel together
+    raw = np.zeros(slots * width + per_line, dtype=dtype)
+    skip = (-raw.ctypes.data // dtype.itemsize) % per_line
+    return raw[skip : skip + slots * width].reshape(slots, width)
 
 
 class Vector(types.Type):
@@ -191,21 +208,24 @@ def _element(typing_context: Any, array: Any, at: Any) -> Any:
 element: Any = intrinsic(_element)
 
 
-def _prefetch(typing_context: Any, array: Any, at: Any) -> Any:
-    """Ask for the cache line at a flat position, which will be read and written soon."""
+def _ask_for(typing_context: Any, array: Any, at: Any, lanes: Any) -> Any:
+    """Ask the memory for ``lanes`` numbers from a flat position, which will be read and written soon."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type, _INDEX, _INDEX, _INDEX])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-        builder.call(function, [pointer, *(ir.Constant(_INDEX, flag) for flag in (1, 3, 1))])
+        kind = signature.args[0]
+        data = context.make_array(kind)(context, builder, arguments[0]).data
+        for line in range(0, lanes.literal_value, _LINE // _size(kind)):
+            place = builder.gep(data, [builder.add(arguments[1], ir.Constant(arguments[1].type, line))])
+            pointer = builder.bitcast(place, ir.IntType(8).as_pointer())
+            form = ir.FunctionType(ir.VoidType(), [pointer.type, _INDEX, _INDEX, _INDEX])
+            function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], form)
+            builder.call(function, [pointer, *(ir.Constant(_INDEX, flag) for flag in (1, 3, 1))])
         return context.get_dummy_value()
 
-    return types.void(array, types.intp), generate
+    return types.void(array, types.intp, lanes), generate
 
 
-prefetch: Any = intrinsic(_prefetch)
+ask_for: Any = intrinsic(prefer_literal=True)(_ask_for)
 
 
 @inlined
@@ -225,11 +245,10 @@ def times(source, start, count, matrix, place, width, out):
     while width - at >= 16:
         _product_block(source, start, count, matrix, place, width, out, at, 16)
         at += 16
-    if width - at == 12:
-        _product_block(source, start, count, matrix, place, width, out, at, 12)
-    elif width - at == 8:
+    if width - at >= 8:
         _product_block(source, start, count, matrix, place, width, out, at, 8)
-    elif width - at == 4:
+        at += 8
+    if at < width:
         _product_block(source, start, count, matrix, place, width, out, at, 4)
 
 

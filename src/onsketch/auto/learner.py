@@ -20,7 +20,8 @@ from onsketch.linear.features import INTERCEPT, FeatureMap
 from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows
-from onsketch.linear.sketched.packed import ROUNDS, SEEN, filled, grown, new_table, saved
+from onsketch.linear.sketched.packed import ROUNDS, SEEN
+from onsketch.linear.sketched.tables import filled, grown, new_table, saved
 
 Floats = NDArray[np.float64]
 

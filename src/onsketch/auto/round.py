@@ -33,17 +33,9 @@ from onsketch.auto.state import (
     WEIGHT,
 )
 from onsketch.linear.features import INTERCEPT
-from onsketch.linear.sketched.packed import (
-    EPOCH,
-    EPOCH_OF,
-    ROUNDS,
-    SEEN,
-    SKETCH,
-    TOUCHED,
-    bring_up_to_date,
-    close_epoch,
-    gather,
-)
+from onsketch.linear.sketched.epochs import bring_up_to_date, close_epoch
+from onsketch.linear.sketched.packed import EPOCH, EPOCH_OF, ROUNDS, SEEN, SKETCH, TOUCHED
+from onsketch.linear.sketched.passes import gather
 from onsketch.numerics import inlined, inner, kernel
 
 LEAST_FADE, LEAST_THIN = 0.5, 1e-12

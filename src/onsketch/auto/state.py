@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.auto.mixing import EXPERTS
-from onsketch.linear.sketched.packed import DIAGONAL, HEAD, SUM, padded
+from onsketch.linear.sketched.packed import DIAGONAL, HEAD, SUM
+from onsketch.vectors import padded
 
 SCALE = DIAGONAL
 """The packed column of a feature's scale."""

@@ -41,7 +41,7 @@ from onsketch.linear.methods import Method
 from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows, unseen_squares
 from onsketch.linear.setup import knowledge, make_setup
-from onsketch.linear.sketched.packed import aligned_zeros
+from onsketch.vectors import aligned_zeros
 
 Floats = NDArray[np.float64]
 

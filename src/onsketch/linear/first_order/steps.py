@@ -28,7 +28,7 @@ from onsketch import losses
 from onsketch.limits import LARGEST
 from onsketch.linear.setup import CURVATURE, row_scale
 from onsketch.numerics import inner, kernel
-from onsketch.vectors import prefetch
+from onsketch.vectors import ask_for
 
 HEAD, ENERGY, TOTAL, STAMP = range(4)
 """Columns of a packed row: w (or ḡ), E, and for lazy rounds the sum of iterates and the round it is up to."""
@@ -67,8 +67,9 @@ class Terms(NamedTuple):
     """Largest ḡ that still gives a weight within ``largest``."""
 
 
-AHEAD, CACHED = 256, 1 << 17
-"""At most so many entries of the next row are asked for ahead of time, and none of a table that is at hand anyway."""
+CACHED = 1 << 17
+"""What the next row needs of the table is asked of the memory while this one is written, unless the table has so few
+entries that it is at hand anyway."""
 
 
 @inner
@@ -166,20 +167,20 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
     """
     head = np.empty(longest(indptr))
     energy = np.empty(head.size)
+    ahead = table.size > CACHED
     for i in range(indptr.size - 1):
         x = values[indptr[i] : indptr[i + 1]]
         at = slots[indptr[i] : indptr[i + 1]]
         t = clock[ROUNDS] + 1
         margin = 0.0
+        beside = 0.0
         for j in range(x.size):
             slot = np.uint32(at[j])
             w = table[slot, HEAD]
             head[j] = w
             energy[j] = table[slot, ENERGY] * fade[0]
-            margin += w * x[j]
-        if table.size > CACHED and i + 2 < indptr.size:  # ask the memory for the next row while this one is learned
-            for j in range(indptr[i + 1], min(indptr[i + 2], indptr[i + 1] + AHEAD)):
-                prefetch(table, slots[j] * table.shape[1])
+            margin, beside = beside, margin + w * x[j]  # two sums, so that one need not wait for the other
+        margin += beside
         if setup.dual and t > 1:
             margin = 0.0
             flat = flat_part(setup, terms, t - 1)
@@ -189,10 +190,15 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
         predictions[i], fit = play(setup, terms, t, x, head, energy, margin, labels[i], weights[i])
         if not fit:
             return i
+        after = indptr[i + 1]
+        more = indptr[i + 2] - after if ahead and i + 2 < indptr.size else 0
+        whole = 1.0 / fade[0]
         for j in range(x.size):
             slot = np.uint32(at[j])
             table[slot, HEAD] = head[j]
-            table[slot, ENERGY] = energy[j] / fade[0]
+            table[slot, ENERGY] = energy[j] * whole
+            if j < more:
+                ask_for(table, slots[after + j] * table.shape[1], 1)
         fade[0] *= setup.forget
         if fade[0] < LEAST_FADE:
             for row in range(table.shape[0]):

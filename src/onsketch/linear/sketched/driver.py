@@ -2,14 +2,15 @@
 
 The weights are ``w = base·head + Sᵀa`` with the sketch rows S in the packed table, so a round reads, for each
 non-zero of x, one packed row (``gather``), does a little algebra of the sketch's size, and writes it back
-(``scatter``); its cost has the non-zeros and the sketch size in it, never d.
+(``write``); its cost has the non-zeros and the sketch size in it, never d.
 
-What differs between sketches is in four functions, chosen by the type of the sketch's state:
+What differs between sketches is in five functions, chosen by the type of the sketch's state:
 
 =========  =================================================================================================
 enter      a feature is met for the first time
 metric     ``P x = c·x + Sᵀq`` for the current preconditioner P, from Sx and x·x; returns c
 absorb     take in the row ``ρ·x``, change a, and say what to add to the packed rows of x's features
+write      add that to the packed rows
 lift       the ridge has been raised
 =========  =================================================================================================
 """
@@ -21,6 +22,7 @@ import numpy as np
 from onsketch import losses
 from onsketch.limits import CUTOFF, LARGEST
 from onsketch.linear.setup import CURVATURE, row_scale
+from onsketch.linear.sketched.epochs import bring_up_to_date, close_epoch, look_after_sleepers
 from onsketch.linear.sketched.forgetting import write_fade
 from onsketch.linear.sketched.packed import (
     ALONG,
@@ -36,23 +38,19 @@ from onsketch.linear.sketched.packed import (
     SEEN,
     SKETCH,
     SUM,
-    TOUCHED,
-    bring_up_to_date,
-    close_epoch,
-    gather,
-    scatter,
 )
-from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, lift, metric
+from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, lift, metric, write
+from onsketch.linear.sketched.passes import gather, newest
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, LENGTHS, RANK, RIDGE, ROWS, A
 from onsketch.numerics import bare_kernel, inlined, inner
-from onsketch.vectors import load, prefetch, store
+from onsketch.vectors import load, store
 
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
 
-AHEAD, CACHED = 256, 1 << 16
-"""Rows with at most so many non-zeros are asked of the memory while the row before them is learned, unless the table is
-so small that it is at hand anyway."""
+CACHED = 1 << 16
+"""The packed rows of an example are asked of the memory while the one before it is written, unless the table has so few
+entries that it is at hand anyway."""
 
 
 @inlined
@@ -79,32 +77,6 @@ def project(sketch, setup, p, square, margin, q):
     for i in range(sketch.counts[ROWS]):
         sketch.lines[A, i] -= gamma * q[i]
     return -gamma * scale
-
-
-@inlined
-def scatter_buffer(table, slots, x, change, column):
-    """Add ``x_i·change`` to the head, and write the new buffer row (none when ``column`` is 0)."""
-    rows = table.rows
-    clock = table.clock
-    epoch = clock[EPOCH]
-    head = change[HEAD]
-    total = change[SUM]
-    if head == 0.0 and column and clock[TOUCHED] == clock[SEEN]:  # dense rows: all are listed
-        by = change[column]
-        for i in range(x.size):
-            rows[slots[i], column] = x[i] * by
-        return
-    for i in range(x.size):
-        slot = slots[i]
-        if head != 0.0:
-            rows[slot, HEAD] += x[i] * head
-            rows[slot, SUM] += x[i] * total
-        if column:
-            rows[slot, column] = x[i] * change[column]
-            if rows[slot, EPOCH_OF] == epoch:
-                rows[slot, EPOCH_OF] = epoch + 0.5  # listed; a whole number means: nothing in the buffer
-                table.touched[clock[TOUCHED]] = slot
-                clock[TOUCHED] += 1
 
 
 @inlined
@@ -206,6 +178,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
     for c in range(width):
         change[c] = 0.0
     repeated = slots.size < values.size
+    ahead = rows.size > CACHED and not repeated
     for i in range(indptr.size - 1):
         low = indptr[i]
         high = indptr[i + 1]
@@ -221,24 +194,22 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             for j in range(count):
                 row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + rows[here[j], DIAGONAL])
         asleep = not table.clock[CURRENT]
-        for j in range(0 if asleep or i == 0 or not repeated else count, count):
-            slot = here[j]
-            if slot >= seen:
-                if not guarded and sketch.counts[COLUMN] < 0:  # entering changes these sketches
-                    copy_state(sketch, spare)
-                    guarded = True
-                rows[slot, EPOCH_OF] = epoch
-                seen = slot + 1
-                table.clock[SEEN] = seen
-                fresh += row[j] * enter(setup, table, sketch, slot)
-            elif asleep and rows[slot, EPOCH_OF] < epoch:
-                bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
+        strange = (i == 0 or not repeated) and newest(here) >= known
+        if asleep or strange:
+            for j in range(count):
+                slot = np.int64(here[j])
+                if slot >= seen:
+                    if not guarded and sketch.counts[COLUMN] < 0:  # entering changes these sketches
+                        copy_state(sketch, spare)
+                        guarded = True
+                    rows[slot, EPOCH_OF] = epoch
+                    seen = slot + 1
+                    table.clock[SEEN] = seen
+                    fresh += row[j] * enter(setup, table, sketch, slot)
+                elif asleep and rows[slot, EPOCH_OF] < epoch:
+                    bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
         square = gather(rows, here, row, 0, count, SKETCH + sketch.counts[ROWS], p)
         largest = max(1.0, np.sqrt(square))
-        if rows.size > CACHED and i + 2 < indptr.size and indptr[i + 2] - high <= AHEAD and not repeated:
-            for j in range(high, indptr[i + 2]):
-                for c in range(0, width, 64 // rows.itemsize):
-                    prefetch(rows, slots[j] * width + c)
         reached = margin_of(sketch, p) - fresh
         margin = min(max(reached, -setup.clip), setup.clip)
         slope = losses.slope(setup.loss, margin, labels[i])
@@ -267,9 +238,9 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             verdict = absorb(setup, sketch, p, square, rho, g, t, change, limit)
         if verdict == REFUSED or not fits(setup, sketch, change, largest, verdict):
             copy_state(spare, sketch)
-            for slot in range(known, seen):
+            for unseen in range(known, seen):
                 for c in range(width):
-                    rows[slot, c] = 0.0
+                    rows[unseen, c] = 0.0
             table.clock[SEEN] = known
             return i
         predictions[i] = margin
@@ -278,11 +249,11 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         if verdict == FULL_BEFORE:
             close_epoch(table, sketch.transform, sketch.counts[CLOSED], k)
             for j in range(count):
-                bring_up_to_date(rows, here[j], table.clock[EPOCH], table.running, table.past, table.places, out)
-        if sketch.counts[COLUMN] < 0:
-            scatter(rows, here, row, 0, count, change)
-        else:
-            scatter_buffer(table, here, row, change, sketch.counts[COLUMN])
+                bring_up_to_date(
+                    rows, np.int64(here[j]), table.clock[EPOCH], table.running, table.past, table.places, out
+                )
+        following = slots[high : indptr[i + 2]] if ahead and i + 2 < indptr.size else slots[:0]
+        write(table, sketch, here, row, change, following)
         if setup.diagonal:
             for j in range(count):
                 rows[here[j], DIAGONAL] += (fade * g * values[low + j]) ** 2
@@ -290,6 +261,8 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             if fade < 1.0:
                 write_fade(setup, sketch)
             close_epoch(table, sketch.transform, sketch.counts[CLOSED], k)
+        elif asleep:
+            look_after_sleepers(table, count)
         sketch.numbers[FADE] *= setup.forget
         if setup.average:
             count_iterate(sketch)

@@ -18,6 +18,7 @@ from onsketch.geometry import NEWTON, inverse_metric
 from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.packed import HEAD, SKETCH
 from onsketch.linear.sketched.parts import ABSORBED, FULL, REFUSED, serve
+from onsketch.linear.sketched.passes import write_buffer
 from onsketch.linear.sketched.spectral import spectral_weight
 from onsketch.linear.sketched.state import (
     A_SUM,
@@ -128,15 +129,15 @@ def _metric(setup, sketch, p, square, q):
 
 
 @inner
-def _invert(sketch, n, within):
-    """(ridge·I + K)^{-1} for n rows from K's spectrum, O(m³); of the span of K only, when told to keep ``within``."""
+def _invert(sketch, n, least):
+    """(ridge·I + K)^{-1} for n rows from K's spectrum, O(m³), as far as its eigenvalues are above ``least``."""
     h = sketch.squares[INVERSE]
     decompose(sketch.squares[GRAM], n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
     for i in range(n):
         for j in range(n):
             h[i, j] = 0.0
     for e in range(n):
-        if sketch.lines[VALUES, e] > 0.0 or not within:
+        if not sketch.lines[VALUES, e] <= least:
             weight = 1.0 / (sketch.numbers[RIDGE] + sketch.lines[VALUES, e])
             for i in range(n):
                 for j in range(n):
@@ -144,7 +145,7 @@ def _invert(sketch, n, within):
 
 
 def _lift(setup, sketch):
-    _invert(sketch, sketch.counts[ROWS], False)
+    _invert(sketch, sketch.counts[ROWS], -math.inf)
 
 
 @inner
@@ -175,7 +176,7 @@ def _last_column(sketch, n, ridge, step):
         step[last] = 1.0 / pivot
         h[last, last] = step[last]
         return
-    _invert(sketch, n, True)  # the row depends on the others and the ridge is too small to tell
+    _invert(sketch, n, 0.0)  # the row depends on the others and the ridge is too small to tell
     for i in range(n):
         step[i] = h[i, last]
 
@@ -327,4 +328,4 @@ def _fold(setup, sketch, n):
     sketch.counts[CLOSED] = n
 
 
-serve(Directions, enter=_enter, metric=_metric, absorb=_absorb, lift=_lift)
+serve(Directions, enter=_enter, metric=_metric, absorb=_absorb, write=write_buffer, lift=_lift)

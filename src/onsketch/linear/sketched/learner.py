@@ -21,11 +21,12 @@ from onsketch.linear.setup import make_setup
 from onsketch.linear.sketched.driver import FIRST_DIAGONAL, learn_rows
 from onsketch.linear.sketched.frequent_directions import RULES, Directions
 from onsketch.linear.sketched.oja import ENERGY, Subspace
-from onsketch.linear.sketched.packed import ROUNDS, SEEN, filled, grown, new_table, saved
+from onsketch.linear.sketched.packed import ROUNDS, SEEN
 from onsketch.linear.sketched.random_projection import Projection
 from onsketch.linear.sketched.rank_counting import RankedDirections
 from onsketch.linear.sketched.reading import fill_weights, leverage_rows, predict_rows
 from onsketch.linear.sketched.state import BASE, COLUMN, GRAM, RIDGE, ROWS, VALUES, State
+from onsketch.linear.sketched.tables import filled, grown, new_table, saved
 
 _learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
 

@@ -43,21 +43,11 @@ from onsketch.linear.sketched.merged_sketches import (
     true_rows,
 )
 from onsketch.linear.sketched.oja import ENERGY, Subspace
-from onsketch.linear.sketched.packed import (
-    DIAGONAL,
-    EPOCH_OF,
-    HEAD,
-    ROUNDS,
-    SEEN,
-    SKETCH,
-    SUM,
-    TOUCHED,
-    grown,
-    new_table,
-)
+from onsketch.linear.sketched.packed import DIAGONAL, EPOCH_OF, HEAD, ROUNDS, SEEN, SKETCH, SUM, TOUCHED
 from onsketch.linear.sketched.random_projection import Projection
 from onsketch.linear.sketched.reading import fill_rows
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, ESCAPED, LENGTHS, RANK, RIDGE, ROWS, A
+from onsketch.linear.sketched.tables import grown, new_table
 
 if TYPE_CHECKING:
     from onsketch.linear.sketched.learner import SketchedLearner

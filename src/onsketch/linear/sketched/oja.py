@@ -27,6 +27,7 @@ from onsketch.geometry import inverse_metric
 from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.packed import HEAD, SKETCH, SUM
 from onsketch.linear.sketched.parts import ABSORBED, FULL, REFUSED, serve
+from onsketch.linear.sketched.passes import write_rows
 from onsketch.linear.sketched.state import (
     A_SUM,
     BASE,
@@ -122,11 +123,10 @@ def _turn(factor, m, work):
     while width - at >= 16:
         _turn_block(factor, m, work, at, 16)
         at += 16
-    if width - at == 12:
-        _turn_block(factor, m, work, at, 12)
-    elif width - at == 8:
+    if width - at >= 8:
         _turn_block(factor, m, work, at, 8)
-    elif width - at == 4:
+        at += 8
+    if at < width:
         _turn_block(factor, m, work, at, 4)
 
 
@@ -369,4 +369,4 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     return verdict
 
 
-serve(Subspace, enter=_enter, metric=_metric, absorb=_absorb)
+serve(Subspace, enter=_enter, metric=_metric, absorb=_absorb, write=write_rows)

@@ -1,7 +1,7 @@
 """What the driver asks of a sketch, chosen at compile time by the type of the sketch's state.
 
 A sketch's state is a subclass of ``State`` (state.py); its module registers its ``enter``, ``metric``,
-``absorb`` and, where something hangs on the ridge, ``lift`` (see driver.py) with ``serve``.
+``absorb``, ``write`` and, where something hangs on the ridge, ``lift`` (see driver.py) with ``serve``.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ ABSORBED, FULL, FULL_BEFORE, REFUSED = range(4)
 """Verdicts of ``absorb``: done; done, and the transform is to be applied after the row is written, or before it;
 not finite, nothing changed."""
 
-_parts: dict[str, dict[type, Callable[..., Any]]] = {"enter": {}, "metric": {}, "absorb": {}, "lift": {}}
+_parts: dict[str, dict[type, Callable[..., Any]]] = {
+    part: {} for part in ("enter", "metric", "absorb", "write", "lift")
+}
 
 
 def _nothing(setup, sketch):
     pass
 
 
-def serve(state: type, *, enter: Any, metric: Any, absorb: Any, lift: Any = _nothing) -> None:
+def serve(state: type, *, enter: Any, metric: Any, absorb: Any, write: Any, lift: Any = _nothing) -> None:
     """Have the driver use these compiled functions for sketches with this type of state."""
-    _parts["enter"][state] = enter
-    _parts["metric"][state] = metric
-    _parts["absorb"][state] = absorb
-    _parts["lift"][state] = lift
+    served = {"enter": enter, "metric": metric, "absorb": absorb, "write": write, "lift": lift}
+    for part, function in served.items():
+        _parts[part][state] = function
 
 
 def _register(part):
@@ -58,9 +59,13 @@ def absorb(setup, sketch, p, square, rho, g, t, change, limit):
     """
 
 
+def write(table, sketch, slots, x, change, following):
+    """Add x_i·change to the packed rows of these slots, as far as the sketch uses them; ``following`` come next."""
+
+
 def lift(setup, sketch):
     """The ridge has been raised: bring what the sketch has computed from it up to date."""
 
 
-for _part in (enter, metric, absorb, lift):
+for _part in (enter, metric, absorb, write, lift):
     _register(_part)

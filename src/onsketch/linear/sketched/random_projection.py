@@ -19,6 +19,7 @@ from onsketch.geometry import NEWTON, inverse_metric
 from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.packed import HEAD, SKETCH, SUM
 from onsketch.linear.sketched.parts import ABSORBED, REFUSED, serve
+from onsketch.linear.sketched.passes import write_rows
 from onsketch.linear.sketched.spectral import spectral_weight
 from onsketch.linear.sketched.state import (
     A_SUM,
@@ -204,4 +205,4 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     return ABSORBED
 
 
-serve(Projection, enter=_enter, metric=_row_metric, absorb=_absorb, lift=_lift)
+serve(Projection, enter=_enter, metric=_row_metric, absorb=_absorb, write=write_rows, lift=_lift)

@@ -19,6 +19,7 @@ from onsketch.geometry import inverse_metric
 from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.packed import HEAD, SKETCH
 from onsketch.linear.sketched.parts import ABSORBED, FULL, FULL_BEFORE, REFUSED, serve
+from onsketch.linear.sketched.passes import write_buffer
 from onsketch.linear.sketched.state import (
     A_SUM,
     AGE,
@@ -279,4 +280,4 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     return ABSORBED
 
 
-serve(RankedDirections, enter=_enter, metric=_metric.py_func, absorb=_absorb)
+serve(RankedDirections, enter=_enter, metric=_metric.py_func, absorb=_absorb, write=write_buffer)

@@ -5,16 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from onsketch.linear.sketched.driver import FIRST_DIAGONAL
-from onsketch.linear.sketched.packed import (
-    DIAGONAL,
-    EPOCH,
-    EPOCH_OF,
-    HEAD,
-    ROUNDS,
-    SKETCH,
-    SUM,
-    bring_up_to_date,
-)
+from onsketch.linear.sketched.epochs import bring_up_to_date
+from onsketch.linear.sketched.packed import DIAGONAL, EPOCH, EPOCH_OF, HEAD, ROUNDS, SKETCH, SUM
 from onsketch.linear.sketched.parts import metric
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, FADE, RIDGE, ROWS, A
 from onsketch.numerics import inner, kernel

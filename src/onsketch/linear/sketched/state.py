@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.linear.sketched.packed import SKETCH, padded
+from onsketch.linear.sketched.packed import SKETCH
 from onsketch.secular import LINES
+from onsketch.vectors import padded
 
 ROWS, CLOSED, COLUMN, RANK = range(4)
 """Counts: rows of S; rows before the last change of basis; the packed column the last row went to (0: none,

@@ -61,6 +61,9 @@ def _overview() -> str:
     missing = sorted(set(every()) - {experiment.name for pairs in _found().values() for experiment, _ in pairs})
     if missing:
         lines += ["", f"Without committed results so far: {', '.join(missing)}."]
+    smaller = [experiment.name for pairs in _found().values() for experiment, o in pairs if o.effort != "full"]
+    if smaller:
+        lines += ["", f"Smaller than the papers' so far: {', '.join(smaller)}."]
     return "\n".join(lines) + "\n"
 
 

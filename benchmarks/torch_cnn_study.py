@@ -131,7 +131,8 @@ def work(todo: Any, done: Any, args: argparse.Namespace, deadline: float) -> Non
             traceback.print_exc()
             continue
         if len(curve) == job["epochs"] or curve[-1]["loss"] is None:
-            done.put({**job, "curve": curve})
+            # of a trial only where it ended is ever asked for
+            done.put({**job, "curve": curve if job["stage"] == "final" else curve[-1:]})
     done.put(None)
 
 
@@ -161,7 +162,7 @@ def run_jobs(jobs: list[Job], args: argparse.Namespace, deadline: float) -> None
                 alive -= 1
                 continue
             finished += 1
-            file.write(json.dumps(result) + "\n")
+            file.write(json.dumps(result, separators=(",", ":")) + "\n")
             file.flush()
             last = result["curve"][-1]
             what = f"{result['stage']} {result['dataset']} {result['method']} lr={result['lr']:g} {result['options']}"

@@ -198,8 +198,8 @@ EXPERIMENT = Experiment(
     (
         Claim("Ada-FFD has a lower training loss than AdaGrad, RadaGrad and OGD.",
               ahead("loss", ("ada-ffd",), _BEATEN, "data"),
-              "RadaGrad is as good here, its ridge tuned likewise; AdaGrad and OGD are far behind, as in the "
-              "paper."),
+              "with fewer pictures and seeds RadaGrad is as good, its ridge tuned likewise; with all of them the claim "
+              "holds."),
         Claim("Its test error is lower than theirs.", ahead("error", ("ada-ffd",), _BEATEN, "data"),
               "as for the training loss."),
         Claim("It is slightly better than FD-SON (training loss).", ahead("loss", ("ada-ffd",), ("fd-son",), "data")),

@@ -84,34 +84,34 @@ class Subspace(State):
 @inlined
 def _turn_block(factor, m, work, at, lanes):
     width = factor.shape[1]
-    carried = spread(0.0, lanes)
+    earlier = spread(0.0, lanes)
     sums = spread(0.0, lanes)
     for i in range(m):
         row = load(factor, i * width + at, lanes)
-        row = product(fma(spread(-work[SCALED, i], lanes), carried, row), spread(work[PIVOTS, i], lanes))
-        carried = fma(spread(work[PULLS, i], lanes), row, carried)
-        sums = fma(spread(work[ALONG, i], lanes), row, sums)
-        store(factor, i * width + at, row)
+        turned = product(spread(work[PIVOTS, i], lanes), row)
+        turned = fma(spread(-work[PULLS, i], lanes), earlier, turned)
+        earlier = fma(spread(work[SCALED, i], lanes), row, earlier)
+        sums = fma(spread(work[ALONG, i], lanes), turned, sums)
+        store(factor, i * width + at, turned)
     store(work[COEFFICIENTS], at, sums)
 
 
 @inlined
 def _pivots(m, work, c, growth):
-    """Prepare ``F ← L^{-1} F`` with LLᵀ = I + c·uuᵀ for u in SCALED, and take ``v ← growth·L^{-1} v`` for v in ALONG.
+    """Prepare ``F ← L^{-1} F`` with LLᵀ = I + c·uuᵀ for u in SCALED, and take ``v ← growth·L^{-1} v`` for the v in
+    ALONG, which is a multiple of u.
 
-    Column j of L below the diagonal is u_i·c·u_j/√(α_j α_{j+1}) with α_j = 1 + c Σ_{i<j} u_i².
+    With α_i = 1 + c Σ_{j<i} u_j² and q_i = 1/√(α_i α_{i+1}), row i of L^{-1}F is ``α_i q_i F_i − c u_i q_i Σ_{j<i} u_j F_j``,
+    and L^{-1}u is ``q_i u_i``.
     """
     alpha = 1.0
-    carried = 0.0
     for i in range(m):
         u = work[SCALED, i]
         larger = alpha + c * u * u
         root = 1.0 / math.sqrt(alpha * larger)
         work[PIVOTS, i] = alpha * root
         work[PULLS, i] = c * u * root
-        v = (growth * work[ALONG, i] - u * carried) * work[PIVOTS, i]
-        carried += work[PULLS, i] * v
-        work[ALONG, i] = v
+        work[ALONG, i] *= growth * root
         alpha = larger
 
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 
-from onsketch.numerics import inner
+from onsketch.numerics import inlined, inner
+from onsketch.vectors import plus, quotient, root, spread
 
 NEWTON, ADAGRAD, S_ADAGRAD = range(3)
 
@@ -34,3 +35,16 @@ def inverse_metric(geometry, energy, ridge, escaped):
     else:
         metric = math.sqrt(ridge + escaped + energy)
     return 1.0 / metric if metric > 0.0 else 0.0
+
+
+@inlined
+def inverse_metrics(geometry, energies, ridge, escaped):
+    """p(λ) for four energies at a time, where the ridge keeps the metric from vanishing."""
+    ridges = spread(ridge, 4)
+    if geometry == NEWTON:
+        metrics = plus(ridges, energies)
+    elif geometry == ADAGRAD:
+        metrics = plus(ridges, root(energies))
+    else:
+        metrics = root(plus(spread(ridge + escaped, 4), energies))
+    return quotient(spread(1.0, 4), metrics)

@@ -190,6 +190,21 @@ def _root(typing_context: Any, a: Any) -> Any:
 root: Any = intrinsic(_root)
 
 
+def _magnitude(typing_context: Any, a: Any) -> Any:
+    """``|a|``, lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = arguments[0].type
+        kind = ir.FunctionType(vector, [vector])
+        name = f"llvm.fabs.v{a.lanes}f{a.bits}"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+    return a(a), generate
+
+
+magnitude: Any = intrinsic(_magnitude)
+
+
 def _total(typing_context: Any, a: Any) -> Any:
     """The sum over the lanes, a power of two of them: halves added to halves."""
     assert a.lanes & (a.lanes - 1) == 0
@@ -279,6 +294,24 @@ def dot(matrix, place, vector, start, width):
     for c in range(0, width, 4):
         sums = fma(load(matrix, place + c, 4), load(vector, start + c, 4), sums)
     return total(sums)
+
+
+@inlined
+def within(array, place, width, bound):
+    """Whether ``width`` numbers from a flat position are all less than a bound in size; NaN is not. 4 | width."""
+    strays = spread(0.0, 4)
+    limit = spread(bound, 4)
+    for c in range(0, width, 4):
+        strays = where_less(magnitude(load(array, place + c, 4)), limit, strays, spread(1.0, 4))
+    return total(strays) == 0.0
+
+
+@inlined
+def put(target, place, factor, source, start, width):
+    """``target = factor·source`` over ``width`` numbers from flat positions; 4 | width."""
+    by = spread(factor, 4)
+    for c in range(0, width, 4):
+        store(target, place + c, product(by, load(source, start + c, 4)))
 
 
 @inlined

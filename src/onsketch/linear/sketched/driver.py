@@ -4,10 +4,11 @@ The weights are ``w = base·head + Sᵀa`` with the sketch rows S in the packed 
 non-zero of x, one packed row (``gather``), does a little algebra of the sketch's size, and writes it back
 (``write``); its cost has the non-zeros and the sketch size in it, never d.
 
-What differs between sketches is in five functions, chosen by the type of the sketch's state:
+What differs between sketches is in six functions, chosen by the type of the sketch's state:
 
 =========  =================================================================================================
 enter      a feature is met for the first time
+look       what the next two need of Sx
 metric     ``P x = c·x + Sᵀq`` for the current preconditioner P, from Sx and x·x; returns c
 absorb     take in the row ``ρ·x``, change a, and say what to add to the packed rows of x's features
 write      add that to the packed rows
@@ -39,11 +40,11 @@ from onsketch.linear.sketched.packed import (
     SKETCH,
     SUM,
 )
-from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, lift, metric, write
+from onsketch.linear.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, lift, look, metric, write
 from onsketch.linear.sketched.passes import gather, newest
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, LENGTHS, RANK, RIDGE, ROWS, A
 from onsketch.numerics import bare_kernel, inlined, inner
-from onsketch.vectors import load, store
+from onsketch.vectors import dot, load, store, within
 
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
@@ -54,12 +55,15 @@ entries that it is at hand anyway."""
 
 
 @inlined
+def whole_rows(sketch):
+    """The rows of S, rounded up to whole vectors: the small arrays, and a gathered row, have zeros there."""
+    return (sketch.counts[ROWS] + 3) // 4 * 4
+
+
+@inlined
 def margin_of(sketch, p):
     """w·x from the gathered row."""
-    total = sketch.numbers[BASE] * p[HEAD]
-    for i in range(sketch.counts[ROWS]):
-        total += sketch.lines[A, i] * p[SKETCH + i]
-    return total
+    return sketch.numbers[BASE] * p[HEAD] + dot(sketch.lines, A * sketch.lines.shape[1], p, SKETCH, whole_rows(sketch))
 
 
 @inner
@@ -127,37 +131,34 @@ def harmless(setup, sketch, largest, margin, p, g, rho):
     round writes is at most a product of five numbers that are compared here.
     """
     n = sketch.counts[ROWS]
-    ridge = sketch.numbers[RIDGE]
-    reach = max(abs(g), abs(rho), abs(margin)) * largest * max(setup.step, 1.0)
-    for i in range(n):
-        reach = max(reach, abs(sketch.lines[A, i]))
+    calm = setup.calm * min(sketch.numbers[RIDGE], 1.0)
     if sketch.counts[COLUMN] < 0:
-        if sketch.counts[RANK] < n:
+        if sketch.counts[RANK] < n or not within(p, SKETCH, whole_rows(sketch), calm):
             return False
-        for i in range(n):
-            reach = max(reach, abs(p[SKETCH + i]))
     elif n + 1 >= setup.capacity:
         return False
-    return reach <= setup.calm * min(ridge, 1.0) and ridge > 0.0 and abs(g) <= setup.calm * abs(rho)
+    if not within(sketch.lines, A * sketch.lines.shape[1], whole_rows(sketch), calm):
+        return False
+    reach = max(abs(g), abs(rho), abs(margin)) * largest * max(setup.step, 1.0)
+    return reach < calm and abs(g) <= setup.calm * abs(rho)
 
 
 @inner
-def fits(setup, sketch, change, largest, verdict):
+def fits(sketch, change, limit, verdict):
     """Whether everything that a round is about to write is within bounds."""
     top = max(abs(change[HEAD]), abs(sketch.numbers[BASE]))
     if sketch.counts[COLUMN] > 0:
         top = max(top, abs(change[sketch.counts[COLUMN]]))
-    n = sketch.counts[ROWS]
-    for i in range(n):
-        top = max(top, abs(sketch.lines[A, i]))
-        if sketch.counts[COLUMN] < 0:
-            top = max(top, abs(change[SKETCH + i]))
+    if not within(sketch.lines, A * sketch.lines.shape[1], whole_rows(sketch), limit):
+        return False
+    if sketch.counts[COLUMN] < 0 and not within(change, SKETCH, whole_rows(sketch), limit):
+        return False
     if verdict == FULL:
         for i in range(sketch.counts[CLOSED]):
             for c in range(sketch.transform.shape[1]):
                 if not abs(sketch.transform[i, c]) <= LARGEST * LARGEST:
                     return False
-    return top * largest <= setup.largest
+    return top <= limit
 
 
 @bare_kernel
@@ -227,6 +228,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         if not guarded and not harmless(setup, sketch, largest, reached, p, g, rho):
             copy_state(sketch, spare)
             guarded = True
+        look(setup, sketch, p)
         change[HEAD] = 0.0
         change[SUM] = 0.0
         if margin != reached and not setup.dual:
@@ -236,7 +238,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         limit = setup.largest / largest
         if max(abs(g), abs(rho), abs(reached), abs(change[HEAD])) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, g, t, change, limit)
-        if verdict == REFUSED or not fits(setup, sketch, change, largest, verdict):
+        if verdict == REFUSED or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)
             for unseen in range(known, seen):
                 for c in range(width):

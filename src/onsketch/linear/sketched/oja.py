@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 
 from onsketch.draws import FEATURE, fill_gaussian
-from onsketch.geometry import inverse_metric
+from onsketch.geometry import inverse_metric, inverse_metrics
 from onsketch.limits import CUTOFF
 from onsketch.linear.sketched.packed import HEAD, SKETCH, SUM
 from onsketch.linear.sketched.parts import ABSORBED, FULL, REFUSED, serve
@@ -45,7 +45,7 @@ from onsketch.linear.sketched.state import (
     State,
 )
 from onsketch.numerics import inlined, inner
-from onsketch.vectors import dot, fma, load, product, spread, store, times
+from onsketch.vectors import add, dot, fma, load, minus, product, put, quotient, root, spread, store, times, within
 
 STRETCH = 1e4
 """A single row may stretch Z at most this much: γ = min(1/t, STRETCH/|ĝ|²)."""
@@ -65,8 +65,9 @@ ENERGY = VALUES
 """The line of λ."""
 
 
-ALONG, SCALED, PIVOTS, PULLS, COEFFICIENTS = range(5)
-"""Rows of scratch, see ``_turn``; Vx goes to ALONG, what comes of it to COEFFICIENTS."""
+ALONG, SCALED, LENGTHS_UP_TO, PIVOTS, PULLS, WEIGHED, COEFFICIENTS = range(7)
+"""Rows of scratch: Vx; then what turns F, see ``_pivots``; what is left of Vx under the metric, and its coefficients on
+Z. All are padded with zeros to whole vectors."""
 
 
 class Subspace(State):
@@ -89,30 +90,34 @@ def _turn_block(factor, m, work, at, lanes):
     for i in range(m):
         row = load(factor, i * width + at, lanes)
         turned = product(spread(work[PIVOTS, i], lanes), row)
-        turned = fma(spread(-work[PULLS, i], lanes), earlier, turned)
+        turned = fma(spread(work[PULLS, i], lanes), earlier, turned)
         earlier = fma(spread(work[SCALED, i], lanes), row, earlier)
-        sums = fma(spread(work[ALONG, i], lanes), turned, sums)
+        sums = fma(spread(work[WEIGHED, i], lanes), turned, sums)
         store(factor, i * width + at, turned)
     store(work[COEFFICIENTS], at, sums)
 
 
 @inlined
-def _pivots(m, work, c, growth):
-    """Prepare ``F ← L^{-1} F`` with LLᵀ = I + c·uuᵀ for u in SCALED, and take ``v ← growth·L^{-1} v`` for the v in
-    ALONG, which is a multiple of u.
+def _pivots(width, work, c, growth):
+    """Prepare ``F ← L^{-1} F`` with LLᵀ = I + c·uuᵀ for u in SCALED, a multiple of Vx, and fill WEIGHED with
+    ``growth·L^{-1} Vx``.
 
     With α_i = 1 + c Σ_{j<i} u_j² and q_i = 1/√(α_i α_{i+1}), row i of L^{-1}F is ``α_i q_i F_i − c u_i q_i Σ_{j<i} u_j F_j``,
     and L^{-1}u is ``q_i u_i``.
     """
     alpha = 1.0
-    for i in range(m):
-        u = work[SCALED, i]
-        larger = alpha + c * u * u
-        root = 1.0 / math.sqrt(alpha * larger)
-        work[PIVOTS, i] = alpha * root
-        work[PULLS, i] = c * u * root
-        work[ALONG, i] *= growth * root
-        alpha = larger
+    for i in range(width):
+        work[LENGTHS_UP_TO, i] = alpha
+        alpha += c * work[SCALED, i] * work[SCALED, i]
+    stride = work.shape[1]
+    for k in range(0, width, 4):
+        u = load(work, SCALED * stride + k, 4)
+        before = load(work, LENGTHS_UP_TO * stride + k, 4)
+        after = fma(product(spread(c, 4), u), u, before)
+        q = quotient(spread(1.0, 4), root(product(before, after)))
+        store(work, PIVOTS * stride + k, product(before, q))
+        store(work, PULLS * stride + k, product(product(spread(-c, 4), u), q))
+        store(work, WEIGHED * stride + k, product(product(spread(growth, 4), q), load(work, ALONG * stride + k, 4)))
 
 
 @inlined
@@ -169,30 +174,29 @@ def _along(sketch, p, start):
 
 
 @inlined
-def _weigh(setup, sketch):
-    """Turn v = Vx in ALONG into the coefficients on V of P x less its flat part; returns the flat part."""
+def _weigh(setup, sketch, source):
+    """WEIGHED: the coefficients on V of P x less its flat part, from those of x in a row of scratch; returns the flat
+    part.
+    """
     ridge = sketch.numbers[RIDGE]
     flat = inverse_metric(setup.geometry, 0.0, ridge, 0.0)
-    for i in range(sketch.counts[ROWS]):
-        sketch.work[ALONG, i] *= inverse_metric(setup.geometry, sketch.lines[ENERGY, i], ridge, 0.0) - flat
+    work = sketch.work
+    stride = work.shape[1]
+    width = sketch.lines.shape[1]
+    for k in range(0, width, 4):
+        weights = inverse_metrics(setup.geometry, load(sketch.lines, ENERGY * width + k, 4), ridge, 0.0)
+        weights = minus(weights, spread(flat, 4))
+        store(work, WEIGHED * stride + k, product(weights, load(work, source * stride + k, 4)))
     return flat
 
 
 @inlined
-def _precondition(setup, sketch, p, start):
-    """``P x = c·x + Zᵀq`` from Zx in p: fills q (COEFFICIENTS), returns c."""
-    _along(sketch, p, start)
-    flat = _weigh(setup, sketch)
+def _precondition(setup, sketch):
+    """``P x = c·x + Zᵀq`` from Vx in ALONG: fills q (COEFFICIENTS), returns c."""
+    flat = _weigh(setup, sketch, ALONG)
     factor = sketch.squares[FACTOR]
-    times(
-        sketch.work,
-        ALONG * sketch.work.shape[1],
-        sketch.counts[ROWS],
-        factor,
-        0,
-        factor.shape[1],
-        sketch.work[COEFFICIENTS],
-    )
+    work = sketch.work
+    times(work, WEIGHED * work.shape[1], sketch.counts[ROWS], factor, 0, factor.shape[1], work[COEFFICIENTS])
     return flat
 
 
@@ -227,17 +231,20 @@ def _enter(setup, table, sketch, slot):
         sketch.counts[RANK] = -1
     else:  # F for a Z with one more column
         _along(sketch, column, 0)
-        for i in range(m):
-            sketch.work[SCALED, i] = sketch.work[ALONG, i]
-        _pivots(m, sketch.work, 1.0, 1.0)
+        put(sketch.work, SCALED * sketch.work.shape[1], 1.0, sketch.work, ALONG * sketch.work.shape[1], width)
+        _pivots(width, sketch.work, 1.0, 1.0)
         _turn(sketch.squares[FACTOR], m, sketch.work)
     return fresh
 
 
-def _metric(setup, sketch, p, square, q):
+def _look(setup, sketch, p):
     if sketch.counts[RANK] < 0:
         _factorise(sketch)
-    flat = _precondition(setup, sketch, p, SKETCH)
+    _along(sketch, p, SKETCH)
+
+
+def _metric(setup, sketch, p, square, q):
+    flat = _precondition(setup, sketch)
     for i in range(sketch.counts[ROWS]):
         q[i] = sketch.work[COEFFICIENTS, i]
     return flat
@@ -301,9 +308,10 @@ def _rebase(setup, sketch):
 def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     m = sketch.counts[ROWS]
     work = sketch.work
+    stride = work.shape[1]
+    lines = sketch.lines
+    width = lines.shape[1]
     factor = sketch.squares[FACTOR]
-    if sketch.counts[RANK] < 0:
-        _factorise(sketch)
     energy = rho * rho * square
     if not energy <= limit * limit:
         return REFUSED
@@ -315,43 +323,34 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
         gamma = STRETCH / energy
     stretch = gamma * rho * rho  # δ·ĝᵀ = stretch·(Zx)·xᵀ
     growth = 1.0 + gamma * energy  # Z_new x = growth·Zx
-    moved = 0.0
-    largest = 0.0
-    sums = 0.0
-    for i in range(m):
-        step = stretch * p[SKETCH + i]
-        change[SKETCH + i] = step
-        moved += step * sketch.lines[A, i]
-        sums += step * sketch.lines[A_SUM, i]
-        largest = max(largest, abs(step))
-    if not max(largest, abs(moved)) <= limit:
+    moved = stretch * dot(lines, A * width, p, SKETCH, width)
+    put(change, SKETCH, stretch, p, SKETCH, width)
+    if not (abs(moved) <= limit and within(change, SKETCH, width, limit)):
         return REFUSED
-    change[SUM] -= sums
-    _along(sketch, p, SKETCH)
-    for i in range(m):
-        work[SCALED, i] = rho * work[ALONG, i]
-        sketch.lines[ENERGY, i] += work[SCALED, i] * work[SCALED, i]
+    change[SUM] -= stretch * dot(lines, A_SUM * width, p, SKETCH, width)
+    for k in range(0, width, 4):
+        u = product(spread(rho, 4), load(work, ALONG * stride + k, 4))
+        store(work, SCALED * stride + k, u)
+        store(lines, ENERGY * width + k, fma(u, u, load(lines, ENERGY * width + k, 4)))
     lifted = 2.0 * gamma + gamma * gamma * energy
     if sketch.counts[RANK] == m:
-        _pivots(m, work, lifted, growth)
-        flat = _weigh(setup, sketch)
+        _pivots(width, work, lifted, growth)
+        flat = _weigh(setup, sketch, WEIGHED)
         _turn(factor, m, work)
     else:
         for i in range(m):
             for j in range(m):
                 sketch.squares[GRAM, i, j] += lifted * rho * rho * p[SKETCH + i] * p[SKETCH + j]
         _factorise(sketch)
-        flat = _precondition(setup, sketch, p, SKETCH)
-        for i in range(m):
-            work[COEFFICIENTS, i] *= growth
+        _along(sketch, p, SKETCH)
+        flat = _precondition(setup, sketch)
+        put(work, COEFFICIENTS * stride, growth, work, COEFFICIENTS * stride, width)
     if not setup.dual:
         change[HEAD] -= moved + setup.step * g * flat
-        for i in range(m):
-            sketch.lines[A, i] -= setup.step * g * work[COEFFICIENTS, i]
+        add(lines, A * width, -setup.step * g, work, COEFFICIENTS * stride, width)
     else:
         change[HEAD] = g
-        for i in range(m):
-            sketch.lines[DUAL, i] += stretch * p[SKETCH + i] * p[HEAD] + g * growth * p[SKETCH + i]
+        add(lines, DUAL * width, stretch * p[HEAD] + g * growth, p, SKETCH, width)
     worst = 1.0
     scale = 1.0
     for i in range(m):
@@ -363,10 +362,10 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
         _rebase(setup, sketch)
         verdict = FULL
     if setup.dual:
-        sketch.numbers[BASE] = -setup.step * _precondition(setup, sketch, sketch.lines[DUAL], 0)
-        for i in range(m):
-            sketch.lines[A, i] = -setup.step * work[COEFFICIENTS, i]
+        _along(sketch, lines[DUAL], 0)
+        sketch.numbers[BASE] = -setup.step * _precondition(setup, sketch)
+        put(lines, A * width, -setup.step, work, COEFFICIENTS * stride, width)
     return verdict
 
 
-serve(Subspace, enter=_enter, metric=_metric, absorb=_absorb, write=write_rows)
+serve(Subspace, enter=_enter, metric=_metric, look=_look, absorb=_absorb, write=write_rows)

@@ -1,7 +1,8 @@
 """What the driver asks of a sketch, chosen at compile time by the type of the sketch's state.
 
 A sketch's state is a subclass of ``State`` (state.py); its module registers its ``enter``, ``metric``,
-``absorb``, ``write`` and, where something hangs on the ridge, ``lift`` (see driver.py) with ``serve``.
+``absorb``, ``write`` and, where something hangs on the ridge, ``lift`` (see driver.py) with ``serve``; and ``look``,
+where ``metric`` and ``absorb`` begin alike.
 """
 
 from __future__ import annotations
@@ -18,17 +19,30 @@ ABSORBED, FULL, FULL_BEFORE, REFUSED = range(4)
 not finite, nothing changed."""
 
 _parts: dict[str, dict[type, Callable[..., Any]]] = {
-    part: {} for part in ("enter", "metric", "absorb", "write", "lift")
+    part: {} for part in ("enter", "look", "metric", "absorb", "write", "lift")
 }
 
 
-def _nothing(setup, sketch):
+def _nothing_to_look_at(setup, sketch, p):
     pass
 
 
-def serve(state: type, *, enter: Any, metric: Any, absorb: Any, write: Any, lift: Any = _nothing) -> None:
+def _nothing_to_lift(setup, sketch):
+    pass
+
+
+def serve(
+    state: type,
+    *,
+    enter: Any,
+    metric: Any,
+    absorb: Any,
+    write: Any,
+    look: Any = _nothing_to_look_at,
+    lift: Any = _nothing_to_lift,
+) -> None:
     """Have the driver use these compiled functions for sketches with this type of state."""
-    served = {"enter": enter, "metric": metric, "absorb": absorb, "write": write, "lift": lift}
+    served = {"enter": enter, "look": look, "metric": metric, "absorb": absorb, "write": write, "lift": lift}
     for part, function in served.items():
         _parts[part][state] = function
 
@@ -46,8 +60,12 @@ def enter(setup, table, sketch, slot):
     """A feature is met for the first time; returns the weight that its row of S gives it, which is not yet its own."""
 
 
+def look(setup, sketch, p):
+    """Work out, once the ridge is what it will be, what ``metric`` and ``absorb`` both need of the row gathered in p."""
+
+
 def metric(setup, sketch, p, square, q):
-    """``P x = c·x + Sᵀq`` for the row gathered in p with x·x = square; returns c and fills q."""
+    """``P x = c·x + Sᵀq`` for the row looked at, gathered in p, with x·x = square; returns c and fills q."""
 
 
 def absorb(setup, sketch, p, square, rho, g, t, change, limit):
@@ -67,5 +85,5 @@ def lift(setup, sketch):
     """The ridge has been raised: bring what the sketch has computed from it up to date."""
 
 
-for _part in (enter, metric, absorb, write, lift):
+for _part in (enter, look, metric, absorb, write, lift):
     _register(_part)

@@ -7,7 +7,7 @@ import numpy as np
 from onsketch.linear.sketched.driver import FIRST_DIAGONAL
 from onsketch.linear.sketched.epochs import bring_up_to_date
 from onsketch.linear.sketched.packed import DIAGONAL, EPOCH, EPOCH_OF, HEAD, ROUNDS, SKETCH, SUM
-from onsketch.linear.sketched.parts import metric
+from onsketch.linear.sketched.parts import look, metric
 from onsketch.linear.sketched.state import A_SUM, BASE, BASE_SUM, FADE, RIDGE, ROWS, A
 from onsketch.numerics import inner, kernel
 
@@ -85,6 +85,7 @@ def leverage_rows(setup, table, sketch, indptr, slots, values, extra, leverages)
             square += v * v
             for c in range(width):
                 p[c] += v * row[c]
+        look(setup, sketch, p)
         flat = metric(setup, sketch, p, square, q)
         if sketch.numbers[RIDGE] == 0.0 and flat > 0.0:
             leverages[i] = np.inf  # x has a part of which nothing is known

@@ -15,10 +15,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from onsketch.compiling import cached
+from onsketch.numerics import exact_inlined, exact_kernel
 from onsketch.quantile import FAR, MIDDLE, TAIL, WITHIN
 
 ROUND = 1
@@ -38,51 +37,48 @@ _UNIT = 2.0**-52
 """One half more than 52 bits is exact, so that no compiler can round a uniform number in another way."""
 _GOLDEN = 0x9E3779B97F4A7C15
 
+
 # without fast mathematics: a draw has the same bits wherever it is compiled into
-_strict = njit(error_model="numpy", forceinline=True)
-_strict_kernel = cached(nogil=True, error_model="numpy")
-
-
-@_strict
-def _mix(z: np.uint64) -> np.uint64:
+@exact_inlined
+def _mix(z):
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
 
-@_strict
-def _key(seed: int, kind: int, index: int) -> np.uint64:
+@exact_inlined
+def _key(seed, kind, index):
     """What all draws of (seed, kind, index) start from."""
     z = _mix(np.uint64(seed) + np.uint64(_GOLDEN))
     z = _mix(z ^ (np.uint64(kind) * np.uint64(_GOLDEN)))
     return _mix(z + np.uint64(index) * np.uint64(_GOLDEN))
 
 
-@_strict
-def _uniform(key: np.uint64, k: int) -> float:
+@exact_inlined
+def _uniform(key, k):
     """The k-th uniform number in (0, 1) of a key."""
     z = _mix(key + (np.uint64(k) + np.uint64(1)) * np.uint64(_GOLDEN))
     return (float(z >> np.uint64(12)) + 0.5) * _UNIT
 
 
-@_strict_kernel
-def uniform(seed: int, kind: int, index: int, k: int) -> float:
+@exact_kernel
+def uniform(seed, kind, index, k):
     """The k-th uniform number in (0, 1) of this key."""
     return _uniform(_key(seed, kind, index), k)
 
 
-@_strict
-def _polynomial(r: float, a: float, b: float, c: float, d: float, e: float, f: float, g: float, h: float) -> float:
+@exact_inlined
+def _polynomial(r, a, b, c, d, e, f, g, h):
     return ((((((a * r + b) * r + c) * r + d) * r + e) * r + f) * r + g) * r + h
 
 
-@_strict
-def _ratio(polynomials: tuple[tuple[float, ...], tuple[float, ...]], r: float) -> float:
+@exact_inlined
+def _ratio(polynomials, r):
     return _polynomial(r, *polynomials[0]) / _polynomial(r, *polynomials[1])
 
 
-@_strict
-def _quantile(u: float) -> float:
+@exact_inlined
+def _quantile(u):
     """The Gaussian whose distribution function is u, in (0, 1)."""
     q = u - 0.5
     if abs(q) <= WITHIN:
@@ -91,8 +87,8 @@ def _quantile(u: float) -> float:
     return math.copysign(_ratio(TAIL, r - 1.6) if r <= 5.0 else _ratio(FAR, r - 5.0), q)
 
 
-@_strict_kernel
-def fill_gaussian(seed: int, kind: int, index: int, out: NDArray[np.float64]) -> None:
+@exact_kernel
+def fill_gaussian(seed, kind, index, out):
     """Fill ``out`` with the standard Gaussian numbers of this key."""
     key = _key(seed, kind, index)
     for k in range(out.size):

@@ -176,33 +176,22 @@ def _where_less(typing_context: Any, a: Any, b: Any, then: Any, otherwise: Any) 
 where_less: Any = intrinsic(_where_less)
 
 
-def _root(typing_context: Any, a: Any) -> Any:
-    """``√a``, lane by lane."""
+def _of_each(function: str) -> Any:
+    """A function of LLVM's, of one number, lane by lane."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = arguments[0].type
-        kind = ir.FunctionType(vector, [vector])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{a.lanes}f{a.bits}"), arguments)
+    def typed(typing_context: Any, a: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vector = arguments[0].type
+            kind = ir.FunctionType(vector, [vector])
+            name = f"llvm.{function}.v{a.lanes}f{a.bits}"
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
-    return a(a), generate
+        return a(a), generate
 
-
-root: Any = intrinsic(_root)
-
-
-def _magnitude(typing_context: Any, a: Any) -> Any:
-    """``|a|``, lane by lane."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = arguments[0].type
-        kind = ir.FunctionType(vector, [vector])
-        name = f"llvm.fabs.v{a.lanes}f{a.bits}"
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
-
-    return a(a), generate
+    return intrinsic(typed)
 
 
-magnitude: Any = intrinsic(_magnitude)
+root, magnitude = _of_each("sqrt"), _of_each("fabs")
 
 
 def _total(typing_context: Any, a: Any) -> Any:

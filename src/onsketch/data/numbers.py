@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from onsketch.compiling import cached
+from onsketch.numerics import INNER, exact_kernel
 
-INLINED: dict[str, Any] = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""As in ``onsketch.numerics``, but strict about rounding: a number read must be the nearest one."""
+INLINED: dict[str, Any] = {**INNER, "fastmath": False, "_nrt": True}
+"""As in ``onsketch.numerics``, but strict about rounding, for a number read must be the nearest one, and free to
+allocate: one with many digits needs room.
+"""
 
-kernel = cached(nogil=True, error_model="numpy")
+kernel = exact_kernel
 inner = njit(**INLINED)
 inlined = njit(**INLINED, forceinline=True)
 

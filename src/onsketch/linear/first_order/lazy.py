@@ -22,7 +22,6 @@ from onsketch.linear.first_order.sleep import (
     TIME,
     dual_total,
     dual_total_in_window,
-    exactly,
     shrunk,
     shrunk_in_window,
 )
@@ -41,7 +40,7 @@ from onsketch.linear.first_order.steps import (
     play,
     proximal,
 )
-from onsketch.numerics import inner, kernel
+from onsketch.numerics import exact_inlined, inner, kernel
 
 WINDOW = 1 << 14
 """Rounds in a window of online gradient descent."""
@@ -51,7 +50,7 @@ LARGEST_GROWTH = 4096.0
 """G at which a window ends early."""
 
 
-@exactly
+@exact_inlined
 def wake(setup, terms, window, start, now, head, energy, stamp):
     """The head of a feature that slept from its stamp until ``now``, and what to add to its sum of iterates.
 
@@ -82,7 +81,7 @@ def wake(setup, terms, window, start, now, head, energy, stamp):
     return math.copysign(left, head), math.copysign(total, head)
 
 
-@exactly
+@exact_inlined
 def _extend(setup, terms, window, k, t):
     """Write the entry of round t, the k-th of its window; returns whether the window must end here."""
     if k == LONGEST_SLEEP:

@@ -16,25 +16,18 @@ for H = √t, the Euler-Maclaurin formula for a constant H.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numba import njit
 
-from onsketch.numerics import INNER
+from onsketch.numerics import exact_inlined
 
 GROWTH, PULL, PULLS = range(3)
 """Columns of a window under mirror descent: G, S and ΣS …"""
 SHARE, TIME = range(2)
 """… and under dual averaging: Σ 1/(√t + step·l2·t) and Σ t/(√t + step·l2·t)."""
 
-_EXACT: dict[str, Any] = {**INNER, "fastmath": False, "forceinline": True}
 
-exactly = njit(**_EXACT)
-"""As ``inner``, with every operation done as written: these formulas are arranged so as not to cancel."""
-
-
-@exactly
+@exact_inlined
 def _twice_summed(kappa, n):
     """``Σ_{k≤n} Σ_{i≤k} (1+κ)^{−i}``."""
     if kappa * (n + 2.0) > 0.1:
@@ -49,7 +42,7 @@ def _twice_summed(kappa, n):
     return total
 
 
-@exactly
+@exact_inlined
 def shrunk(l1, l2, eta, m, n, summed):
     """A weight of size m after n rounds of a constant η, and (``summed``) the sum of its sizes on the way."""
     if l2 == 0.0:
@@ -69,7 +62,7 @@ def shrunk(l1, l2, eta, m, n, summed):
     return left, alive * m - (l1 + l2 * m) * eta * pulls
 
 
-@exactly
+@exact_inlined
 def shrunk_in_window(l1, l2, window, r, now, m, summed):
     """The same from round r to round ``now`` of a window."""
     growth = window[r, GROWTH]
@@ -93,7 +86,7 @@ def shrunk_in_window(l1, l2, window, r, now, m, summed):
     return left, n * m - pull * (window[alive, PULLS] - window[r, PULLS] - n * start)
 
 
-@exactly
+@exact_inlined
 def _rational_sum(p, l1, u, c, n):
     """``Σ_{0≤i<n} (p − l1·i)/(u + c·i)``."""
     if c == 0.0:
@@ -129,13 +122,13 @@ def _rational_sum(p, l1, u, c, n):
     return total + value / u
 
 
-@exactly
+@exact_inlined
 def _limited(value, low, high):
     """A number of rounds, whole and within these; infinity is taken, too."""
     return np.int64(np.floor(min(max(value, low), high)))
 
 
-@exactly
+@exact_inlined
 def dual_total(terms, step, metric, size, bound, before, now):
     """Σ of dual averaging's weights over the rounds before < t ≤ now, |ḡ| = size and the metric constant."""
     last = now
@@ -156,7 +149,7 @@ def dual_total(terms, step, metric, size, bound, before, now):
     return (bound * (at_bound - before) if at_bound > before else 0.0) + step * ratio
 
 
-@exactly
+@exact_inlined
 def dual_total_in_window(terms, step, window, start, size, bound, r, now):
     """The same for H = √t, from round r to round ``now`` of a window that starts after round ``start``."""
     last = now

@@ -102,8 +102,8 @@ def _pivots(width, work, c, growth):
     """Prepare ``F ← L^{-1} F`` with LLᵀ = I + c·uuᵀ for u in SCALED, a multiple of Vx, and fill WEIGHED with
     ``growth·L^{-1} Vx``.
 
-    With α_i = 1 + c Σ_{j<i} u_j² and q_i = 1/√(α_i α_{i+1}), row i of L^{-1}F is ``α_i q_i F_i − c u_i q_i Σ_{j<i} u_j F_j``,
-    and L^{-1}u is ``q_i u_i``.
+    With α_i = 1 + c Σ_{j<i} u_j² and q_i = 1/√(α_i α_{i+1}), row i of L^{-1}F is
+    ``α_i q_i F_i − c u_i q_i Σ_{j<i} u_j F_j``, and L^{-1}u is ``q_i u_i``.
     """
     alpha = 1.0
     for i in range(width):

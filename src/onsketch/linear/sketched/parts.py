@@ -61,7 +61,7 @@ def enter(setup, table, sketch, slot):
 
 
 def look(setup, sketch, p):
-    """Work out, once the ridge is what it will be, what ``metric`` and ``absorb`` both need of the row gathered in p."""
+    """Work out what ``metric`` and ``absorb`` both need of the row gathered in p; the ridge is what it will be."""
 
 
 def metric(setup, sketch, p, square, q):

@@ -10,6 +10,9 @@ from onsketch.linear.sketched.state import COLUMN
 from onsketch.numerics import inlined
 from onsketch.vectors import as_in, ask_for, fma, load, plus, spread, store
 
+RUN = 128
+"""Non-zeros summed up in the precision of the packed rows before they are added in float64."""
+
 
 @inlined
 def newest(slots):
@@ -22,18 +25,23 @@ def newest(slots):
 
 @inlined
 def _gather_block(rows, slots, x, low, high, out, at, lanes):
-    """``lanes`` columns of ``gather``: two sums, so that one need not wait for the other."""
+    """``lanes`` columns of ``gather``: two sums at a time, so that one need not wait for the other."""
     width = rows.shape[1]
-    even = as_in(rows, spread(0.0, lanes))
-    odd = as_in(rows, spread(0.0, lanes))
+    sums = spread(0.0, lanes)
     i = low
-    while i + 1 < high:
-        even = fma(as_in(rows, spread(x[i], lanes)), load(rows, slots[i] * width + at, lanes), even)
-        odd = fma(as_in(rows, spread(x[i + 1], lanes)), load(rows, slots[i + 1] * width + at, lanes), odd)
-        i += 2
-    if i < high:
-        even = fma(as_in(rows, spread(x[i], lanes)), load(rows, slots[i] * width + at, lanes), even)
-    store(out, at, plus(even, odd))
+    while i < high:
+        stop = min(i + RUN, high)
+        even = as_in(rows, spread(0.0, lanes))
+        odd = as_in(rows, spread(0.0, lanes))
+        while i + 1 < stop:
+            even = fma(as_in(rows, spread(x[i], lanes)), load(rows, slots[i] * width + at, lanes), even)
+            odd = fma(as_in(rows, spread(x[i + 1], lanes)), load(rows, slots[i + 1] * width + at, lanes), odd)
+            i += 2
+        if i < stop:
+            even = fma(as_in(rows, spread(x[i], lanes)), load(rows, slots[i] * width + at, lanes), even)
+            i += 1
+        sums = plus(sums, as_in(out, plus(even, odd)))
+    store(out, at, sums)
 
 
 @inlined

@@ -265,7 +265,7 @@ def times(source, start, count, matrix, place, width, out):
     """``out[:width] = s @ M`` for the ``count`` numbers of ``source`` from ``start`` and the (count, width) matrix
     that starts at ``place``; both arrays C-contiguous and seen flat, 4 | width.
     """
-    at = 0
+    at = np.int64(0)
     while width - at >= 16:
         _product_block(source, start, count, matrix, place, width, out, at, 16)
         at += 16

@@ -123,7 +123,7 @@ def _pivots(width, work, c, growth):
 @inlined
 def _turn(factor, m, work):
     """``F ← L^{-1} F`` as prepared, and on the way ``COEFFICIENTS = v F`` of the new F for the v in ALONG."""
-    at = 0
+    at = np.int64(0)
     width = factor.shape[1]
     while width - at >= 16:
         _turn_block(factor, m, work, at, 16)

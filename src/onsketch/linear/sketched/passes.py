@@ -5,6 +5,8 @@ Which columns a round writes depends on the sketch: ``write_rows`` and ``write_b
 
 from __future__ import annotations
 
+import numpy as np
+
 from onsketch.linear.sketched.packed import EPOCH, EPOCH_OF, HEAD, SEEN, SUM, TOUCHED
 from onsketch.linear.sketched.state import COLUMN
 from onsketch.numerics import inlined
@@ -53,7 +55,7 @@ def gather(rows, slots, x, low, high, columns, out):
     square = 0.0
     for i in range(low, high):
         square += x[i] * x[i]
-    at = 0
+    at = np.int64(0)
     while columns - at > 8 and rows.shape[1] - at >= 16:
         _gather_block(rows, slots, x, low, high, out, at, 16)
         at += 16
@@ -78,7 +80,7 @@ def write_rows(table, sketch, slots, x, change, following):
     for: all at once they would be more than the memory can be asked for at a time.
     """
     rows = table.rows
-    at = 0
+    at = np.int64(0)
     while rows.shape[1] - at >= 16:
         _write_block(rows, slots, x, change, following, at, 16)
         at += 16

@@ -19,7 +19,7 @@ from onsketch.linear.options import Options
 from onsketch.linear.rows import Rows, as_labels, as_rows, as_weights
 from onsketch.losses import LOSSES
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 18
 """Values handed to a compiled loop at a time, which bounds the working memory; it changes no result."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from onsketch.linear.sketched.driver import copy_state, fits, harmless, outgrown, raise_ridge
 from onsketch.linear.sketched.packed import HEAD, SKETCH, SUM
-from onsketch.linear.sketched.parts import FULL, REFUSED, absorb
+from onsketch.linear.sketched.parts import FULL, REFUSED, absorb, look
 from onsketch.linear.sketched.state import LENGTHS, ROWS, A
 from onsketch.multiclass.slopes import fill_slopes, shared_scale
 from onsketch.numerics import kernel
@@ -76,13 +76,14 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights,
             copy_state(sketch, spare)
         if short:
             raise_ridge(setup, sketch, lengths, t)
+        look(setup, sketch, p)
         for r in range(n):
             sketch.lines[A, r] = 0.0
         limit = setup.largest / largest
         verdict = REFUSED
         if max(top, rho, reached) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, top, t, change, limit)
-        if verdict == REFUSED or not fits(setup, sketch, change, largest, verdict):
+        if verdict == REFUSED or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)
             return i
         sketch.numbers[LENGTHS] = lengths

@@ -23,6 +23,7 @@ from onsketch.vectors import (
     dot,
     fma,
     load,
+    magnitude,
     minus,
     plus,
     product,
@@ -63,13 +64,6 @@ def _falling_root(c, a, b):
 
 
 @exact_inlined
-def _magnitude(a):
-    """|a|, lane by lane."""
-    zero = spread(0.0, 8)
-    return where_less(a, zero, minus(zero, a), a)
-
-
-@exact_inlined
 def _find_eight(n, work, k):
     """The roots k to k + 7, in one vector; False where one was not found."""
     zero, one, half = spread(0.0, 8), spread(1.0, 8), spread(0.5, 8)
@@ -96,7 +90,7 @@ def _find_eight(n, work, k):
             term = product(spread(work[SQUARES, j], 8), inverse)
             next_term = product(spread(work[SQUARES, j + 1], 8), other)
             value = plus(value, plus(term, next_term))
-            size = plus(size, plus(_magnitude(term), _magnitude(next_term)))
+            size = plus(size, plus(magnitude(term), magnitude(next_term)))
             term, next_term = product(term, inverse), product(next_term, other)
             slope = plus(slope, plus(term, next_term))
             bend = fma(term, inverse, fma(next_term, other, bend))
@@ -127,7 +121,7 @@ def _find_eight(n, work, k):
         middle = product(half, plus(low, high))
         step = where_less(step, low, middle, where_less(high, step, middle, step))
         if attempt:
-            step = where_less(product(tolerance, size), _magnitude(value), step, offset)
+            step = where_less(product(tolerance, size), magnitude(value), step, offset)
             change, reach = minus(step, offset), product(spread(CLOSE, 8), step)
             missing = total(where_less(product(change, change), product(reach, reach), zero, one))
         offset = step
@@ -222,11 +216,16 @@ def _restore_couplings(active, work):
     for j in range(0, active, 4):
         poles = load(work, POLES * width + j, 4)
         ratios = spread(-1.0, 4)
+        distances, gaps = one, one
         for k in range(active):
             distance = minus(minus(poles, spread(work[BELOW, k], 4)), spread(work[OFFSETS, k], 4))
             gap = minus(poles, spread(work[POLES, k], 4))
             gap = where_less(gap, zero, gap, where_less(zero, gap, gap, one))
-            ratios = product(ratios, quotient(distance, gap))
+            distances = product(distances, distance)
+            gaps = product(gaps, gap)
+            if k % 4 == 3 or k + 1 == active:  # divisions are slow, and products of many small numbers too small
+                ratios = product(ratios, quotient(distances, gaps))
+                distances, gaps = one, one
         old = load(work, COUPLINGS * width + j, 4)
         new = root(where_less(zero, ratios, ratios, zero))
         new = where_less(old, zero, minus(zero, new), where_less(zero, old, new, zero))
@@ -301,8 +300,11 @@ def absorb_row(values, vectors, n, v, work, held, turn):
             part = quotient(load(work, COUPLINGS * width + j, 4), distance)
             norm = fma(part, part, norm)
             store(turn, (active - 1 - k) * stride + j, part)
-        work[WEIGHT_ABOVE, active - 1 - k] = 1.0 / math.sqrt(total(norm))
+        work[WEIGHT_ABOVE, active - 1 - k] = total(norm)
         values[active - 1 - k] = scale * (work[BELOW, k] + work[OFFSETS, k])
+    for k in range(0, active, 4):
+        place = WEIGHT_ABOVE * width + k
+        store(work, place, quotient(spread(1.0, 4), root(load(work, place, 4))))
     _turn(turn, work[WEIGHT_ABOVE], held, active, whole, vectors)
     for i in range(max(active, 1), n):  # what was deflated goes where it belongs
         j = i

@@ -38,14 +38,15 @@ from onsketch.linear.sketched.state import (
 )
 from onsketch.numerics import inner
 from onsketch.secular import LINES, absorb_row
-from onsketch.vectors import add, dot
+from onsketch.vectors import add, dot, put
 
 LOWER, SMALL = range(2)
 """Squares: L with SSᵀ = LLᵀ, and M; VALUES and VECTORS are the spectrum of M."""
 
 
-COORDINATES, COEFFICIENTS, LINE, MOVED = range(LINES, LINES + 4)
-"""Rows of scratch after those of the secular update: L^{-1}Sx and what P x has along S; two more."""
+ALONG, COORDINATES, COEFFICIENTS, LINE, MOVED = range(LINES, LINES + 5)
+"""Rows of scratch after those of the secular update: Vx = L^{-1}Sx; the coordinates of the row absorbed, and what P x
+has along S; two more."""
 
 
 class RankedDirections(State):
@@ -62,20 +63,20 @@ to reach the cutoff, while its scale, 1e-12 of the others', would spoil the arit
 
 
 @inner
-def _solve_lower(lower, n, source, offset, scale, out):
-    """Out = L^{-1}(scale·source[offset:]), followed by zeros up to a whole vector and one more."""
+def _solve_lower(lower, n, source, offset, out):
+    """Out = L^{-1}·source[offset:], followed by zeros up to a whole vector and one more."""
     for i in range((n + 4) // 4 * 4):
         out[i] = 0.0
     for i in range(n):
         along = dot(lower, i * lower.shape[1], out, 0, (i + 3) // 4 * 4)
-        out[i] = (scale * source[offset + i] - along) / lower[i, i]
+        out[i] = (source[offset + i] - along) * (1.0 / lower[i, i])  # the division need not wait
 
 
 @inner
 def _solve_upper(lower, n, out):
     """Out ← L^{-T} out, along the rows of L, which have zeros above the diagonal."""
     for i in range(n - 1, -1, -1):
-        value = out[i] / lower[i, i]
+        value = out[i] * (1.0 / lower[i, i])
         add(out, 0, -value, lower, i * lower.shape[1], (i + 4) // 4 * 4)
         out[i] = value
 
@@ -95,13 +96,15 @@ def _apply(setup, sketch, n, v, flat, out):
         add(out, 0, weight * dot(vectors, e * stride, v, 0, whole), vectors, e * stride, whole)
 
 
+def _look(setup, sketch, p):
+    _solve_lower(sketch.squares[LOWER], sketch.counts[ROWS], p, SKETCH, sketch.work[ALONG])
+
+
 @inner
 def _metric(setup, sketch, p, square, q):
     n = sketch.counts[ROWS]
     flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
-    v = sketch.work[LINE]
-    _solve_lower(sketch.squares[LOWER], n, p, SKETCH, 1.0, v)
-    _apply(setup, sketch, n, v, flat, q)
+    _apply(setup, sketch, n, sketch.work[ALONG], flat, q)
     _solve_upper(sketch.squares[LOWER], n, q)
     return flat
 
@@ -203,7 +206,7 @@ def _grow(setup, sketch, p, square, rho, change, v):
     """Take the row ρ·x into L and M; fills v with its coordinates, ρx = Vᵀv."""
     n = sketch.counts[ROWS]
     energy = rho * rho * square
-    _solve_lower(sketch.squares[LOWER], n, p, SKETCH, rho, v)
+    put(v, 0, rho, sketch.work[ALONG], 0, (n + 4) // 4 * 4)
     left = energy
     for i in range(n):
         left -= v[i] * v[i]
@@ -246,6 +249,7 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
             # w was formed before this shrink, and has just predicted; only now may the rows go
             _shrink(setup, sketch)
             _move(sketch, p)
+            _solve_lower(sketch.squares[LOWER], sketch.counts[ROWS], p, SKETCH, sketch.work[ALONG])
             verdict = FULL_BEFORE
         if energy > 0.0:
             _grow(setup, sketch, p, square, rho, change, v)
@@ -254,7 +258,7 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
             sketch.lines[DUAL, i] += g * p[SKETCH + i]
         change[HEAD] = g
         flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
-        _solve_lower(sketch.squares[LOWER], n, sketch.lines[DUAL], 0, 1.0, v)
+        _solve_lower(sketch.squares[LOWER], n, sketch.lines[DUAL], 0, v)
         _apply(setup, sketch, n, v, flat, q)
         _solve_upper(sketch.squares[LOWER], n, q)
         sketch.numbers[BASE] = -setup.step * flat
@@ -280,4 +284,4 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     return ABSORBED
 
 
-serve(RankedDirections, enter=_enter, metric=_metric.py_func, absorb=_absorb, write=write_buffer)
+serve(RankedDirections, enter=_enter, look=_look, metric=_metric.py_func, absorb=_absorb, write=write_buffer)

@@ -7,6 +7,7 @@ from scipy import stats
 from scipy.special import ndtri
 
 from onsketch import draws
+from onsketch.numerics import exact_kernel
 from onsketch.quantile import quantile
 from onsketch.torch.draws import round_vectors
 
@@ -18,6 +19,24 @@ def test_the_quantile_is_that_of_the_gaussian() -> None:
     np.testing.assert_allclose(quantile(u), ndtri(u), rtol=1e-13, atol=1e-15)
     ends = np.array([2.0**-53, 1.0 - 2.0**-53])  # the smallest and the largest uniform number
     assert np.isfinite(quantile(ends)).all()
+
+
+@exact_kernel
+def _compiled_quantiles(bits, out):
+    for i in range(bits.size):
+        out[i] = draws._quantile(bits[i])
+
+
+def test_the_compiled_quantile_is_right_to_thirteen_digits() -> None:
+    powers = 2 ** np.arange(52, dtype=np.uint64)
+    k = np.concatenate(
+        [powers, powers - 1, 2**52 - powers, np.random.default_rng(1).integers(2**52, size=20_000, dtype=np.uint64)]
+    )
+    found = np.empty(k.size)
+    _compiled_quantiles(k << np.uint64(12), found)
+    tail = np.minimum(k, 2**52 - 1 - k)  # 1 − u would lose the digits of a tail
+    expected = np.where(k < 2**51, 1.0, -1.0) * ndtri((tail + 0.5) * 2.0**-52)
+    np.testing.assert_allclose(found, expected, rtol=2e-13, atol=1e-15)
 
 
 def test_draws_are_gaussian_and_independent() -> None:

@@ -5,9 +5,8 @@ random projection, or the starting column of feature ``j`` of Oja's sketch. A st
 a resumed run, a sparse and a dense run therefore see the same numbers.
 
 The generator hashes the key with SplitMix64's finalizer (Steele, Lea and Flood 2014) and turns each
-uniform into a Gaussian by the inverse of its distribution function (Wichura 1988, algorithm AS 241):
-but for the tails, two polynomials and a division, where Box and Muller's method takes a logarithm, a
-sine and a cosine.
+uniform into a Gaussian by the inverse of its distribution function, a polynomial chosen by the leading
+bits of the uniform: no branch, no logarithm and no division.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.numerics import exact_inlined, exact_kernel
-from onsketch.quantile import FAR, MIDDLE, TAIL, WITHIN
+from onsketch.quantile import CELLS, pieces
+from onsketch.vectors import joined, load, plus, product, spread, total
 
 ROUND = 1
 """Kind of the draws of a random projection, indexed by the round (the first round is 1)."""
@@ -36,6 +36,12 @@ FREQUENCY = 7
 _UNIT = 2.0**-52
 """One half more than 52 bits is exact, so that no compiler can round a uniform number in another way."""
 _GOLDEN = 0x9E3779B97F4A7C15
+
+_PIECES = pieces(53)
+_HALF = np.uint64(2**51 - 1)
+_FRACTION, _ONE = np.uint64(2**52 - 1), np.uint64(1023 << 52)
+_CELL_SHIFT, _FIRST_CELL = np.uint64(52 - 4), np.uint64(1023 * CELLS)
+"""The fraction of a float64 and the bits of 1; its octave and the four bits after that say which piece it is in."""
 
 
 # without fast mathematics: a draw has the same bits wherever it is compiled into
@@ -55,36 +61,36 @@ def _key(seed, kind, index):
 
 
 @exact_inlined
-def _uniform(key, k):
-    """The k-th uniform number in (0, 1) of a key."""
-    z = _mix(key + (np.uint64(k) + np.uint64(1)) * np.uint64(_GOLDEN))
-    return (float(z >> np.uint64(12)) + 0.5) * _UNIT
+def _bits(key, k):
+    """The k-th 64 random bits of a key."""
+    return _mix(key + (np.uint64(k) + np.uint64(1)) * np.uint64(_GOLDEN))
 
 
 @exact_kernel
 def uniform(seed, kind, index, k):
     """The k-th uniform number in (0, 1) of this key."""
-    return _uniform(_key(seed, kind, index), k)
+    return (float(_bits(_key(seed, kind, index), k) >> np.uint64(12)) + 0.5) * _UNIT
 
 
 @exact_inlined
-def _polynomial(r, a, b, c, d, e, f, g, h):
-    return ((((((a * r + b) * r + c) * r + d) * r + e) * r + f) * r + g) * r + h
+def _quantile(z):
+    """The Gaussian whose distribution function is (k + ½)·2⁻⁵² for the upper 52 bits k of z.
 
-
-@exact_inlined
-def _ratio(polynomials, r):
-    return _polynomial(r, *polynomials[0]) / _polynomial(r, *polynomials[1])
-
-
-@exact_inlined
-def _quantile(u):
-    """The Gaussian whose distribution function is u, in (0, 1)."""
-    q = u - 0.5
-    if abs(q) <= WITHIN:
-        return q * _ratio(MIDDLE, WITHIN * WITHIN - q * q)
-    r = math.sqrt(-math.log(min(u, 1.0 - u)))
-    return math.copysign(_ratio(TAIL, r - 1.6) if r <= 5.0 else _ratio(FAR, r - 5.0), q)
+    That is ``±quantile(n·2⁻⁵³)`` for an odd n < 2⁵²; as a float64, n tells its octave, its cell and its place there.
+    """
+    k = z >> np.uint64(12)
+    above = k >> np.uint64(51)  # all bits turn round in the upper half
+    n = np.int64(((k ^ (np.uint64(0) - above)) & _HALF) * np.uint64(2) + np.uint64(1))
+    bits = np.float64(n).view(np.uint64)
+    cell = (bits >> _CELL_SHIFT) - _FIRST_CELL
+    x = np.uint64((bits & _FRACTION) | _ONE).view(np.float64) * (2.0 * CELLS) - (2.0 * CELLS + 1.0)
+    x -= 2.0 * np.float64(np.int64(cell % np.uint64(CELLS)))
+    # four coefficients at a time, which a compiler would rather gather from the cells of several numbers
+    powers = joined(x * x * x, x * x, x, 1.0)
+    place = np.int64(cell) * 8
+    sums = product(load(_PIECES, place, 4), spread((x * x) * (x * x), 4))
+    value = total(product(plus(sums, load(_PIECES, place + 4, 4)), powers))
+    return value * (1.0 - 2.0 * np.float64(np.int64(above)))
 
 
 @exact_kernel
@@ -92,7 +98,7 @@ def fill_gaussian(seed, kind, index, out):
     """Fill ``out`` with the standard Gaussian numbers of this key."""
     key = _key(seed, kind, index)
     for k in range(out.size):
-        out[k] = _quantile(_uniform(key, k))
+        out[k] = _quantile(_bits(key, k))
 
 
 def gaussian(seed: int, kind: int, index: int, size: int) -> NDArray[np.float64]:

@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from onsketch.arrays import Arrays
 from onsketch.errors import ModelFileError
 
-FORMAT = 4
+FORMAT = 5
 """Goes up when an older reader would misunderstand a newer file, or go on from it differently."""
 
-OLDEST = 4
+OLDEST = 5
 """The oldest format that is still read. Older ones had other random draws and other shapes."""
 
 PathLike = str | os.PathLike[str]

@@ -134,6 +134,21 @@ def _spread(typing_context: Any, number: Any, lanes: Any) -> Any:
 spread: Any = intrinsic(prefer_literal=True)(_spread)
 
 
+def _joined(typing_context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """A vector of these four numbers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = ir.Constant(ir.VectorType(_DOUBLE, 4), ir.Undefined)
+        for lane, number in enumerate(arguments):
+            vector = builder.insert_element(vector, number, ir.Constant(_INDEX, lane))
+        return vector
+
+    return Vector(4)(*4 * [types.float64]), generate
+
+
+joined: Any = intrinsic(_joined)
+
+
 def _fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
     """``a·b + c``, rounded once."""
 

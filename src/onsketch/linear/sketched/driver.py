@@ -195,19 +195,23 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             for j in range(count):
                 row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + rows[here[j], DIAGONAL])
         asleep = not table.clock[CURRENT]
-        strange = (i == 0 or not repeated) and newest(here) >= known
-        if asleep or strange:
+        top = newest(here) if i == 0 or not repeated else known - 1
+        if top >= known and sketch.counts[COLUMN] < 0:  # entering changes these sketches
+            copy_state(sketch, spare)
+            guarded = True
+        j = 0
+        while seen <= top:
+            slot = np.int64(here[j])
+            if slot >= seen:  # slots are given in order of appearance
+                rows[slot, EPOCH_OF] = epoch
+                seen = slot + 1
+                table.clock[SEEN] = seen
+                fresh += row[j] * enter(setup, table, sketch, slot)
+            j += 1
+        if asleep:
             for j in range(count):
                 slot = np.int64(here[j])
-                if slot >= seen:
-                    if not guarded and sketch.counts[COLUMN] < 0:  # entering changes these sketches
-                        copy_state(sketch, spare)
-                        guarded = True
-                    rows[slot, EPOCH_OF] = epoch
-                    seen = slot + 1
-                    table.clock[SEEN] = seen
-                    fresh += row[j] * enter(setup, table, sketch, slot)
-                elif asleep and rows[slot, EPOCH_OF] < epoch:
+                if rows[slot, EPOCH_OF] < epoch:
                     bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
         square = gather(rows, here, row, 0, count, SKETCH + sketch.counts[ROWS], p)
         largest = max(1.0, np.sqrt(square))

@@ -145,10 +145,9 @@ def _set_subspace(sketches: list[Any], energies: list[Array]) -> Array:
     alive = np.arange(m) < values.size
     energy, T = np.zeros(m), np.zeros((m, turn.shape[1]))
     energy[: min(m, values.size)], T[: min(m, values.size)] = values[:m], turn[:m]
-    starts = [
-        np.sqrt(s.lines[ENERGY, :m])[:, None] * (s.squares[FACTOR, :m, :m] @ s.squares[START, :m, :m]) for s in sketches
-    ]
-    one.squares[START, :m, :m] = np.where(alive[:, None], T @ np.vstack(starts), np.eye(m))
+    turned = [s.squares[FACTOR, :m, :m] @ s.squares[START, :m, :m].T for s in sketches]
+    starts = [np.sqrt(s.lines[ENERGY, :m])[:, None] * start for s, start in zip(sketches, turned, strict=True)]
+    one.squares[START, :m, :m] = np.where(alive[:, None], T @ np.vstack(starts), np.eye(m)).T
     one.lines[ENERGY, :m] = energy
     one.squares[FACTOR, :m, :m] = one.squares[GRAM, :m, :m] = np.diag(alive.astype(float))
     one.counts[RANK] = int(alive.sum())

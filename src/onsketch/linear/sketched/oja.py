@@ -58,8 +58,8 @@ _REBASE = 0.03
 """The basis is changed when a diagonal entry of F falls below this."""
 
 FACTOR, START = 1, 2
-"""Squares, besides GRAM (ZZᵀ, kept while some rows are dependent): F; and the product of all changes of basis, which
-the raw column of a new feature has to go through."""
+"""Squares, besides GRAM (ZZᵀ, kept while some rows are dependent): F; and, transposed, the product of all changes of
+basis, which the raw column of a new feature has to go through."""
 
 ENERGY = VALUES
 """The line of λ."""
@@ -202,23 +202,17 @@ def _precondition(setup, sketch):
 
 def _enter(setup, table, sketch, slot):
     m = sketch.counts[ROWS]
-    raw = sketch.room[0, 0, :m]
+    lines = sketch.lines
+    width = lines.shape[1]
+    raw = sketch.room[0, 0]
     column = sketch.room[0, 1]
-    fill_gaussian(setup.seed, FEATURE, table.features[slot], raw)
-    start = sketch.squares[START]
-    width = start.shape[1]
-    for i in range(m, width):
-        sketch.room[0, 0, i] = 0.0
-        column[i] = 0.0
+    fill_gaussian(setup.seed, FEATURE, table.features[slot], raw[:m])
+    times(raw, 0, m, sketch.squares, START * width * width, width, column)
     rows = table.rows
-    fresh = 0.0
-    sums = 0.0
-    for i in range(m):
-        column[i] = dot(start, i * width, sketch.room[0], 0, width)
-        rows[slot, SKETCH + i] = column[i]
-        fresh += sketch.lines[A, i] * column[i]
-        sums += sketch.lines[A_SUM, i] * column[i]
+    put(rows, slot * rows.shape[1] + SKETCH, 1.0, column, 0, width)
     # the weight of an unseen feature is zero, and so is the sum of its past weights
+    fresh = dot(lines, A * width, column, 0, width)
+    sums = dot(lines, A_SUM * width, column, 0, width)
     if not setup.dual:
         rows[slot, HEAD] -= fresh
         sums -= sketch.numbers[BASE_SUM] * fresh
@@ -229,11 +223,12 @@ def _enter(setup, table, sketch, slot):
             for j in range(m):
                 sketch.squares[GRAM, i, j] += column[i] * column[j]
         sketch.counts[RANK] = -1
-    else:  # F for a Z with one more column
-        _along(sketch, column, 0)
-        put(sketch.work, SCALED * sketch.work.shape[1], 1.0, sketch.work, ALONG * sketch.work.shape[1], width)
-        _pivots(width, sketch.work, 1.0, 1.0)
-        _turn(sketch.squares[FACTOR], m, sketch.work)
+        return fresh
+    # F for a Z with one more column
+    _along(sketch, column, 0)
+    put(sketch.work, SCALED * sketch.work.shape[1], 1.0, sketch.work, ALONG * sketch.work.shape[1], width)
+    _pivots(width, sketch.work, 1.0, 1.0)
+    _turn(sketch.squares[FACTOR], m, sketch.work)
     return fresh
 
 
@@ -272,7 +267,7 @@ def _rebase(setup, sketch):
         for j in range(i + 1):
             moved_dual[i] += change[i, j] * sketch.lines[DUAL, j]
             for k in range(m):
-                moved[i, k] += change[i, j] * sketch.squares[START, j, k]
+                moved[k, i] += change[i, j] * sketch.squares[START, k, j]
     for i in range(m):
         sketch.lines[DUAL, i] = moved_dual[i]
         for j in range(m):

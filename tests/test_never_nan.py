@@ -166,10 +166,14 @@ def test_a_refused_row_tells_how_far_learning_got() -> None:
 
 @pytest.mark.parametrize("method", ["oja-son", "rp-son", "rfd-son", "cfd-son", "ada-ffd", "ada-fd"])
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_a_refused_row_leaves_the_sketch_as_it_was(method: str, size: int) -> None:
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("loss", ["squared", "absolute"])  # the slope of the second one tells nothing of the margin
+@pytest.mark.parametrize("update", ["mirror", "dual"])
+def test_a_refused_row_leaves_the_sketch_as_it_was(method: str, size: int, dtype: str, loss: str, update: str) -> None:
     """Not as it was some rounds ago; with weights that are near the limits already."""
     rng = np.random.default_rng(size)
-    learner = make(method, sketch_size=max(size, 2), loss="squared")
+    options = {"sketch_size": max(size, 2), "loss": loss, "update": update, "dtype": dtype}
+    learner = make(method, curvature_schedule="1/t", **options)
     refused = 0
     for _ in range(150):
         x = np.zeros(12)
@@ -184,4 +188,6 @@ def test_a_refused_row_leaves_the_sketch_as_it_was(method: str, size: int) -> No
             after = learner._arrays()
             for name, array in before.items():
                 assert (after[name] == array).all(), name
+        for name, array in learner._arrays().items():
+            assert np.isfinite(array).all(), name
     assert refused

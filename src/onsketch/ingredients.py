@@ -2,8 +2,8 @@
 
 Numba optimises every function by itself, turns it into machine code, and optimises it once more wherever it is compiled
 into another, level after level. For functions that are not called from anywhere else that is work for nothing: here
-they stay as they come out of Numba until the function called from Python is optimised, once, as a whole. That takes a
-third less time, and what comes out is faster.
+they are tidied up, each by itself, and stay like that until the function called from Python is optimised, once, as a
+whole. That takes a third less time, and what comes out is faster. Such a function must never be called from Python.
 """
 
 from __future__ import annotations

@@ -24,10 +24,9 @@ from onsketch.numerics import inlined
 LANES = 4
 """Widths are multiples of this."""
 
-_DOUBLE, _SINGLE, _INDEX = ir.DoubleType(), ir.FloatType(), ir.IntType(32)
+_DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(32)
 _LINE = 64
 """Bytes that memory gives at a time."""
-_ELEMENTS = {64: _DOUBLE, 32: _SINGLE}
 
 
 def padded(width: int, lanes: int = LANES) -> int:
@@ -44,47 +43,40 @@ def aligned_zeros(slots: int, width: int, dtype: np.dtype[np.floating]) -> NDArr
 
 
 class Vector(types.Type):
-    """The compiled type of a vector of float64 or float32."""
+    """The compiled type of a vector of float64."""
 
-    def __init__(self, lanes: int, bits: int = 64) -> None:
-        self.lanes, self.bits = lanes, bits
-        super().__init__(name=f"Vector({lanes}, {bits})")
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        super().__init__(name=f"Vector({lanes})")
 
 
 @register_default(Vector)
 class _VectorModel(PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, ir.VectorType(_ELEMENTS[kind.bits], kind.lanes))
+        super().__init__(manager, kind, ir.VectorType(_DOUBLE, kind.lanes))
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, at: Any, lanes: int) -> Any:
     """Where ``lanes`` numbers of an array start, as a pointer to a vector of them."""
     data = context.make_array(kind)(context, builder, array).data
-    vector = ir.VectorType(_ELEMENTS[kind.dtype.bitwidth], lanes)
-    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+    element = ir.FloatType() if kind.dtype == types.float32 else _DOUBLE
+    return builder.bitcast(builder.gep(data, [at]), ir.VectorType(element, lanes).as_pointer())
 
 
 def _size(kind: Any) -> int:
-    return int(kind.dtype.bitwidth) // 8
-
-
-def _converted(builder: Any, vector: Any, lanes: int, bits: int) -> Any:
-    """A vector in the precision asked for."""
-    kind = ir.VectorType(_ELEMENTS[bits], lanes)
-    if vector.type == kind:
-        return vector
-    return builder.fpext(vector, kind) if bits == 64 else builder.fptrunc(vector, kind)
+    return 4 if kind.dtype == types.float32 else 8
 
 
 def _load(typing_context: Any, array: Any, at: Any, lanes: Any) -> Any:
-    """``lanes`` numbers of a contiguous array, float64 or float32 as they are there, from a flat position."""
+    """``lanes`` numbers of a contiguous array, float64 or float32, from a flat position."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = signature.args[0]
-        pointer = _address(context, builder, kind, arguments[0], arguments[1], lanes.literal_value)
-        return builder.load(pointer, align=_size(kind))
+        count, kind = lanes.literal_value, signature.args[0]
+        pointer = _address(context, builder, kind, arguments[0], arguments[1], count)
+        values = builder.load(pointer, align=_size(kind))
+        return builder.fpext(values, ir.VectorType(_DOUBLE, count)) if kind.dtype == types.float32 else values
 
-    return Vector(lanes.literal_value, array.dtype.bitwidth)(array, types.intp, lanes), generate
+    return Vector(lanes.literal_value)(array, types.intp, lanes), generate
 
 
 load: Any = intrinsic(prefer_literal=True)(_load)
@@ -94,8 +86,9 @@ def _store(typing_context: Any, array: Any, at: Any, values: Any) -> Any:
     """Write a vector to a flat position of a contiguous array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = signature.args[0]
-        vector = _converted(builder, arguments[2], values.lanes, kind.dtype.bitwidth)
+        kind, vector = signature.args[0], arguments[2]
+        if kind.dtype == types.float32:
+            vector = builder.fptrunc(vector, ir.VectorType(ir.FloatType(), values.lanes))
         pointer = _address(context, builder, kind, arguments[0], arguments[1], values.lanes)
         builder.store(vector, pointer, align=_size(kind))
         return context.get_dummy_value()
@@ -104,19 +97,6 @@ def _store(typing_context: Any, array: Any, at: Any, values: Any) -> Any:
 
 
 store: Any = intrinsic(_store)
-
-
-def _as_in(typing_context: Any, array: Any, values: Any) -> Any:
-    """A vector in the precision of an array."""
-    bits = array.dtype.bitwidth
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _converted(builder, arguments[1], values.lanes, bits)
-
-    return Vector(values.lanes, bits)(array, values), generate
-
-
-as_in: Any = intrinsic(_as_in)
 
 
 def _spread(typing_context: Any, number: Any, lanes: Any) -> Any:
@@ -155,7 +135,7 @@ def _fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         vector = arguments[0].type
         kind = ir.FunctionType(vector, [vector] * 3)
-        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{a.lanes}f{a.bits}")
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{a.lanes}f64")
         return builder.call(function, arguments)
 
     return a(a, b, c), generate
@@ -198,7 +178,7 @@ def _of_each(function: str) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             vector = arguments[0].type
             kind = ir.FunctionType(vector, [vector])
-            name = f"llvm.{function}.v{a.lanes}f{a.bits}"
+            name = f"llvm.{function}.v{a.lanes}f64"
             return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
 
         return a(a), generate

@@ -244,7 +244,7 @@ class FeatureMap:
         if once and learn and rows.dense and not (rows.zeros or intercept) and rows.count > 1:
             _, slots, _ = self.translate(rows.part(0, 1), learn=True)
             return rows.indptr - rows.indptr[0], slots, rows.values[rows.indptr[0] : rows.indptr[-1]]
-        if self._tally[HASHED] > self._judged:
+        if learn and self._tally[HASHED] > self._judged:
             self._list_more()
         first, last = int(rows.indptr[0]), int(rows.indptr[-1])
         size = last - first + (rows.count if intercept else 0)

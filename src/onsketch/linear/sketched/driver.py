@@ -139,8 +139,9 @@ def harmless(setup, sketch, largest, margin, p, g, rho):
         return False
     if not within(sketch.lines, A * sketch.lines.shape[1], whole_rows(sketch), calm):
         return False
-    reach = max(abs(g), abs(rho), abs(margin)) * largest * max(setup.step, 1.0)
-    return reach < calm and abs(g) <= setup.calm * abs(rho)
+    reach = largest * max(setup.step, 1.0)
+    bounded = abs(margin) * reach < calm and max(abs(g), abs(rho)) * reach < calm  # NaN is not
+    return bounded and abs(g) <= setup.calm * abs(rho)
 
 
 @inner
@@ -240,7 +241,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             p[HEAD] += change[HEAD] * square
         verdict = REFUSED
         limit = setup.largest / largest
-        if max(abs(g), abs(rho), abs(reached), abs(change[HEAD])) <= limit:
+        if abs(reached) <= limit and max(abs(g), abs(rho), abs(change[HEAD])) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, g, t, change, limit)
         if verdict == REFUSED or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)

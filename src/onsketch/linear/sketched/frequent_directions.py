@@ -322,6 +322,7 @@ def _fold(setup, sketch, n):
         else:
             sketch.transform[i, kept] = a[i]
             sketch.transform[i, kept + 1] = a_sum[i] - sketch.numbers[BASE_SUM] * a[i]
+        if i >= kept or not setup.dual:
             a[i] = 0.0
         a_sum[i] = 0.0
     sketch.counts[ROWS] = kept

@@ -65,9 +65,9 @@ ENERGY = VALUES
 """The line of λ."""
 
 
-ALONG, SCALED, LENGTHS_UP_TO, PIVOTS, PULLS, WEIGHED, COEFFICIENTS = range(7)
+ALONG, SCALED, ALPHAS, PIVOTS, PULLS, WEIGHED, COEFFICIENTS = range(7)
 """Rows of scratch: Vx; then what turns F, see ``_pivots``; what is left of Vx under the metric, and its coefficients on
-Z. All are padded with zeros to whole vectors."""
+Z. All but ALPHAS and PIVOTS are padded with zeros."""
 
 
 class Subspace(State):
@@ -84,6 +84,7 @@ class Subspace(State):
 
 @inlined
 def _turn_block(factor, m, work, at, lanes):
+    """``lanes`` columns of ``_turn``."""
     width = factor.shape[1]
     earlier = spread(0.0, lanes)
     sums = spread(0.0, lanes)
@@ -107,12 +108,12 @@ def _pivots(width, work, c, growth):
     """
     alpha = 1.0
     for i in range(width):
-        work[LENGTHS_UP_TO, i] = alpha
+        work[ALPHAS, i] = alpha
         alpha += c * work[SCALED, i] * work[SCALED, i]
     stride = work.shape[1]
     for k in range(0, width, 4):
         u = load(work, SCALED * stride + k, 4)
-        before = load(work, LENGTHS_UP_TO * stride + k, 4)
+        before = load(work, ALPHAS * stride + k, 4)
         after = fma(product(spread(c, 4), u), u, before)
         q = quotient(spread(1.0, 4), root(product(before, after)))
         store(work, PIVOTS * stride + k, product(before, q))
@@ -122,7 +123,7 @@ def _pivots(width, work, c, growth):
 
 @inlined
 def _turn(factor, m, work):
-    """``F ← L^{-1} F`` as prepared, and on the way ``COEFFICIENTS = v F`` of the new F for the v in ALONG."""
+    """``F ← L^{-1} F`` as prepared, and on the way ``COEFFICIENTS = v F`` of the new F for the v in WEIGHED."""
     at = np.int64(0)
     width = factor.shape[1]
     while width - at >= 16:

@@ -10,10 +10,7 @@ import numpy as np
 from onsketch.linear.sketched.packed import EPOCH, EPOCH_OF, HEAD, SEEN, SUM, TOUCHED
 from onsketch.linear.sketched.state import COLUMN
 from onsketch.numerics import inlined
-from onsketch.vectors import as_in, ask_for, fma, load, plus, spread, store
-
-RUN = 128
-"""Non-zeros summed up in the precision of the packed rows before they are added in float64."""
+from onsketch.vectors import ask_for, fma, load, plus, spread, store
 
 
 @inlined
@@ -27,23 +24,18 @@ def newest(slots):
 
 @inlined
 def _gather_block(rows, slots, x, low, high, out, at, lanes):
-    """``lanes`` columns of ``gather``: two sums at a time, so that one need not wait for the other."""
+    """``lanes`` columns of ``gather``: two sums, so that one need not wait for the other."""
     width = rows.shape[1]
-    sums = spread(0.0, lanes)
+    even = spread(0.0, lanes)
+    odd = spread(0.0, lanes)
     i = low
-    while i < high:
-        stop = min(i + RUN, high)
-        even = as_in(rows, spread(0.0, lanes))
-        odd = as_in(rows, spread(0.0, lanes))
-        while i + 1 < stop:
-            even = fma(as_in(rows, spread(x[i], lanes)), load(rows, slots[i] * width + at, lanes), even)
-            odd = fma(as_in(rows, spread(x[i + 1], lanes)), load(rows, slots[i + 1] * width + at, lanes), odd)
-            i += 2
-        if i < stop:
-            even = fma(as_in(rows, spread(x[i], lanes)), load(rows, slots[i] * width + at, lanes), even)
-            i += 1
-        sums = plus(sums, as_in(out, plus(even, odd)))
-    store(out, at, sums)
+    while i + 1 < high:
+        even = fma(spread(x[i], lanes), load(rows, slots[i] * width + at, lanes), even)
+        odd = fma(spread(x[i + 1], lanes), load(rows, slots[i + 1] * width + at, lanes), odd)
+        i += 2
+    if i < high:
+        even = fma(spread(x[i], lanes), load(rows, slots[i] * width + at, lanes), even)
+    store(out, at, plus(even, odd))
 
 
 @inlined
@@ -67,10 +59,10 @@ def gather(rows, slots, x, low, high, columns, out):
 @inlined
 def _write_block(rows, slots, x, change, following, at, lanes):
     width = rows.shape[1]
-    step = as_in(rows, load(change, at, lanes))
+    step = load(change, at, lanes)
     for i in range(x.size):
         place = slots[i] * width + at
-        store(rows, place, fma(as_in(rows, spread(x[i], lanes)), step, load(rows, place, lanes)))
+        store(rows, place, fma(spread(x[i], lanes), step, load(rows, place, lanes)))
         if i < following.size:
             ask_for(rows, following[i] * width + at, lanes)
 

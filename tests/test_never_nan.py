@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,24 @@ def test_norms_from_1e_60_to_1e60_in_one_stream(method: str) -> None:
         assert np.isfinite(predictions).all()
         assert np.isfinite(learner.weights).all()
         assert np.isfinite(learner.predict(X * 1e-60)).all()
+
+
+@pytest.mark.parametrize("method", ["auto", "oja-son", "rfd-son", "ada-ffd", "adagrad", "adam"])
+def test_a_state_in_float32_stays_finite(method: str) -> None:
+    """What cannot be written in float32 is refused: numbers, and squares of gradients where they are summed up."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(120, 6)) * 10.0 ** rng.uniform(-60, 60, size=(120, 6))
+    y = np.sign(rng.normal(size=120)) * 10.0 ** rng.uniform(-5, 25, size=120)
+    for options in ({}, {"diagonal": True}, {"update": "dual"}, {"average": True}):
+        learner = make(method, sketch_size=3, loss="squared", dtype="float32", **options)
+        predictions = []
+        for i in range(120):
+            with suppress(UpdateError):
+                predictions.extend(learner.learn(X[i : i + 1], y[i : i + 1]))
+        assert 0 < len(predictions) < 120
+        assert np.isfinite(predictions).all()
+        for name, array in learner._arrays().items():
+            assert np.isfinite(array).all(), (name, options)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,8 +1,11 @@
-"""The two numbers that decide what counts as nothing and what is too much, the same everywhere."""
+"""The numbers that decide what counts as nothing and what is too much, the same everywhere."""
 
 CUTOFF = 1e-12
 """Eigenvalues below ``CUTOFF * largest`` count as zero, wherever a rank, a root, a residual or a
 pseudo-inverse is decided (a relative 1e-6 in terms of singular values and lengths)."""
+
+STEEPEST = {"float64": 1e146, "float32": 1e15}
+"""Largest part of a gradient in the precision of a learner's state: the squares of many can still be summed up."""
 
 LARGEST = 1e150
 """Largest magnitude of an input value, a row's length or an update: what float64 can still square."""

@@ -14,7 +14,7 @@ from onsketch.auto.round import learn_rows
 from onsketch.auto.state import EXTRA, Settings, Small
 from onsketch.compiling import Direct, kind_of
 from onsketch.errors import OptionError
-from onsketch.limits import LARGEST
+from onsketch.limits import LARGEST, STEEPEST
 from onsketch.linear.base import Learner
 from onsketch.linear.features import INTERCEPT, FeatureMap
 from onsketch.linear.methods import Method
@@ -70,6 +70,7 @@ class AutoLearner(Learner):
             clip=clip,
             forget=options.forget,
             largest=LARGEST if options.dtype == "float64" else 1e30,
+            steepest=STEEPEST[options.dtype],
         )
         self._small = Small.empty(2 * size, size - 1)
         self._table = new_table(2 * size + EXTRA, size - 1, np.dtype(options.dtype))

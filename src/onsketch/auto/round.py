@@ -99,15 +99,21 @@ def scale_row(settings, table, small, slots, values, low, high, x, scales):
 
 
 @inner
-def within(largest, prediction, rho, length, margins, moves, gradients, steps):
+def within(settings, prediction, rho, length, scales, margins, moves, gradients, steps):
     """Whether all that a round is about to write is finite and far from the limits of its type."""
     reach = max(rho, abs(prediction))
+    steep = 0.0
     for k in range(2):
-        reach = max(reach, abs(moves[k]), abs(gradients[k]), abs(steps[k]))
+        reach = max(reach, abs(moves[k]), abs(steps[k]))
+        steep = max(steep, abs(gradients[k]))
     for k in range(EXPERTS):
-        if not abs(margins[k]) <= largest:
+        if not abs(margins[k]) <= settings.largest:
             return False
-    return reach * math.sqrt(1.0 + length) <= largest
+    for j in range(scales.size):
+        if not scales[j] <= settings.largest:
+            return False
+    long = math.sqrt(1.0 + length)
+    return reach * long <= settings.largest and steep * long <= settings.steepest
 
 
 @inner
@@ -207,7 +213,7 @@ def learn_rows(settings, table, small, indptr, slots, values, labels, weights, p
         unit = label_unit(settings, small, y, rounds)
         rho = newton_steps(settings, small, p, length, margins, y, weight, unit, moves, q)
         adagrad_steps(settings, table, small, slots, x, low, high, norm, margins, y, weight, unit, gradients, steps)
-        if not within(settings.largest, prediction, rho, length, margins, moves, gradients, steps):
+        if not within(settings, prediction, rho, length, scales[low:high], margins, moves, gradients, steps):
             for slot in range(known, table.clock[SEEN]):
                 rows[slot, EPOCH_OF] = 0.0
             table.clock[SEEN] = known

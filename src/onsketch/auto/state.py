@@ -61,6 +61,7 @@ class Settings(NamedTuple):
     clip: float
     forget: float
     largest: float
+    steepest: float
 
 
 class Small(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from onsketch.errors import OptionError
 from onsketch.geometry import GEOMETRIES
-from onsketch.limits import LARGEST
+from onsketch.limits import LARGEST, STEEPEST
 from onsketch.linear.methods import FIRST_RIDGE, Method, ridge_share
 from onsketch.linear.options import Options
 from onsketch.losses import LOSSES
@@ -47,6 +47,8 @@ class Setup(NamedTuple):
     seed: int
     largest: float
     """Bound on what is written per feature: what its type can hold, and float64 can still square."""
+    steepest: float
+    """Bound on gradients whose squares are summed up per feature."""
     calm: float
     """Rounds below this need no undoing."""
     grain: float
@@ -143,6 +145,7 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         sigma=sigma,
         seed=options.seed,
         largest=LARGEST if options.dtype == "float64" else 1e30,
+        steepest=STEEPEST[options.dtype],
         calm=1e25 if options.dtype == "float64" else 1e5,
         grain=1e-15 if options.dtype == "float64" else 5e-7,
         ridge=FIRST_RIDGE if options.ridge is None else options.ridge,

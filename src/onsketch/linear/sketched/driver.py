@@ -192,9 +192,11 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         epoch = table.clock[EPOCH]
         known = table.clock[SEEN]
         seen = known
+        tallest = 0.0
         if setup.diagonal:
             for j in range(count):
                 row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + rows[here[j], DIAGONAL])
+                tallest = max(tallest, abs(values[low + j]))
         asleep = not table.clock[CURRENT]
         top = newest(here) if i == 0 or not repeated else known - 1
         if top >= known and sketch.counts[COLUMN] < 0:  # entering changes these sketches
@@ -241,7 +243,8 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             p[HEAD] += change[HEAD] * square
         verdict = REFUSED
         limit = setup.largest / largest
-        if abs(reached) <= limit and max(abs(g), abs(rho), abs(change[HEAD])) <= limit:
+        fit = abs(reached) <= limit and abs(g) * tallest <= setup.steepest
+        if fit and max(abs(g), abs(rho), abs(change[HEAD])) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, g, t, change, limit)
         if verdict == REFUSED or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)

@@ -69,3 +69,17 @@ def test_no_sketch_is_gradient_descent_with_a_fixed_step() -> None:
         learner = onsketch.learner(method, sketch_size=0, ridge=4.0, step_size=0.5, clip=None)
         learner.learn(X, y)
         np.testing.assert_allclose(learner.weights, weights, atol=1e-12)
+
+
+@pytest.mark.parametrize("update", ["mirror", "dual"])
+@pytest.mark.parametrize(("size", "width"), [(7, 3), (30, 12), (5, 4)])
+def test_in_float32_directions_beyond_the_features_are_none(size: int, width: int, update: str) -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(400, width))
+        y = np.sign(X @ rng.normal(size=width))
+        options = {"sketch_size": size, "ridge": 1.0, "loss": "squared", "update": update}
+        learner = onsketch.learner("oja-son", dtype="float32", **options)
+        expected = onsketch.learner("oja-son", **options).learn(X, y)
+        np.testing.assert_allclose(learner.learn(X, y), expected, atol=1e-2)
+        assert np.count_nonzero(learner.spectrum()) <= width

@@ -137,11 +137,12 @@ def _turn(factor, m, work):
 
 
 @inner
-def _factorise(sketch):
+def _factorise(setup, sketch):
     """F from K by Cholesky, with zero rows for the rows of Z that depend on earlier ones."""
     gram = sketch.squares[GRAM]
     factor = sketch.squares[FACTOR]
     m = sketch.counts[ROWS]
+    cutoff = max(CUTOFF, 20.0 * setup.grain)  # what is written of Z, not its Gram matrix, is rounded to float32
     rank = 0
     for i in range(m):
         for j in range(m):
@@ -154,7 +155,7 @@ def _factorise(sketch):
             left -= along * along
             for k in range(j + 1):
                 factor[i, k] -= along * factor[j, k]
-        if left > CUTOFF * gram[i, i] and left > 0.0:
+        if left > cutoff * gram[i, i] and left > 0.0:
             factor[i, i] = 1.0
             for k in range(i + 1):
                 factor[i, k] /= math.sqrt(left)
@@ -235,7 +236,7 @@ def _enter(setup, table, sketch, slot):
 
 def _look(setup, sketch, p):
     if sketch.counts[RANK] < 0:
-        _factorise(sketch)
+        _factorise(setup, sketch)
     _along(sketch, p, SKETCH)
 
 
@@ -298,7 +299,7 @@ def _rebase(setup, sketch):
             sketch.squares[GRAM, i, j] = 0.0
             for k in range(m):
                 sketch.squares[GRAM, i, j] += moved[i, k] * change[j, k]
-    _factorise(sketch)
+    _factorise(setup, sketch)
 
 
 def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
@@ -337,7 +338,7 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
         for i in range(m):
             for j in range(m):
                 sketch.squares[GRAM, i, j] += lifted * rho * rho * p[SKETCH + i] * p[SKETCH + j]
-        _factorise(sketch)
+        _factorise(setup, sketch)
         _along(sketch, p, SKETCH)
         flat = _precondition(setup, sketch)
         put(work, COEFFICIENTS * stride, growth, work, COEFFICIENTS * stride, width)

@@ -24,8 +24,8 @@ COUNT, HASHED = range(2)
 _EMPTY = np.int32(-1)
 _SPARSEST = 2
 """One in so many of the indices that the list covers has been seen, at least."""
-_FEW = 1024
-"""So few features may be hashed without asking whether more of them should be listed."""
+_SAMPLE = 8192
+"""Features by which it is judged how densely the indices are used."""
 
 
 @inner
@@ -181,7 +181,6 @@ class FeatureMap:
         self._features = np.empty(16, dtype=np.int64)
         self._listed = np.full(16, _EMPTY)
         self._table = np.full(32, _EMPTY)
-        self._judged = _FEW
 
     @property
     def count(self) -> int:
@@ -207,9 +206,10 @@ class FeatureMap:
             self._file(self._dense_part(), hashed)
 
     def _dense_part(self) -> int:
-        """How many indices the list should cover: as many as are densely used."""
-        _, bits = np.frexp(np.maximum(self.features, 0).astype(np.float64))  # n bits: below 2^n
-        below = np.cumsum(np.bincount(bits, minlength=32))[:32]
+        """How many indices the list should cover: as many as are densely used, by a sample of the features."""
+        stride = self.count // _SAMPLE + 1
+        _, bits = np.frexp(np.maximum(self.features[::stride], 0).astype(np.float64))  # n bits: below 2^n
+        below = stride * np.cumsum(np.bincount(bits, minlength=32))[:32]
         sizes = np.append(1 << np.arange(32), self.features.max(initial=0) + 1)
         below = np.append(below, self.count)
         return int(sizes[below * _SPARSEST >= sizes].max(initial=self._listed.size))
@@ -222,16 +222,7 @@ class FeatureMap:
             size *= 2
         self._listed = np.full(listed, _EMPTY)
         self._table = np.full(size, _EMPTY)
-        self._judged = hashed + hashed // 2 + _FEW
         _refill(self._listed, self._table, self._features, self._tally)
-
-    def _list_more(self) -> None:
-        """List the indices that have become densely used, which are found faster so."""
-        listed = self._dense_part()
-        if listed > self._listed.size:
-            self._file(listed, 0)
-        else:
-            self._judged += self._judged // 2
 
     def translate(self, rows: Rows, *, learn: bool, intercept: bool = False, once: bool = False) -> Slotted:
         """These rows as (indptr, slots, values); features not seen before are added when learning.
@@ -244,8 +235,6 @@ class FeatureMap:
         if once and learn and rows.dense and not (rows.zeros or intercept) and rows.count > 1:
             _, slots, _ = self.translate(rows.part(0, 1), learn=True)
             return rows.indptr - rows.indptr[0], slots, rows.values[rows.indptr[0] : rows.indptr[-1]]
-        if learn and self._tally[HASHED] > self._judged:
-            self._list_more()
         first, last = int(rows.indptr[0]), int(rows.indptr[-1])
         size = last - first + (rows.count if intercept else 0)
         out_ptr = np.zeros(rows.count + 1, dtype=np.int64)
@@ -301,5 +290,4 @@ class FeatureMap:
         twin._features = self._features.copy()
         twin._listed = self._listed.copy()
         twin._table = self._table.copy()
-        twin._judged = self._judged
         return twin

@@ -33,9 +33,9 @@ RADIX = 1 << BITS
 
 
 @inner
-def epoch_limit(seen, k):
-    """Epochs to log before all features are brought up to date: keeps the log small beside the table."""
-    return min(64 + seen // (8 * (k + 1)), (1 << BITS * LEVELS) - 1)
+def epoch_limit(size, k):
+    """Epochs to log before all features are brought up to date: they take a twelfth of a table of so many bytes."""
+    return min(64 + size // (12 * 8 * (k + 1) * (k + 2)), (1 << BITS * LEVELS) - 1)
 
 
 @inlined
@@ -167,7 +167,7 @@ def close_epoch(table, transform, n, k):
     clock[TOUCHED] = 0
     clock[MET] = 0
     _log(table, transform, out)
-    if clock[EPOCH] >= epoch_limit(clock[SEEN], k):
+    if clock[EPOCH] >= epoch_limit(clock[SEEN] * rows.shape[1] * rows.itemsize, k):
         settle(table)
 
 

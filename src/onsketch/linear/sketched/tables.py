@@ -31,7 +31,7 @@ def grown(table: Table, features: NDArray[np.int64], logs: bool) -> Table:
     """The table with a row for each of these features (the first ones being those it has)."""
     have = table.rows.shape[0]
     if features.size > have:
-        size = max(features.size, have + have // 5, 16)
+        size = max(features.size, have + have // 8, 16)
         rows = aligned_zeros(size, table.rows.shape[1], table.rows.dtype)
         rows[:have] = table.rows
         touched = np.zeros(size, dtype=np.int32)
@@ -44,7 +44,7 @@ def grown(table: Table, features: NDArray[np.int64], logs: bool) -> Table:
 
 def _with_log_room(table: Table, slots: int) -> Table:
     """Room for as many epochs as this many slots may see between two settlements."""
-    limit = epoch_limit.py_func(slots, table.running.shape[1])
+    limit = epoch_limit.py_func(slots * table.rows.strides[0], table.running.shape[1])
     sizes = [RADIX * ((limit >> BITS * (level + 1)) + 1) for level in range(LEVELS)]
     places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     past = np.zeros((sum(sizes), *table.past.shape[1:]))
@@ -74,7 +74,8 @@ def filled(table: Table, arrays: Arrays, features: NDArray[np.int64], logs: bool
     rows = take(arrays, "rows", table.rows.dtype, (seen, table.rows.shape[1]))
     require(bool((clock >= 0).all()) and clock[SEEN] == seen and clock[TOUCHED] <= seen, "its clock is impossible")
     epoch, epochs = int(clock[EPOCH]), rows[:, EPOCH_OF]
-    require(epoch < max(epoch_limit.py_func(seen, table.running.shape[1]), 1), "too many epochs")
+    limit = epoch_limit.py_func(seen * table.rows.strides[0], table.running.shape[1])
+    require(epoch < max(limit, 1), "too many epochs")
     require(bool(((epochs >= 0) & (epochs < epoch + 1)).all()), "a feature is of a future epoch")
     require(not clock[CURRENT] or bool((epochs >= epoch).all()), "a feature sleeps")
     touched = take(arrays, "touched", np.int32, (int(clock[TOUCHED]),))

@@ -171,6 +171,40 @@ def test_labels_of_classification_losses_are_signs() -> None:
         assert learner.rounds == 0
 
 
+@pytest.mark.parametrize("method", ["fd-son", "rfd-son", "oja-son", "rp-son"])
+def test_a_row_refused_for_what_diagonal_adaptation_keeps_leaves_the_sketch(method: str) -> None:
+    """Scaled down by a large D it looks harmless."""
+    rng = np.random.default_rng(0)
+    learner = make(method, sketch_size=5, loss="logistic", dtype="float32", diagonal=True)
+    learner.learn([[1e14, 1.0, 0.0, 0.0]], [1.0])
+    X = rng.normal(size=(41, 4)) * [0.0, 1.0, 1.0, 1.0]
+    learner.learn(X, np.sign(rng.normal(size=41)))
+    before = {name: array.copy() for name, array in learner._arrays().items() if name.startswith("sketch.")}
+    for candidate in (learner, learner.fork()):
+        with pytest.raises(UpdateError):
+            candidate.learn([[3e15, 0.0, 0.0, 0.0]], [-1.0])
+        after = candidate._arrays()
+        for name, array in before.items():
+            assert (after[name] == array).all(), name
+
+
+def test_what_memory_cannot_hold_has_not_been_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, spared = make("oja-son", sketch_size=3), make("oja-son", sketch_size=3)
+
+    def no_memory(*_: Any) -> None:
+        raise MemoryError
+
+    for candidate in (learner, spared):
+        candidate.learn(np.ones((1, 3)), [1.0])
+    with monkeypatch.context() as patch:
+        patch.setattr("onsketch.linear.sketched.learner.grown", no_memory)
+        with pytest.raises(MemoryError):
+            learner.learn(np.ones((1, 5000)), [1.0])
+    X = np.random.default_rng(0).normal(size=(20, 40))
+    assert (learner.learn(X, np.ones(20)) == spared.learn(X, np.ones(20))).all()
+    assert (learner.weights == spared.weights).all()
+
+
 def test_a_refused_row_tells_how_far_learning_got() -> None:
     X = np.ones((5, 1))
     X[3] = 1e140
@@ -187,11 +221,13 @@ def test_a_refused_row_tells_how_far_learning_got() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("loss", ["squared", "absolute"])  # the slope of the second one tells nothing of the margin
-@pytest.mark.parametrize("update", ["mirror", "dual"])
-def test_a_refused_row_leaves_the_sketch_as_it_was(method: str, size: int, dtype: str, loss: str, update: str) -> None:
+@pytest.mark.parametrize("variant", [{"update": "mirror"}, {"update": "dual"}, {"diagonal": True}])
+def test_a_refused_row_leaves_the_sketch_as_it_was(
+    method: str, size: int, dtype: str, loss: str, variant: dict[str, Any]
+) -> None:
     """Not as it was some rounds ago; with weights that are near the limits already."""
     rng = np.random.default_rng(size)
-    options = {"sketch_size": max(size, 2), "loss": loss, "update": update, "dtype": dtype}
+    options = {"sketch_size": max(size, 2), "loss": loss, "dtype": dtype, **variant}
     learner = make(method, curvature_schedule="1/t", **options)
     refused = 0
     for _ in range(150):

@@ -62,9 +62,9 @@ def pieces(bits: int) -> Floats:
     """The quantile of ``n·2⁻ᵇ`` for whole numbers n < 2ᵇ⁻¹, as polynomials: (16·(b − 1), 8), highest power first.
 
     Each octave of n is cut into 16 cells of equal length, over which −1 ≤ x ≤ 1; a cell's polynomial interpolates at
-    the zeros of a Chebyshev polynomial and is right to 13 digits, in the tail as well as in the middle.
+    the zeros of a Chebyshev polynomial and is right to 13 digits, or to 1e-14 where the quantile is near 0.
     """
     x = np.cos(np.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1))
     octave, cell = np.divmod(np.arange(CELLS * (bits - 1)), CELLS)
-    n = (1.0 + (cell[:, np.newaxis] + (x + 1.0) / 2.0) / CELLS) * 2.0 ** (octave[:, np.newaxis] - bits)
-    return np.asarray(np.linalg.solve(np.vander(x), quantile(n).T).T, order="C")
+    u = (1.0 + (cell[:, np.newaxis] + (x + 1.0) / 2.0) / CELLS) * 2.0 ** (octave[:, np.newaxis] - bits)
+    return np.asarray(np.linalg.solve(np.vander(x), quantile(u).T).T, order="C")

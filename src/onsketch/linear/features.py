@@ -23,7 +23,7 @@ COUNT, HASHED = range(2)
 
 _EMPTY = np.int32(-1)
 _SPARSEST = 2
-"""One in so many of the indices that the list covers has been seen, at least."""
+"""One in so many of the indices that the list covers has been seen, at least, as far as a sample tells."""
 _SAMPLE = 8192
 """Features by which it is judged how densely the indices are used."""
 

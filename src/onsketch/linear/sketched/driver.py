@@ -232,7 +232,9 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
                 copy_state(sketch, spare)
                 guarded = True
             raise_ridge(setup, sketch, lengths, t)
-        if not guarded and not harmless(setup, sketch, largest, reached, p, g, rho):
+        limit = setup.largest / largest
+        fit = abs(reached) <= limit and abs(g) * tallest <= setup.steepest
+        if not guarded and not (fit and harmless(setup, sketch, largest, reached, p, g, rho)):
             copy_state(sketch, spare)
             guarded = True
         look(setup, sketch, p)
@@ -242,8 +244,6 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             change[HEAD] = project(sketch, setup, p, square, reached, q)
             p[HEAD] += change[HEAD] * square
         verdict = REFUSED
-        limit = setup.largest / largest
-        fit = abs(reached) <= limit and abs(g) * tallest <= setup.steepest
         if fit and max(abs(g), abs(rho), abs(change[HEAD])) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, g, t, change, limit)
         if verdict == REFUSED or not fits(sketch, change, limit, verdict):

@@ -34,7 +34,7 @@ RADIX = 1 << BITS
 
 @inner
 def epoch_limit(size, k):
-    """Epochs to log before all features are brought up to date: they take a twelfth of a table of so many bytes."""
+    """Epochs to log before all features are brought up to date: what a twelfth of so many bytes holds, and 64."""
     return min(64 + size // (12 * 8 * (k + 1) * (k + 2)), (1 << BITS * LEVELS) - 1)
 
 

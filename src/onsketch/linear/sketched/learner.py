@@ -87,7 +87,11 @@ class SketchedLearner(Learner):
     ) -> int:
         indptr, slots, values = self._map.translate(rows, learn=True, intercept=self.options.fit_intercept, once=True)
         if self._table.features.size != self._map.count:
-            self._table = grown(self._table, self._map.features, self._logs)
+            try:
+                self._table = grown(self._table, self._map.features, self._logs)
+            except BaseException:  # no memory, or interrupted
+                self._map.forget(int(self._table.clock[SEEN]))
+                raise
         state = self._setup, self._table, self._sketch, self._spare
         x = np.empty_like(values) if self.options.diagonal else values
         done = int(_learn_rows(self._kind, *state, indptr, slots, values, x, labels, weights, out))

@@ -40,7 +40,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _PIECES = pieces(53)
 _HALF = np.uint64(2**51 - 1)
 _FRACTION, _ONE = np.uint64(2**52 - 1), np.uint64(1023 << 52)
-_CELL_SHIFT, _FIRST_CELL = np.uint64(52 - 4), np.uint64(1023 * CELLS)
+_CELL_SHIFT, _FIRST_CELL = np.uint64(53 - CELLS.bit_length()), np.uint64(1023 * CELLS)
 """The fraction of a float64 and the bits of 1; its octave and the four bits after that say which piece it is in."""
 
 
@@ -85,7 +85,7 @@ def _quantile(z):
     cell = (bits >> _CELL_SHIFT) - _FIRST_CELL
     x = np.uint64((bits & _FRACTION) | _ONE).view(np.float64) * (2.0 * CELLS) - (2.0 * CELLS + 1.0)
     x -= 2.0 * np.float64(np.int64(cell % np.uint64(CELLS)))
-    # four coefficients at a time, which a compiler would rather gather from the cells of several numbers
+    # four coefficients at a time: left to itself, a compiler gathers them from the cells of several numbers, slowly
     powers = joined(x * x * x, x * x, x, 1.0)
     place = np.int64(cell) * 8
     sums = product(load(_PIECES, place, 4), spread((x * x) * (x * x), 4))

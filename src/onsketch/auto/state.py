@@ -61,7 +61,9 @@ class Settings(NamedTuple):
     clip: float
     forget: float
     largest: float
+    """Bound on what is written per feature …"""
     steepest: float
+    """… and on gradients, whose squares are summed up."""
 
 
 class Small(NamedTuple):

@@ -205,8 +205,8 @@ class KernelLearner(Learner):
         return np.array(found)
 
     def _leverage_of(self, values: Array, own: float) -> float:
-        """φᵀA⁻¹φ of a row with these kernel values."""
-        raise NotImplementedError  # methods of another geometry never get here
+        """φᵀA⁻¹φ of a row with these kernel values, and this one with itself; without a metric A is the identity."""
+        return own
 
     def _compared(self, rows: Rows) -> Any:
         """Kernel values of stretches of rows with the rows kept, and with themselves."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import warnings
+from contextlib import contextmanager
 
 import pytest
 
@@ -105,6 +107,21 @@ def test_a_learning_rate_with_an_axis_on_cuda():
         torch.testing.assert_close(x, y)
 
 
+@contextmanager
+def waiting_is_an_error():
+    """PyTorch's debug mode for steps that make the host wait; it warns of itself, also when it is switched off."""
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.cuda.set_sync_debug_mode(before)
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
 def test_no_step_waits_for_the_device(name):
     from onsketch.torch import kernels
@@ -116,8 +133,5 @@ def test_no_step_waits_for_the_device(name):
     gradients = [[g.cuda() for g in grads] for grads in stream(shapes, 40, dtype=torch.float32)]
     steps(optimizer, params, gradients[:20])
     torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with waiting_is_an_error():
         steps(optimizer, params, gradients[20:])
-    finally:
-        torch.cuda.set_sync_debug_mode("default")

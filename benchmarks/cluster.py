@@ -30,10 +30,10 @@ from scipy.sparse import csr_array, vstack
 
 import onsketch
 from onsketch.cluster import LocalEngine, fit
-from onsketch.cluster.snapshot import rebuilt, snapshot
+from onsketch.core.losses import loss_values
 from onsketch.data import stream
-from onsketch.losses import loss_values
-from onsketch.training import Plan, Training
+from onsketch.jobs.cluster.snapshot import rebuilt, snapshot
+from onsketch.jobs.training import Plan, Training
 
 SHARDS = (1, 4, 16, 64)
 BLOCK = 256
@@ -93,7 +93,7 @@ def test_loss(weights: Any, clip: float | None, X: csr_array, y: Any) -> float:
 
 def averages(options: dict[str, Any], files: list[str], X: csr_array, y: Any) -> tuple[float, float | None]:
     """Test losses of the plain mean, and of the mean by sums of squared gradients where the learner keeps them."""
-    from onsketch.linear.first_order.steps import ENERGY
+    from onsketch.learners.first_order.steps import ENERGY
 
     weights, energies = [], []
     for path in files:
@@ -154,7 +154,7 @@ def accuracy(data: Path | None, picture: Path | None) -> None:
 
 
 def speed(rows: int, method: str, sketch_size: int, shards: int, repeats: int) -> None:
-    from onsketch.cluster.ray_engine import RayEngine
+    from onsketch.jobs.cluster.ray_engine import RayEngine
 
     options: dict[str, Any] = {"sketch_size": sketch_size} if sketch_size else {}
     seconds: dict[str, list[float]] = {}

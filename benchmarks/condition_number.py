@@ -3,7 +3,7 @@
     python benchmarks/condition_number.py docs/images/condition_number.svg
 
 The labels are the same at every condition number; only the coordinates change. Each learner is shown by the best of
-the settings it tried in the same pass (``onsketch.compare.CONTENDERS``).
+the settings it tried in the same pass (``onsketch.jobs.compare.CONTENDERS``).
 """
 
 import os
@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from pathlib import Path
 
-from onsketch.compare import CONTENDERS, Race, contender, embedded
+from onsketch.jobs.compare import CONTENDERS, Race, contender, embedded
 from onsketch.report.charts import Line, line_chart, standalone
 
 CONDITIONS = (10.0, 25.0, 50.0, 100.0, 150.0, 200.0)

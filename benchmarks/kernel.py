@@ -38,7 +38,7 @@ import numpy as np
 from measure import Report
 
 import onsketch
-from onsketch.linear.methods import KERNEL_RULES, METHODS
+from onsketch.learners.methods import KERNEL_RULES, METHODS
 
 SETS = {
     "svmguide1": "svmguide1.xz",
@@ -283,7 +283,7 @@ def one_pass(entries: list[Any], ready: dict[str, Any], Y: Any) -> tuple[Any, st
     for entry, form in product(entries, ready):
         try:
             error = mistakes(entry.margins(ready[form][:first], Y[:first]), Y[:first]).mean()
-        except onsketch.errors.UpdateError:
+        except onsketch.core.errors.UpdateError:
             continue
         if error < least:
             best, least = (entry, form), error

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onsketch import draws
+from onsketch.core import draws
 
 Array = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from scipy.sparse import coo_array, csr_array, csr_matrix
 
 import onsketch
 from onsketch.errors import InputError, UpdateError
-from onsketch.linear.methods import METHODS as METHODS_BY_NAME
-from onsketch.linear.rows import as_rows
+from onsketch.learners.methods import METHODS as METHODS_BY_NAME
+from onsketch.learners.rows import as_rows
 from streams import sparse_stream
 
 pytestmark = pytest.mark.learners
@@ -142,7 +142,7 @@ def test_a_learner_grows_with_the_stream_unless_told_its_width() -> None:
         learner.predict(X[:, :2])
         fixed = make(method, sketch_size=3, n_features=5)
         for width in (4, 6):
-            with pytest.raises(onsketch.errors.InputError, match=f"{width} features.*n_features=5"):
+            with pytest.raises(onsketch.core.errors.InputError, match=f"{width} features.*n_features=5"):
                 fixed.learn(X[:, :width], y)
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import onsketch
 from onsketch.cli import app
-from onsketch.compare import CONTENDERS
+from onsketch.jobs.compare import CONTENDERS
 
 SMALL = ["compare", "--rows", "200", "--dimension", "12", "--sketch-size", "4"]
 

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import onsketch
-from onsketch import cluster, model_file
+from onsketch import cluster
 from onsketch.cli import app
 from onsketch.cluster import LocalEngine, Run, fit
-from onsketch.cluster.storage import Storage
-from onsketch.cluster.tree import Gathering, Node
+from onsketch.core.losses import loss_values
 from onsketch.errors import InputError, OptionError
-from onsketch.losses import loss_values
+from onsketch.files import model_file
+from onsketch.jobs.cluster.storage import Storage
+from onsketch.jobs.cluster.tree import Gathering, Node
 from shards import cut, shards_of, write_svm
 from streams import sparse_stream
 
@@ -102,7 +103,7 @@ def test_every_method_learns_in_shards(tmp_path: Path, method: str) -> None:
     options: dict[str, Any] = {"method": method, "loss": loss}
     if method in ("ada-lr", "radagrad"):
         options["n_features"] = X.shape[1]
-    if "sketch_size" in onsketch.linear.methods.METHODS[method].concerns:
+    if "sketch_size" in onsketch.learners.methods.METHODS[method].concerns:
         options |= {"sketch_size": 4, "ridge": 1.0}  # at a small ridge so small a sketch is wild in one stream too
     reading = {"block_rows": 40}
     if "n_features" in options:

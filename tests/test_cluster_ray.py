@@ -22,7 +22,7 @@ from shards import shards_of
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'onsketch[ray]'")
 
-from onsketch.cluster.ray_engine import RayEngine  # noqa: E402
+from onsketch.jobs.cluster.ray_engine import RayEngine  # noqa: E402
 
 pytestmark = [
     pytest.mark.learners,

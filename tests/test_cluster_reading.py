@@ -18,8 +18,8 @@ import onsketch
 from onsketch import cluster
 from onsketch.cli import app
 from onsketch.cluster import fit
-from onsketch.cluster.storage import Storage
 from onsketch.errors import InputError
+from onsketch.jobs.cluster.storage import Storage
 from shards import cut, shards_of
 from streams import sparse_stream
 

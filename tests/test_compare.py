@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from onsketch.compare import CONTENDERS, Contender, Race, Score, Standing, Track, contender, embedded, verdict
 from onsketch.errors import OptionError, UpdateError
+from onsketch.jobs.compare import CONTENDERS, Contender, Race, Score, Standing, Track, contender, embedded, verdict
 
 
 class Wrong:

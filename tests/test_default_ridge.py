@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 import definitions
 import onsketch
-from onsketch.linear.methods import compose_method, ridge_share
+from onsketch.learners.methods import compose_method, ridge_share
 
 pytestmark = pytest.mark.learners
 

@@ -15,15 +15,15 @@ from scipy.sparse import csr_array
 
 import definitions
 from onsketch.errors import InputError, OptionError, UpdateError
-from onsketch.linear.dense.composite import Terms, proximal
-from onsketch.linear.dense.exact_newton import ExactNewton
-from onsketch.linear.dense.fourier import Rada, fourier_sample
-from onsketch.linear.dense.inverse_factor import matrix_of
-from onsketch.linear.dense.learner import DenseLearner
-from onsketch.linear.dense.metric import Metric
-from onsketch.linear.dense.spectral_rounds import SpectralRounds
-from onsketch.linear.methods import METHODS, Method, compose_method
-from onsketch.linear.options import resolve
+from onsketch.learners.dense.composite import Terms, proximal
+from onsketch.learners.dense.exact_newton import ExactNewton
+from onsketch.learners.dense.fourier import Rada, fourier_sample
+from onsketch.learners.dense.inverse_factor import matrix_of
+from onsketch.learners.dense.learner import DenseLearner
+from onsketch.learners.dense.metric import Metric
+from onsketch.learners.dense.spectral_rounds import SpectralRounds
+from onsketch.learners.methods import METHODS, Method, compose_method
+from onsketch.learners.options import resolve
 
 pytestmark = pytest.mark.learners
 

@@ -10,7 +10,7 @@ import pytest
 
 from onsketch.experiments import every
 from onsketch.experiments.outcome import read
-from onsketch.linear.methods import METHODS
+from onsketch.learners.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = sorted((ROOT / "docs" / "results").glob("*.json"))

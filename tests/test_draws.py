@@ -6,9 +6,9 @@ import numpy as np
 from scipy import stats
 from scipy.special import ndtri
 
-from onsketch import draws
-from onsketch.numerics import exact_kernel
-from onsketch.quantile import quantile
+from onsketch.core import draws
+from onsketch.core.quantile import quantile
+from onsketch.jit.decorators import exact_kernel
 from onsketch.torch.draws import round_vectors
 
 

@@ -13,11 +13,11 @@ from scipy.sparse import csr_array
 
 import definitions
 from onsketch.errors import OptionError, UpdateError
-from onsketch.linear.first_order import learner as first_order
-from onsketch.linear.first_order.learner import FirstOrderLearner
-from onsketch.linear.first_order.steps import ROUNDS, START
-from onsketch.linear.methods import METHODS, compose_method
-from onsketch.linear.options import resolve
+from onsketch.learners.first_order import learner as first_order
+from onsketch.learners.first_order.learner import FirstOrderLearner
+from onsketch.learners.first_order.steps import ROUNDS, START
+from onsketch.learners.methods import METHODS, compose_method
+from onsketch.learners.options import resolve
 
 pytestmark = pytest.mark.learners
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import onsketch
-from onsketch import losses
+from onsketch.core import losses
 from onsketch.errors import InputError, OptionError
 from onsketch.kernel import Kernel, RandomFourierFeatures
 from streams import SMOOTH, sparse_stream

@@ -23,6 +23,6 @@ def test_the_example_runs(capsys):
 
 def test_every_method_and_option_named_exists():
     options = set(re.findall(r"^\| `(\w+)`", PAGE, flags=re.MULTILINE)) - {"kons"}
-    concerned = onsketch.linear.methods.KERNEL_RULES
+    concerned = onsketch.learners.methods.KERNEL_RULES
     assert options <= set().union(*concerned.values())
     assert set(re.findall(r"`((?:[\w]+-)*(?:kons|kernel-ogd))`", PAGE)) == set(concerned)

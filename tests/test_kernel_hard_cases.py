@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 import onsketch
 from onsketch.errors import InputError, OptionError, UpdateError
 from onsketch.kernel import Kernel, effective_dimension, kernel_ridge, online_effective_dimension, regret, study
-from onsketch.kernel.study import best_function
+from onsketch.learners.kernel.study import best_function
 
 pytestmark = pytest.mark.learners
 
@@ -217,7 +217,7 @@ def test_blocks_and_saving_bit_for_bit_with_every_kernel(method: str, kernel: st
 
 
 def test_forged_files_are_refused(tmp_path: Any) -> None:
-    from onsketch import model_file
+    from onsketch.files import model_file
 
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(30, 3)), np.sign(rng.normal(size=30))
@@ -231,7 +231,7 @@ def test_forged_files_are_refused(tmp_path: Any) -> None:
                 continue
             forged = {**content.arrays, name: array[:-1] if array.ndim else array - 10.0}
             model_file.write(tmp_path / "forged", content.kind, content.header, forged)
-            with pytest.raises(onsketch.errors.ModelFileError, match="damaged"):
+            with pytest.raises(onsketch.core.errors.ModelFileError, match="damaged"):
                 onsketch.load(tmp_path / "forged")
 
 

@@ -38,7 +38,7 @@ def best_linear(X: Any, y: Any) -> float:
             learner = onsketch.learner(method, loss="squared_hinge", fit_intercept=True, **{option: value})
             try:
                 errors.append(error(learner.learn(X, y), y))
-            except onsketch.errors.UpdateError:
+            except onsketch.core.errors.UpdateError:
                 continue
     return min(errors)
 

@@ -162,7 +162,7 @@ def test_what_cannot_be_is_named() -> None:
         sketch.save("nowhere")
     with pytest.raises(OptionError, match="accuracy"):
         RowSampling.theoretical_budget(10, 0.0)
-    assert onsketch.sketch.RowSampling is RowSampling
+    assert onsketch.sketches.RowSampling is RowSampling
 
 
 def test_a_kernel_that_raises_leaves_the_dictionary_as_it_was() -> None:

@@ -178,7 +178,7 @@ def test_what_the_shrinks_lost_bounds_what_merging_with_a_base_loses() -> None:
     two.learn(X[300:], second[1][100:])
     escaped = [float(part._sketch.numbers[3]) for part in (base, one, two)]
     one.merge(two, base=base)
-    exact = onsketch.sketch.Exact(X.shape[1]).update(X).covariance()
+    exact = onsketch.sketches.Exact(X.shape[1]).update(X).covariance()
     kept = np.linalg.inv(_metric(one, X))
     lost = np.linalg.norm(exact + np.eye(len(exact)) - kept, 2)
     assert lost <= 2 * sum(escaped) + 1e-9

@@ -16,11 +16,11 @@ from scipy.sparse import csr_array
 import definitions
 import onsketch
 from onsketch.errors import UpdateError
-from onsketch.linear.sketched.epochs import bring_up_to_date, close_epoch
-from onsketch.linear.sketched.packed import CURRENT, EPOCH, HEAD, SEEN, SKETCH, SUM
-from onsketch.linear.sketched.tables import grown, new_table
-from onsketch.numerics import kernel
-from onsketch.vectors import padded
+from onsketch.jit.decorators import kernel
+from onsketch.jit.vectors import padded
+from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch
+from onsketch.learners.sketched.packed import CURRENT, EPOCH, HEAD, SEEN, SKETCH, SUM
+from onsketch.learners.sketched.tables import grown, new_table
 from streams import sparse_stream
 
 pytestmark = pytest.mark.learners

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 import onsketch
-from onsketch import model_file, sketch
+from onsketch import sketch
 from onsketch.errors import ModelFileError, OptionError
-from onsketch.linear.methods import METHODS
+from onsketch.files import model_file
+from onsketch.learners.methods import METHODS
 
 OPTIONS = [
     {},
@@ -223,7 +224,7 @@ def test_a_process_killed_while_saving_leaves_a_whole_file(tmp_path):
     script = textwrap.dedent("""
         import sys
         import numpy as np
-        from onsketch import model_file
+        from onsketch.files import model_file
         for i in range(10**6):
             model_file.write(sys.argv[1], "nothing", {"i": i}, {"x": np.full(100_000, float(i))})
             print(i, flush=True)

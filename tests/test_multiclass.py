@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 import onsketch
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
-from onsketch.multiclass import OneVersusRest, SharedSketch
+from onsketch.learners.multiclass import OneVersusRest, SharedSketch
 
 pytestmark = pytest.mark.learners
 
@@ -175,7 +175,7 @@ def test_a_saved_model_goes_on_bit_for_bit(kind: Any, tmp_path: Any) -> None:
 def test_a_file_whose_numbers_do_not_fit_is_refused(tmp_path: Any) -> None:
     model = SharedSketch("rfd-son", 3, sketch_size=4, n_features=2)
     arrays = model._arrays() | {"heads": np.zeros((9, 3))}
-    onsketch.model_file.write(tmp_path / "model", "classes", model._header(), arrays)
+    onsketch.files.model_file.write(tmp_path / "model", "classes", model._header(), arrays)
     with pytest.raises(ModelFileError, match="heads has shape"):
         onsketch.load(tmp_path / "model")
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 import onsketch
 from onsketch.errors import InputError, UpdateError
-from onsketch.linear.methods import METHODS as METHODS_BY_NAME
+from onsketch.learners.methods import METHODS as METHODS_BY_NAME
 from streams import LOSSES, sparse_stream
 
 pytestmark = pytest.mark.learners
@@ -197,7 +197,7 @@ def test_what_memory_cannot_hold_has_not_been_seen(monkeypatch: pytest.MonkeyPat
     for candidate in (learner, spared):
         candidate.learn(np.ones((1, 3)), [1.0])
     with monkeypatch.context() as patch:
-        patch.setattr("onsketch.linear.sketched.learner.grown", no_memory)
+        patch.setattr("onsketch.learners.sketched.learner.grown", no_memory)
         with pytest.raises(MemoryError):
             learner.learn(np.ones((1, 5000)), [1.0])
     X = np.random.default_rng(0).normal(size=(20, 40))

@@ -7,8 +7,8 @@ import pytest
 
 import onsketch
 from onsketch.data import stream
+from onsketch.data.usable import learnable
 from onsketch.errors import InputError
-from onsketch.learnable import learnable
 from program import run, told
 
 

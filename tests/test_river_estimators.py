@@ -17,7 +17,7 @@ from river import compose, datasets, evaluate, linear_model, metrics, preprocess
 
 import onsketch
 from onsketch.errors import InputError, ModelFileError, UpdateError
-from onsketch.multiclass import OneVersusRest
+from onsketch.learners.multiclass import OneVersusRest
 from onsketch.river import OnlineClassifier, OnlineRegressor
 
 pytestmark = pytest.mark.learners
@@ -161,7 +161,7 @@ def test_names_that_a_file_cannot_hold_are_refused(tmp_path: Path) -> None:
     model.learn_one({("a", "pair"): 1.0}, True)
     with pytest.raises(ValueError, match="feature names that are words or numbers"):
         model.save(tmp_path / "model")
-    onsketch.model_file.write(tmp_path / "model", "river", {"class": "HoeffdingTree"}, {})
+    onsketch.files.model_file.write(tmp_path / "model", "river", {"class": "HoeffdingTree"}, {})
     with pytest.raises(ModelFileError, match="does not describe an estimator"):
         onsketch.load(tmp_path / "model")
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from onsketch.errors import InputError
-from onsketch.linear.features import INTERCEPT, FeatureMap
-from onsketch.linear.rows import Rows, as_rows
+from onsketch.learners.features import INTERCEPT, FeatureMap
+from onsketch.learners.rows import Rows, as_rows
 
 pytestmark = pytest.mark.learners
 

@@ -19,7 +19,7 @@ from onsketch.sketch import (
     RandomProjection,
     RobustFrequentDirections,
 )
-from onsketch.sketch.shrinking import ShrinkingSketch
+from onsketch.sketches.shrinking import ShrinkingSketch
 
 Array = NDArray[np.float64]
 

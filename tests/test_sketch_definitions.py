@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
-from onsketch import draws, sketch
-from onsketch.limits import LARGEST
-from onsketch.sketch.shrinking import subtract_from_all, subtract_from_last, subtract_nothing
+from onsketch import sketch
+from onsketch.core import draws
+from onsketch.core.tolerances import LARGEST
+from onsketch.sketches.shrinking import subtract_from_all, subtract_from_last, subtract_nothing
 
 Array = NDArray[np.float64]
 Make = Callable[[int, int], sketch.Sketch]

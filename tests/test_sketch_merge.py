@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from onsketch import draws, sketch
+from onsketch import sketch
+from onsketch.core import draws
 
 Array = NDArray[np.float64]
 Make = Callable[[int, int, int], Any]

@@ -10,8 +10,8 @@ import pytest
 import definitions
 import onsketch
 from onsketch import sketch
-from onsketch.linear.methods import METHODS as METHODS_BY_NAME
-from onsketch.linear.sketched.state import RIDGE
+from onsketch.learners.methods import METHODS as METHODS_BY_NAME
+from onsketch.learners.sketched.state import RIDGE
 from streams import LOSSES, SMOOTH, sparse_stream
 
 pytestmark = pytest.mark.learners

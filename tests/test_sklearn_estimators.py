@@ -195,7 +195,7 @@ def test_a_regressor_goes_to_a_model_file(tmp_path: Path) -> None:
 def test_an_altered_header_is_refused(tmp_path: Path) -> None:
     X, y = binary()
     model = OnlineClassifier(random_state=0).fit(X, y)
-    onsketch.model_file.write(tmp_path / "model", "scikit-learn", {"class": "SVC"}, {})
+    onsketch.files.model_file.write(tmp_path / "model", "scikit-learn", {"class": "SVC"}, {})
     with pytest.raises(ModelFileError, match="does not describe an estimator"):
         onsketch.load(tmp_path / "model")
     model.set_params(random_state=np.random.RandomState(0))
@@ -306,7 +306,7 @@ def test_every_estimator_has_every_option_of_a_learner() -> None:
     import inspect
 
     from onsketch import river
-    from onsketch.linear.options import LearnerOptions
+    from onsketch.learners.options import LearnerOptions
 
     for kind in (OnlineClassifier, OnlineRegressor, river.OnlineClassifier, river.OnlineRegressor):
         known = set(inspect.signature(kind).parameters) | {"n_features", "seed"}

@@ -157,12 +157,14 @@ def test_a_saved_transformer_goes_on_bit_for_bit(kind: Any, form: Any, tmp_path:
 def test_a_forged_transformer_is_refused(tmp_path: Any) -> None:
     model = SketchedPCA(n_components=2).fit(np.random.default_rng(0).normal(size=(50, 6)))
     model.save(tmp_path / "model")
-    content = onsketch.model_file.read(tmp_path / "model")
+    content = onsketch.files.model_file.read(tmp_path / "model")
     header = {k: v for k, v in content.header.items() if k not in ("version", "format")}
     for change in ({"mean": np.zeros(5)}, {"count": np.array(-1)}):
-        onsketch.model_file.write(tmp_path / "forged", "scikit-learn", header, content.arrays | change)
+        onsketch.files.model_file.write(tmp_path / "forged", "scikit-learn", header, content.arrays | change)
         with pytest.raises(ModelFileError):
             onsketch.load(tmp_path / "forged")
-    onsketch.model_file.write(tmp_path / "forged", "scikit-learn", {**header, "parameters": {"m": 1}}, content.arrays)
+    onsketch.files.model_file.write(
+        tmp_path / "forged", "scikit-learn", {**header, "parameters": {"m": 1}}, content.arrays
+    )
     with pytest.raises(ModelFileError, match="does not describe a transformer"):
         onsketch.load(tmp_path / "forged")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onsketch.eigen import eigh
-from onsketch.numerics import kernel
-from onsketch.secular import LINES, absorb_row
-from onsketch.vectors import add, dot, rotate, times
+from onsketch.jit.decorators import kernel
+from onsketch.jit.eigen import eigh
+from onsketch.jit.secular import LINES, absorb_row
+from onsketch.jit.vectors import add, dot, rotate, times
 
 pytestmark = pytest.mark.learners
 

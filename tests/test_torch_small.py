@@ -39,8 +39,8 @@ def test_eigh_of_nothing_and_of_equal_values(device):
 
 def test_draws_are_those_of_the_linear_learners():
     pytest.importorskip("numba")
-    from onsketch import draws as theirs
-    from onsketch.linear.dense.fourier import fourier_sample
+    from onsketch.core import draws as theirs
+    from onsketch.learners.dense.fourier import fourier_sample
 
     for t in (1, 7, 256, 257, 5000):
         mine = draws.round_vector(3, t, 9, torch.device("cpu")).numpy()

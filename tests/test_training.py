@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 import onsketch
-from onsketch import data, model_file
+from onsketch import data
+from onsketch.core.losses import loss_values
+from onsketch.data.task import understood
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
-from onsketch.evaluation import Progress, progressive
-from onsketch.losses import loss_values
-from onsketch.task import understood
-from onsketch.training import Plan, Training
+from onsketch.files import model_file
+from onsketch.jobs.evaluation import Progress, progressive
+from onsketch.jobs.training import Plan, Training
 
 pytestmark = pytest.mark.learners
 

@@ -14,9 +14,9 @@ from scipy.sparse import csr_array, random_array
 
 import onsketch
 from onsketch.errors import UpdateError
-from onsketch.linear.rows import as_rows
-from onsketch.multiclass import OneVersusRest
-from onsketch.multiclass.undo import _LEAST
+from onsketch.learners.multiclass import OneVersusRest
+from onsketch.learners.multiclass.undo import _LEAST
+from onsketch.learners.rows import as_rows
 
 pytestmark = pytest.mark.learners
 

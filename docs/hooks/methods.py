@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 
 from onsketch.cli.options import _learning
-from onsketch.linear.methods import METHODS, Method, ridge_share
-from onsketch.linear.options import Options
+from onsketch.learners.methods import METHODS, Method, ridge_share
+from onsketch.learners.options import Options
 
 GEOMETRY = {
     "newton": "P = (ridge·I + SᵀS)⁻¹: along a direction of energy λ the step is divided by `ridge + λ`.",

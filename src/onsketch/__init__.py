@@ -10,13 +10,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from onsketch._moved import MOVED, install
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from onsketch import cluster, data, errors, kernel, sketch
-    from onsketch.linear.base import Learner
-    from onsketch.linear.build import compose, learner, methods
-    from onsketch.model_file import load
+    from onsketch.files.model_file import load
+    from onsketch.learners.base import Learner
+    from onsketch.learners.build import compose, learner, methods
 
 __all__ = [
     "Learner",
@@ -33,11 +35,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Learner": "onsketch.linear.base",
-    "compose": "onsketch.linear.build",
-    "learner": "onsketch.linear.build",
-    "load": "onsketch.model_file",
-    "methods": "onsketch.linear.build",
+    "Learner": "onsketch.learners.base",
+    "compose": "onsketch.learners.build",
+    "learner": "onsketch.learners.build",
+    "load": "onsketch.files.model_file",
+    "methods": "onsketch.learners.build",
 }
 
 
@@ -47,8 +49,13 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOMES[name]), name)
     if name in ("cluster", "data", "errors", "kernel", "sketch"):
         return import_module(f"onsketch.{name}")
+    if name in MOVED:
+        return import_module(f"onsketch.{name}")
     raise AttributeError(f"module 'onsketch' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+install()

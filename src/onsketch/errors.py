@@ -1,57 +1,19 @@
-"""The errors a user may meet, each saying which input or option, and what to do."""
+"""The errors a user may meet; they live in ``onsketch.core.errors``."""
 
-from __future__ import annotations
+from onsketch.core.errors import (
+    InputError,
+    ModelFileError,
+    OnsketchError,
+    OptionError,
+    ReadError,
+    UpdateError,
+)
 
-
-class OnsketchError(ValueError):
-    """Base of the errors raised for input, options and states that cannot be used."""
-
-
-class InputError(OnsketchError):
-    """The data cannot be learned from: not finite, wrong shape, a label the loss cannot take."""
-
-
-class OptionError(OnsketchError):
-    """An option that does not exist, has an impossible value, or does not concern the method."""
-
-
-class UpdateError(OnsketchError):
-    """A round whose update would not be finite. The rows before it have been learned, it has not.
-
-    ``row`` is its position in the block, ``predictions`` are those of the rows before it, ``where`` names the learner.
-    """
-
-    def __init__(self, where: str, row: int, predictions: object = None) -> None:
-        super().__init__(
-            f"row {row}: its update would not be finite ({where}). Rescale the features, raise ridge or lower "
-            f"step_size. The {row} rows before it have been learned, this one has not."
-        )
-        self.where = where
-        self.row = row
-        self.predictions = predictions
-
-    def __reduce__(self) -> tuple[type[UpdateError], tuple[str, int, object]]:
-        return type(self), (self.where, self.row, self.predictions)
-
-
-class ModelFileError(OnsketchError):
-    """A model file that cannot be used: foreign, truncated, altered, or written by a newer version."""
-
-
-class ReadError(InputError):
-    """Something in a file that cannot be read. The rows before it have been delivered, it has not.
-
-    ``path`` names the file, ``line`` and ``column`` (both from 1, None where they mean nothing) the place,
-    and ``reason`` says what is wrong.
-    """
-
-    def __init__(self, path: str, line: int | None, column: int | None, reason: str) -> None:
-        place = ":".join(str(part) for part in (path, line, column) if part is not None)
-        super().__init__(f"{place}: {reason}")
-        self.path = path
-        self.line = line
-        self.column = column
-        self.reason = reason
-
-    def __reduce__(self) -> tuple[type[ReadError], tuple[str, int | None, int | None, str]]:
-        return type(self), (self.path, self.line, self.column, self.reason)
+__all__ = [
+    "InputError",
+    "ModelFileError",
+    "OnsketchError",
+    "OptionError",
+    "ReadError",
+    "UpdateError",
+]

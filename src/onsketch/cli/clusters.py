@@ -11,7 +11,7 @@ from onsketch.cli.console import err
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from onsketch.cluster import Status
+    from onsketch.jobs.cluster import Status
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from onsketch.cli.outputs import check_outputs
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from onsketch.compare import Race, Standing
-    from onsketch.task import Task
+    from onsketch.data.task import Task
+    from onsketch.jobs.compare import Race, Standing
 
     Show = Callable[[int, list[Standing]], None]
 
@@ -135,7 +135,7 @@ def compare(
         if skipped:
             console.print(f"{skipped:,} bad lines or rows were skipped", soft_wrap=True)
         if not files and not interrupted:
-            from onsketch.compare import verdict
+            from onsketch.jobs.compare import verdict
 
             console.print(f"\n{verdict(standings)}", soft_wrap=True)
         best = _best_fixed(console, files, options, reading, task, standings) if regret and not interrupted else None
@@ -170,7 +170,7 @@ def _race_embedded(
     names: list[str], grid: dict[str, Any], options: dict[str, Any], rows: int, dimension: int,
     conditions: list[float] | None, threads: int | None, by: str,
 ) -> tuple[Race, str]:  # fmt: skip
-    from onsketch.compare import CONTENDERS, Race, contender, embedded
+    from onsketch.jobs.compare import CONTENDERS, Race, contender, embedded
 
     sizes = grid.pop("sketch_size")
     usual = len(sizes) == 1 and not grid
@@ -190,8 +190,8 @@ def _race_on_files(
     files: list[str], names: list[str], grid: dict[str, Any], options: dict[str, Any], reading: dict[str, Any],
     task: str | None, threads: int | None, by: str,
 ) -> tuple[Race, str, _Labelled]:  # fmt: skip
-    from onsketch.compare import Race, Track, contender
-    from onsketch.errors import OptionError
+    from onsketch.core.errors import OptionError
+    from onsketch.jobs.compare import Race, Track, contender
 
     labelled = _Labelled(files, reading, task)
     meaning = labelled.task
@@ -211,8 +211,8 @@ class _Labelled:
 
     def __init__(self, files: list[str], reading: dict[str, Any], task: str | None) -> None:
         from onsketch.data import stream
-        from onsketch.learnable import learnable, refuse_nothing
-        from onsketch.task import understood
+        from onsketch.data.task import understood
+        from onsketch.data.usable import learnable, refuse_nothing
 
         self._files = files
         self._skipping = reading.get("on_error") == "skip"
@@ -231,7 +231,7 @@ class _Labelled:
     def __iter__(self) -> Iterator[Any]:
         from itertools import chain
 
-        from onsketch.learnable import labels, learnable, refuse_nothing
+        from onsketch.data.usable import labels, learnable, refuse_nothing
 
         for block in chain([self._first], self._blocks):
             assert block is not None
@@ -260,8 +260,8 @@ def _best_fixed(
     standings: Sequence[Standing],
 ) -> float | None:  # fmt: skip
     """Solve for the best fixed weights on a second reading, and show each learner's regret."""
-    from onsketch.offline import best_fixed_loss, stacked
-    from onsketch.training import rereadable
+    from onsketch.jobs.offline import best_fixed_loss, stacked
+    from onsketch.jobs.training import rereadable
 
     if not files or not rereadable(files):
         console.print("\nNo regret: the best fixed weights need a file that can be read a second time.")
@@ -280,7 +280,7 @@ def _run(console: Console, race: Race) -> tuple[list[Standing], bool]:
 
     They are those of the last block that everyone has learned.
     """
-    from onsketch.standings import sheet
+    from onsketch.jobs.standings import sheet
 
     standings: list[Standing] = []
     interrupted = False
@@ -303,7 +303,7 @@ def _live(console: Console) -> Iterator[Show]:
     from rich.live import Live
     from rich.text import Text
 
-    from onsketch.standings import sheet
+    from onsketch.jobs.standings import sheet
 
     with Live(Text("Compiling (the first time only) …"), console=console, refresh_per_second=8) as live:
 

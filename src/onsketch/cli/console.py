@@ -48,7 +48,7 @@ def err() -> Console:
 @contextmanager
 def told_plainly() -> Iterator[None]:
     """Turn an error the user can mend into one line and exit code 1; Ctrl-C is said, with exit code 130."""
-    from onsketch.errors import OnsketchError
+    from onsketch.core.errors import OnsketchError
 
     try:
         yield

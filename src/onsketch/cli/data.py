@@ -85,9 +85,9 @@ def _get(
 
 
 def _fetch(known: DataSet, folder: Path, again: bool) -> None:
+    from onsketch.core.errors import OptionError
     from onsketch.data.catalogue import found
     from onsketch.data.download import fetch, record, recorded
-    from onsketch.errors import OptionError
 
     if known.form == "made":
         raise OptionError(f"{known.name} is made from mnist when it is needed: get mnist.")

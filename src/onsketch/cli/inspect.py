@@ -9,7 +9,7 @@ import typer
 
 from onsketch.cli.console import out, print_rows, told_plainly
 from onsketch.cli.outputs import check_outputs
-from onsketch.errors import OptionError
+from onsketch.core.errors import OptionError
 
 _BARS = 40
 """Eigenvalues shown."""
@@ -44,7 +44,7 @@ def inspect(
         raise typer.BadParameter("it is about the rows of --data, which was not given", param_hint="--rows")
     check_outputs(report=report)
     with told_plainly():
-        from onsketch import model_file
+        from onsketch.files import model_file
 
         if report is not None:
             from onsketch.report.charts import pyplot
@@ -83,15 +83,15 @@ def _learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
         ("memory", f"{learner.state_bytes()['total'] / 1e6:.3f} MB"),
         ("written by", f"onsketch {content.header['version']}, format {content.header['format']}"),
     ]
-    from onsketch.evaluation import grown
+    from onsketch.jobs.evaluation import grown
 
     facts.append(grown(learner))
     if hasattr(learner, "diagnostics"):
         facts += [(name, f"{value:g}") for name, value in learner.diagnostics().items()]
     training = content.notes.get("training")
     if training is not None:
-        from onsketch.evaluation import Progress
-        from onsketch.task import Task
+        from onsketch.data.task import Task
+        from onsketch.jobs.evaluation import Progress
 
         progress = Progress(**training["progress"])
         error = "" if progress.error is None else f", error {progress.error:.3%}"
@@ -107,10 +107,10 @@ def _learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
 def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
     """The regret of such a learner on the first rows of a file, read as the training read its own."""
     from onsketch.data import stream
-    from onsketch.kernel import study
-    from onsketch.learnable import learnable
-    from onsketch.offline import stacked
-    from onsketch.task import Task
+    from onsketch.data.task import Task
+    from onsketch.data.usable import learnable
+    from onsketch.jobs.offline import stacked
+    from onsketch.learners.kernel import study
 
     told = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
     task, blocks, count = Task(**told["task"]), [], 0

@@ -172,7 +172,7 @@ def learner_options(learning: dict[str, Any]) -> dict[str, Any]:
 
 def known_method(name: str) -> str:
     """The method's name, or a complaint with a hint."""
-    from onsketch.linear.methods import METHODS as known
+    from onsketch.learners.methods import METHODS as known
 
     if name not in known:
         from difflib import get_close_matches

@@ -41,7 +41,7 @@ def predict(
     check_outputs(output=output)
     outcome, interrupted = None, False
     with told_plainly():
-        from onsketch.prediction import predict_stream
+        from onsketch.jobs.prediction import predict_stream
 
         with ExitStack() as opened:
             target: TextIO | None = sys.stdout if output is None else None

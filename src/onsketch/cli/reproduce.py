@@ -49,7 +49,7 @@ def reproduce(
         # One thread each for linear algebra: times are those of the thread that learns.
         for library in ("OMP", "OPENBLAS", "MKL"):
             os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-        from onsketch.errors import OptionError
+        from onsketch.core.errors import OptionError
         from onsketch.experiments.streams import Sources
 
         if quick and effort not in (None, "quick"):

@@ -88,12 +88,12 @@ def _sketched(
     files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None
 ) -> tuple[Any, int, bool]:
     """The sketch, how many lines and rows were skipped, and whether Ctrl-C cut it short."""
+    from onsketch.core.errors import OptionError
     from onsketch.data import stream
-    from onsketch.errors import OptionError
-    from onsketch.learnable import refuse_nothing, usable
-    from onsketch.sketch.study import make
-    from onsketch.sketch.width import widened
-    from onsketch.training import rereadable
+    from onsketch.data.usable import refuse_nothing, usable
+    from onsketch.jobs.training import rereadable
+    from onsketch.sketches.study import make
+    from onsketch.sketches.width import widened
 
     if n_features is None:
         if not rereadable(files):
@@ -136,8 +136,8 @@ def _on_cluster(
 ) -> tuple[Any, int]:
     """The sketch, and how many lines and rows were skipped."""
     from onsketch.cli.clusters import watching
-    from onsketch.cluster import Status
-    from onsketch.cluster import sketch as sketch_on_cluster
+    from onsketch.jobs.cluster import Status
+    from onsketch.jobs.cluster import sketch as sketch_on_cluster
 
     skipped = 0
     with watching(console, quiet=False) as show:
@@ -153,8 +153,8 @@ def _on_cluster(
 
 def _merged(files: list[str]) -> Any:
     from onsketch import load
-    from onsketch.errors import InputError
-    from onsketch.sketch import Sketch
+    from onsketch.core.errors import InputError
+    from onsketch.sketches import Sketch
 
     parts = [load(path) for path in files]
     for path, part in zip(files, parts, strict=True):
@@ -179,9 +179,9 @@ def _show(console: Console, summary: Any) -> None:
 
 def _compare(console: Console, files: list[str], reading: dict[str, Any], errors: str, report: Path | None) -> None:
     from onsketch.data import stream
-    from onsketch.learnable import refuse_nothing, usable
-    from onsketch.offline import stacked
-    from onsketch.sketch.study import COMPARED, study
+    from onsketch.data.usable import refuse_nothing, usable
+    from onsketch.jobs.offline import stacked
+    from onsketch.sketches.study import COMPARED, study
 
     try:
         sizes = [int(part) for part in errors.split(",")]

@@ -20,8 +20,8 @@ from onsketch.cli.outputs import check_outputs
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from onsketch.cluster import Run
-    from onsketch.training import Training
+    from onsketch.jobs.cluster import Run
+    from onsketch.jobs.training import Training
 
 DEFAULT_METHOD = "auto"
 
@@ -95,7 +95,7 @@ def train(
       onsketch train big.svm --checkpoint big.ckpt --every 1000000 --resume --save big.model
       onsketch train --cluster auto 'shard-*.parquet' -l adagrad --checkpoint run.ckpt --resume --save run.model
     """  # noqa: D301
-    from onsketch.training import Plan, Training
+    from onsketch.jobs.training import Plan, Training
 
     if resume and checkpoint is None:
         raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
@@ -154,7 +154,7 @@ def _on_cluster(
 ) -> None:
     """The same on many machines; progress is told shard by shard."""
     from onsketch.cli.clusters import watching
-    from onsketch.cluster import fit
+    from onsketch.jobs.cluster import fit
 
     console, began = out(), time.perf_counter()
     with watching(console, quiet) as watch:
@@ -222,7 +222,7 @@ def _introduce(console: Console, job: Training, quiet: bool) -> None:
 
 
 def _summary(job: Training | Run, seconds: float, rate: float) -> Iterator[str]:
-    from onsketch.evaluation import grown
+    from onsketch.jobs.evaluation import grown
 
     assert job.progress is not None
     yield ""

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import InputError, ReadError
 from onsketch.data.block import Block, Position, csr
 from onsketch.data.columns import Columns, Roles, find_columns
 from onsketch.data.hashing import column_mask, hash_name
@@ -17,7 +18,6 @@ from onsketch.data.interactions import Pairs, interact
 from onsketch.data.separated import CATEGORICAL, LABEL, NUMERIC, TAG, WEIGHT
 from onsketch.data.sources import STDIN, Bytes, shown
 from onsketch.data.text import Limits
-from onsketch.errors import InputError, ReadError
 
 Floats = NDArray[np.float64]
 

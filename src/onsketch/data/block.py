@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.errors import InputError
+from onsketch.core.errors import InputError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

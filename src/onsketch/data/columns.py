@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import InputError, OptionError
 from onsketch.data.hashing import column_mask, hash_name
 from onsketch.data.separated import CATEGORICAL, IGNORED, LABEL, NUMERIC, TAG, WEIGHT
-from onsketch.errors import InputError, OptionError
 
 Column = str | int
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from onsketch.errors import InputError
+from onsketch.core.errors import InputError
 
 Advance = Callable[[int, int | None], None]
 """Called with the bytes that are there and, where the server says it, how many there will be."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from onsketch.core.errors import OptionError
 from onsketch.data.numbers import inlined, inner, kernel
-from onsketch.errors import OptionError
 
 DEFAULT_BITS = 18
 """Bits of a hashed column where none are asked for, as in Vowpal Wabbit: 262,144 columns."""

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import InputError, OptionError
 from onsketch.data.hashing import FNV_PRIME
 from onsketch.data.numbers import inlined, kernel
-from onsketch.errors import InputError, OptionError
 
 ANY = ord(":")
 

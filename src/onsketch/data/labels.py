@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.errors import InputError
+from onsketch.core.errors import InputError
 
 Floats = NDArray[np.float64]
 

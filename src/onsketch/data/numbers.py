@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from onsketch.numerics import INNER, exact_kernel
+from onsketch.jit.decorators import INNER, exact_kernel
 
 INLINED: dict[str, Any] = {**INNER, "fastmath": False, "_nrt": True}
-"""As in ``onsketch.numerics``, but strict about rounding, for a number read must be the nearest one, and free to
+"""As in ``onsketch.jit.decorators``, but strict about rounding, for a number read must be the nearest one, and free to
 allocate: one with many digits needs room.
 """
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from onsketch.core.errors import InputError, OptionError, ReadError
 from onsketch.data.block import Block, Position
 from onsketch.data.hashing import DEFAULT_BITS, column_mask
 from onsketch.data.interactions import as_pairs
@@ -15,8 +16,7 @@ from onsketch.data.prefetch import ahead
 from onsketch.data.sniff import FORMATS, sniff
 from onsketch.data.sources import STDIN, Bytes, Paths, can_be_read_again, expand
 from onsketch.data.text import Limits, TextFormat, read_text
-from onsketch.errors import InputError, OptionError, ReadError
-from onsketch.linear.warming import announce_compilation
+from onsketch.jit.announce import announce_compilation
 
 if TYPE_CHECKING:
     from onsketch.data.arrow import Tables

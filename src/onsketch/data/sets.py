@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.errors import InputError
+from onsketch.core.errors import InputError
 
 if TYPE_CHECKING:
     from onsketch.data.catalogue import DataSet
@@ -35,7 +35,7 @@ def read(known: DataSet, paths: list[Path]) -> tuple[Any, Array]:
 
 def _libsvm(known: DataSet, path: Path) -> tuple[Any, Array]:
     from onsketch.data.reading import stream
-    from onsketch.offline import stacked
+    from onsketch.jobs.offline import stacked
 
     with stream([str(path)], "libsvm", zero_based=False, n_features=known.features) as blocks:
         X, y, _ = stacked((block.X, block.y, None) for block in blocks)

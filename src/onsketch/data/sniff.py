@@ -6,8 +6,8 @@ import re
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
+from onsketch.core.errors import InputError
 from onsketch.data.sources import STDIN, Bytes
-from onsketch.errors import InputError
 
 FORMATS = ("libsvm", "vw", "csv", "parquet", "arrow")
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from onsketch.errors import InputError, ReadError
+from onsketch.core.errors import InputError, ReadError
 
 CHUNK = 1 << 18
 """Bytes read at a time."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import OptionError, ReadError
 from onsketch.data.block import Block, Position, csr
 from onsketch.data.columns import Columns, Roles, find_columns
 from onsketch.data.hashing import column_mask
@@ -16,7 +17,6 @@ from onsketch.data.interactions import Pairs, interact
 from onsketch.data.separated import MISSING_WORDS, TAG, WEIGHT, WORD, parse_csv
 from onsketch.data.sources import Bytes
 from onsketch.data.text import TextFormat, longer
-from onsketch.errors import OptionError, ReadError
 
 DELIMITERS = ",\t;|"
 """Tried where none is given: the one met most often in the first line."""

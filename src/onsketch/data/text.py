@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import ReadError
 from onsketch.data.block import Block, Position
 from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST, LINE, REASONS, ROWS, SKIPPED
 from onsketch.data.numbers import PADDING
 from onsketch.data.sources import CHUNK, Bytes
-from onsketch.errors import ReadError
 
 LONGEST_LINE = 1 << 30
 """Bytes of a line beyond which a file is taken for something else than lines of text."""

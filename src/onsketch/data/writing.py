@@ -12,8 +12,8 @@ from typing import Any, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import InputError, OptionError
 from onsketch.data.sniff import by_name
-from onsketch.errors import InputError, OptionError
 
 _SPECIAL = set(" \t\n\v\f\r:|")
 

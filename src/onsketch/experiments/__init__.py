@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from onsketch.errors import OptionError
+from onsketch.core.errors import OptionError
 
 if TYPE_CHECKING:
     from onsketch.experiments.design import Experiment

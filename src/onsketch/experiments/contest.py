@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import onsketch
-from onsketch.errors import UpdateError
+from onsketch.core.errors import UpdateError
 from onsketch.experiments.design import Cell, Result, Results, Row
 from onsketch.experiments.streams import Data, Sources
 
@@ -87,7 +87,7 @@ def measured(learner: Any, data: Data) -> Result:
 
 def loss_of(loss: str, margins: Any, y: Any) -> float:
     """The sum of losses."""
-    from onsketch.losses import loss_values
+    from onsketch.core.losses import loss_values
 
     return float(np.sum(loss_values(loss, margins, y)))
 

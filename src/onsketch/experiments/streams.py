@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.errors import InputError
+from onsketch.core.errors import InputError
 
 Array = NDArray[np.float64]
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from onsketch.jobs.standings import sheet
 from onsketch.report.charts import Line, line_chart
 from onsketch.report.page import Page
-from onsketch.standings import sheet
 
 if TYPE_CHECKING:
-    from onsketch.compare import Standing
+    from onsketch.jobs.compare import Standing
 
 
 def race_page(about: str, standings: Sequence[Standing], best_fixed: float | None, remark: str = "") -> str:

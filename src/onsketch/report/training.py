@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from onsketch.errors import OptionError
-from onsketch.evaluation import grown
+from onsketch.core.errors import OptionError
+from onsketch.jobs.evaluation import grown
 from onsketch.report.charts import Line, bar_chart, line_chart, spectrum_chart
 from onsketch.report.page import Page
 
 if TYPE_CHECKING:
-    from onsketch.training import Training
+    from onsketch.jobs.training import Training
 
 LARGEST, SHOWN = 25, 100
 """Weights and eigenvalues shown."""

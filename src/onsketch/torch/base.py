@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 from torch.optim.optimizer import Optimizer, ParamsT
 
-from onsketch.errors import OptionError
+from onsketch.core.errors import OptionError
 from onsketch.torch import diagonal, fused
 from onsketch.torch.descent import descend, diagonal_step, usable
 from onsketch.torch.gather import gather

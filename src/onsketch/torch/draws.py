@@ -1,4 +1,4 @@
-"""The random numbers of onsketch.draws, in NumPy alone: the optimizers import neither Numba nor SciPy.
+"""The random numbers of onsketch.core.draws, in NumPy alone: the optimizers import neither Numba nor SciPy.
 
 A draw depends on ``(seed, kind, index, k)`` and nothing else. All layers and blocks share the draws of a round:
 each is sketched on its own, so that nothing is gained by drawing twice.
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from onsketch.quantile import quantile
+from onsketch.core.quantile import quantile
 from onsketch.torch.kernels import stream_of
 
 _ROUND, _COIN = 1, 3

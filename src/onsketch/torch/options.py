@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
-from onsketch.errors import OptionError
+from onsketch.core.errors import OptionError
 
 SKETCH_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 

@@ -56,7 +56,7 @@ def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def inverse_metric(geometry: Geometry, energy: Tensor, ridge: Tensor | float, escaped: Tensor) -> Tensor:
-    """p(λ), the inverse of the metric in a direction of this energy (see onsketch.geometry).
+    """p(λ), the inverse of the metric in a direction of this energy (see onsketch.core.geometry).
 
     ``newton`` 1/(ridge + λ), ``adagrad`` 1/(ridge + √λ), ``s-adagrad`` 1/√(ridge + escaped + λ); 0 where the metric
     vanishes, as in a pseudo-inverse.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from onsketch.errors import ModelFileError, OptionError
+from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.torch.plan import Layer
 from onsketch.torch.rows import State
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import InputError, OptionError
 from onsketch.data.catalogue.pictures import PICTURES
 from onsketch.data.catalogue.places import cache, folders, found
 from onsketch.data.catalogue.record import DataSet, File
 from onsketch.data.catalogue.tables import TABLES
-from onsketch.errors import InputError, OptionError
 
 __all__ = ["CATALOGUE", "DataSet", "File", "cache", "entry", "found", "is_at_hand", "load", "pictures"]
 

@@ -36,7 +36,7 @@ def kernel_regret(
     sources: Sources, method: str, rows: int, gamma: float, seed: int, floor: float | None = None
 ) -> Result:
     """Regret against kernel ridge regression offline, the effective dimension, and the time of a round."""
-    from onsketch.kernel import effective_dimension, regret
+    from onsketch.learners.kernel import effective_dimension, regret
 
     X, y = waves(rows, seed)
     options: dict[str, Any] = {"kernel": "rbf", "gamma": gamma, "loss": "squared", "seed": seed}

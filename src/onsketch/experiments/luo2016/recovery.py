@@ -14,7 +14,7 @@ from onsketch.experiments.streams import Sources
 
 def eigenvalue_recovery(sources: Sources, rows: int, condition: float, seed: int) -> Result:
     """Largest relative difference of the top 10 eigenvalues, true against Oja's, after some numbers of rows."""
-    from onsketch.sketch import Oja
+    from onsketch.sketches import Oja
 
     X = sources.stream("ill_conditioned", rows=rows, condition=condition, seed=seed).X
     summary = Oja(X.shape[1], 10, seed=seed)

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from onsketch.core.tolerances import CUTOFF
 from onsketch.experiments.contest import measured
 from onsketch.experiments.design import Result
 from onsketch.experiments.streams import Sources
-from onsketch.limits import CUTOFF
 
 Array = NDArray[np.float64]
 

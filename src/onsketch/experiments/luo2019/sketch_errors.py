@@ -17,8 +17,8 @@ def sketch_error(
     """``‖AᵀA − (BᵀB + ridge·I)‖₂ / ‖AᵀA‖₂`` of one sketch of all rows, with doubling as in the paper's appendix."""
     from scipy.sparse import csr_array
 
-    from onsketch import sketch
-    from onsketch.sketch.study import make, spectral_error
+    from onsketch import sketches as sketch
+    from onsketch.sketches.study import make, spectral_error
 
     A = csr_array(sources.stream(**stream).X)
     width = A.shape[1]

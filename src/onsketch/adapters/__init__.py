@@ -1,0 +1,1 @@
+"""The learners as other libraries want them: scikit-learn and River."""

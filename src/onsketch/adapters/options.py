@@ -1,0 +1,164 @@
+"""What the estimators of scikit-learn and River share: their options on the way to a learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.core.losses import LOSSES
+from onsketch.files import model_file
+from onsketch.files.arrays import Arrays
+from onsketch.learners.base import Learner
+from onsketch.learners.build import learner
+from onsketch.learners.methods import METHODS
+from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch
+from onsketch.learners.unclipped import with_gentle_start
+
+DEFAULT_METHOD = "auto"
+"""The method of an estimator that was not told one."""
+
+SHARED_METHOD = "rfd-son"
+"""What "auto" means where all classes share one sketch: the mixture of auto has nothing to share."""
+
+CHUNK = 1 << 20
+"""Values handed to a learner at a time."""
+
+KERNEL_METHODS = ("kons", "sketched-kons", "pros-n-kons", "kernel-ogd", "budget-kernel-ogd")
+"""Methods without weights per feature."""
+
+MULTICLASS = ("one-vs-rest", "shared")
+"""How more than two classes are learned."""
+
+WHEN_SET = (
+    "loss",
+    "sketch_size",
+    "ridge",
+    "step_size",
+    "curvature",
+    "curvature_schedule",
+    "summary",
+    "update",
+    "doubling",
+    "diagonal",
+    "shrink_fraction",
+    "l1",
+    "l2",
+    "box",
+    "average",
+    "forget",
+    "betas",
+    "kernel",
+    "gamma",
+    "accuracy",
+    "budget",
+    "floor",
+    "degree",
+    "coef0",
+    "max_points",
+    "restart",
+    "dtype",
+)
+"""Options of an estimator that reach the learner only where they are not None: None leaves them to the method."""
+
+
+def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
+    """Keep the arguments of a constructor (its ``locals()``) as attributes of the same names, and nothing else."""
+    vars(estimator).update({name: value for name, value in given.items() if name != "self"})
+
+
+def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of :func:`onsketch.learner` among an estimator's parameters.
+
+    Estimators do not clip by default (but for "auto"), where the SON methods do: a regressor's targets have units,
+    and of two classes whose margins are both clipped to 1 neither is the larger.
+
+    >>> learner_options({"method": "adagrad", "step_size": 0.5, "ridge": None, "fit_intercept": True})
+    {'step_size': 0.5, 'clip': None, 'fit_intercept': True}
+    """
+    options = {name: parameters[name] for name in WHEN_SET if parameters.get(name) is not None}
+    if parameters["method"] != "auto" or parameters.get("clip") is not None:  # auto keeps to the range of the labels
+        options["clip"] = parameters.get("clip")
+    options["fit_intercept"] = parameters["fit_intercept"]
+    return options
+
+
+def class_model(
+    method: str,
+    multiclass: str,
+    n_classes: int,
+    options: dict[str, Any],
+    *,
+    open_ended: bool = False,
+    threads: int | None = None,
+) -> Learner | ManyClasses:
+    """The learner for so many classes: two are one learner of signs, more are as ``multiclass`` says.
+
+    With ``open_ended`` there may come more, and two are as many.
+    """
+    if multiclass not in MULTICLASS:
+        raise OptionError(f"multiclass={multiclass!r}: expected {' or '.join(map(repr, MULTICLASS))}.")
+    if options.get("loss") == "softmax" and multiclass != "shared":
+        raise OptionError("loss='softmax' couples the classes; it needs multiclass='shared'.")
+    if n_classes == 2 and not open_ended:
+        loss = "logistic" if options["loss"] == "softmax" else options["loss"]
+        if loss not in LOSSES or LOSSES[loss].labels != "sign":
+            raise OptionError(f"loss={loss!r}: classes need logistic, hinge, squared_hinge or softmax.")
+        options = {**options, "loss": loss}
+        return learner(method, **_gently(method, options))
+    if multiclass == "shared":
+        return SharedSketch(SHARED_METHOD if method == "auto" else method, n_classes, **options)
+    return OneVersusRest(method, n_classes, open_ended=open_ended, threads=threads, **_gently(method, options))
+
+
+def _gently(method: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options, with defaults for margins that are not clipped where the method is one of those that ask for it."""
+    return with_gentle_start(METHODS[method], options) if method in METHODS else options
+
+
+def probabilities(margins: NDArray[np.float64], loss: str) -> NDArray[np.float64]:
+    """(rows, K) probabilities from margins: (rows,) of the second of two classes, or (rows, K).
+
+    One class against the rest gives K logistic functions, which are normalised.
+
+    >>> probabilities(np.array([0.0, np.log(3.0)]), "logistic")
+    array([[0.5 , 0.5 ],
+           [0.25, 0.75]])
+    """
+    if margins.ndim == 1:
+        return np.stack([expit(-margins), expit(margins)], axis=1)
+    if loss == "softmax":
+        return np.asarray(softmax(margins, axis=1))
+    lift = np.minimum(margins.max(axis=1, keepdims=True) + 30.0, 0.0)  # so that some class is above 1e-13
+    each = expit(margins - lift)
+    return np.asarray(each / each.sum(axis=1, keepdims=True))
+
+
+def regression_learner(method: str, options: dict[str, Any]) -> Learner:
+    """The learner for real targets."""
+    if options["loss"] not in LOSSES or LOSSES[options["loss"]].labels != "real":
+        raise OptionError(f"loss={options['loss']!r}: a regressor needs squared or absolute.")
+    newton = method in METHODS and METHODS[method].geometry == "newton" and "summary" in METHODS[method].concerns
+    absorbs = ("summary", "curvature", "curvature_schedule")
+    if newton and options["loss"] == "squared" and not any(name in options for name in absorbs):
+        options = {**options, "summary": "curvature"}  # targets have units: the true Hessian knows none of them
+    return learner(method, **_gently(method, options))
+
+
+def described(model: Learner | ManyClasses) -> tuple[dict[str, Any], Arrays]:
+    """A learner as a header and arrays, for a model file or a pickle; ``revived`` brings it back."""
+    kind = "learner" if isinstance(model, Learner) else "classes"
+    return {"kind": kind, **model._header()}, dict(model._arrays())
+
+
+def revived(header: Mapping[str, Any], arrays: Arrays) -> Learner | ManyClasses:
+    """The learner that ``described`` took apart, with arrays of its own."""
+    if header.get("kind") not in ("learner", "classes"):
+        raise ModelFileError(f"it holds a {header.get('kind')!r} where a learner should be.")
+    rest = {name: value for name, value in header.items() if name != "kind"}
+    model: Learner | ManyClasses = model_file.build(model_file.Content(header["kind"], rest, arrays, {}))
+    return model

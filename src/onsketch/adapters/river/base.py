@@ -1,0 +1,53 @@
+"""What the classifier and the regressor share: the names of features, and model files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from onsketch.adapters.options import described, learner_options, revived
+from onsketch.adapters.river.features import FeatureNames
+
+
+class OnlineEstimator:
+    """A River estimator around a learner (``_learner``), which is made when the first row comes."""
+
+    method: str
+    loss: str
+
+    _learner: Any
+    _names: FeatureNames
+
+    def _start(self) -> None:
+        self._learner = None
+        self._names = FeatureNames()
+
+    def _options(self) -> dict[str, Any]:
+        parameters = vars(self)
+        return {**learner_options(parameters), "seed": parameters["seed"]}
+
+    @property
+    def weights(self) -> dict[Any, Any]:
+        """The weight of each feature seen; for classes, an array with one for each."""
+        if self._learner is None:
+            return {}
+        weights = self._learner.weights.T
+        return {name: weights[number] for name, number in self._names.numbers.items() if number < len(weights)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        if state["_learner"] is not None:
+            state["_learner"] = described(state["_learner"])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        if state["_learner"] is not None:
+            state["_learner"] = revived(*state["_learner"])
+        vars(self).update(state)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the estimator to a model file, without pickle; :func:`onsketch.load` brings it back."""
+        from onsketch.adapters.river.saving import save_estimator
+
+        save_estimator(self, path)

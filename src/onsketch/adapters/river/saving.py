@@ -1,0 +1,49 @@
+"""River estimators as model files: parameters, names and classes in the header, the learner's numbers as arrays."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any
+
+from onsketch.adapters.options import described, revived
+from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.files import model_file
+
+
+def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write an estimator, whether it has learned anything or not."""
+    header, arrays = described(estimator._learner) if estimator._learner is not None else (None, {})
+    names, classes = list(estimator._names.numbers), list(getattr(estimator, "_codes", {}))
+    for what, things in (("feature names", names), ("classes", classes)):
+        if not all(isinstance(thing, (str, int, float)) for thing in things):
+            raise OptionError(f"save: a model file holds {what} that are words or numbers; some of these are neither.")
+    parameters = {name: getattr(estimator, name) for name in inspect.signature(type(estimator)).parameters}
+    whole = {
+        "class": type(estimator).__name__,
+        "parameters": parameters,
+        "learner": header,
+        "names": names,
+        "classes": classes,
+    }
+    model_file.write(path, "river", whole, arrays)
+
+
+def from_file(content: model_file.Content) -> Any:
+    """The estimator that a model file describes."""
+    from onsketch.adapters.river import OnlineClassifier, OnlineRegressor
+
+    header = content.header
+    try:
+        made_by = {"OnlineClassifier": OnlineClassifier, "OnlineRegressor": OnlineRegressor}[header["class"]]
+        given = {name: tuple(v) if isinstance(v, list) else v for name, v in header["parameters"].items()}
+        estimator: Any = made_by(**given)
+        estimator._names.numbers = {name: number for number, name in enumerate(header["names"])}
+        if made_by is OnlineClassifier:
+            estimator._codes = {label: code for code, label in enumerate(header["classes"])}
+        learner = header["learner"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
+    if learner is not None:
+        estimator._learner = revived(learner, content.arrays)
+    return estimator

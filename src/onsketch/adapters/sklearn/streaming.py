@@ -1,0 +1,204 @@
+"""The leading directions of a stream of rows, centred or not, whose sparse blocks are never made dense.
+
+Frequent directions over blocks: with B the m − 1 orthogonal rows kept so far and a block X of b rows,
+
+    Z = [ B ;  X − 1μᵀ ;  c ],   c = √(n·b/(n+b))·(mean − μ),   μ the block's mean,
+
+has ``ZᵀZ`` equal to the scatter of all rows about their common mean (Ross, Lim, Lin and Yang 2008; without centring
+μ = 0 and there is no c). Only the Gram matrix ``ZZᵀ = U diag(λ) Uᵀ`` is decomposed, and it comes from ``XXᵀ``, ``XBᵀ``
+and ``Xμ``, which are sparse products for a sparse X. Then, ρ being the m-th eigenvalue,
+
+    B ← diag(√((λ − ρ)/λ)) Uᵀ Z      and    escaped ← escaped + ρ,
+
+so that no direction has lost more than ``escaped``: the guarantee of frequent directions (Ghashami, Liberty, Phillips
+and Woodruff 2016) for the centred rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.files.arrays import Arrays, require, take
+from onsketch.sketches.spectral import without_noise
+
+Floats = NDArray[np.float64]
+
+
+class Stacked(NamedTuple):
+    """Z, without ever writing it out."""
+
+    rows: Floats
+    """B, and c where there is one."""
+    block: Any
+    mean: Floats
+
+    def gram(self) -> Floats:
+        """ZZᵀ."""
+        along = np.asarray(self.block @ self.rows.T) - self.rows @ self.mean
+        raw = self.block @ self.block.T
+        shift = np.asarray(self.block @ self.mean)
+        among = (raw.toarray() if hasattr(raw, "toarray") else raw) - shift[:, None] - shift[None, :]
+        among = among + self.mean @ self.mean
+        return np.block([[self.rows @ self.rows.T, along.T], [along, among]])
+
+    def combined(self, mixing: Floats) -> Floats:
+        """mixing·Z."""
+        own, rest = mixing[:, : len(self.rows)], mixing[:, len(self.rows) :]
+        combined: Floats = own @ self.rows + np.asarray((self.block.T @ rest.T).T)
+        return combined - np.outer(rest.sum(axis=1), self.mean)
+
+
+class LeadingDirections:
+    """Frequent directions of a stream of dense or CSR rows, about their mean with ``centred``.
+
+    How the stream is cut does not matter: rows wait until ``block_rows`` of them are there. Memory: (m + 1)·d numbers
+    and the waiting rows. Cost of a row: O((m + b)·non-zeros) for the Gram matrix, and a b-th part of
+    O(m(m + b)d + (m + b)³).
+
+    >>> rows = np.diag([3.0, 2.0, 1.0, 0.5])
+    >>> stream = LeadingDirections(4, size=3, centred=False, block_rows=2)
+    >>> stream.update(rows)
+    >>> directions, energies = stream.leading(1)
+    >>> np.round(directions, 6), np.round(energies, 6), stream.escaped  # 9 is between 8 and 8 + escaped
+    (array([[1., 0., 0., 0.]]), array([8.5]), 1.0)
+    """
+
+    def __init__(self, n_features: int, size: int, centred: bool, block_rows: int) -> None:
+        self.size = size
+        self.centred = centred
+        self.block_rows = block_rows
+        self.rows = np.zeros((0, n_features))
+        self.mean = np.zeros(n_features)
+        self.count = 0
+        """Rows in ``rows`` and ``mean``; more may be waiting."""
+        self.escaped = 0.0
+        self.scatter = 0.0
+        """Σ|x − mean|² (Σ|x|² without centring) of those rows, exactly."""
+        self.waiting: list[Any] = []
+        self._finished: tuple[Floats, Floats] | None = None
+
+    @property
+    def seen(self) -> int:
+        """Rows of the stream so far."""
+        return self.count + sum(int(block.shape[0]) for block in self.waiting)
+
+    def update(self, X: Any) -> None:
+        """Take in these checked rows, an array or a CSR matrix."""
+        self._finished = None
+        start = 0
+        while start < X.shape[0]:
+            room = self.block_rows - (self.seen - self.count)
+            piece = X[start : start + room]
+            self.waiting.append(piece.copy() if piece.shape[0] < self.block_rows else piece)
+            start += piece.shape[0]
+            if self.seen - self.count == self.block_rows:
+                stacked, self.count, self.mean, self.scatter = self._stack()
+                self.rows, rho = _shrunk(stacked, self.size)
+                self.escaped += rho
+                self.waiting = []
+
+    def arrays(self) -> Arrays:
+        """The state, for a model file; rows that wait are one block, as they would be when their turn comes."""
+        kept = {"rows": self.rows, "mean": self.mean, "count": np.array(self.count), "block": np.array(self.block_rows)}
+        kept["sums"] = np.array([self.escaped, self.scatter])
+        if self.waiting:
+            block = _one(self.waiting)
+            if hasattr(block, "tocsr"):
+                kept |= {"waiting.indptr": block.indptr.astype(np.int64), "waiting.values": block.data}
+                kept["waiting.indices"] = block.indices.astype(np.int64)
+            else:
+                kept["waiting"] = block
+        return kept
+
+    def restore(self, arrays: Arrays) -> None:
+        """Take the state from a model file."""
+        width = len(self.mean)
+        self.rows = take(arrays, "rows", np.float64, (None, width))
+        self.mean = take(arrays, "mean", np.float64, (width,))
+        self.count = int(take(arrays, "count", np.int64, ()))
+        self.block_rows = int(take(arrays, "block", np.int64, ()))
+        self.escaped, self.scatter = (float(number) for number in take(arrays, "sums", np.float64, (2,)))
+        possible = self.count >= 0 and self.block_rows > 0 and len(self.rows) < self.size
+        require(possible and min(self.escaped, self.scatter) >= 0.0, "its sums are impossible")
+        self.waiting, self._finished = [], None
+        if "waiting" in arrays:
+            self.waiting = [take(arrays, "waiting", np.float64, (None, width))]
+        elif "waiting.indptr" in arrays:
+            from scipy.sparse import csr_array
+
+            indptr, indices = (take(arrays, f"waiting.{name}", np.int64, (None,)) for name in ("indptr", "indices"))
+            values = take(arrays, "waiting.values", np.float64, (len(indices),))
+            whole = len(indptr) > 0 and indptr[0] == 0 and indptr[-1] == len(indices) and (np.diff(indptr) >= 0).all()
+            require(bool(whole) and bool(((indices >= 0) & (indices < width)).all()), "its waiting rows are no matrix")
+            self.waiting = [csr_array((values, indices, indptr), shape=(len(indptr) - 1, width))]
+        require(self.seen - self.count < self.block_rows, "more rows wait than a block has")
+
+    def leading(self, count: int) -> tuple[Floats, Floats]:
+        """So many orthonormal directions, zero rows where there are no more, and their energies; changes nothing.
+
+        An energy is that of the sketch plus half of what may have escaped, the middle of what it can be.
+        """
+        if self._finished is None or len(self._finished[1]) < count:
+            stacked = self._stack()[0]
+            values, vectors = np.linalg.eigh(stacked.gram())
+            values, vectors = without_noise(values[::-1][:count]), vectors[:, ::-1][:, :count]
+            scale = np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0.0)
+            directions = stacked.combined((vectors * scale).T)
+            peak = directions[np.arange(len(directions)), np.abs(directions).argmax(axis=1)]
+            directions *= np.where(peak < 0.0, -1.0, 1.0)[:, None]
+            energies = np.where(values > 0.0, values + self.escaped / 2.0, 0.0)
+            missing = count - len(energies)
+            self._finished = np.pad(directions, ((0, missing), (0, 0))), np.pad(energies, (0, missing))
+        directions, energies = self._finished
+        return directions[:count], energies[:count]
+
+    def about(self) -> tuple[Floats, float]:
+        """The mean of all rows and their scatter about it, the waiting ones included."""
+        _, _, mean, scatter = self._stack()
+        return mean, scatter
+
+    def _stack(self) -> tuple[Stacked, int, Floats, float]:
+        """The rows kept and waiting as one Z; and count, mean and scatter of them all."""
+        if not self.waiting:
+            return (
+                Stacked(self.rows, np.zeros((0, len(self.mean))), self.mean * 0.0),
+                self.count,
+                self.mean,
+                self.scatter,
+            )
+        block = _one(self.waiting)
+        fresh, total = block.shape[0], self.count + block.shape[0]
+        square = float((block.multiply(block) if hasattr(block, "tocsr") else block * block).sum())
+        if not self.centred:
+            return Stacked(self.rows, block, self.mean), total, self.mean, self.scatter + square
+        mean = np.asarray(block.sum(axis=0), dtype=np.float64).reshape(-1) / fresh
+        shift = mean - self.mean
+        between = self.count * fresh / total
+        rows = np.vstack([self.rows, np.sqrt(between) * shift]) if self.count else self.rows
+        inside = max(square - fresh * float(mean @ mean), 0.0)
+        scatter = self.scatter + inside + between * float(shift @ shift)
+        return Stacked(rows, block, mean), total, self.mean + shift * (fresh / total), scatter
+
+
+def _one(blocks: list[Any]) -> Any:
+    """These blocks of rows as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    if any(hasattr(block, "tocsr") for block in blocks):
+        from scipy.sparse import vstack
+
+        return vstack(blocks, format="csr")
+    return np.vstack(blocks)
+
+
+def _shrunk(stacked: Stacked, size: int) -> tuple[Floats, float]:
+    """``size − 1`` rows for those of Z, and ρ."""
+    values, vectors = np.linalg.eigh(stacked.gram())
+    values, vectors = without_noise(values[::-1]), vectors[:, ::-1]
+    rho = float(values[size - 1]) if len(values) >= size else 0.0
+    kept = int(np.count_nonzero(values[: size - 1] > rho))
+    scale = np.sqrt((values[:kept] - rho) / values[:kept])
+    return stacked.combined((vectors[:, :kept] * scale).T), rho

@@ -1,0 +1,1 @@
+"""What every room builds on: losses, geometries, tolerances, random draws, errors."""

@@ -1,0 +1,1 @@
+"""State on disk: arrays, and the model files they are kept in."""

@@ -1,0 +1,194 @@
+"""Model files: a learner or a sketch on disk, with everything it needs to go on bit for bit, and no pickle.
+
+A model file is a safetensors file. Its arrays are the state; its metadata hold one JSON header under the key
+``onsketch``:
+
+    {"format": 2, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to build itself…,
+     "notes": {…anything the writer wanted to keep beside it…}}
+
+The checksum covers the header and all arrays. A reader refuses what it does not know: another program's file, a
+truncated or altered one, a format newer than its own. Files are written beside their destination, flushed to the disk
+and renamed, so that a crash leaves the old file or the new one and never half of either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import ModelFileError
+from onsketch.files.arrays import Arrays
+
+FORMAT = 5
+"""Goes up when an older reader would misunderstand a newer file, or go on from it differently."""
+
+OLDEST = 5
+"""The oldest format that is still read. Older ones had other random draws and other shapes."""
+
+PathLike = str | os.PathLike[str]
+
+_KINDS = {
+    "learner": "onsketch.learners.build",
+    "sketch": "onsketch.sketches.saving",
+    "classes": "onsketch.learners.multiclass.saving",
+    "scikit-learn": "onsketch.adapters.sklearn.saving",
+    "river": "onsketch.adapters.river.saving",
+}
+"""The module whose ``from_file(content)`` rebuilds each kind of thing."""
+
+
+class Content(NamedTuple):
+    """What a model file holds."""
+
+    kind: str
+    header: dict[str, Any]
+    """What the kind needs to build itself."""
+    arrays: Arrays
+    notes: dict[str, Any]
+
+
+def load(path: PathLike) -> Any:
+    """The learner or sketch saved in a file, ready to go on as if it had never been away.
+
+    Raises:
+        ModelFileError: the file is not a model file, is truncated or altered, or is newer than this version.
+
+    >>> import numpy as np, onsketch, tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(200, 3)), rng.choice([-1.0, 1.0], 200)
+    >>> one = onsketch.learner("adagrad")
+    >>> _ = one.learn(X[:100], y[:100])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     one.save(folder + "/model")
+    ...     two = onsketch.load(folder + "/model")
+    >>> bool((one.learn(X[100:], y[100:]) == two.learn(X[100:], y[100:])).all())
+    True
+    """
+    content = read(path)
+    try:
+        return build(content)
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)}: {error}") from None
+
+
+def build(content: Content) -> Any:
+    """The thing that a file's content describes."""
+    if content.kind not in _KINDS:
+        raise ModelFileError(f"it holds a {content.kind!r}, which this version does not know.")
+    return import_module(_KINDS[content.kind]).from_file(content)
+
+
+def write(
+    path: PathLike,
+    kind: str,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    notes: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a model file in one atomic step."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    import onsketch
+
+    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    whole = {**header, "format": FORMAT, "version": onsketch.__version__, "kind": kind, "notes": dict(notes or {})}
+    whole["sha256"] = _checksum(whole, contiguous)
+    text = json.dumps(whole, sort_keys=True)
+    try:
+        write_atomically(path, lambda beside: save_file(contiguous, beside, metadata={"onsketch": text}))
+    except SafetensorError as error:  # how the library tells of a full disk
+        raise OSError(f"{os.fspath(path)}: could not be written ({error})") from None
+
+
+def read(path: PathLike) -> Content:
+    """The content of a model file, checked as far as the file itself goes."""
+    from safetensors import SafetensorError, safe_open
+
+    name = os.fspath(path)
+    if not os.path.exists(name):
+        raise ModelFileError(f"{name}: there is no such file.")
+    try:
+        with safe_open(name, "numpy") as file:
+            text = (file.metadata() or {}).get("onsketch")
+            names = file.keys() if text is not None else []
+            arrays = {key: file.get_tensor(key) for key in names}
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
+        raise ModelFileError(f"{name}: not a whole model file ({error}).") from None
+    if text is None:
+        raise ModelFileError(f"{name}: a safetensors file, but not one of onsketch's.")
+    return _checked(name, text, arrays)
+
+
+def _checked(name: str, text: str, arrays: Arrays) -> Content:
+    try:
+        header = json.loads(text)
+        found, version = header["format"], header["version"]
+        known = isinstance(found, int) and found <= FORMAT
+    except (ValueError, KeyError, TypeError):
+        raise ModelFileError(f"{name}: its header cannot be read.") from None
+    if not known:
+        raise ModelFileError(
+            f"{name}: written by onsketch {version} in format {found}; this version reads up to {FORMAT}. "
+            "Upgrade onsketch to use it."
+        )
+    if found < OLDEST:
+        raise ModelFileError(
+            f"{name}: written by onsketch {version} in format {found}, which this version would continue differently. "
+            f"It reads formats from {OLDEST} on: use the version that wrote it, or learn again."
+        )
+    if header.pop("sha256", None) != _checksum(header, arrays):
+        raise ModelFileError(f"{name}: altered since it was written: its checksum does not fit its content.")
+    notes = header.pop("notes")
+    return Content(header.pop("kind"), header, arrays, notes)
+
+
+def _checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def write_atomically(path: PathLike, write_to: Any) -> None:
+    """Let ``write_to(name)`` write a file beside ``path``, flush it to the disk, and put it in place."""
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        raise OSError(f"{os.fspath(path)}: not a plain file, so it cannot be replaced by one.")
+    handle, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    os.close(handle)
+    try:
+        write_to(beside)
+        _flush(beside)
+        os.chmod(beside, 0o666 & ~_umask())
+        os.replace(beside, target)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+    if os.name == "posix":
+        _flush(str(target.parent))
+
+
+def _flush(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,1 @@
+"""How loops are compiled and kept on disk, and the small algebra that runs inside them."""

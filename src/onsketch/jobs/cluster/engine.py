@@ -1,0 +1,106 @@
+"""The seam between what is to be computed and what computes it: five methods.
+
+Everything above it knows tasks only. A task is a pure module-level function that returns a pair: a small *report* for
+whoever drives the run, and a *state*, perhaps large, which stays where it was made until a later task or the driver
+asks for it. To put another engine there, write one more subclass.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from onsketch.core.errors import OnsketchError, OptionError
+
+Handle = Any
+"""Stands for a state wherever it is; only its engine knows what it is made of."""
+
+
+class ClusterError(OnsketchError):
+    """The engine gave up on a task: its worker died again and again, or what it had made was lost for good."""
+
+
+class Task(NamedTuple):
+    """A task under way: where its report and its state will be."""
+
+    report: Handle
+    state: Handle
+
+
+class Engine(ABC):
+    """Runs pure tasks. A task that is lost is run again; the engine counts how often that happened."""
+
+    retries: int = 0
+    """Tasks that had to be run again, as far as the engine knows."""
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """Tasks that can run at the same time, now. It decides the pace and never the result."""
+
+    @abstractmethod
+    def put(self, value: Any) -> Handle:
+        """Share a value with all tasks; sent once to each machine rather than once to each task."""
+
+    @abstractmethod
+    def submit(self, function: Callable[..., tuple[Any, Any]], *arguments: Any) -> Task:
+        """Run ``function(*arguments)`` somewhere; handles among the arguments are replaced by what they stand for."""
+
+    @abstractmethod
+    def finished(self, tasks: Sequence[Task]) -> list[Task]:
+        """Wait until at least one of these has finished; returns those that have."""
+
+    @abstractmethod
+    def report(self, task: Task) -> Any:
+        """The report of a finished task; raises what the task raised."""
+
+    @abstractmethod
+    def state(self, handle: Handle) -> Any:
+        """Bring a state here."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what the engine holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call it with linear algebra in one thread.
+
+    More threads would add up long products in other portions: the last bits of a merge would depend on the number
+    of processors. Needs threadpoolctl, which ``onsketch[ray]`` brings; without it the threads are what they are.
+    """
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return function(*arguments)
+    with threadpool_limits(1):
+        return function(*arguments)
+
+
+def open_engine(cluster: str | Engine) -> Engine:
+    """The engine meant.
+
+    Args:
+        cluster: "none" runs the tasks in this process; "local" starts Ray on this machine, for loopback only; "auto"
+            joins the Ray cluster that is running here, or starts one as "local" does; anything else is the
+            address of a Ray cluster (``host:6379``). An engine stands for itself.
+    """
+    if isinstance(cluster, Engine):
+        return cluster
+    if not isinstance(cluster, str) or not cluster:
+        raise OptionError(f"cluster={cluster!r}: expected auto, local, none or the address of a Ray cluster.")
+    if cluster == "none":
+        from onsketch.jobs.cluster.local import LocalEngine
+
+        return LocalEngine()
+    from onsketch.jobs.cluster.ray_engine import RayEngine
+
+    return RayEngine(cluster)

@@ -1,0 +1,87 @@
+"""What a run on a cluster is to do: the manifest of shards and everything else that decides the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from onsketch.core.errors import InputError, OptionError
+from onsketch.data.sources import STDIN, expand
+from onsketch.learners.methods import KERNEL_RULES, METHODS
+
+
+def manifest(files: Any) -> list[str]:
+    """The shards, in order: the files meant by names, patterns and addresses. A shard's number is its place here."""
+    shards = expand(files)
+    for shard in shards:
+        if not isinstance(shard, str) or shard == STDIN:
+            raise InputError("a cluster reads files or addresses; standard input and open files stay on one machine.")
+    if len(set(shards)) < len(shards):
+        twice = next(str(shard) for shard in shards if shards.count(shard) > 1)
+        raise InputError(f"{twice}: listed twice; its rows would be counted twice.")
+    return [str(shard) for shard in shards]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Decides every bit of the outcome. The engine, the pace and the faults decide none."""
+
+    files: list[str]
+    """The manifest of shards."""
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of the learner; without a loss it is chosen by the task."""
+    reading: dict[str, Any] = field(default_factory=dict)
+    """Options of :func:`onsketch.data.stream`."""
+    task: str | None = None
+    passes: int = 1
+    sync: int | None = None
+    """Blocks that each shard learns between two merges; None for the whole shard."""
+    together: int | None = None
+    """Shards that start from the same model: a wave. The next wave starts from what they made. None for all."""
+
+    def check(self) -> None:
+        """Refuse what cannot be done, before anything is read."""
+        for name in ("passes", "sync", "together"):
+            value = getattr(self, name)
+            if value is None and name != "passes":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise OptionError(f"{name}={value!r}: expected a whole number from 1 on.")
+        check_reading(self.reading)
+        method = METHODS.get(self.method)
+        if method is not None and (method.rule == "mixture" or method.rule in KERNEL_RULES):
+            raise OptionError(
+                f"{self.method} learners cannot be merged, so a cluster cannot train one. Choose a method that can, "
+                "such as adagrad (-l adagrad), or rfd-son with summary='curvature' (-l rfd-son --summary curvature)."
+            )
+
+    @property
+    def waves(self) -> list[range]:
+        """The numbers of the shards of each wave."""
+        size = self.together or len(self.files)
+        return [range(start, min(start + size, len(self.files))) for start in range(0, len(self.files), size)]
+
+    def state(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+
+def check_reading(reading: dict[str, Any]) -> None:
+    """Refuse options that each shard would understand in its own way."""
+    if reading.get("zero_based") == "auto":
+        raise OptionError('zero_based="auto": each shard would decide for itself on a cluster; say True or False.')
+    if "resume" in reading:
+        raise OptionError("reading: resume is kept by the run itself.")
+
+
+def same_plan(now: dict[str, Any], then: dict[str, Any], path: str) -> None:
+    """Refuse to go on with a checkpoint of something else."""
+    from onsketch.jobs.training import list_of
+
+    for name, value in now.items():
+        if list_of(then.get(name)) != list_of(value):
+            raise OptionError(
+                f"{path} is a checkpoint of another run: its {name} was {then.get(name)!r} and is {value!r} now. "
+                "Resume with the same arguments, or start anew without resume."
+            )

@@ -1,0 +1,131 @@
+"""The front door of sketching on a cluster."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.data.usable import refuse_nothing
+from onsketch.files import model_file
+from onsketch.jobs.cluster.engine import Engine, open_engine
+from onsketch.jobs.cluster.plan import check_reading, manifest, same_plan
+from onsketch.jobs.cluster.snapshot import rebuilt
+from onsketch.jobs.cluster.storage import Parts, Storage
+from onsketch.jobs.cluster.tasks import Seen, measure_shard, merge_sketches, sketch_shard
+from onsketch.jobs.cluster.tree import Gathering
+from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
+from onsketch.sketches.base import Sketch
+from onsketch.sketches.study import make
+
+
+def sketch(
+    files: Any,
+    kind: str = "fast-fd",
+    size: int = 20,
+    *,
+    n_features: int | None = None,
+    reading: dict[str, Any] | None = None,
+    cluster: str | Engine = "auto",
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = 60.0,
+    resume: bool = False,
+    watch: Watch = unwatched,
+) -> Sketch:
+    """Sketch the rows of many files, on many machines.
+
+    Every shard (file) is sketched on its own, and the sketches are merged in a fixed tree: frequent directions by
+    stacking and shrinking, which keeps their bound for any number of shards, random projections (of independent
+    seeds) by adding.
+
+    Args:
+        files: the shards: names, patterns, addresses. Their order is part of the outcome.
+        kind: fd, fast-fd, rfd, fast-rfd, cfd, pfd, rp or oja.
+        size: rows of the sketch.
+        n_features: width of the rows; left out, the files are read once more to find it.
+        reading: options of :func:`onsketch.data.stream`.
+        cluster: see :func:`onsketch.cluster.open_engine`.
+        checkpoint: a file or address where the sketch goes in the end; until then the unmerged parts lie beside it.
+        every: seconds between two savings of the parts.
+        resume: go on from the parts that are there.
+        watch: called with a :class:`Status` after each shard, and in the end.
+
+    >>> import numpy as np, onsketch.cluster, tempfile
+    >>> rows = np.random.default_rng(0).normal(size=(4, 100, 3)).round(3)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> for shard in range(4):
+    ...     np.savetxt(f"{folder.name}/{shard}.csv", rows[shard], "%.3f", ",", header="label,a,b", comments="")
+    >>> whole = onsketch.cluster.sketch(f"{folder.name}/*.csv", "fd", 3, cluster="none")  # 2 features: nothing is lost
+    >>> np.allclose(whole.covariance(), (rows[:, :, 1:].reshape(400, 2).T @ rows[:, :, 1:].reshape(400, 2)))
+    True
+    >>> folder.cleanup()
+    """
+    shards, options = manifest(files), dict(reading or {})
+    check_reading(options)
+    make(kind, n_features or 1, size)  # refuses what there is not
+    if resume and checkpoint is None:
+        raise OptionError("resume needs a checkpoint to go on from.")
+    storage = None if checkpoint is None else Storage(checkpoint)
+    plan = {"files": shards, "reading": options, "kind": kind, "size": size, "n_features": n_features}
+    if storage is not None:
+        if not resume:
+            storage.remove(storage.parts())
+        elif storage.exists():
+            return _finished(storage, plan, watch)
+    engine = open_engine(cluster)
+    try:
+        width = n_features
+        if width is None:
+            leaves: list[Any] = [(measure_shard, shards, options, shard) for shard in range(len(shards))]
+            seen, _ = _gather(engine, leaves, None, Parts(None, plan, 0, Seen, every), watch, 1)
+            width = max(report.width for report in seen)
+            if width == 0:
+                refuse_nothing(shards[:3], sum(report.skipped for report in seen), "sketched")
+        leaves = [(sketch_shard, shards, options, shard, kind, size, width) for shard in range(len(shards))]
+        parts = Parts(storage, plan, 0, Seen, every)
+        seen, state = _gather(engine, leaves, (merge_sketches,), parts, watch, 1 if n_features else 2)
+        merged = engine.state(state)
+    finally:
+        if engine is not cluster:
+            engine.close()
+    if merged is None:
+        refuse_nothing(shards[:3], sum(report.skipped for report in seen), "sketched")
+    if storage is not None:
+        told = {"plan": plan, "reports": [report.state() for report in seen]}
+        storage.write(merged, {"cluster": told})
+        parts.drop()
+    made: Sketch = rebuilt(merged)
+    return made
+
+
+def _finished(storage: Storage, plan: dict[str, Any], watch: Watch) -> Sketch:
+    """The sketch that an earlier life has finished."""
+    content = storage.read()
+    told = content.notes.get("cluster")
+    if content.kind != "sketch" or told is None:
+        raise ModelFileError(f"{storage.address}: not a sketch that was made on a cluster.")
+    same_plan(plan, told["plan"], storage.address)
+    made: Sketch = model_file.build(content)
+    n, skipped = len(told["reports"]), sum(report["skipped"] for report in told["reports"])
+    watch(Status(1, n, n, made.n_rows, 0.0, 0, skipped))
+    return made
+
+
+def _gather(
+    engine: Engine, leaves: list[Any], merge: Any, parts: Parts, watch: Watch, number: int
+) -> tuple[list[Seen], Any]:
+    """The reports of all shards, and the merged state."""
+    gathering, clock = Gathering(engine, leaves, merge), Clock(0)
+
+    def tell() -> None:
+        known = gathering.reports.values()
+        rows, skipped = (sum(getattr(report, name) for report in known) for name in ("rows", "skipped"))
+        watch(Status(number, len(known), len(leaves), rows, clock.rate(rows), engine.retries, skipped))
+
+    def told(report: Seen) -> None:
+        parts.keep(gathering)
+        tell()
+
+    state = gathering.run(parts.saved(), told)
+    tell()
+    return [gathering.reports[place] for place in range(len(leaves))], state

@@ -1,0 +1,147 @@
+"""Where a run keeps what must survive its driver: a checkpoint, and beside it the parts of the round under way.
+
+    run.ckpt                      the last merged model, an ordinary model file; its notes hold plan and ledger
+    run.ckpt.parts/4-1-0.part     round 4, tree node (1, 0): shards 0 and 1 merged, not yet with 2 and 3
+
+Each file is written in one atomic step and says itself what it stands for, so that whatever is there after a crash
+can be trusted; what was never written is computed again. Local folders, or any address that fsspec knows.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from onsketch.files import model_file
+from onsketch.jobs.cluster.plan import same_plan
+from onsketch.jobs.cluster.snapshot import Snapshot
+from onsketch.jobs.cluster.tree import Gathering, Node
+
+EMPTY = Snapshot("nothing", {}, {})
+"""Stands in a file for shards without a row."""
+
+
+class Storage:
+    """Model files under one address."""
+
+    def __init__(self, address: str | os.PathLike[str]) -> None:
+        self.address = os.fspath(address)
+        self._fs: Any = None
+        self._root = self.address
+        if "://" in self.address:
+            from onsketch.data.sources import _fsspec
+
+            _fsspec(self.address)  # says what is missing
+            from fsspec.core import url_to_fs
+
+            self._fs, self._root = url_to_fs(self.address)
+
+    def exists(self) -> bool:
+        """Whether there is a checkpoint."""
+        return bool(self._fs.exists(self._root)) if self._fs else os.path.exists(self._root)
+
+    def write(self, taken: Snapshot, notes: Mapping[str, Any], part: str | None = None) -> None:
+        """Write the checkpoint, or a part of the round."""
+        target = self._path(part)
+        if self._fs is None:
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            model_file.write(target, *taken, notes)
+            return
+        self._fs.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            local = os.path.join(folder, "file")
+            model_file.write(local, *taken, notes)
+            self._fs.put_file(local, target + ".new")
+        self._fs.mv(target + ".new", target)
+
+    def read(self, part: str | None = None) -> model_file.Content:
+        """The checkpoint, or a part of the round."""
+        target = self._path(part)
+        if self._fs is None:
+            return model_file.read(target)
+        with tempfile.TemporaryDirectory() as folder:
+            local = os.path.join(folder, os.path.basename(target))
+            self._fs.get_file(target, local)
+            return model_file.read(local)
+
+    def parts(self) -> list[str]:
+        """Names of the parts that are there."""
+        folder = self._root + ".parts"
+        if self._fs is None:
+            found = os.listdir(folder) if os.path.isdir(folder) else []
+        else:
+            self._fs.invalidate_cache()
+            found = (
+                [str(path).rsplit("/", 1)[-1] for path in self._fs.ls(folder, detail=False)]
+                if (self._fs.exists(folder))
+                else []
+            )
+        return sorted(name for name in found if name.endswith(".part") and not name.startswith("."))
+
+    def remove(self, parts: list[str]) -> None:
+        """Parts that something newer stands for."""
+        for part in parts:
+            target = self._path(part)
+            if self._fs is None:
+                Path(target).unlink(missing_ok=True)
+            else:
+                self._fs.rm(target)
+        if self._fs is None and os.path.isdir(self._root + ".parts") and not os.listdir(self._root + ".parts"):
+            os.rmdir(self._root + ".parts")
+
+    def _path(self, part: str | None) -> str:
+        return self._root if part is None else f"{self._root}.parts/{part}"
+
+
+class Parts:
+    """The finished nodes of one round, kept as they come; at most so often, as each costs a transfer of its state."""
+
+    def __init__(self, storage: Storage | None, plan: dict[str, Any], number: int, report: Any, seconds: float) -> None:
+        self._storage, self._plan, self._round, self._report = storage, plan, number, report
+        self._seconds, self._last = seconds, time.monotonic()
+        self._kept: set[Node] = set()
+
+    def saved(self) -> dict[Node, tuple[list[Any], Any]]:
+        """The largest nodes that an earlier life has left of this round."""
+        if self._storage is None:
+            return {}
+        found: dict[Node, tuple[list[Any], Any]] = {}
+        names = [name for name in self._storage.parts() if name.startswith(f"{self._round}-")]
+        nodes = sorted((Node(*map(int, name.removesuffix(".part").split("-")[1:])) for name in names), reverse=True)
+        for node in nodes:  # from the top: what lies below a node that is there is part of it
+            if any(above.holds(node) for above in found):
+                continue
+            content = self._storage.read(self._name(node))
+            same_plan(self._plan, content.notes["plan"], self._storage.address)
+            state = None if content.kind == EMPTY.kind else Snapshot(content.kind, content.header, content.arrays)
+            found[node] = [self._report(**report) for report in content.notes["reports"]], state
+        self._kept = set(found)
+        return found
+
+    def keep(self, gathering: Gathering) -> None:
+        """Write the finished nodes that are not written yet, if the last time is long enough ago."""
+        if self._storage is None or time.monotonic() - self._last < self._seconds:
+            return
+        n = len(gathering.leaves)
+        for node, handle in sorted(gathering.ready.items()):
+            if node in self._kept:
+                continue
+            reports = [gathering.reports[place].state() for place in node.shards(n)]
+            state = gathering.engine.state(handle) or EMPTY
+            self._storage.write(state, {"plan": self._plan, "reports": reports}, self._name(node))
+            below = {old for old in self._kept if node.holds(old)}
+            self._storage.remove([self._name(old) for old in below])
+            self._kept = (self._kept - below) | {node}
+        self._last = time.monotonic()
+
+    def drop(self) -> None:
+        """The round is merged and written: its parts, and older ones, are of no more use."""
+        if self._storage is not None:
+            self._storage.remove(self._storage.parts())
+
+    def _name(self, node: Node) -> str:
+        return f"{self._round}-{node.level}-{node.place}.part"

@@ -1,0 +1,178 @@
+"""What runs on the workers: pure functions of their arguments. Each returns a report and a state.
+
+A shard is read together with the first one of the manifest, from which the format and what is automatic about
+tables are taken: so all shards are understood alike, as if they were one stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+from onsketch.core.errors import InputError, OnsketchError
+from onsketch.data import Position, stream
+from onsketch.data.task import Task, understood
+from onsketch.data.usable import learnable, usable
+from onsketch.jobs.cluster.plan import Plan
+from onsketch.jobs.cluster.snapshot import Snapshot, rebuilt, snapshot
+from onsketch.jobs.evaluation import new_progress
+from onsketch.jobs.training import Plan as JobPlan
+from onsketch.jobs.training import Training
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a shard tells of one round; JSON can hold it."""
+
+    shard: int
+    rows: int
+    """Rows read: learned or refused."""
+    refused: int
+    skipped: int
+    """Bad lines and refused rows passed over."""
+    progress: dict[str, Any]
+    """The tally of the rows learned, each predicted first."""
+    position: str | None
+    """Where the next round goes on; None at the end of the shard."""
+    names: dict[str, str]
+
+    def state(self) -> dict[str, Any]:
+        """As JSON can hold it; ``Learned(**state)`` is the same report."""
+        return asdict(self)
+
+
+def look(files: list[str], reading: dict[str, Any], kind: str | None) -> tuple[Task, None]:
+    """What the labels mean, by the first rows of the first shard that has any."""
+    with stream(files, **_inline(reading)) as blocks:
+        for block in blocks:
+            kept = learnable(block, reading.get("on_error") == "skip")
+            return understood(kept.y, kind, reading.get("positive")), None
+    raise InputError(f"{', '.join(files[:3])}{', …' if len(files) > 3 else ''}: there is not a single row.")
+
+
+def learn_shard(
+    base: Snapshot, plan: Plan, task: Task, shard: int, position: str | None, seed: int
+) -> tuple[Learned, Snapshot | None]:
+    """Predict and learn the next blocks of a shard, starting from the base.
+
+    Returns what there is to tell, and the learner; None instead of a learner that has learned nothing.
+    """
+    learner = rebuilt(base)
+    if learner.method.sketch == "rp":  # projections that are to be added must be independent
+        learner = learner.fork(seed=seed)
+    files = _sources(plan.files, shard)
+    start = _beginning(plan.files, plan.reading, shard) if position is None else Position.from_json(position)
+    job = Training(JobPlan(files, plan.method, plan.options, _inline(plan.reading)))
+    job.start_from(learner, task, start)
+    with _naming(shard, plan.files[shard]):
+        blocks = job.run()
+        try:
+            for _ in islice(blocks, plan.sync):
+                pass
+        finally:
+            blocks.close()  # type: ignore[attr-defined]
+    after = job.position
+    report = Learned(
+        shard,
+        job.rows,
+        job.refused,
+        job.skipped - (0 if start is None else start.skipped),
+        (job.progress or new_progress(learner, task.signs)).state(),
+        None if after is None else after.to_json(),
+        {str(feature): name for feature, name in sorted(job.names.items())},
+    )
+    return report, snapshot(learner) if report.rows > report.refused else None
+
+
+def merge_learners(base: Snapshot, one: Snapshot | None, two: Snapshot | None) -> tuple[None, Snapshot | None]:
+    """Two learners that started from the base, as one; a shard that learned nothing changes nothing."""
+    if one is None or two is None:
+        return None, one or two
+    return None, snapshot(rebuilt(one).merge(rebuilt(two), base=rebuilt(base)))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a shard tells of being sketched, or measured."""
+
+    shard: int
+    rows: int
+    width: int
+    skipped: int
+    """Bad lines, and rows too long to be squared."""
+
+    def state(self) -> dict[str, Any]:
+        """As JSON can hold it; ``Seen(**state)`` is the same report."""
+        return asdict(self)
+
+
+def measure_shard(files: list[str], reading: dict[str, Any], shard: int) -> tuple[Seen, None]:
+    """Count the rows of a shard and the features of the widest."""
+    rows = width = 0
+    with _naming(shard, files[shard]), _shard(files, reading, shard) as blocks:
+        for block in blocks:
+            rows, width = rows + len(block), max(width, block.rows.shape[1])
+        return Seen(shard, rows, width, blocks.skipped), None
+
+
+def sketch_shard(
+    files: list[str], reading: dict[str, Any], shard: int, kind: str, size: int, width: int
+) -> tuple[Seen, Snapshot | None]:
+    """Sketch the rows of a shard; those too long to be squared are passed over, or an error, as bad lines are."""
+    from onsketch.sketches.study import KINDS, make
+    from onsketch.sketches.width import widened
+
+    # Random projections to be added must be independent.
+    summary = KINDS[kind](width, size, seed=shard) if kind == "rp" else make(kind, width, size)
+    passed_over = 0
+    with _naming(shard, files[shard]), _shard(files, reading, shard) as blocks:
+        for block in blocks:
+            kept = usable(block, reading.get("on_error") == "skip")
+            passed_over += kept.passed_over
+            summary.update(widened(kept.X, width))
+        report = Seen(shard, summary.n_rows, width, blocks.skipped + passed_over)
+    return report, snapshot(summary) if summary.n_rows else None
+
+
+def merge_sketches(one: Snapshot | None, two: Snapshot | None) -> tuple[None, Snapshot | None]:
+    """Two sketches as one."""
+    if one is None or two is None:
+        return None, one or two
+    return None, snapshot(rebuilt(one).merge(rebuilt(two)))
+
+
+def _shard(files: list[str], reading: dict[str, Any], shard: int) -> Any:
+    """The stream of a shard's blocks."""
+    return stream(_sources(files, shard), resume=_beginning(files, reading, shard), **_inline(reading))
+
+
+def _sources(files: list[str], shard: int) -> list[str]:
+    """The shard, after the first one if it is another."""
+    return files[:1] if shard == 0 else [files[0], files[shard]]
+
+
+def _beginning(files: list[str], reading: dict[str, Any], shard: int) -> Position | None:
+    """The place where the shard begins among its sources."""
+    if shard == 0:
+        return None
+    with stream(_sources(files, shard), **_inline(reading)) as blocks:
+        return blocks.beginning(1)
+
+
+def _inline(reading: dict[str, Any]) -> dict[str, Any]:
+    """A worker has one processor: reading ahead in a second thread would only take it from its neighbour."""
+    return {"prefetch": 0, **reading}
+
+
+@contextmanager
+def _naming(shard: int, path: str) -> Iterator[None]:
+    """Say in which shard something was wrong, in an error that can travel."""
+    try:
+        yield
+    except OnsketchError as error:
+        said = str(error)
+        where = f"shard {shard}" if path in said else f"shard {shard}, {path}"
+        raise InputError(f"{where}: {said}") from None

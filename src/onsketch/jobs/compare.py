@@ -1,0 +1,322 @@
+"""A race of learners over the same streams, in one pass, knowing nothing of terminals.
+
+Every contender brings a few settings (ridges, or step sizes). All of them learn the same blocks side by side, in
+threads (the compiled loops hold no lock), and at any moment a contender is judged by whichever setting has the least
+progressive loss (or error) so far. Several streams may run in step, to show how each contender bears the difference.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from time import thread_time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import onsketch
+from onsketch.core.errors import OptionError, UpdateError
+from onsketch.core.losses import LOSSES, loss_values
+from onsketch.jobs.evaluation import Progress, new_progress
+
+Setting = Mapping[str, Any]
+Block = tuple[Any, NDArray[np.float64], NDArray[np.float64] | None]
+"""Rows, labels and sample weights (None: all 1)."""
+
+
+class Track(NamedTuple):
+    """A stream to race on, and what to call it."""
+
+    name: str
+    blocks: Iterable[Block]
+
+
+class Contender(NamedTuple):
+    """A method and the settings it may choose among."""
+
+    name: str
+    settings: tuple[Setting, ...] = ({},)
+    sketched: bool = True
+
+
+class Point(NamedTuple):
+    """A moment of a trial: rows learned, CPU seconds spent, loss and error so far."""
+
+    rows: int
+    seconds: float
+    loss: float
+    error: float | None
+
+
+class Score(NamedTuple):
+    """A contender on one stream so far, by its best setting (None: not one of them stayed finite)."""
+
+    track: str
+    loss: float
+    error: float | None
+    setting: Setting | None
+    microseconds: float
+    curve: tuple[Point, ...] = ()
+    total: float = math.inf
+    """The sum of losses, to take the best fixed weights' from."""
+
+
+class Standing(NamedTuple):
+    """A contender's scores, one for each stream in their order, and how many settings it tried."""
+
+    name: str
+    sketched: bool
+    tried: int
+    scores: tuple[Score, ...]
+
+    @property
+    def loss(self) -> float:
+        """The loss on the last stream."""
+        return self.scores[-1].loss
+
+    @property
+    def microseconds(self) -> float:
+        """The mean CPU time to learn one example, over the streams."""
+        return sum(score.microseconds for score in self.scores) / len(self.scores)
+
+
+_POINTS = 512
+"""Most points of a curve; beyond that every second one goes."""
+
+
+@dataclass
+class _Trial:
+    """One learner with one setting on one stream."""
+
+    learner: Any
+    setting: Setting
+    progress: Progress
+    seconds: float = 0.0
+    finite: bool = True
+    curve: list[Point] = field(default_factory=list)
+
+    def feed(self, X: Any, y: NDArray[np.float64], weights: NDArray[np.float64] | None) -> None:
+        if not self.finite:
+            return
+        began = thread_time()
+        try:
+            margins = self.learner.learn(X, y, weights)
+        except UpdateError:
+            self.finite = False
+            return
+        self.seconds += thread_time() - began
+        self.progress.add(X, y, margins, weights)
+        if len(self.curve) >= _POINTS:
+            del self.curve[::2]
+        progress = self.progress
+        self.curve.append(Point(progress.rows, self.seconds, progress.mean_loss, progress.error))
+
+
+def _ladder(option: str, *values: float, **fixed: float) -> tuple[Setting, ...]:
+    return tuple({option: value, **fixed} for value in values)
+
+
+CONTENDERS: Mapping[str, Contender] = {
+    entry.name: entry
+    for entry in (
+        Contender("ogd", _ladder("step_size", 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2), sketched=False),
+        Contender("adagrad", _ladder("step_size", 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), sketched=False),
+        Contender(
+            "ada-ffd",
+            _ladder("step_size", 0.003, 0.01, 0.03, ridge=1.0) + _ladder("step_size", 0.003, 0.01, 0.03, ridge=10.0),
+        ),
+        Contender("oja-son", _ladder("ridge", 100.0, 300.0, 1e3, 3e3, 1e4, 3e4)),
+        Contender("fd-son", _ladder("ridge", 100.0, 300.0, 1e3, 3e3, 1e4, 3e4)),
+        Contender("rfd-son", _ladder("ridge", 0.0, 100.0, 300.0, 1e3, 3e3, 1e4)),
+    )
+}
+"""The usual field on the embedded streams."""
+
+
+def contender(name: str, grid: Mapping[str, Sequence[Any]] | None = None) -> Contender:
+    """The method with every combination of the grid that concerns it; without a grid, its usual settings.
+
+    >>> contender("adagrad", {"step_size": [0.1, 1.0], "sketch_size": [5]}).settings
+    ({'step_size': 0.1}, {'step_size': 1.0})
+    """
+    concerns = _concerns(name)
+    sketched = "sketch_size" in concerns
+    if grid is None:
+        return CONTENDERS.get(name, Contender(name, sketched=sketched))
+    names = [option for option in grid if option in concerns]
+    combinations = itertools.product(*(grid[option] for option in names))
+    return Contender(name, tuple(dict(zip(names, values, strict=True)) for values in combinations), sketched)
+
+
+def _concerns(name: str) -> frozenset[str]:
+    from onsketch.learners.methods import METHODS
+
+    return METHODS[name].concerns
+
+
+def embedded(rows: int, dimension: int, conditions: Sequence[float], seed: int = 0) -> list[Track]:
+    """The ill-conditioned streams of Luo et al. (2016), the easiest first: same labels, other coordinates."""
+    from onsketch.data.synthetic import ill_conditioned
+
+    def blocks(condition: float) -> Iterator[Block]:
+        X, y = ill_conditioned(rows, dimension, condition, top=min(10, dimension), seed=seed)
+        for part in np.array_split(np.arange(rows), min(40, rows)):
+            yield X[part], y[part], None
+
+    return [Track(f"{kappa:g}", blocks(kappa)) for kappa in sorted(set(conditions))]
+
+
+class Race:
+    """Contenders side by side over the same streams.
+
+    Args:
+        tracks: the streams, run in step.
+        contenders: who runs.
+        options: options for all of them; each is given to those it concerns.
+        make: turns a name and options into a learner; ``onsketch.learner`` unless given.
+        threads: how many trials learn at a time; as many as there are cores unless given.
+        signs: whether labels are −1 and +1, so that mistakes are counted; by the loss unless given.
+        by: "loss" or "error": what settings are chosen and contenders sorted by.
+    """
+
+    def __init__(
+        self,
+        tracks: Sequence[Track],
+        contenders: Sequence[Contender],
+        options: Mapping[str, Any] | None = None,
+        make: Callable[..., Any] | None = None,
+        threads: int | None = None,
+        signs: bool | None = None,
+        by: str = "loss",
+    ) -> None:
+        self._tracks = tracks
+        self._make = make or onsketch.learner
+        self._options = dict(options or {})
+        for option in self._options:
+            if not any(option in _concerns(entry.name) for entry in contenders):
+                raise OptionError(f"the option {option} concerns none of {', '.join(e.name for e in contenders)}.")
+        self._threads = threads or os.cpu_count() or 1
+        self._signs = signs
+        self._by = by
+        self.rows = 0
+        """Rows run so far."""
+        self._field = [
+            (contender, [[self._trial(contender, s) for s in contender.settings] for _ in tracks])
+            for contender in contenders
+        ]
+
+    def _trial(self, contender: Contender, setting: Setting) -> _Trial:
+        common = {name: value for name, value in self._options.items() if name in _concerns(contender.name)}
+        learner = self._make(contender.name, **{**common, **setting})
+        return _Trial(learner, setting, new_progress(learner, self._signs))
+
+    @property
+    def remark(self) -> str:
+        """What a reader of the losses should know: who keeps predictions so small that its loss cannot fall far.
+
+        >>> runners = [Contender("adagrad"), Contender("rfd-son")]
+        >>> print(Race([Track("", iter(()))], runners, {"loss": "logistic"}).remark)
+        rfd-son keeps predictions within ±1 (clip): a logistic loss of 0.313 at least. Compare errors, or widen it.
+        """
+        clipped: dict[tuple[float, str], list[str]] = {}
+        for contender, by_track in self._field:
+            options = by_track[0][0].learner.options
+            if isinstance(options.clip, float) and LOSSES[options.loss].labels == "sign":
+                clipped.setdefault((options.clip, options.loss), []).append(contender.name)
+        remarks = []
+        for (clip, loss), names in clipped.items():
+            least = float(loss_values(loss, [clip], [1.0])[0])
+            if least > 0.01:
+                who = f"{', '.join(names)} keep{'s' if len(names) == 1 else ''}"
+                remarks.append(
+                    f"{who} predictions within ±{clip:g} (clip): a {loss} loss of {least:.3g} at least. "
+                    "Compare errors, or widen it."
+                )
+        return " ".join(remarks)
+
+    def _warm_up(self, X: Any, y: NDArray[np.float64], rows: int = 64) -> None:
+        """Compile each contender's kernels on throw-away learners, so that the race is timed without it."""
+        for contender, _ in self._field:
+            self._trial(contender, contender.settings[0]).feed(X[:rows], y[:rows], None)
+
+    def run(self) -> Iterator[tuple[int, list[Standing]]]:
+        """Let everyone learn block after block; yields the rows so far and the standings."""
+        with ThreadPoolExecutor(self._threads) as pool:
+            for blocks in zip(*(track.blocks for track in self._tracks), strict=True):
+                if self.rows == 0:
+                    self._warm_up(*blocks[0][:2])
+                jobs = [
+                    pool.submit(trial.feed, *block)
+                    for _, by_track in self._field
+                    for block, trials in zip(blocks, by_track, strict=True)
+                    for trial in trials
+                ]
+                for job in jobs:
+                    job.result()
+                self.rows += len(blocks[0][1])
+                yield self.rows, self.standings()
+
+    def standings(self) -> list[Standing]:
+        """Every contender with its best setting on each stream, the best on the last stream first."""
+        standings = (self._standing(*entry) for entry in self._field)
+        return sorted(standings, key=lambda standing: getattr(standing.scores[-1], self._by))
+
+    def _standing(self, contender: Contender, by_track: list[list[_Trial]]) -> Standing:
+        scores = tuple(
+            _best(track.name, trials, self._by) for track, trials in zip(self._tracks, by_track, strict=True)
+        )
+        return Standing(contender.name, contender.sketched, len(contender.settings), scores)
+
+
+def _best(track: str, trials: list[_Trial], by: str) -> Score:
+    """The score of the trial with the least loss (or error) among those that stayed finite."""
+    finite = [trial for trial in trials if trial.finite and trial.progress.rows]
+    if not finite:
+        return Score(track, math.inf, math.inf if trials[0].progress.signs else None, None, math.nan)
+    best = min(finite, key=lambda trial: trial.progress.mistakes if by == "error" else trial.progress.loss_sum)
+    progress = best.progress
+    microseconds = 1e6 * best.seconds / progress.rows
+    curve = tuple(best.curve)
+    return Score(track, progress.mean_loss, progress.error, best.setting, microseconds, curve, progress.loss_sum)
+
+
+def verdict(standings: Sequence[Standing]) -> str:
+    """One sentence on what the final standings of the embedded streams show, in their own numbers.
+
+    >>> def standing(name, sketched, *errors):
+    ...     return Standing(name, sketched, 6, tuple(Score(k, e, e, {}, 1.0) for k, e in zip(("10", "200"), errors)))
+    >>> print(verdict([standing("fd-son", True, 0.1, 0.11), standing("adagrad", False, 0.08, 0.2)]))
+    What to see: as the condition number goes from 10 to 200, the error of adagrad, the best without a sketch,
+    goes from 8.0% to 20.0%; that of fd-son, the best with one, goes from 10.0% to 11.0%.
+    """
+    by_error = sorted(standings, key=lambda standing: standing.scores[-1].error or 0.0)
+    plain = next((s for s in by_error if not s.sketched), None)
+    sketched = next((s for s in by_error if s.sketched), None)
+    conditions = [score.track for score in standings[0].scores]
+    if len(conditions) == 1:
+        opening, course = f"at condition number {conditions[0]}", "is {1}"
+    else:
+        opening = f"as the condition number goes from {conditions[0]} to {conditions[-1]}"
+        course = "goes from {0} to {1}"
+
+    def told(standing: Standing) -> str:
+        return course.format(percent(standing.scores[0].error), percent(standing.scores[-1].error))
+
+    if plain is None or sketched is None:
+        return f"What to see: {opening}, the error of {by_error[0].name}, the best, {told(by_error[0])}."
+    return (
+        f"What to see: {opening}, the error of {plain.name}, the best without a sketch, {told(plain)}; "
+        f"that of {sketched.name}, the best with one, {told(sketched)}."
+    )
+
+
+def percent(error: float | None) -> str:
+    """An error rate in words: ``12.5%``, or ``diverged`` where no setting stayed finite."""
+    if error is None:
+        return "-"
+    return f"{error:.1%}" if math.isfinite(error) else "diverged"

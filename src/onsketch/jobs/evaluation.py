@@ -1,0 +1,172 @@
+"""Progressive validation: every row is predicted before it is learned, so the mean loss so far is honest.
+
+Avrim Blum, Adam Kalai, John Langford: "Beating the hold-out: bounds for k-fold and progressive
+cross-validation", COLT 1999.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from onsketch.learners.base import Learner
+
+Array = NDArray[np.float64]
+
+
+class Record(NamedTuple):
+    """Where a learner stood after some row of its stream."""
+
+    rows: int
+    loss: float
+    """Mean loss so far."""
+    recent_loss: float
+    """Mean loss since the last record."""
+    error: float | None
+    """Share of rows whose sign was mistaken so far; None where labels are not signs."""
+    label: float
+    prediction: float
+    features: int
+    """Of the last row: its label, the prediction made before learning it, its non-zeros."""
+
+    def __str__(self) -> str:
+        error = "" if self.error is None else f"{self.error:9.4f} "
+        return (
+            f"{self.loss:10.6f} {self.recent_loss:10.6f} {error}{self.rows:12,d} "
+            f"{self.label:9.4g} {self.prediction:10.4f} {self.features:8d}"
+        )
+
+
+@dataclass
+class Progress:
+    """Running sums of a progressive validation; records fall due at doubling counts of rows.
+
+    The sums run row by row, so that they do not depend on how a stream is cut into blocks. A row counts with its
+    sample weight; mistakes are counted by weight too.
+    """
+
+    loss: str
+    signs: bool
+    """Whether labels are −1 and +1, so that there are mistakes to count."""
+    rows: int = 0
+    weight: float = 0.0
+    loss_sum: float = 0.0
+    mistakes: float = 0.0
+    last_weight: float = 0.0
+    last_loss: float = 0.0
+    """The sums at the last record."""
+    due: int = 1
+    """Rows at which the next record falls due."""
+
+    def add(self, X: Any, labels: Array, predictions: Array, weights: Array | None = None) -> list[Record]:
+        """Count these rows; returns the records that fell due."""
+        from onsketch.core.losses import loss_values
+
+        count = len(labels)
+        if count == 0:
+            return []
+        shares = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
+        losses = _running(self.loss_sum, shares * loss_values(self.loss, predictions, labels))
+        mass = _running(self.weight, shares)
+        wrong = _running(self.mistakes, shares * ~(predictions * labels > 0.0)) if self.signs else np.zeros(count)
+        records = []
+        while self.due <= self.rows + count:
+            at = self.due - self.rows - 1
+            record = self._record(self.due, losses[at], mass[at], wrong[at], labels[at], predictions[at], _row(X, at))
+            records.append(record)
+            self.last_loss, self.last_weight = float(losses[at]), float(mass[at])
+            self.due *= 2
+        self.rows += count
+        self.loss_sum, self.weight, self.mistakes = float(losses[-1]), float(mass[-1]), float(wrong[-1])
+        return records
+
+    @property
+    def mean_loss(self) -> float:
+        """Mean loss over the rows so far; 0 before the first."""
+        return _mean(self.loss_sum, self.weight)
+
+    @property
+    def error(self) -> float | None:
+        """Share of rows whose sign was mistaken, where labels are signs."""
+        return _mean(self.mistakes, self.weight) if self.signs else None
+
+    def state(self) -> dict[str, Any]:
+        """As JSON can hold it; ``Progress(**state)`` goes on."""
+        return asdict(self)
+
+    def _record(
+        self, rows: int, loss: float, mass: float, wrong: float, label: float, prediction: float, features: int
+    ) -> Record:
+        recent = _mean(float(loss) - self.last_loss, float(mass) - self.last_weight)
+        error = _mean(float(wrong), float(mass)) if self.signs else None
+        return Record(rows, _mean(float(loss), float(mass)), recent, error, float(label), float(prediction), features)
+
+
+def progressive(
+    learner: Learner,
+    blocks: Iterable[Any],
+    on_record: Callable[[Record], object] | None = None,
+    signs: bool | None = None,
+) -> Progress:
+    """Learn a stream of blocks, predicting each row first; returns the final tally.
+
+    Args:
+        learner: any learner.
+        blocks: ``(X, y)`` or ``(X, y, sample_weight)``, as :func:`onsketch.data.stream` yields them.
+        on_record: called with a :class:`Record` at rows 1, 2, 4, 8, …, for a tracker or a log.
+        signs: whether labels are −1 and +1, so that mistakes are counted; by the loss when left out.
+
+    >>> import numpy as np, onsketch
+    >>> from onsketch.jobs.evaluation import progressive
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(512, 4))
+    >>> y = np.sign(X @ [1.0, 2.0, 0.0, -1.0])
+    >>> seen = []
+    >>> total = progressive(onsketch.learner("adagrad", loss="logistic"), [(X, y)], lambda r: seen.append(r.rows))
+    >>> seen
+    [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    >>> total.error < 0.15
+    True
+    """
+    progress = new_progress(learner, signs)
+    for X, y, *weights in blocks:
+        predictions = learner.learn(X, y, *weights)
+        for record in progress.add(X, y, predictions, *weights):
+            if on_record is not None:
+                on_record(record)
+    return progress
+
+
+def new_progress(learner: Learner, signs: bool | None = None) -> Progress:
+    """An empty tally for a learner; mistakes are counted where its loss is for labels −1 and +1, unless told."""
+    by_loss = learner.loss in ("logistic", "hinge", "squared_hinge")
+    return Progress(learner.loss, by_loss if signs is None else signs)
+
+
+def grown(learner: Learner) -> tuple[str, str]:
+    """What a model has grown to, in words: features seen, or the points that a kernel learner keeps."""
+    from onsketch.core.errors import OptionError
+
+    try:
+        return "features", f"{learner.coefficients()[0].size:,} seen"
+    except OptionError:
+        return "points", f"{learner.diagnostics()['rows_kept']:,} kept"  # type: ignore[attr-defined]
+
+
+def _running(start: float, terms: Array) -> Array:
+    """Running sums that continue one from before, term by term."""
+    return np.cumsum(np.concatenate([[start], terms]))[1:]
+
+
+def _mean(total: float, weight: float) -> float:
+    return total / weight if weight > 0.0 else 0.0
+
+
+def _row(X: Any, at: int) -> int:
+    """Non-zeros of a row."""
+    return int(X.indptr[at + 1] - X.indptr[at]) if hasattr(X, "indptr") else int(np.count_nonzero(X[at]))

@@ -1,0 +1,246 @@
+"""What every linear learner offers, whatever its state: learn, predict, weights, leverage, merge."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError, OptionError, UpdateError
+from onsketch.core.losses import LOSSES
+from onsketch.files import model_file
+from onsketch.files.arrays import Arrays
+from onsketch.learners.features import INTERCEPT
+from onsketch.learners.methods import Method
+from onsketch.learners.options import Options
+from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights
+
+_CHUNK = 1 << 18
+"""Values handed to a compiled loop at a time, which bounds the working memory; it changes no result."""
+
+
+class Learner(ABC):
+    """An online linear learner. Made by :func:`onsketch.learner` or :func:`onsketch.compose`.
+
+    Subclasses hold the state and implement the five underscored methods.
+    """
+
+    def __init__(self, method: Method, options: Options) -> None:
+        self.method = method
+        self.options = options
+        self._loss = LOSSES[options.loss]
+        self._width = options.n_features or 0
+
+    def __repr__(self) -> str:
+        return f"<onsketch learner {self.method.name}, {self.rounds} rounds, {self.n_features} features>"
+
+    @property
+    @abstractmethod
+    def rounds(self) -> int:
+        """Rounds played: rows learned."""
+
+    @property
+    def n_features(self) -> int:
+        """Width of the widest row met, or as given."""
+        return self._width
+
+    @property
+    def loss(self) -> str:
+        """The loss this learner minimises."""
+        return self.options.loss
+
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
+        """Learn from these rows, one after the other, in one pass.
+
+        Args:
+            X: (rows, features), an array or a SciPy sparse matrix.
+            y: the labels; −1 and +1 for logistic, hinge and squared hinge.
+            sample_weight: c ≥ 0 per row; the gradient becomes c·ℓ'(z)·x.
+
+        Returns:
+            the (clipped) margin predicted for each row *before* it was learned.
+
+        Raises:
+            InputError: something in the input is not finite, of the wrong shape or no label; nothing was learned.
+            UpdateError: a row's update would not be finite; the rows before it have been learned, it has not.
+        """
+        rows = as_rows(X, self.options.n_features)
+        labels = as_labels(y, rows.count, self._loss)
+        return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
+
+    def learn_checked(
+        self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """As ``learn``, for input that ``as_rows``, ``as_labels`` and ``as_weights`` have let through already."""
+        count, played = rows.count, self.rounds
+        # compiled loops take their word for type and layout, and read whatever memory is there
+        labels, weights = np.ascontiguousarray(labels, np.float64), np.ascontiguousarray(weights, np.float64)
+        if not labels.shape == weights.shape == (count,):
+            raise InputError(f"y, sample_weight: shapes {labels.shape}, {weights.shape} for {count} rows.")
+        width, self._width = self._width, max(self._width, rows.n_features)
+        predictions = np.empty(count)
+        for start, stop in _chunks(rows):
+            try:
+                if stop - start == count:
+                    done = self._learn(rows, labels, weights, predictions)
+                else:
+                    part = slice(start, stop)
+                    done = start + self._learn(rows.part(start, stop), labels[part], weights[part], predictions[part])
+            except BaseException:
+                if start == 0 and self.rounds == played:
+                    self._width = width
+                raise
+            if done < stop:
+                if done == 0:
+                    self._width = width
+                raise UpdateError(f"method {self.method.name}, loss {self.loss}", done, predictions[:done])
+        return predictions
+
+    def shared(self, rows: Rows, *, learn: bool) -> Rows:
+        """The rows as learners can share them that have seen the same rows as this one; see ``FeatureMap.shared``."""
+        return rows
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The clipped margins of these rows; the state does not change."""
+        rows = as_rows(X, self.options.n_features)
+        chunks = _chunks(rows)
+        if len(chunks) == 1:
+            return self._predict(rows)
+        predictions = np.empty(rows.count)
+        for start, stop in chunks:
+            predictions[start:stop] = self._predict(rows.part(start, stop))
+        return predictions
+
+    def leverage(self, X: Any) -> NDArray[np.float64]:
+        """x·A⁻¹x of each row under the learner's current metric A: how little the past says of it."""
+        if self.method.geometry != "newton":
+            raise OptionError(f"{self.method.name}: leverage is for methods of Newton geometry.")
+        rows = as_rows(X, self.options.n_features)
+        leverages = np.empty(rows.count)
+        for start, stop in _chunks(rows):
+            leverages[start:stop] = self._leverage(rows.part(start, stop))
+        return leverages
+
+    def spectrum(self) -> NDArray[np.float64]:
+        """The eigenvalues of what the learner has absorbed, as far as its summary knows them, descending."""
+        raise OptionError(f"{self.method.name} keeps no summary with a spectrum.")
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The weights of all features, dense; the unprojected iterate, or the mean of iterates with ``average``."""
+        features, values = self._coefficients()
+        weights = np.zeros(self.n_features)
+        seen = features != INTERCEPT
+        weights[features[seen]] = values[seen]
+        return weights
+
+    @property
+    def intercept(self) -> float:
+        """The weight of the constant feature of ``fit_intercept``."""
+        features, values = self._coefficients()
+        return float(values[features == INTERCEPT].sum())
+
+    def coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The features seen, ascending, and their weights: what ``weights`` holds, without the zeros between."""
+        features, values = self._coefficients()
+        order = np.argsort(features)
+        order = order[features[order] != INTERCEPT]
+        return features[order], values[order]
+
+    def merge(self, other: Learner, base: Learner | None = None) -> Self:
+        """Take in what another learner has learned from other rows; in place, the other is left as it was.
+
+        Args:
+            other: a learner of the same method and options.
+            base: the learner both started from; left out, both started from nothing.
+        """
+        if self is other:
+            raise OptionError("merge: a learner cannot take in itself.")
+        for role, learner in (("other", other), ("base", base)):
+            if learner is None and role == "base":
+                continue
+            if not isinstance(learner, type(self)) or self.method != learner.method:
+                raise OptionError(f"merge: a {self.method.name} learner cannot take in {learner!r} ({role}).")
+            if replace(self.options, seed=0) != replace(learner.options, seed=0):
+                raise OptionError(f"merge: {role} must have the same options (but for the seed).")
+        if base is not None and base.rounds > min(self.rounds, other.rounds):
+            raise OptionError("merge: the base has learned more rows than a learner said to start from it.")
+        if self.options.forget < 1.0:
+            raise OptionError("merge: learners that forget cannot be merged, for neither stream came first.")
+        self._merge(other, base)
+        self._width = max(self._width, other._width)
+        return self
+
+    def fork(self, seed: int | None = None) -> Self:
+        """A learner of its own that goes on from here, to be merged with this one as the ``base``.
+
+        Args:
+            seed: for random sketches (``rp-son``, ``ada-gp``, ``ada-dp``), whose forks must draw independently.
+        """
+        options = self.options if seed is None else replace(self.options, seed=seed)
+        twin = type(self)(self.method, options)
+        twin._width = self._width
+        twin._restore(self._arrays())
+        return twin
+
+    def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
+        """Write the learner to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit.
+
+        Args:
+            path: the file, replaced if it exists.
+            notes: anything JSON can hold that should travel with it, such as where the data came from.
+        """
+        model_file.write(path, "learner", self._header(), self._arrays(), notes)
+
+    def _header(self) -> dict[str, Any]:
+        parts = {"name": self.method.name, "sketch": self.method.sketch, "geometry": self.method.geometry}
+        concerned = {name: value for name, value in asdict(self.options).items() if name in self.method.concerns}
+        return {"method": parts, "options": concerned, "n_features": self._width, "rounds": self.rounds}
+
+    @abstractmethod
+    def state_bytes(self) -> dict[str, int]:
+        """Memory: ``packed`` for the features seen, ``total`` for everything held."""
+
+    @abstractmethod
+    def _learn(
+        self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> int:
+        """Learn checked rows, filling the predictions; returns how many were learned."""
+
+    @abstractmethod
+    def _predict(self, rows: Rows) -> NDArray[np.float64]: ...
+
+    @abstractmethod
+    def _leverage(self, rows: Rows) -> NDArray[np.float64]: ...
+
+    @abstractmethod
+    def _coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Features seen (INTERCEPT for the constant one) and their weights."""
+
+    @abstractmethod
+    def _merge(self, other: Any, base: Any) -> None: ...
+
+    @abstractmethod
+    def _arrays(self) -> Arrays:
+        """Everything of the state that the method, the options and the width do not give."""
+
+    @abstractmethod
+    def _restore(self, arrays: Arrays) -> None:
+        """Fill a freshly built learner, or refuse with a ModelFileError."""
+
+
+def _chunks(rows: Rows) -> list[tuple[int, int]]:
+    """Stretches of rows of about _CHUNK values."""
+    count = rows.count
+    if count > 0 and rows.indptr[count] - rows.indptr[0] <= _CHUNK:
+        return [(0, count)]
+    edges = [0]
+    while edges[-1] < rows.count:
+        goal = rows.indptr[edges[-1]] + _CHUNK
+        stop = int(np.searchsorted(rows.indptr, goal, side="right")) - 1
+        edges.append(min(max(stop, edges[-1] + 1), rows.count))
+    return list(zip(edges[:-1], edges[1:], strict=True))

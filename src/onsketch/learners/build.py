@@ -1,0 +1,99 @@
+"""The front doors: a learner by name, or by parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.files.model_file import Content
+from onsketch.jit.announce import announce_compilation
+from onsketch.learners.base import Learner
+from onsketch.learners.methods import KERNEL_RULES, METHODS, PACKED, PER_FEATURE, Method, compose_method
+from onsketch.learners.options import LearnerOptions, resolve
+
+
+def methods() -> dict[str, str]:
+    """Every method by name, with its one line and citation.
+
+    >>> print(methods()["rfd-son"])
+    sketched online Newton by robust frequent directions (Luo, Chen, Zhang, Li and Zhang 2019)
+    """
+    return {name: str(method) for name, method in METHODS.items()}
+
+
+def learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
+    """An online learner by name.
+
+    Args:
+        method: a name out of :func:`methods`.
+        **options: see :class:`onsketch.learners.options.Options`; one that does not concern the method is an error.
+
+    >>> import numpy as np, onsketch
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 5)) * [1, 10, 0.1, 3, 1]
+    >>> y = np.sign(X @ [1.0, 0.1, -9.0, 0.3, 0.5])
+    >>> model = onsketch.learner("rfd-son", sketch_size=3, ridge=0.0)
+    >>> predictions = model.learn(X, y)  # made before each row is learned
+    >>> bool(np.mean(np.sign(predictions) != y) < 0.2)
+    True
+    """
+    if method not in METHODS:
+        raise OptionError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}.")
+    return _build(METHODS[method], options)
+
+
+def compose(sketch: str = "rfd", geometry: str = "newton", **options: Unpack[LearnerOptions]) -> Learner:
+    """An online learner by parts, for the combinations that have no name.
+
+    Args:
+        sketch: none, diagonal, fd, rfd, pfd, cfd, greedy, ffd, rp, oja, exact, low-rank or rada.
+        geometry: newton, adagrad, s-adagrad, or gradient (with sketch="none").
+        **options: as for :func:`learner`.
+
+    >>> compose(sketch="oja", geometry="adagrad", update="dual", sketch_size=5).method.parts
+    'oja × adagrad × mirror or dual'
+    """
+    return _build(compose_method(sketch, geometry), options)
+
+
+def from_file(content: Content) -> Learner:
+    """The learner that a model file describes."""
+    try:
+        name, sketch, geometry = (str(content.header["method"][part]) for part in ("name", "sketch", "geometry"))
+        method = METHODS[name] if name in METHODS else compose_method(sketch, geometry)
+        model = _build(method, {key: _thawed(value) for key, value in content.header["options"].items()})
+        model._width = int(content.header["n_features"])
+    except (KeyError, TypeError, AttributeError, OptionError) as error:
+        raise ModelFileError(f"its header does not describe a learner of this version ({error}).") from None
+    model._restore(content.arrays)
+    return model
+
+
+def _thawed(value: Any) -> Any:
+    """JSON has lists where options have tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _build(method: Method, given: Mapping[str, Any]) -> Learner:
+    options = resolve(method.name, method.concerns, method.defaults, given)
+    announce_compilation()
+    if method.rule in KERNEL_RULES:
+        from onsketch.learners.kernel.build import kernel_learner
+
+        return kernel_learner(method, options)
+    if method.rule == "mixture":
+        from onsketch.learners.auto.learner import AutoLearner
+
+        return AutoLearner(method, options)
+    if method.sketch in PER_FEATURE:
+        from onsketch.learners.first_order.learner import FirstOrderLearner
+
+        return FirstOrderLearner(method, options)
+    if method.sketch in PACKED and not (options.l1 or options.l2 or options.box):
+        from onsketch.learners.sketched.learner import SketchedLearner
+
+        return SketchedLearner(method, options)
+    from onsketch.learners.dense.learner import DenseLearner
+
+    return DenseLearner(method, options)

@@ -1,0 +1,256 @@
+"""The online Newton step with the full matrix, ``ons`` (Hazan, Agarwal and Kale 2007).
+
+Round t: with ``|u·x| > C``, w is the projection of u in the metric A, else ``w = u``. Predict ``w·x``,
+absorb the row ``r = √(σ+η_t)·g`` (or x, or √ℓ''·x) into ``A = ridge·I + Σ rrᵀ``, and step to ``u = w −
+η·A⁻¹g``, or in dual averaging to ``u = −η·A⁻¹ḡ``. O(d²) a round and d² numbers of memory, with the inverse
+as inverse_factor.py has it.
+
+Elad Hazan, Amit Agarwal, Satyen Kale: "Logarithmic regret algorithms for online convex optimization", Machine
+Learning 69, 2007. Haipeng Luo et al.: "Efficient second order online learning by sketching", NIPS 2016 (the
+projection).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onsketch.core import losses
+from onsketch.core.errors import OptionError
+from onsketch.core.tolerances import LARGEST
+from onsketch.files.arrays import Arrays, packed, require, restored
+from onsketch.jit.decorators import inner, kernel
+from onsketch.learners.dense.inverse_factor import (
+    Factor,
+    absorb,
+    copy_rows,
+    dot,
+    extend,
+    factor_of,
+    fits_within,
+    matrix_of,
+    new_factor,
+    residual,
+    restore,
+    rows_fit,
+    safe_scale,
+    times,
+    wider_factor,
+)
+from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
+from onsketch.learners.methods import Method
+from onsketch.learners.options import Options
+from onsketch.learners.setup import CURVATURE, knowledge, make_setup, row_scale
+from onsketch.learners.sketched.driver import FIRST_DIAGONAL
+
+
+def _solved(factor: Factor, right: Array) -> Array:
+    """A⁻¹·right, or the pseudo-inverse's."""
+    F = factor.rows[: factor.rank[0]]
+    return np.asarray(F.T @ (F @ right) / factor.unit)
+
+
+@inner
+def _project(factor, x, n, outside, excess, w, b):
+    """Take ``excess`` off ``w·x`` by the shortest move in the metric A: along A⁻¹x, or n, which is free."""
+    if outside > 0.0:
+        for i in range(w.size):
+            w[i] -= excess / outside * n[i]
+        return
+    length = times(factor, x, b)
+    if length > 0.0:
+        for i in range(w.size):
+            w[i] -= excess / length * b[i]
+
+
+@inner
+def _risky(setup, factor, iterate, g, length, w, limit):
+    """Whether the step might not be finite, by a bound on it: then F is saved before it changes."""
+    if factor.ridge == 0.0:
+        return True
+    if setup.dual:
+        length = length * abs(g) + math.sqrt(dot(iterate.gradient_sum, iterate.gradient_sum, w.size))
+    else:
+        length *= abs(g)
+    return not (setup.step * length / factor.ridge <= 0.5 * limit and fits_within(w, 0.5 * limit))
+
+
+@inner
+def _adapt(setup, iterate, raw, x):
+    """The row in adapted coordinates."""
+    for i in range(x.size):
+        x[i] = raw[i]
+    if setup.diagonal:
+        for i in range(x.size):
+            x[i] /= math.sqrt(FIRST_DIAGONAL + iterate.diagonal[i])
+
+
+@inner
+def _newton_step(factor, x, rho, g, n, outside, r, b):
+    """Absorb the row ρ·x; returns s with ``A_t⁻¹(g·x) = s·b``."""
+    if rho == 0.0 or (outside > 0.0 and abs(rho) * math.sqrt(outside) <= 1.0 / LARGEST):
+        return 0.0  # nothing to absorb, or too short to be inverted
+    if outside > 0.0:
+        extend(factor, x, rho, n, outside, b)
+        return g / rho
+    for i in range(x.size):
+        r[i] = rho * x[i]
+    scale = safe_scale(factor, r)
+    return g / rho / (absorb(factor, r, scale, b) * scale)
+
+
+@inner
+def _commit(setup, iterate, w, gradient_sum, g, raw):
+    """Make w the iterate."""
+    for i in range(w.size):
+        iterate.weights[i] = w[i]
+    if setup.dual:
+        for i in range(w.size):
+            iterate.gradient_sum[i] = gradient_sum[i]
+    if setup.average:
+        for i in range(w.size):
+            iterate.total[i] += w[i]
+    if setup.diagonal:
+        for i in range(w.size):
+            iterate.diagonal[i] += (g * raw[i]) ** 2
+    iterate.clock[0] += 1
+
+
+@kernel
+def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predictions):
+    """Play the rounds of a block of dense rows; returns how many were learned: fewer when one is refused."""
+    d = X.shape[1]
+    x = np.empty(d)
+    r = np.empty(d)
+    w = np.empty(d)
+    b = np.empty(d)
+    n = np.empty(d)
+    for k in range(X.shape[0]):
+        _adapt(setup, iterate, X[k], x)
+        for i in range(d):
+            w[i] = iterate.weights[i]
+        margin = dot(w, x, d)
+        length = math.sqrt(dot(x, x, d))
+        if not (abs(margin) <= LARGEST and length <= LARGEST):
+            return k
+        outside = residual(factor, x, n)
+        if abs(margin) > setup.clip:
+            clipped = setup.clip if margin > 0.0 else -setup.clip
+            if not setup.dual:
+                _project(factor, x, n, outside, margin - clipped, w, b)
+            margin = clipped
+        slope = losses.slope(setup.loss, margin, labels[k])
+        bend = losses.curvature(setup.loss, margin, labels[k]) if setup.summary == CURVATURE else 0.0
+        rho = row_scale(setup, slope, bend, sample_weights[k], iterate.clock[0] + 1)
+        g = sample_weights[k] * slope
+        raw = math.sqrt(dot(X[k], X[k], d)) if setup.diagonal else length
+        if not max(abs(g), abs(rho)) * max(1.0, length, raw) <= LARGEST:
+            return k
+        risky = _risky(setup, factor, iterate, g, length, w, limit)
+        rank = factor.rank[0]
+        saved = np.empty((rank if risky else 0, d))
+        copy_rows(factor, saved)
+        step = _newton_step(factor, x, rho, g, n, outside, r, b)
+        if setup.dual:
+            for i in range(d):
+                r[i] = iterate.gradient_sum[i] + g * x[i]
+                w[i] = 0.0
+            times(factor, r, b)
+            step = 1.0 / factor.unit
+        if step != 0.0:
+            for i in range(d):
+                w[i] -= setup.step * step * b[i]
+        if not (
+            fits_within(w, limit) and (not setup.dual or fits_within(r, limit)) and (not risky or rows_fit(factor))
+        ):
+            restore(factor, saved, rank)
+            return k
+        _commit(setup, iterate, w, r, g, X[k])
+        predictions[k] = margin
+    return X.shape[0]
+
+
+@kernel
+def leverage_rows(factor, X, leverages):
+    """``x·A⁻¹x`` of rows in adapted coordinates; infinite for a row outside the range of a singular A."""
+    d = X.shape[1]
+    n = np.empty(d)
+    for k in range(X.shape[0]):
+        if residual(factor, X[k], n) > 0.0:
+            leverages[k] = np.inf
+            continue
+        leverages[k] = times(factor, X[k], n) / factor.unit
+
+
+class ExactNewton(Engine):
+    """The rounds of ``ons``: O(d²) each, in one compiled loop over a block."""
+
+    def __init__(self, method: Method, options: Options) -> None:
+        assert options.ridge is not None
+        self.setup = make_setup(method, options)
+        self.limit = largest_weight(options)
+        self.factor = new_factor(options.ridge)
+
+    def widen(self, width: int) -> None:
+        """New features have nothing but the ridge."""
+        self.factor = wider_factor(self.factor, width)
+
+    def learn(self, iterate: Iterate, X: Array, labels: Array, sample_weights: Array, out: Array) -> int:
+        """Play the rounds of a block."""
+        return int(learn_rows(self.setup, self.factor, iterate, self.limit, X, labels, sample_weights, out))
+
+    def leverage(self, X: Array) -> Array:
+        """``x·A⁻¹x``; infinite at ridge 0 for a row outside of what was seen."""
+        leverages = np.empty(len(X))
+        leverage_rows(self.factor, X, leverages)
+        return leverages
+
+    def merge(self, mine: Iterate, other: ExactNewton, theirs: Iterate, base: ExactNewton, common: Iterate) -> Array:
+        """``A = A₀ + Δ₁ + Δ₂`` and ``(A₀ + Σ s_iΔ_i)(w − w₀) = Σ (A₀ + s_iΔ_i)(w_i − w₀)``, 0 being the base; O(d³).
+
+        ``Δ_i = A_i − A₀`` is what learner i has absorbed, s_i what that is worth (:func:`knowledge`); 1 for curvature
+        rows at step 1. Without a clip that is exact (to rounding, for any split of the stream) on the squared
+        loss: recursive least squares. Dual averaging steps anew from the sum of all gradients.
+        """
+        start, first = common.weights.astype(np.float64), matrix_of(base.factor)
+        matrix, metric, right = first.copy(), first.copy(), np.zeros_like(start)
+        began, theirs_end = int(common.clock[0]), int(theirs.clock[0])
+        ends = int(mine.clock[0]) - theirs_end + began, theirs_end  # mine is merged already
+        for end, engine, iterate in zip(ends, (self, other), (mine, theirs), strict=True):
+            gained = matrix_of(engine.factor) - first
+            worth = knowledge(self.setup, began, end)
+            matrix += gained
+            metric += worth * gained
+            right += (first + worth * gained) @ (iterate.weights - start)
+        try:
+            factor = factor_of(matrix, self.factor.ridge)
+            if self.setup.dual:
+                weights = _solved(factor, -self.setup.step * mine.gradient_sum.astype(np.float64))
+            else:
+                weights = start + _solved(factor_of(metric, self.factor.ridge), right)
+        except np.linalg.LinAlgError:
+            raise OptionError("merge: these learners did not start from the base given.") from None
+        self.factor = factor
+        return weights
+
+    @property
+    def nbytes(self) -> int:
+        """F, and without a ridge Q."""
+        return self.factor.rows.nbytes + self.factor.basis.nbytes
+
+    def spectrum(self) -> Array:
+        """Those of A less the ridge: O(d³)."""
+        values = np.linalg.eigvalsh(matrix_of(self.factor)) - self.factor.ridge
+        return np.maximum(np.asarray(values, dtype=np.float64), 0.0)
+
+    def arrays(self) -> Arrays:
+        """The factor of the inverse."""
+        return packed(self.factor)
+
+    def restore(self, arrays: Arrays) -> None:
+        """The factor, of the same size and ridge."""
+        factor = restored(self.factor, arrays)
+        require(factor.ridge == self.factor.ridge and factor.unit == self.factor.unit, "its ridge is not the option's")
+        require(0 <= factor.rank[0] <= len(factor.rows), "its rank is impossible")
+        self.factor = factor

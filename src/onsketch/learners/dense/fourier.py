@@ -1,0 +1,164 @@
+"""Ada-LR and RadaGrad: AdaGrad through a random range (Krummenacher et al. 2016).
+
+Both look at ``G = Σ ggᵀ`` through a structured random matrix, a subsampled cosine transform with random
+signs:
+
+    Π = √(d/τ) · (τ rows, sampled without replacement) · (orthonormal DCT-II) · diag(signs),    τ×d
+
+so that ``Πg`` costs O(d log d). It depends on the number of features, which must be known from the start.
+
+Gabriel Krummenacher, Brian McWilliams, Yannic Kilcher, Joachim Buhmann, Nicolai Meinshausen: "Scalable
+adaptive stochastic optimization using random projections", NIPS 2016.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core import draws
+from onsketch.core.tolerances import CUTOFF
+from onsketch.jit.decorators import kernel
+from onsketch.learners.dense.summaries import Summary
+
+Array = NDArray[np.float64]
+
+_REFRESH = 256
+"""Rounds after which the incremental QR's basis is made orthonormal anew."""
+
+
+@kernel
+def _fill_coins(seed, signs, order):  # type: ignore[no-untyped-def]
+    for j in range(signs.size):
+        signs[j] = 1.0 if draws.uniform(seed, draws.COIN, j, 0) < 0.5 else -1.0
+        order[j] = draws.uniform(seed, draws.COIN, j, 1)
+
+
+def fourier_sample(seed: int, size: int, n_features: int) -> tuple[NDArray[np.int64], Array]:
+    """The rows of the DCT that Π keeps, ``min(size, n_features)`` of them, ascending, and its signs.
+
+    With ``fit_intercept`` the constant feature comes first and counts as one of the features.
+
+    >>> rows, signs = fourier_sample(seed=0, size=3, n_features=8)
+    >>> rows, signs
+    (array([2, 5, 6]), array([-1., -1.,  1., -1.,  1.,  1., -1.,  1.]))
+    """
+    signs, order = np.empty(n_features), np.empty(n_features)
+    _fill_coins(seed, signs, order)
+    return np.sort(np.argsort(order)[:size]), signs
+
+
+class FourierSketch:
+    """Π, as a map."""
+
+    def __init__(self, seed: int, size: int, n_features: int) -> None:
+        self.rows, self.signs = fourier_sample(seed, size, n_features)
+        self.scale = math.sqrt(n_features / max(self.rows.size, 1))
+
+    def __call__(self, g: Array) -> Array:
+        """Πg."""
+        from scipy.fft import dct
+
+        return np.asarray(self.scale * dct(self.signs * g, type=2, norm="ortho")[self.rows])
+
+
+class LowRank(Summary):
+    """Ada-LR: with ``QR = GΠᵀ`` and ``QᵀG = UΣVᵀ``, directions V with energies Σ; no step leaves them.
+
+    O(τd²) a round and d² numbers of memory: for small d only. Merging adds G.
+    """
+
+    grows = False
+    outside = math.inf
+
+    def __init__(self, width: int, size: int, ridge: float, seed: int) -> None:
+        super().__init__(ridge)
+        self.project = FourierSketch(seed, size, width)
+        self.matrix = np.zeros((width, width))
+        self.projected = np.zeros((width, self.project.rows.size))  # GΠᵀ
+
+    def absorb(self, row: Array) -> None:
+        """``G += ggᵀ``, and GΠᵀ with it."""
+        self.matrix += np.outer(row, row)
+        self.projected += np.outer(row, self.project(row))
+
+    def spectrum(self) -> tuple[Array, Array]:
+        """V and Σ."""
+        Q, triangle = np.linalg.qr(self.projected)
+        left, _ = left_vectors(triangle)
+        B = (Q @ left).T @ self.matrix
+        # B = (W R)ᵀ: the small triangle has its spectrum, and no τ×d matrix is decomposed
+        W, triangle = np.linalg.qr(B.T)
+        left, values = left_vectors(triangle)
+        return (W @ left).T, values
+
+    def merge(self, other: Self, base: Self) -> None:
+        """Matrices add."""
+        self.matrix += other.matrix - base.matrix
+        self.projected += other.projected - base.projected
+
+
+class Rada(Summary):
+    """RadaGrad: ``G̃ = Σ g(Πg)ᵀ = QR`` by rank-one updates; directions ``QW``, energies Σ of ``R = WΣUᵀ``.
+
+    Outside of its directions the step is a plain gradient step (metric 1). Memory O(τd); a round costs
+    O(τ²d + d log d). Merging adds G̃.
+    """
+
+    grows = False
+    outside = 1.0
+
+    def __init__(self, width: int, size: int, ridge: float, seed: int) -> None:
+        super().__init__(ridge)
+        self.project = FourierSketch(seed, size, width)
+        size = self.project.rows.size
+        self.Q = np.eye(width, size)
+        self.R = np.zeros((size, size))
+        self.count = 0
+
+    def absorb(self, row: Array) -> None:
+        """``QR + g(Πg)ᵀ = [Q q]([R; 0] + [Qᵀg; |n|](Πg)ᵀ)`` with ``n = |n|q`` the part of g outside of Q."""
+        self.count += 1
+        length = float(np.linalg.norm(row))
+        if length == 0.0 or not self.R.size:
+            return
+        unit = row / length
+        inside = self.Q.T @ unit
+        n = unit - self.Q @ inside
+        again = self.Q.T @ n  # once leaves what rounding makes of a nearly dependent row
+        n -= self.Q @ again
+        inside += again
+        left = float(np.linalg.norm(n))
+        leaves = left * left > CUTOFF
+        target = length * self.project(row)  # g(Πg)ᵀ = unit·(|g|Πg)ᵀ
+        if leaves:
+            tall = np.vstack([self.R, np.zeros(len(self.R))]) + np.outer(np.append(inside, left), target)
+            small, self.R = np.linalg.qr(tall)
+            self.Q = np.column_stack([self.Q, n / left]) @ small
+        else:
+            small, self.R = np.linalg.qr(self.R + np.outer(inside, target))
+            self.Q = self.Q @ small
+        if self.count % _REFRESH == 0:
+            self.Q, turn = np.linalg.qr(self.Q)
+            self.R = turn @ self.R
+
+    def spectrum(self) -> tuple[Array, Array]:
+        """V and Σ."""
+        left, values = left_vectors(self.R)
+        return (self.Q @ left).T, values
+
+    def merge(self, other: Self, base: Self) -> None:
+        """Matrices add, and are factored anew."""
+        total = self.Q @ self.R + other.Q @ other.R - base.Q @ base.R
+        self.Q, self.R = np.linalg.qr(total)
+        self.count += other.count - base.count
+
+
+def left_vectors(square: Array) -> tuple[Array, Array]:
+    """Left singular vectors of a small matrix, as columns, and the values, those above the cutoff."""
+    left, values, _ = np.linalg.svd(square)
+    kept = values > CUTOFF * values.max(initial=0.0)
+    return left[:, kept], values[kept]

@@ -1,0 +1,246 @@
+"""Learners that can only be dense: an explicit weight for every feature, and a summary to match.
+
+Exact matrices, random maps of all coordinates, and composite terms in a metric that is not diagonal.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError, OptionError
+from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
+from onsketch.jit.decorators import kernel
+from onsketch.learners.base import Learner
+from onsketch.learners.dense.exact_newton import ExactNewton
+from onsketch.learners.dense.iterate import Array, Engine, new_iterate, widened
+from onsketch.learners.dense.spectral_rounds import SpectralRounds
+from onsketch.learners.features import INTERCEPT
+from onsketch.learners.methods import Method
+from onsketch.learners.options import Options
+from onsketch.learners.rows import Rows
+from onsketch.learners.sketched.driver import FIRST_DIAGONAL
+
+MOST_FEATURES = 20_000
+"""Methods that hold d×d numbers refuse to go beyond this d."""
+
+_PIECE = 1 << 20
+"""Numbers of sparse rows made dense at a time."""
+
+_SQUARE = {"exact": "rfd-son (or ada-ffd, s-adagrad)", "low-rank": "radagrad"}
+"""Summaries of d×d numbers, and the methods without."""
+
+
+class DenseLearner(Learner):
+    """The weights in full, one number per feature.
+
+    - ``ons``: the exact matrix and Newton's step (exact_newton.py), O(d²) a round;
+    - ``ada-full``, ``ada-lr``, ``radagrad``: AdaGrad with dense summaries (summaries.py, fourier.py);
+    - any AdaGrad method whose metric is not diagonal, with l1, l2 or box (composite.py).
+
+    Rows may come sparse, but are made dense. Without ``n_features`` the learner grows with the stream, new
+    features having nothing but the ridge; ``ada-lr`` and ``radagrad`` take the width of their first block.
+    The constant feature of ``fit_intercept`` is coordinate 0 inside. ``dtype="float32"`` concerns the
+    weights and the sums of weights and gradients; matrices and sketches stay float64.
+
+    Merging adds the summaries and takes precision-weighted weights: see ``ExactNewton.merge``, which can be
+    exact, and ``SpectralRounds.merge``. With ``diagonal`` there is no merging.
+    """
+
+    def __init__(self, method: Method, options: Options) -> None:
+        super().__init__(method, options)
+        _refuse_singular(method, options)
+        if options.n_features is not None:
+            self._refuse_large(options.n_features)
+        self._constant = int(options.fit_intercept)
+        exact_newton = method.sketch == "exact" and method.geometry == "newton"
+        self._engine: Engine = ExactNewton(method, options) if exact_newton else SpectralRounds(method, options)
+        self._iterate = new_iterate(options)
+        if options.n_features is not None:
+            self._widen(options.n_features)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DenseLearner:
+        memo[id(self.method)] = self.method  # shared: it never changes
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        vars(twin).update(copy.deepcopy(vars(self), memo))
+        return twin
+
+    @property
+    def rounds(self) -> int:
+        """Rounds played: rows learned."""
+        return int(self._iterate.clock[0])
+
+    @property
+    def _known(self) -> int:
+        """Features there is room for."""
+        return max(self._iterate.weights.size - self._constant, 0)
+
+    def _refuse_large(self, width: int) -> None:
+        if self.method.sketch in _SQUARE and width > MOST_FEATURES:
+            matrices = 2 if self.method.geometry != "newton" or self.options.ridge == 0.0 else 1
+            raise OptionError(
+                f"{self.method.name} can only be dense: for {width:,} features it would need "
+                f"{8e-9 * matrices * width * width:,.1f} GB, and it stops at {MOST_FEATURES:,} features. "
+                f"Use {_SQUARE[self.method.sketch]}, whose memory is linear in the features."
+            )
+
+    def _widen(self, width: int) -> None:
+        """Make room for rows of this width, or refuse before anything is allocated."""
+        try:
+            self._refuse_large(width)
+            if self.rounds and width != self._known and not self._engine.grows:
+                raise InputError(
+                    f"{self.method.name}: began with {self._known} features and cannot go on with {width}, "
+                    "as its random map needs the number of features fixed. Give every block the same width."
+                )
+        except ValueError:
+            self._width = self._known  # as before the rows that are refused
+            raise
+        inside = max(width + self._constant, 1)
+        if inside > self._iterate.weights.size:
+            self._engine.widen(inside)
+            self._iterate = widened(self._iterate, inside, self.options)
+
+    def _learn(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
+        self._widen(rows.n_features)
+        done = 0
+        for X in self._blocks(rows, self._iterate.weights.size):
+            part = slice(done, done + len(X))
+            learned = self._engine.learn(self._iterate, X, labels[part], weights[part], out[part])
+            done += learned
+            if learned < len(X):
+                break
+        return done
+
+    def _blocks(self, rows: Rows, width: int) -> Iterator[Array]:
+        """The rows as dense blocks of this width, the constant feature in front."""
+        if rows.dense and rows.n_features == width and not self._constant:
+            yield rows.toarray()
+            return
+        step = max(1, _PIECE // max(width, 1))
+        for start in range(0, rows.count, step):
+            piece = rows.part(start, min(start + step, rows.count))
+            block = np.zeros((piece.count, width))
+            block[:, : self._constant] = 1.0
+            block[:, self._constant : self._constant + rows.n_features] = piece.toarray()
+            yield block
+
+    def _predict(self, rows: Rows) -> Array:
+        weights = self._mean()
+        clip = self.options.clip if isinstance(self.options.clip, float) else np.inf
+        intercept = float(weights[:1].sum()) if self._constant else 0.0
+        predictions = np.empty(rows.count)
+        _margins(
+            rows.indptr,
+            rows.indices,
+            rows.values,
+            rows.dense,
+            weights[self._constant :],
+            intercept,
+            predictions,
+        )
+        return np.clip(predictions, -clip, clip)
+
+    def _leverage(self, rows: Rows) -> Array:
+        known = self._iterate.weights.size
+        width = max(known, rows.n_features + self._constant)
+        leverages = [np.empty(0)]
+        for X in self._blocks(rows, width):
+            if self.options.diagonal:
+                X = X / np.sqrt(FIRST_DIAGONAL + np.pad(self._iterate.diagonal, (0, width - known)))
+            unseen = np.einsum("ij,ij->i", X[:, known:], X[:, known:])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                alone = np.where(unseen > 0.0, unseen / np.float64(self.options.ridge), 0.0)
+            leverages.append(self._engine.leverage(np.ascontiguousarray(X[:, :known])) + alone)
+        return np.concatenate(leverages)
+
+    def _mean(self) -> Array:
+        """The weights in the original coordinates: the iterate's, or the mean of all iterates."""
+        iterate = self._iterate
+        weights = iterate.weights.astype(np.float64)
+        if self.options.average and self.rounds:
+            weights = iterate.total.astype(np.float64) / self.rounds
+        if self.options.diagonal:
+            weights = weights / np.sqrt(FIRST_DIAGONAL + iterate.diagonal)
+        return weights
+
+    def _coefficients(self) -> tuple[NDArray[np.int64], Array]:
+        weights = self._mean()
+        features = np.arange(weights.size) - self._constant
+        if self._constant:
+            features[:1] = INTERCEPT
+        seen = features < self.n_features
+        return features[seen], weights[seen]
+
+    def spectrum(self) -> Array:
+        """The eigenvalues of the matrix or of its approximation, descending."""
+        return np.sort(self._engine.spectrum())[::-1]
+
+    def state_bytes(self) -> dict[str, int]:
+        """Memory: ``packed`` for the vectors of one number per feature, ``total`` with the summary."""
+        vectors = sum(vector.nbytes for vector in self._iterate)
+        return {"packed": vectors, "total": vectors + self._engine.nbytes}
+
+    def _merge(self, other: Any, base: Any) -> None:
+        if self.options.diagonal:
+            raise OptionError("merge: with diagonal=True each learner has coordinates of its own; they do not merge.")
+        if base is None:
+            base = type(self)(self.method, self.options)
+        width = max(self._known, other._known, base._known)
+        other, base = copy.deepcopy(other), copy.deepcopy(base)
+        for learner in (self, other, base):
+            learner._widen(width)
+        mine, theirs, common = self._iterate, other._iterate, base._iterate
+        merged = mine._replace(
+            total=mine.total + theirs.total - common.total,
+            gradient_sum=mine.gradient_sum + theirs.gradient_sum - common.gradient_sum,
+            clock=mine.clock + theirs.clock - common.clock,
+        )
+        weights = self._engine.merge(merged, other._engine, theirs, base._engine, common)
+        self._iterate = merged._replace(weights=weights.astype(self.options.dtype))
+
+    def _arrays(self) -> Arrays:
+        return packed(self._iterate, "iterate") | named("metric", self._engine.arrays())
+
+    def _restore(self, arrays: Arrays) -> None:
+        size = take(arrays, "iterate.weights", self.options.dtype, (None,)).size
+        require(size in (0, self._width + self._constant), "its weights are not as many as its features")
+        if size:
+            self._widen(self._width)
+        self._iterate = restored(self._iterate, arrays, "iterate")
+        require(self._iterate.clock[0] >= 0, "its clock is impossible")
+        self._engine.restore(under("metric", arrays))
+
+
+def _refuse_singular(method: Method, options: Options) -> None:
+    """Composite terms need a metric that is positive and finite in every direction."""
+    composite = options.l1 != 0.0 or options.l2 != 0.0 or options.box is not None
+    if not composite:
+        return
+    if method.sketch == "low-rank":
+        raise OptionError(
+            f"{method.name}: l1, l2 and box need a finite metric, and no step of this method leaves its "
+            "directions. Use radagrad, ada-fd or s-adagrad."
+        )
+    if options.diagonal:
+        raise OptionError(
+            "diagonal=True does not combine with l1, l2 or box: the weights live in changing coordinates."
+        )
+
+
+@kernel
+def _margins(indptr, indices, values, dense, weights, intercept, out):  # type: ignore[no-untyped-def]
+    """w·x of each row; features beyond the weights count for nothing."""
+    for k in range(indptr.size - 1):
+        total = intercept
+        start = indptr[k]
+        for i in range(start, indptr[k + 1]):
+            feature = i - start if dense else indices[i]
+            if feature < weights.size:
+                total += values[i] * weights[feature]
+        out[k] = total

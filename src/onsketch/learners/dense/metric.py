@@ -1,0 +1,79 @@
+"""A metric that is a scalar but for a few directions, and what a learner does with it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Metric(NamedTuple):
+    """``H = Vᵀ diag(h) V + h₀(I − VᵀV)``; everything here costs O(kd) for k directions."""
+
+    directions: Array
+    """V, (k, d), orthonormal rows."""
+    inside: Array
+    """h, one for each direction."""
+    outside: float
+    """h₀; infinite where no step may leave the directions (Ada-LR)."""
+
+    def apply(self, inside: Array, outside: float, x: Array) -> Array:
+        """``f(H) x`` for a function with these values on the directions and outside of them."""
+        along = self.directions @ x
+        if outside == 0.0:
+            return np.asarray((inside * along) @ self.directions)
+        # what lies outside is worked out on its own, so that a large outside does not drown a small inside
+        beside = x - along @ self.directions
+        return np.asarray(outside * beside + (inside * along) @ self.directions)
+
+    def times(self, x: Array) -> Array:
+        """``H x``."""
+        return self.apply(self.inside, self.outside, x)
+
+    def solve(self, x: Array) -> Array:
+        """``P x = H⁻¹x``."""
+        return self.apply(1.0 / self.inside, 1.0 / self.outside, x)
+
+    def plus(self, ridge: float) -> Metric:
+        """``H + ridge·I``."""
+        return self._replace(inside=self.inside + ridge, outside=self.outside + ridge)
+
+    def project(self, u: Array, x: Array, excess: float) -> Array:
+        """Take ``excess`` off ``u·x`` by the shortest move: along P x (Luo et al. 2016, lemma 1)."""
+        direction = self.solve(x)
+        length = float(x @ direction)
+        return u - excess / length * direction if length > 0.0 else u
+
+    def is_finite(self) -> bool:
+        """Whether nothing overflowed."""
+        return bool(np.isfinite(self.inside).all() and np.isfinite(self.directions).all())
+
+
+def from_spectrum(
+    geometry: str, directions: Array, energy: Array, ridge: float, escaped: float, outside: float | None
+) -> Metric:
+    """The metric of a geometry (see onsketch.core.geometry) on directions with these energies, all above zero.
+
+    ``outside`` is the metric where there is no energy, for the methods that fix it; else the geometry's own.
+    """
+    flat = np.append(energy, 0.0)
+    if geometry == "newton":
+        h = ridge + flat
+    elif geometry == "adagrad":
+        h = ridge + np.sqrt(flat)
+    else:
+        h = np.sqrt(ridge + escaped + flat)
+    return Metric(directions, h[:-1], float(h[-1]) if outside is None else outside)
+
+
+def solve_sum(parts: list[tuple[float, Metric]], right: Array) -> Array:
+    """The w with ``(Σ s_i H_i) w = right``, for signs s_i and metrics of scalar plus low rank (Woodbury)."""
+    scalar = math.fsum(sign * metric.outside for sign, metric in parts)
+    V = np.vstack([metric.directions for _, metric in parts])
+    rest = np.concatenate([sign * (metric.inside - metric.outside) for sign, metric in parts])
+    small = scalar * np.eye(len(V)) + (V @ V.T) * rest
+    return np.asarray((right - (rest * np.linalg.solve(small, V @ right)) @ V) / scalar)

@@ -1,0 +1,234 @@
+"""The one algorithm in plain NumPy, one round at a time.
+
+A summary gives directions and energies, a geometry makes a metric of them, the weights take a step in it.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from onsketch.core import losses
+from onsketch.core.tolerances import LARGEST
+from onsketch.files.arrays import Arrays, packed, restored
+from onsketch.jit.decorators import kernel
+from onsketch.learners.dense.composite import Terms, proximal
+from onsketch.learners.dense.fourier import LowRank, Rada
+from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
+from onsketch.learners.dense.metric import Metric, from_spectrum, solve_sum
+from onsketch.learners.dense.summaries import Exact, RankCounting, SketchedRows, Summary
+from onsketch.learners.methods import Method
+from onsketch.learners.options import Options
+from onsketch.learners.setup import CURVATURE, make_setup, row_scale
+from onsketch.learners.sketched.driver import FIRST_DIAGONAL
+
+_SAFE = 1e70
+"""Rounds whose numbers (and their inverses) stay below this cannot overflow."""
+
+
+@kernel
+def _scales(setup, margin, label, weight, t):  # type: ignore[no-untyped-def]
+    """c·ℓ'(z) and ρ: the gradient and the absorbed row are these multiples of x."""
+    slope = losses.slope(setup.loss, margin, label)
+    bend = losses.curvature(setup.loss, margin, label) if setup.summary == CURVATURE else 0.0
+    return weight * slope, row_scale(setup, slope, bend, weight, t)
+
+
+def make_summary(method: Method, options: Options, width: int) -> Summary:
+    """The empty summary of a method for rows of this width."""
+    assert options.ridge is not None
+    match method.sketch:
+        case "exact":
+            return Exact(width, options.ridge)
+        case "ffd":
+            return RankCounting(width, options.sketch_size, options.ridge)
+        case "low-rank":
+            return LowRank(width, options.sketch_size, options.ridge, options.seed)
+        case "rada":
+            return Rada(width, options.sketch_size, options.ridge, options.seed)
+    return SketchedRows(method.sketch, width, options, options.ridge)
+
+
+class SpectralRounds(Engine):
+    """The rounds of every dense method but ``ons``; their cost is the summary's (see summaries).
+
+    Round t: predict ``z = w·x``, with w the projection of u where ``|u·x| > C``; absorb the row; then, with
+    P the inverse of the metric, ``u = prox(w − η·P g)`` (mirror descent, weight η on the composite term φ)
+    or ``u = prox(−η·P ḡ)`` (dual averaging, weight ηt).
+    """
+
+    def __init__(self, method: Method, options: Options) -> None:
+        self.method, self.options = method, options
+        self.setup = make_setup(method, options)
+        self.terms = Terms.of(options)
+        self.limit = largest_weight(options)
+        self.summary: Summary | None = None
+        self._metric: Metric | None = None
+
+    @property
+    def grows(self) -> bool:  # type: ignore[override]
+        """Unless a random map of all features is fixed."""
+        return self.summary is None or self.summary.grows
+
+    def widen(self, width: int) -> None:
+        """Make the summary, or widen it."""
+        if self.summary is None:
+            self.summary = make_summary(self.method, self.options, width)
+        else:
+            self.summary.widen(width)
+        self._metric = None
+
+    @property
+    def metric(self) -> Metric:
+        """H as the summary has it now."""
+        if self._metric is None:
+            self._metric = self.metric_of(self.summary)
+        return self._metric
+
+    def metric_of(self, summary: Summary | None) -> Metric:
+        """H as this summary has it."""
+        assert summary is not None
+        directions, energy = summary.spectrum()
+        return from_spectrum(
+            self.method.geometry,
+            directions,
+            energy,
+            self._ridge_of(summary),
+            summary.escaped,
+            summary.outside,
+        )
+
+    def _ridge_of(self, summary: Summary) -> float:
+        assert self.options.ridge is not None
+        return self.options.ridge if self.method.geometry == "s-adagrad" else summary.ridge
+
+    def learn(self, iterate: Iterate, X: Array, labels: Array, sample_weights: Array, out: Array) -> int:
+        """Play the rounds of a block."""
+        with np.errstate(all="ignore"):  # what overflows is refused
+            for k in range(len(X)):
+                margin = self._round(iterate, X[k], float(labels[k]), float(sample_weights[k]))
+                if margin is None:
+                    return k
+                out[k] = margin
+        return len(X)
+
+    def _round(self, iterate: Iterate, raw: Array, label: float, weight: float) -> float | None:
+        """The margin predicted; None when the update would not be finite, and then nothing has changed."""
+        assert self.summary is not None
+        setup, t = self.setup, int(iterate.clock[0]) + 1
+        x = raw / np.sqrt(FIRST_DIAGONAL + iterate.diagonal) if setup.diagonal else raw
+        w = iterate.weights.astype(np.float64)
+        z, length = float(w @ x), float(np.linalg.norm(x))
+        if not (abs(z) <= LARGEST and length <= LARGEST):
+            return None
+        if self.summary.see(x):
+            self._metric = None
+        margin = min(max(z, -setup.clip), setup.clip)
+        if margin != z and not setup.dual:
+            w = self.metric.project(w, x, z - margin)
+        slope, rho = _scales(setup, margin, label, weight, t)
+        if not max(abs(slope), abs(rho)) * max(1.0, length, float(np.linalg.norm(raw))) <= LARGEST:
+            return None
+        g = slope * x
+        if setup.dual:
+            g += iterate.gradient_sum
+        summary = self.summary if self._is_safe(w, g, x, rho * x) else copy.deepcopy(self.summary)
+        try:
+            summary.absorb(rho * x)
+            metric = self.metric_of(summary)
+            u = self._step(metric, w, g, t)
+        except np.linalg.LinAlgError:
+            return None
+        if not (_largest(u) <= self.limit and _largest(g) <= self.limit and metric.is_finite()):
+            return None
+        self.summary, self._metric = summary, None if summary.settle() else metric
+        self._commit(iterate, u, g, slope * raw)
+        return margin
+
+    def _step(self, metric: Metric, w: Array, g: Array, t: int) -> Array:
+        """The iterate after a step along the gradient g (in dual averaging, the sum of all gradients)."""
+        step = self.setup.step
+        if self.setup.dual:
+            u, weight = -step * metric.solve(g), step * t
+        else:
+            u, weight = w - step * metric.solve(g), step
+        return u if self.terms is None else proximal(metric, u, self.terms, weight)
+
+    def _is_safe(self, *vectors: Array) -> bool:
+        assert self.options.ridge is not None
+        numbers = (*map(_largest, (*vectors, self.metric.inside)), 1.0 / self.options.ridge, self.setup.step)
+        return all(number <= _SAFE for number in numbers)
+
+    def _commit(self, iterate: Iterate, u: Array, g: Array, gradient: Array) -> None:
+        iterate.weights[:] = u
+        iterate.clock[0] += 1
+        if self.setup.dual:
+            iterate.gradient_sum[:] = g
+        if self.setup.average:
+            iterate.total[:] += u
+        if self.setup.diagonal:
+            iterate.diagonal[:] += gradient * gradient
+
+    def leverage(self, X: Array) -> Array:
+        """``x·P x``."""
+        P = self.metric.solve
+        return np.array([x @ P(x) for x in X])
+
+    def merge(
+        self, mine: Iterate, other: SpectralRounds, theirs: Iterate, base: SpectralRounds, common: Iterate
+    ) -> Array:
+        """The summaries merge, each in its way; the weights move by the mean of both displacements, each in its metric.
+
+        ``(n₁H₁ + n₂H₂)(w − w₀) = n₁H₁(w₁ − w₀) + n₂H₂(w₂ − w₀)``, 0 being the base and n_i the rounds since it, and w
+        is brought into the box: steps that shrink no faster than 1/√t would overshoot if they were added. Ada-LR's
+        metric is taken to be the ridge where it is infinite. Dual averaging steps anew from the merged summary and
+        the sum of all gradients. There is no theorem behind this.
+        """
+        assert self.summary is not None
+        assert other.summary is not None
+        assert base.summary is not None
+        weights = common.weights.astype(np.float64)
+        rounds = int(mine.clock[0] - common.clock[0])
+        if rounds:
+            share = (theirs.clock[0] - common.clock[0]) / rounds
+            weights = weights + self._mean_displacement(((1.0 - share, self, mine), (share, other, theirs)), weights)
+        self.summary.merge(other.summary, base.summary)
+        self._metric = None
+        if self.setup.dual:
+            return self._step(self.metric, weights, mine.gradient_sum.astype(np.float64), int(mine.clock[0]))
+        return weights if self.terms is None else self.terms.clip(weights)
+
+    def _mean_displacement(self, parts: tuple[tuple[float, SpectralRounds, Iterate], ...], start: Array) -> Array:
+        assert self.options.ridge is not None
+        metrics = []
+        right = np.zeros_like(start)
+        for share, engine, iterate in parts:
+            metric = engine.metric
+            if np.isinf(metric.outside):
+                metric = metric._replace(outside=self.options.ridge)
+            metrics.append((share, metric))
+            right += share * metric.times(iterate.weights.astype(np.float64) - start)
+        return solve_sum(metrics, right)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the summary."""
+        return 0 if self.summary is None else self.summary.nbytes
+
+    def spectrum(self) -> Array:
+        """The summary's."""
+        return np.zeros(0) if self.summary is None else self.summary.spectrum()[1]
+
+    def arrays(self) -> Arrays:
+        """The summary; the metric follows from it."""
+        return {} if self.summary is None else packed(self.summary)
+
+    def restore(self, arrays: Arrays) -> None:
+        """The summary, of the same width."""
+        if self.summary is not None:
+            restored(self.summary, arrays)
+
+
+def _largest(vector: Array) -> float:
+    return float(np.abs(vector).max(initial=0.0))

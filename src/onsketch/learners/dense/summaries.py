@@ -1,0 +1,273 @@
+"""What a dense learner remembers of its rows: orthonormal directions and the energy of each.
+
+=============  ====================================================  ======================  ================
+summary        what it is                                            cost of a round         memory
+=============  ====================================================  ======================  ================
+Exact          ``Σ ggᵀ`` and its eigenvectors                        O(d³)                   O(d²)
+SketchedRows   any sketch of onsketch.sketches, by its Gram matrix     O(m²d)                  O(md)
+RankCounting   Ada-FFD's frequent directions, which count rank       O(m²d)                  O(md)
+LowRank        Ada-LR: ``Σ ggᵀ`` seen through a random range         O(τd²)                  O(d²)
+Rada           RadaGrad: the random range alone, by incremental QR   O(τ²d + d log d)        O(τd)
+=============  ====================================================  ======================  ================
+
+The last two are in onsketch.learners.fourier. Everything is float64. An energy is never zero: directions below
+the cutoff are left out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch import sketches as sketch
+from onsketch.core.errors import OptionError
+from onsketch.core.tolerances import CUTOFF
+from onsketch.learners.options import Options
+from onsketch.sketches.shrinking import ShrinkingSketch, subtract_from_all, subtract_nothing
+from onsketch.sketches.spectral import row_spectrum
+
+Array = NDArray[np.float64]
+
+
+class Summary(ABC):
+    """A summary of the rows absorbed so far."""
+
+    grows = True
+    """Whether features may be added later."""
+    outside: float | None = None
+    """The metric outside of the directions, where the method fixes it; None: the geometry's at energy 0."""
+    escaped = 0.0
+    """Σρ, the energy that shrinks have taken off."""
+
+    def __init__(self, ridge: float) -> None:
+        self._ridge = ridge
+
+    @property
+    def ridge(self) -> float:
+        """The multiple of the identity beside the directions."""
+        return self._ridge
+
+    def see(self, x: Array) -> bool:
+        """Meet the features of a row, before the round's prediction; returns whether anything changed."""
+        return False
+
+    @abstractmethod
+    def absorb(self, row: Array) -> None:
+        """Take in the row of a round, before its step."""
+
+    def settle(self) -> bool:
+        """What is left to do after the step; returns whether the directions or energies changed."""
+        return False
+
+    @abstractmethod
+    def spectrum(self) -> tuple[Array, Array]:
+        """Orthonormal directions, (k, d), and their energies, (k,), above the cutoff."""
+
+    def widen(self, width: int) -> None:
+        """Make room for this many features; the new ones have no energy."""
+        raise AssertionError("the number of features is fixed")
+
+    @abstractmethod
+    def merge(self, other: Self, base: Self) -> None:
+        """Take in what ``other`` summarises and ``base``, from which both started, does not."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""
+        return _bytes(vars(self).values())
+
+
+def _bytes(values: Any) -> int:
+    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+
+
+def wider(matrix: Array, rows: int, columns: int) -> Array:
+    """The matrix with zeros below and to the right."""
+    return np.pad(matrix, ((0, rows - matrix.shape[0]), (0, columns - matrix.shape[1])))
+
+
+class Exact(Summary):
+    """``Σ ggᵀ`` itself (Ada-full; Duchi, Hazan and Singer 2011). O(d³) a round. Merging adds the matrices."""
+
+    def __init__(self, width: int, ridge: float) -> None:
+        super().__init__(ridge)
+        self.matrix = np.zeros((width, width))
+
+    def absorb(self, row: Array) -> None:
+        """One more ggᵀ."""
+        self.matrix += np.outer(row, row)
+
+    def spectrum(self) -> tuple[Array, Array]:
+        """By LAPACK."""
+        values, vectors = np.linalg.eigh(self.matrix)
+        kept = values > CUTOFF * values[-1]
+        return vectors[:, kept].T, values[kept]
+
+    def widen(self, width: int) -> None:
+        """Zeros to the right and below."""
+        self.matrix = wider(self.matrix, width, width)
+
+    def merge(self, other: Self, base: Self) -> None:
+        """Matrices add."""
+        self.matrix += other.matrix - base.matrix
+
+
+class SketchedRows(Summary):
+    """Any sketch B of the rows, by its small Gram matrix: ``BBᵀ = U diag(λ)Uᵀ``, ``V = diag(1/√λ)UᵀB``.
+
+    O(k²d) a round for k rows. Merging is the sketch's own; rows once shrunk cannot be taken off again, so
+    that learners that started from a common base do not merge.
+    """
+
+    _PER_FEATURE = ("_buffer", "_sum", "_directions", "_waiting", "_seen")
+    """The arrays of a sketch whose last axis is that of the features."""
+
+    def __init__(self, name: str, width: int, options: Options, ridge: float) -> None:
+        super().__init__(ridge)
+        self.name = name
+        self.sketch = _make_sketch(name, width, options, ridge)
+
+    @property
+    def ridge(self) -> float:
+        """The learner's own, or RFD's, which grows."""
+        return self.sketch.ridge if self.name == "rfd" else self._ridge
+
+    @property
+    def escaped(self) -> float:  # type: ignore[override]
+        """Σρ, of the sketches that subtract it."""
+        return self.sketch.escaped if isinstance(self.sketch, ShrinkingSketch) and self.name != "greedy" else 0.0
+
+    def see(self, x: Array) -> bool:
+        """Oja's sketch has a direction to draw for every new feature."""
+        if isinstance(self.sketch, sketch.Oja):
+            self.sketch._see(x != 0.0)
+            return True
+        return False
+
+    def absorb(self, row: Array) -> None:
+        """One more row for the sketch."""
+        self.sketch.update(row)
+
+    def spectrum(self) -> tuple[Array, Array]:
+        """V and λ, from the Gram matrix."""
+        rows = self.sketch.matrix
+        values, vectors = row_spectrum(rows)
+        kept = values > 0.0
+        directions = (vectors[:, kept] / np.sqrt(values[kept])).T @ rows
+        # The Gram matrix squares the spread of the rows: weak directions need a second orthonormalisation.
+        triangle = np.linalg.cholesky(directions @ directions.T)
+        return np.linalg.inv(triangle) @ directions, values[kept]
+
+    def widen(self, width: int) -> None:
+        """Zeros for the new features, in every row the sketch has."""
+        for name in self._PER_FEATURE:
+            array = getattr(self.sketch, name, None)
+            if array is not None:
+                missing = [(0, 0)] * (array.ndim - 1) + [(0, width - array.shape[-1])]
+                setattr(self.sketch, name, np.pad(array, missing))
+        self.sketch.n_features = width
+
+    def merge(self, other: Self, base: Self) -> None:
+        """As the sketch does."""
+        if base.sketch.n_rows > 0:
+            raise OptionError(
+                f"merge: a sketch ({self.name}) cannot give back the rows of a base. "
+                "Let each learner start from nothing, and merge without one."
+            )
+        self.sketch.merge(other.sketch)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sketch."""
+        return _bytes(vars(self.sketch).values())
+
+
+def _make_sketch(name: str, width: int, options: Options, ridge: float) -> sketch.Sketch:
+    size, doubling = options.sketch_size, options.doubling
+    match name:
+        case "fd":
+            return ShrinkingSketch(width, size, subtract_from_all, doubling)
+        case "greedy":
+            return ShrinkingSketch(width, size, subtract_nothing, doubling)
+        case "rfd" if doubling:
+            return sketch.FastRobustFrequentDirections(width, size, ridge)
+        case "rfd":
+            return sketch.RobustFrequentDirections(width, size, ridge)
+        case "pfd":
+            return sketch.ParameterizedFrequentDirections(width, size, options.shrink_fraction, doubling)
+        case "cfd":
+            return sketch.CompensativeFrequentDirections(width, size, doubling)
+        case "rp":
+            return sketch.RandomProjection(width, size, options.seed)
+        case "oja":
+            return sketch.Oja(width, size, options.seed)
+    raise OptionError(f"sketch={name!r} has no dense form.")
+
+
+class RankCounting(Summary):
+    """Ada-FFD's sketch (Wan and Zhang 2021, algorithms 3 and 4).
+
+    A basis V grows by the normalised residual of each row that leaves it, and ``M += (Vg)(Vg)ᵀ``, so that
+    ``VᵀMV = Σ ggᵀ`` exactly. Once V has 2m rows, *after* the step, the m-th eigenvalue of M is taken off
+    and the m − 1 leading directions stay. A dependent row costs no room: with 2m > d it is Ada-full.
+
+    O(m²d) a round. Merging absorbs the other's directions, each as a row as long as the root of its energy.
+    """
+
+    def __init__(self, width: int, size: int, ridge: float) -> None:
+        super().__init__(ridge)
+        self.size = size
+        self.basis = np.zeros((0, width))
+        self.small = np.zeros((0, 0))
+
+    def absorb(self, row: Array) -> None:
+        """Grow the basis if the row leaves it, and M in any case."""
+        if self.size == 0:
+            return
+        residual = row.copy()
+        for _ in range(2):  # once leaves what rounding makes of a nearly dependent row
+            residual -= (self.basis @ residual) @ self.basis
+        left = float(residual @ residual)
+        if left > CUTOFF * float(row @ row):
+            self.basis = np.vstack([self.basis, residual / np.sqrt(left)])
+            self.small = wider(self.small, len(self.basis), len(self.basis))
+        inside = self.basis @ row
+        self.small += np.outer(inside, inside)
+
+    def settle(self) -> bool:
+        """Shrink, once the basis is full."""
+        if self.size == 0 or len(self.basis) < 2 * self.size:
+            return False
+        values, vectors = np.linalg.eigh(self.small)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        rho = max(float(values[self.size - 1]), 0.0)
+        kept = self.size - 1
+        self.basis = vectors[:, :kept].T @ self.basis
+        self.small = np.diag(values[:kept] - rho)
+        self.escaped += rho
+        return True
+
+    def spectrum(self) -> tuple[Array, Array]:
+        """V turned by the eigenvectors of M."""
+        values, vectors = np.linalg.eigh(self.small)
+        kept = values > CUTOFF * values.max(initial=0.0)
+        return vectors[:, kept].T @ self.basis, values[kept]
+
+    def widen(self, width: int) -> None:
+        """Zeros for the new features."""
+        self.basis = wider(self.basis, len(self.basis), width)
+
+    def merge(self, other: Self, base: Self) -> None:
+        """Absorb the other's directions as rows, then shrink."""
+        if len(base.basis):
+            raise OptionError(
+                "merge: a sketch (ffd) cannot give back the rows of a base. "
+                "Let each learner start from nothing, and merge without one."
+            )
+        for direction, energy in zip(*other.spectrum(), strict=True):
+            self.absorb(np.sqrt(energy) * direction)
+        self.escaped += other.escaped
+        self.settle()

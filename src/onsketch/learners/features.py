@@ -1,0 +1,293 @@
+"""Which features have been seen, and in which order: the map from a feature's index to its slot.
+
+The state of a sparse learner has one row (a *slot*) per feature seen, whatever the index space. Slots are
+given out in order of appearance, which also puts frequent features side by side in memory.
+
+Where the indices from 0 up are densely used, their slots are simply listed; the others are found by hashing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.files.arrays import require
+from onsketch.jit.decorators import inner, kernel
+from onsketch.learners.rows import GOLDEN, Rows, Slotted
+
+INTERCEPT = -1
+"""The index under which the constant feature of ``fit_intercept`` is filed."""
+
+COUNT, HASHED = range(2)
+"""Entries of a map's tally: features seen, and those of them that are not listed."""
+
+_EMPTY = np.int32(-1)
+_SPARSEST = 2
+"""One in so many of the indices that the list covers has been seen, at least, as far as a sample tells."""
+_SAMPLE = 8192
+"""Features by which it is judged how densely the indices are used."""
+
+
+@inner
+def _shift(table):
+    """How far a 64-bit hash is shifted to become a place in the table, whose size is a power of two."""
+    shift = 64
+    size = table.size
+    while size > 1:
+        size >>= 1
+        shift -= 1
+    return np.uint64(shift)
+
+
+@inner
+def _find(table, features, feature):
+    """The slot of a hashed feature (or −1), and the place in the table where the search ended.
+
+    Multiplicative hashing (Knuth 1973) with linear probing.
+    """
+    mask = np.uint64(table.size - 1)
+    place = (np.uint64(feature) * GOLDEN) >> _shift(table)
+    while True:
+        slot = table[place]
+        if slot < 0 or features[np.uint32(slot)] == feature:
+            return slot, place
+        place = (place + np.uint64(1)) & mask
+
+
+@inner
+def _enter(listed, table, features, tally, feature):
+    """Give a feature that has none its slot."""
+    slot = np.int32(tally[COUNT])
+    features[slot] = feature
+    tally[COUNT] += 1
+    if np.uint64(feature) < np.uint64(listed.size):
+        listed[feature] = slot
+    else:
+        _, place = _find(table, features, feature)
+        table[place] = slot
+        tally[HASHED] += 1
+    return slot
+
+
+@kernel
+def _refill(listed, table, features, tally):
+    """File all features anew."""
+    tally[HASHED] = 0
+    for slot in range(tally[COUNT]):
+        feature = features[slot]
+        if np.uint64(feature) < np.uint64(listed.size):
+            listed[feature] = slot
+        else:
+            _, place = _find(table, features, feature)
+            table[place] = slot
+            tally[HASHED] += 1
+
+
+@kernel
+def _translate(parts, rows, intercept, learn, copying, out_ptr, slots, kept):
+    """Rewrite rows in slots, without explicit zeros and, when only looking up, without unseen features.
+
+    The values are copied to ``kept`` only from the moment on when one of them must be left out.
+    Returns the number of rows done (fewer when the tables are full) and whether values were copied.
+    """
+    listed, table, features, tally = parts
+    indptr, indices, values, dense, zeros = rows
+    mask = np.uint64(table.size - 1)
+    shift = _shift(table)
+    end = out_ptr[0]
+    for row in range(indptr.size - 1):
+        start = indptr[row]
+        stop = indptr[row + 1]
+        more = stop - start + 1
+        hashed = 1 if dense else more
+        if learn and (tally[COUNT] + more > features.size or tally[HASHED] + hashed > table.size // 4 * 3):
+            return row, copying
+        known = start
+        if not (copying or zeros):
+            # rows of listed features by themselves, so that they run at the speed of memory; rows known to be without
+            # zeros have been checked, and have no feature twice
+            part = indices[start:stop]
+            out = slots[end : end + part.size]
+            strange = 0
+            for j in range(part.size):
+                strange += 1 if np.uint64(part[j]) >= np.uint64(listed.size) else 0
+            if strange == 0:
+                for j in range(part.size):
+                    slot = listed[np.uint64(part[j])]
+                    out[j] = slot
+                    strange += 1 if slot < 0 else 0
+                if strange > 0 and learn:
+                    for j in range(part.size):
+                        if out[j] < 0:
+                            out[j] = _enter(listed, table, features, tally, np.int64(part[j]))
+                if strange == 0 or learn:
+                    end += part.size
+                    known = stop
+        while known < stop and not copying:
+            while known < stop:
+                feature = np.uint64(indices[known])
+                if feature < np.uint64(listed.size):
+                    slot = listed[feature]
+                else:
+                    place = (feature * GOLDEN) >> shift
+                    slot = table[place]
+                    while slot >= 0 and np.uint64(features[np.uint32(slot)]) != feature:
+                        place = (place + np.uint64(1)) & mask
+                        slot = table[place]
+                if slot < 0 or (zeros and values[known] == 0.0):
+                    break
+                slots[end] = slot
+                end += 1
+                known += 1
+            if known < stop:
+                if learn and values[known] != 0.0:
+                    slots[end] = _enter(listed, table, features, tally, np.int64(indices[known]))
+                    end += 1
+                    known += 1
+                else:
+                    copying = True
+                    for j in range(end):
+                        kept[j] = values[known - end + j]
+        for i in range(known, stop):
+            index = np.int64(i - start) if dense else np.int64(indices[i])
+            value = values[i]
+            if np.uint64(index) < np.uint64(listed.size):
+                slot = listed[np.uint64(index)]
+            else:
+                slot, _ = _find(table, features, index)
+            if slot < 0 and learn and value != 0.0:
+                slot = _enter(listed, table, features, tally, index)
+            if slot >= 0 and value != 0.0:
+                slots[end] = slot
+                kept[end] = value
+                end += 1
+        if intercept:
+            slot, _ = _find(table, features, np.int64(INTERCEPT))
+            if slot < 0 and learn:
+                slot = _enter(listed, table, features, tally, np.int64(INTERCEPT))
+            if slot >= 0:
+                slots[end] = slot
+                kept[end] = 1.0
+                end += 1
+        out_ptr[row + 1] = end
+    return indptr.size - 1, copying
+
+
+class FeatureMap:
+    """Feature index → slot, by a list or by open addressing, over the features in order of appearance."""
+
+    def __init__(self) -> None:
+        self._tally = np.zeros(2, dtype=np.int64)
+        self._features = np.empty(16, dtype=np.int64)
+        self._listed = np.full(16, _EMPTY)
+        self._table = np.full(32, _EMPTY)
+
+    @property
+    def count(self) -> int:
+        """Features seen."""
+        return int(self._tally[COUNT])
+
+    @property
+    def features(self) -> NDArray[np.int64]:
+        """The features seen, in order of their slots."""
+        return self._features[: self.count]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return self._features.nbytes + self._listed.nbytes + self._table.nbytes
+
+    def _reserve(self, more: int, hashed: int) -> None:
+        """Make room for ``more`` features, of which this many may have to be hashed."""
+        if self.count + more > self._features.size:
+            size = max(self.count + more, self._features.size + self._features.size // 8)
+            self._features = np.append(self.features, np.empty(size - self.count, dtype=np.int64))
+        if self._table.size // 4 * 3 < self._tally[HASHED] + hashed:
+            self._file(self._dense_part(), hashed)
+
+    def _dense_part(self) -> int:
+        """How many indices the list should cover: as many as are densely used, by a sample of the features."""
+        stride = self.count // _SAMPLE + 1
+        _, bits = np.frexp(np.maximum(self.features[::stride], 0).astype(np.float64))  # n bits: below 2^n
+        below = stride * np.cumsum(np.bincount(bits, minlength=32))[:32]
+        sizes = np.append(1 << np.arange(32), self.features.max(initial=0) + 1)
+        below = np.append(below, self.count)
+        return int(sizes[below * _SPARSEST >= sizes].max(initial=self._listed.size))
+
+    def _file(self, listed: int, more: int) -> None:
+        """File all features anew, the ones below ``listed`` in the list, leaving room for ``more``."""
+        hashed = int(np.count_nonzero((self.features < 0) | (self.features >= listed)))
+        size = 32
+        while size // 4 * 3 < hashed + more:
+            size *= 2
+        self._listed = np.full(listed, _EMPTY)
+        self._table = np.full(size, _EMPTY)
+        _refill(self._listed, self._table, self._features, self._tally)
+
+    def translate(self, rows: Rows, *, learn: bool, intercept: bool = False, once: bool = False) -> Slotted:
+        """These rows as (indptr, slots, values); features not seen before are added when learning.
+
+        The values are those of ``rows`` themselves, not a copy, where none was left out: never change them. With
+        ``once``, rows that have all features alike (dense ones without zeros) share the slots of one row.
+        """
+        if rows.slotted is not None:
+            return rows.slotted
+        if once and learn and rows.dense and not (rows.zeros or intercept) and rows.count > 1:
+            _, slots, _ = self.translate(rows.part(0, 1), learn=True)
+            return rows.indptr - rows.indptr[0], slots, rows.values[rows.indptr[0] : rows.indptr[-1]]
+        first, last = int(rows.indptr[0]), int(rows.indptr[-1])
+        size = last - first + (rows.count if intercept else 0)
+        out_ptr = np.zeros(rows.count + 1, dtype=np.int64)
+        slots = np.empty(size, dtype=np.int32)
+        kept = np.empty(size, dtype=np.float64)
+        if rows.dense and learn and rows.n_features > self._listed.size:
+            self._file(rows.n_features, 1)
+        done, copying = 0, intercept or rows.dense
+        while True:
+            parts = self._listed, self._table, self._features, self._tally
+            block = rows.indptr[done:], rows.indices, rows.values, rows.dense, rows.zeros
+            more, copying = _translate(parts, block, intercept, learn, copying, out_ptr[done:], slots, kept)
+            done += more
+            if done == rows.count:
+                end = int(out_ptr[-1])
+                return out_ptr, slots[:end], kept[:end] if copying else rows.values[first:last]
+            more = int(rows.indptr[done + 1] - rows.indptr[done]) + 1
+            self._reserve(more, 1 if rows.dense else more)
+
+    def shared(self, rows: Rows, *, learn: bool, intercept: bool = False) -> Rows:
+        """The rows with what ``translate`` says of them, for all maps that have seen the same features as this one.
+
+        When learning, rows with a feature that is new come back as they are: each map must see it for itself.
+        """
+        slotted = self.translate(rows, learn=False, intercept=intercept)
+        entries = np.count_nonzero(rows.values[rows.indptr[0] : rows.indptr[-1]]) + rows.count * intercept
+        return rows if learn and slotted[1].size < entries else rows._replace(slotted=slotted)
+
+    def add(self, features: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The slots of these features, adding the ones not seen before."""
+        indptr = np.array([0, features.size])
+        return self.translate(Rows(indptr, features, np.ones(features.size), 0, dense=False), learn=True)[1]
+
+    def forget(self, count: int) -> None:
+        """Keep only the first ``count`` features: the others are as if they had never been seen."""
+        if count < self.count:
+            self._tally[COUNT] = count
+            self._file(self._listed.size, 0)
+
+    def refill(self, features: NDArray[np.int64]) -> None:
+        """Let an empty map have seen these features, in this order."""
+        require(bool((features >= INTERCEPT).all()), "features has a negative index")
+        self._features = features.copy()
+        self._tally[COUNT] = features.size
+        self._file(self._dense_part(), 0)
+        filed = np.count_nonzero(self._listed != _EMPTY) + np.count_nonzero(self._table != _EMPTY)
+        require(int(filed) == features.size, "features has one twice")
+
+    def copy(self) -> FeatureMap:
+        """A map of the same features that grows by itself."""
+        twin = FeatureMap()
+        twin._tally = self._tally.copy()
+        twin._features = self._features.copy()
+        twin._listed = self._listed.copy()
+        twin._table = self._table.copy()
+        return twin

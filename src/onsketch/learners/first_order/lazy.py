@@ -1,0 +1,188 @@
+"""Diagonal steps in which sleeping features move too: with composite terms, and for averages of iterates.
+
+A feature *sleeps* in the rounds whose rows do not hold it. What those rounds would have done to it is worked
+out when it is next met, in closed form (``first_order_sleep``), so that a round costs O(non-zeros) and yet
+nothing differs from the dense algorithm, in which every round moves every weight.
+
+Stamps count rounds from the beginning of a window. When a window is full, or its numbers have grown so large
+that differences would lose digits, all features are brought up to date and a new window begins.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onsketch.jit.decorators import exact_inlined, inner, kernel
+from onsketch.learners.first_order.sleep import (
+    GROWTH,
+    PULL,
+    PULLS,
+    SHARE,
+    TIME,
+    dual_total,
+    dual_total_in_window,
+    shrunk,
+    shrunk_in_window,
+)
+from onsketch.learners.first_order.steps import (
+    ENERGY,
+    FLAT,
+    HEAD,
+    ROUNDS,
+    STAMP,
+    START,
+    TOTAL,
+    dual_weight,
+    flat_part,
+    longest,
+    metric_at,
+    play,
+    proximal,
+)
+
+WINDOW = 1 << 14
+"""Rounds in a window of online gradient descent."""
+LONGEST_SLEEP = 1 << 23
+"""Rounds in a window of the others: float32 counts up to here without a gap."""
+LARGEST_GROWTH = 4096.0
+"""G at which a window ends early."""
+
+
+@exact_inlined
+def wake(setup, terms, window, start, now, head, energy, stamp):
+    """The head of a feature that slept from its stamp until ``now``, and what to add to its sum of iterates.
+
+    Both are rounds counted from ``start``, the beginning of the window.
+    """
+    stamp = int(stamp)
+    if stamp == now or head == 0.0:
+        return head, 0.0
+    size = abs(head)
+    flat = setup.geometry == FLAT
+    if setup.dual:
+        if not setup.average:
+            return head, 0.0
+        bound = terms.high if head < 0.0 else -terms.low
+        if flat:
+            total = dual_total_in_window(terms, setup.step, window, start, size, bound, stamp, now)
+        else:
+            metric = metric_at(terms, terms.flat, energy)
+            total = dual_total(terms, setup.step, metric, size, bound, start + stamp, start + now)
+        return head, math.copysign(total, -head)
+    if terms.l1 == 0.0 and terms.l2 == 0.0:
+        return head, head * (now - stamp) if setup.average else 0.0
+    if flat:
+        left, total = shrunk_in_window(terms.l1, terms.l2, window, stamp, now, size, setup.average)
+    else:
+        eta = setup.step / metric_at(terms, terms.flat, energy)
+        left, total = shrunk(terms.l1, terms.l2, eta, size, float(now - stamp), setup.average)
+    return math.copysign(left, head), math.copysign(total, head)
+
+
+@exact_inlined
+def _extend(setup, terms, window, k, t):
+    """Write the entry of round t, the k-th of its window; returns whether the window must end here."""
+    if k == LONGEST_SLEEP:
+        return True
+    if window.shape[0] == 1:
+        return False
+    if setup.dual:
+        each = 1.0 / (math.sqrt(t) + setup.step * terms.l2 * t)
+        window[k, SHARE] = window[k - 1, SHARE] + each
+        window[k, TIME] = window[k - 1, TIME] + t * each
+        return k + 1 == window.shape[0]
+    eta = setup.step / math.sqrt(t)
+    window[k, GROWTH] = window[k - 1, GROWTH] * (1.0 + terms.l2 * eta)
+    window[k, PULL] = window[k - 1, PULL] + eta / window[k, GROWTH]
+    window[k, PULLS] = window[k - 1, PULLS] + window[k, PULL]
+    return k + 1 == window.shape[0] or window[k, GROWTH] > LARGEST_GROWTH
+
+
+@kernel
+def settle(setup, terms, clock, window, table):
+    """Bring all features up to date and begin a new window."""
+    start = clock[START]
+    now = clock[ROUNDS] - start
+    for slot in range(table.shape[0]):
+        row = table[slot]
+        w = np.float64(row[HEAD])
+        row[HEAD], more = wake(setup, terms, window, start, now, w, row[ENERGY], row[STAMP])
+        row[TOTAL] += more
+        row[STAMP] = 0
+    clock[START] = clock[ROUNDS]
+
+
+@inner
+def finish(setup, terms, t, x, head, energy, total):
+    """The proximal part of the step, and the new iterate added to the sum."""
+    flat = flat_part(setup, terms, t)
+    for j in range(x.size):
+        metric = metric_at(terms, flat, energy[j])
+        if setup.dual:
+            w = dual_weight(setup, terms, head[j], metric, t)
+        else:
+            w = proximal(terms, head[j], metric, setup.step)
+            head[j] = w
+        total[j] += w if setup.average else 0.0
+
+
+@kernel
+def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labels, weights, predictions):
+    """As ``learn_steps``, for the rounds in which sleeping features move."""
+    head = np.empty(longest(indptr))
+    energy = np.empty(head.size)
+    total = np.empty(head.size)
+    for i in range(indptr.size - 1):
+        x = values[indptr[i] : indptr[i + 1]]
+        at = slots[indptr[i] : indptr[i + 1]]
+        t = clock[ROUNDS] + 1
+        start = clock[START]
+        now = t - 1 - start
+        flat = flat_part(setup, terms, max(t - 1, 1))
+        margin = 0.0
+        for j in range(x.size):
+            slot = np.uint32(at[j])
+            w = np.float64(table[slot, HEAD])
+            energy[j] = table[slot, ENERGY]
+            total[j] = table[slot, TOTAL]
+            if w != 0.0 and table[slot, STAMP] != now:
+                w, more = wake(setup, terms, window, start, now, w, energy[j], table[slot, STAMP])
+                total[j] += more
+            head[j] = w
+            if setup.dual:
+                w = dual_weight(setup, terms, w, metric_at(terms, flat, energy[j]), t - 1)
+            margin += w * x[j]
+        predictions[i], fit = play(setup, terms, t, x, head, energy, margin, labels[i], weights[i])
+        if not fit:
+            return i
+        finish(setup, terms, t, x, head, energy, total)
+        for j in range(x.size):
+            slot = np.uint32(at[j])
+            table[slot, HEAD] = head[j]
+            table[slot, ENERGY] = energy[j]
+            table[slot, TOTAL] = total[j]
+            table[slot, STAMP] = now + 1
+        clock[ROUNDS] = t
+        if _extend(setup, terms, window, now + 1, t):
+            settle(setup, terms, clock, window, table)
+    return indptr.size - 1
+
+
+@kernel
+def read_lazily(setup, terms, clock, window, table, slots, out):
+    """The weights of these slots, or their mean over the rounds."""
+    rounds = max(clock[ROUNDS], 1)
+    flat = flat_part(setup, terms, rounds)
+    start = clock[START]
+    now = clock[ROUNDS] - start
+    for i in range(slots.size):
+        row = table[slots[i]]
+        head, more = wake(setup, terms, window, start, now, np.float64(row[HEAD]), row[ENERGY], row[STAMP])
+        if setup.average:
+            out[i] = (row[TOTAL] + more) / rounds
+        elif setup.dual:
+            out[i] = dual_weight(setup, terms, head, metric_at(terms, flat, row[ENERGY]), rounds)
+        else:
+            out[i] = head

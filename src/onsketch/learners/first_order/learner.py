@@ -1,0 +1,268 @@
+"""Learners that keep a few numbers per feature: OGD, AdaGrad, diagonal Newton, Adam, FTRL-proximal and AROW.
+
+Their state is one packed table with a row per feature seen, and a round costs O(non-zeros) (Adam alone is
+dense, as published). What a round does is in ``steps``, ``lazy`` and
+``rules``; this file chooses between them, reads weights and merges.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import OptionError
+from onsketch.core.tolerances import LARGEST
+from onsketch.files.arrays import Arrays, require, take
+from onsketch.jit.cache import Direct, kind_of
+from onsketch.jit.vectors import aligned_zeros
+from onsketch.learners.base import Learner
+from onsketch.learners.features import INTERCEPT, FeatureMap
+from onsketch.learners.first_order.lazy import WINDOW, learn_lazily, read_lazily, settle
+from onsketch.learners.first_order.merge import merged
+from onsketch.learners.first_order.rules import SUM, learn_adam, learn_arow, learn_ftrl, read_rules
+from onsketch.learners.first_order.sleep import GROWTH
+from onsketch.learners.first_order.steps import (
+    ENERGY,
+    FLAT,
+    HEAD,
+    ROUNDS,
+    SEEN,
+    STAMP,
+    START,
+    TOTAL,
+    Terms,
+    learn_steps,
+    read_steps,
+    row_products,
+)
+from onsketch.learners.methods import Method
+from onsketch.learners.options import Options
+from onsketch.learners.rows import Rows, unseen_squares
+from onsketch.learners.setup import knowledge, make_setup
+
+Floats = NDArray[np.float64]
+
+DENSE_LIMIT = 1_000_000
+"""Most features for Adam as published, which moves all of them in every round."""
+
+AROW_LOSSES = ("squared", "squared_hinge")
+
+_learn_steps, _row_products = Direct(learn_steps), Direct(row_products)
+
+
+class FirstOrderLearner(Learner):
+    """A few numbers per feature, and a step that knows them; see the modules named above for the formulas.
+
+    ====================  ======================  ============================================================
+    method                numbers per feature     cost of a round
+    ====================  ======================  ============================================================
+    steps                 2: w (or ḡ) and E       O(non-zeros)
+    … with l1, l2, box    4: and Σw, last round   O(non-zeros), and all features every 16,384 rounds of OGD
+    … with average        4: the same             the same
+    adam                  4: w, m, v, Σw          O(features seen): every feature moves in every round
+    lazy-adam             4: the same             O(non-zeros)
+    ftrl                  2: z, n                 O(non-zeros)
+    arow                  2: w, E; 4 to average   O(non-zeros)
+    ====================  ======================  ============================================================
+
+    Composite terms cost memory under mirror descent only; dual averaging computes them when a weight is read.
+    Either way the weights are those of the dense algorithm, in which every round shrinks every weight.
+    """
+
+    def __init__(self, method: Method, options: Options) -> None:
+        super().__init__(method, options)
+        if method.rule == "arow" and options.loss not in AROW_LOSSES:
+            raise OptionError(f"arow: loss={options.loss!r}; it takes {' and '.join(AROW_LOSSES)} only.")
+        low, high = options.box or (-math.inf, math.inf)
+        if not low <= 0.0 <= high:
+            raise OptionError(f"box={options.box}: it must contain 0, the weight of features not seen yet.")
+        self._setup = make_setup(method, options)
+        ridge = 1.0 if options.ridge is None else options.ridge
+        largest, most = (LARGEST, LARGEST**2) if options.dtype == "float64" else (1e30, 1e38)
+        self._terms = Terms(
+            ridge=ridge,
+            flat=0.0 if method.geometry == "s-adagrad" else ridge,
+            unit=float(method.geometry == "newton"),
+            root=float(method.geometry in ("adagrad", "s-adagrad")),
+            inside=ridge if method.geometry == "s-adagrad" else 0.0,
+            l1=options.l1,
+            l2=options.l2,
+            low=low,
+            high=high,
+            beta1=options.betas[0],
+            beta2=options.betas[1],
+            largest=largest,
+            most=most,
+            reach=largest * min(1.0, ridge / self._setup.step),
+        )
+        steps, dual = method.rule == "step", options.update == "dual"
+        composite = bool(options.l1 or options.l2 or options.box)
+        self._lazy = steps and (options.average or (composite and not dual))
+        adam = method.rule in ("adam", "lazy-adam")
+        wide = self._lazy or adam or options.average
+        self._table = aligned_zeros(0, 4 if wide else 2, np.dtype(options.dtype))
+        self._clock = np.zeros(3, dtype=np.int64)
+        self._fade = np.ones(1)
+        self._window = np.zeros((WINDOW + 1 if self._lazy and self._setup.geometry == FLAT else 1, 3))
+        if not dual:
+            self._window[0, GROWTH] = 1.0
+        self._map = FeatureMap()
+        self._kind = kind_of(self._setup, self._terms, self._table)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds played: rows learned."""
+        return int(self._clock[ROUNDS])
+
+    def state_bytes(self) -> dict[str, int]:
+        """Memory: ``packed`` for the features seen, ``total`` for everything held."""
+        packed = self._map.count * (self._table.strides[0] + 8 + 4)
+        return {"packed": packed, "total": self._table.nbytes + self._window.nbytes + self._map.nbytes}
+
+    # Learning ---------------------------------------------------------------------------------------------
+
+    def shared(self, rows: Rows, *, learn: bool) -> Rows:
+        """The rows with their slots."""
+        return self._map.shared(rows, learn=learn, intercept=self.options.fit_intercept)
+
+    def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
+        known = self._map.count
+        indptr, slots, values = self._map.translate(rows, learn=True, intercept=self.options.fit_intercept)
+        if self.method.rule == "adam" and self._map.count > DENSE_LIMIT:
+            self._map.forget(known)
+            raise OptionError(
+                f"adam moves every feature in every round, and this stream has more than {DENSE_LIMIT:,}; "
+                "use lazy-adam, which moves those of the row only."
+            )
+        self._grow()
+        block = (indptr, slots, values, labels, weights, out)
+        fixed = (self._setup, self._terms)
+        match self.method.rule:
+            case "adam" | "lazy-adam":
+                lazy = self.method.rule == "lazy-adam"
+                done = learn_adam(*fixed, lazy, self._clock, self._table, *block)
+            case "ftrl":
+                done = learn_ftrl(*fixed, self._clock, self._table, *block)
+            case "arow":
+                done = learn_arow(*fixed, self._clock, self._table, *block)
+            case _ if self._lazy:
+                done = learn_lazily(*fixed, self._clock, self._window, self._table, *block)
+            case _:
+                done = _learn_steps(self._kind, *fixed, self._clock, self._fade, self._table, *block)
+        if done < rows.count:  # the features of rows not learned have not been seen
+            self._map.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
+        return int(done)
+
+    def _grow(self) -> None:
+        have = self._table.shape[0]
+        if self._map.count > have:
+            size = max(self._map.count, have + have // 8, 16)
+            table = aligned_zeros(size, self._table.shape[1], self._table.dtype)
+            table[:have] = self._table
+            self._table = table
+
+    # Reading ----------------------------------------------------------------------------------------------
+
+    def _weights_at(self, slots: NDArray[np.int32]) -> Floats:
+        """The weights of these slots, means of iterates with ``average``."""
+        out = np.empty(slots.size)
+        state = (self._setup, self._terms, self._clock)
+        if self.method.rule != "step":
+            column, summed = self._sum_column()
+            read_rules(*state, self._table, column, summed, self.method.rule == "ftrl", slots, out)
+        elif self._lazy:
+            read_lazily(*state, self._window, self._table, slots, out)
+        else:
+            read_steps(*state, self._table, slots, out)
+        return out
+
+    def _sum_column(self) -> tuple[int, bool]:
+        """Where the sum of iterates is kept (0: nowhere), and whether whole or less rounds·weight."""
+        if not self.options.average:
+            return 0, False
+        rule = self.method.rule
+        return TOTAL if rule in ("step", "arow") else SUM, rule in ("step", "adam")
+
+    def _predict(self, rows: Rows) -> Floats:
+        indptr, slots, values = self._map.translate(rows, learn=False, intercept=self.options.fit_intercept)
+        out = np.empty(rows.count)
+        _row_products(None, indptr, self._weights_at(slots), values, out)
+        clipped: Floats = np.clip(out, -self._setup.clip, self._setup.clip)
+        return clipped
+
+    def _leverage(self, rows: Rows) -> Floats:
+        """x·H⁻¹x: AROW's own x·Σx, and for diagonal Newton with H = ridge + E."""
+        indptr, slots, values = self._map.translate(rows, learn=False)
+        flat = 1.0 if self.method.rule == "arow" else self._terms.ridge
+        out = np.empty(rows.count)
+        row_products(indptr, values / (flat + self._fade[0] * self._table[slots, ENERGY]), values, out)
+        unseen = np.empty(rows.count)
+        unseen_squares(rows.indptr, rows.values, indptr, values, unseen)
+        if self.options.fit_intercept:
+            constant = self._table[np.flatnonzero(self._map.features == INTERCEPT), ENERGY].sum()
+            out += 1.0 / (flat + float(self._fade[0] * constant))
+        return out + unseen / flat
+
+    def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
+        return self._map.features.copy(), self._weights_at(np.arange(self._map.count, dtype=np.int32))
+
+    # Merging ----------------------------------------------------------------------------------------------
+
+    def _up_to_date(self) -> Floats:
+        """A copy of the table in which no feature sleeps and sums of iterates are whole."""
+        table = self._table[: self._map.count].copy()
+        if self._lazy:
+            settle(self._setup, self._terms, self._clock.copy(), self._window, table)
+        whole = table.astype(np.float64)
+        column, summed = self._sum_column()
+        if column and not summed:
+            whole[:, column] += self.rounds * whole[:, HEAD]
+        return whole
+
+    def _merge(self, other: Any, base: Any) -> None:
+        """By precision, feature by feature; see ``merge`` for the rule of each method."""
+        parts = [self, other, FirstOrderLearner(self.method, self.options) if base is None else base]
+        tables = [part._up_to_date() for part in parts]
+        slots = [self._map.add(part._map.features) for part in parts]
+        same = np.zeros((3, self._map.count, self._table.shape[1]))
+        for block, table, at in zip(same, tables, slots, strict=True):
+            block[at] = table
+        rounds = [part.rounds for part in parts]
+        dual = self._setup.dual or self.method.rule == "ftrl"
+        step = self.method.rule == "step"
+        worth = [knowledge(self._setup, rounds[2], stop) if step else 1.0 for stop in rounds[:2]]
+        table = merged(self.method, self._terms, dual, same, rounds, worth)
+        self._clock[[ROUNDS, START]] = rounds[0] + rounds[1] - rounds[2]
+        self._clock[SEEN] = self._map.count
+        column, summed = self._sum_column()
+        if column and not summed:
+            table[:, column] -= self.rounds * table[:, HEAD]
+        self._grow()
+        self._table[: self._map.count] = table
+
+    # Saving -----------------------------------------------------------------------------------------------
+
+    def _arrays(self) -> Arrays:
+        table = self._table[: self._map.count]
+        small = {"clock": self._clock, "window": self._window, "fade": self._fade}
+        return {"features": self._map.features, "table": table, **small}
+
+    def _restore(self, arrays: Arrays) -> None:
+        clock = take(arrays, "clock", np.int64, (3,))
+        self._map.refill(take(arrays, "features", np.int64, (None,)))
+        count, asleep = self._map.count, clock[ROUNDS] - clock[START]
+        table = take(arrays, "table", self._table.dtype, (count, self._table.shape[1]))
+        require(bool((clock >= 0).all()) and clock[SEEN] <= count and asleep >= 0, "its clock is impossible")
+        if self._lazy:
+            stamps = table[:, STAMP]
+            require(bool(((stamps >= 0) & (stamps <= asleep)).all()), "a feature sleeps into the future")
+            require(len(self._window) == 1 or asleep < len(self._window), "its clock is beyond its window")
+        self._window = take(arrays, "window", np.float64, self._window.shape)
+        self._clock = clock
+        self._fade = take(arrays, "fade", np.float64, (1,))
+        require(0.0 < self._fade[0] <= 1.0, "what forgetting has left is impossible")
+        self._grow()
+        self._table[:count] = table

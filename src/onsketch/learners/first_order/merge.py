@@ -1,0 +1,89 @@
+"""Merging learners that keep a few numbers per feature: two tables and the one they started from become one.
+
+Everything that is a sum over rounds (energies E, ḡ, FTRL's z and n, sums of iterates, the rounds themselves)
+adds, the base being counted once: ``a + b − base``. For dual averaging and FTRL-proximal that is all.
+
+Weights reached by steps are combined by precision, feature by feature:
+
+    (H_base + K_a + K_b)(w − w_base) = (H_base + K_a)(w_a − w_base) + (H_base + K_b)(w_b − w_base)
+
+with ``K_i = s_i (H_i − H_base)``, for Newton (``H = ridge + E``) and AROW (``1 + E``, s = 1). With s = 1 that is
+``(H_a w_a + H_b w_b − H_base w_base)/(H_a + H_b − H_base)``, the exact rule of quadratic losses; for gradient rows s is
+what their energy is worth (``setup.knowledge``). Without a base, w_base is 0 and H_base the metric before any row.
+
+That rule adds up displacements from the base, which is right for steps that shrink as 1/t. Steps that shrink as 1/√t,
+or not at all, bring each learner about as far as it can go, and adding those up overshoots; from three learners on it
+diverges. All other methods therefore take the *mean* of the displacements, by the
+precision that each learner has gained since the base:
+
+    w = w_base + (K_a (w_a − w_base) + K_b (w_b − w_base)) / (K_a + K_b),    K_i = H_i − H_base
+
+with ``H = ridge + √E`` for AdaGrad: the averaging of Vowpal Wabbit (Agarwal, Chapelle, Dudík and Langford 2014), with
+a base. Gradient descent and Adam have no metric that grows with the data: there H is the number of rounds, which
+is the mixing of parameters of Zinkevich, Weimer, Smola and Li (2010). In all cases a feature that only one learner has
+met keeps the weight it has there. Adam's moments are means over the recent past, and become the mean of both
+learners' by rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.learners.first_order.rules import FIRST, SECOND
+from onsketch.learners.first_order.steps import ENERGY, HEAD, Terms
+from onsketch.learners.methods import Method
+
+Floats = NDArray[np.float64]
+
+
+def precision(method: Method, terms: Terms, table: Floats, rounds: int) -> Floats:
+    """H of each feature, as a learner's weights are trusted in a merge."""
+    if method.rule == "arow":
+        return 1.0 + table[:, ENERGY]
+    match method.geometry:
+        case "newton":
+            return terms.ridge + table[:, ENERGY]
+        case "adagrad":
+            return terms.ridge + np.sqrt(table[:, ENERGY])
+        case "s-adagrad":
+            return np.sqrt(terms.ridge + table[:, ENERGY])
+        case _:
+            return np.full(len(table), float(rounds))
+
+
+def merged(
+    method: Method, terms: Terms, dual: bool, tables: Floats, rounds: list[int], worth: Sequence[float] = (1.0, 1.0)
+) -> Floats:
+    """The table of both learners together, given those of the two and of their base over the same features.
+
+    The tables are up to date, with whole sums of iterates. Dual averaging and FTRL are ``dual``; ``worth`` are the s
+    of Newton learners.
+    """
+    a, b, base = tables
+    table: Floats = a + b - base
+    if dual:
+        return table
+    trust = [precision(method, terms, part, t) for part, t in zip(tables, rounds, strict=True)]
+    gained = [np.maximum(part - trust[2], 0.0) for part in trust[:2]]
+    moved = [part[:, HEAD] - base[:, HEAD] for part in (a, b)]
+    if method.geometry == "newton":
+        gained = [s * part for s, part in zip(worth, gained, strict=True)]
+        whole = np.maximum(trust[2] + gained[0] + gained[1], math.ulp(0.0))
+        share = [(trust[2] + part) / whole for part in gained]
+        weights = base[:, HEAD] + share[0] * moved[0] + share[1] * moved[1]
+    else:
+        both = gained[0] + gained[1]
+        average = (gained[0] * moved[0] + gained[1] * moved[1]) / np.where(both > 0.0, both, 1.0)
+        weights = base[:, HEAD] + np.where(both > 0.0, average, moved[0] + moved[1])
+    table[:, HEAD] = np.clip(weights, terms.low, terms.high)
+    if method.rule in ("adam", "lazy-adam"):
+        of_a = rounds[0] / max(rounds[0] + rounds[1], 1)
+        for moment in (FIRST, SECOND):
+            table[:, moment] = of_a * a[:, moment] + (1.0 - of_a) * b[:, moment]
+    else:
+        table[:, ENERGY] = np.maximum(table[:, ENERGY], 0.0)
+    return table

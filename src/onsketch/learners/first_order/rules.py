@@ -1,0 +1,199 @@
+"""Learners with a rule of their own: Adam, FTRL-proximal and AROW. A clip clamps their predictions.
+
+As everywhere, a round reads the packed rows of its non-zeros, computes, and writes back when all went well.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onsketch.core import losses
+from onsketch.core.tolerances import LARGEST
+from onsketch.jit.decorators import inner, kernel
+from onsketch.learners.first_order.steps import ENERGY, HEAD, ROUNDS, SEEN, TOTAL, longest
+
+FIRST, SECOND, SUM = range(1, 4)
+"""Columns of Adam's packed rows beyond the weight: m, v and the sum of iterates."""
+
+_NOTHING = 1e-280
+"""A moment that has decayed to this counts as zero: below it, arithmetic becomes very slow."""
+
+
+@inner
+def clamped_slope(setup, margin, label):
+    """The clamped prediction and the loss's slope there."""
+    margin = min(max(margin, -setup.clip), setup.clip)
+    return margin, losses.slope(setup.loss, margin, label)
+
+
+@kernel
+def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, weights, predictions):
+    """Adam (Kingma and Ba 2015, Alg. 1), with ε = ridge.
+
+    ``m = β₁m + (1−β₁)g``, ``v = β₂v + (1−β₂)g²``, ``w −= step·m̂/(√v̂ + ε)``, m̂ = m/(1−β₁ᵗ), v̂ = v/(1−β₂ᵗ).
+
+    As published every feature moves in every round, O(features seen); features not seen yet have no moments,
+    and stay at 0. Lazily only the features of the row move, and only their moments decay, O(non-zeros).
+    """
+    b1 = terms.beta1
+    b2 = terms.beta2
+    gain = max(1.0, setup.step / terms.ridge) * 1e12  # bounds the distance that a gradient may ever cause
+    size = longest(indptr)
+    head = np.empty(size)
+    first = np.empty(size)
+    second = np.empty(size)
+    for i in range(indptr.size - 1):
+        x = values[indptr[i] : indptr[i + 1]]
+        at = slots[indptr[i] : indptr[i + 1]]
+        t = clock[ROUNDS] + 1
+        seen = clock[SEEN]
+        margin = 0.0
+        for j in range(x.size):
+            head[j] = table[at[j], HEAD]
+            margin += head[j] * x[j]
+            seen = max(seen, at[j] + 1)
+        if not abs(margin) <= LARGEST:
+            return i
+        predictions[i], slope = clamped_slope(setup, margin, labels[i])
+        unfit = 0
+        for j in range(x.size):
+            g = weights[i] * slope * x[j]
+            first[j] = b1 * table[at[j], FIRST] + (1.0 - b1) * g
+            second[j] = b2 * table[at[j], SECOND] + (1.0 - b2) * g * g
+            unfit += not (abs(g) * gain <= terms.largest and second[j] <= terms.most)
+        if unfit > 0:
+            return i
+        step = setup.step / (1.0 - b1**t)
+        scale = 1.0 / (1.0 - b2**t)
+        if not lazy:
+            for slot in range(seen):
+                m = b1 * table[slot, FIRST]
+                v = b2 * table[slot, SECOND]
+                m = m if abs(m) > _NOTHING else 0.0
+                v = v if v > _NOTHING else 0.0
+                table[slot, FIRST] = m
+                table[slot, SECOND] = v
+                table[slot, HEAD] -= step * m / (math.sqrt(scale * v) + terms.ridge)
+        for j in range(x.size):
+            slot = at[j]
+            move = step * first[j] / (math.sqrt(scale * second[j]) + terms.ridge)
+            table[slot, HEAD] = head[j] - move
+            table[slot, FIRST] = first[j]
+            table[slot, SECOND] = second[j]
+            if lazy:
+                table[slot, SUM] += (t - 1) * move
+        if setup.average and not lazy:
+            for slot in range(seen):
+                table[slot, SUM] += table[slot, HEAD]
+        clock[ROUNDS] = t
+        clock[SEEN] = seen
+    return indptr.size - 1
+
+
+@inner
+def ftrl_weight(setup, terms, z, n):
+    """``−(z − sign(z)·l1)/((ridge + √n)/step + l2)`` where |z| > l1, else 0."""
+    size = max(abs(z) - terms.l1, 0.0) / ((terms.ridge + math.sqrt(n)) / setup.step + terms.l2)
+    return math.copysign(size, -z)
+
+
+@kernel
+def learn_ftrl(setup, terms, clock, table, indptr, slots, values, labels, weights, predictions):
+    """FTRL-proximal (McMahan et al. 2013, Alg. 1), with α = step, β = ridge; the packed row is [z, n].
+
+    ``σ = (√(n + g²) − √n)/step``, ``z += g − σw``, ``n += g²``; w is computed when it is read. O(non-zeros).
+    """
+    head = np.empty(longest(indptr))
+    energy = np.empty(head.size)
+    for i in range(indptr.size - 1):
+        x = values[indptr[i] : indptr[i + 1]]
+        at = slots[indptr[i] : indptr[i + 1]]
+        margin = 0.0
+        for j in range(x.size):
+            head[j] = table[at[j], HEAD]
+            energy[j] = table[at[j], ENERGY]
+            margin += x[j] * ftrl_weight(setup, terms, head[j], energy[j])
+        if not abs(margin) <= LARGEST:
+            return i
+        predictions[i], slope = clamped_slope(setup, margin, labels[i])
+        unfit = 0
+        for j in range(x.size):
+            g = weights[i] * slope * x[j]
+            n = energy[j] + g * g
+            roots = math.sqrt(n) + math.sqrt(energy[j])
+            if roots > 0.0:
+                w = ftrl_weight(setup, terms, head[j], energy[j])
+                head[j] += g - g * (g / roots) / setup.step * w
+            energy[j] = n
+            unfit += not (abs(head[j]) <= terms.reach and n <= terms.most)
+        if unfit > 0:
+            return i
+        for j in range(x.size):
+            table[at[j], HEAD] = head[j]
+            table[at[j], ENERGY] = energy[j]
+        clock[ROUNDS] += 1
+    return indptr.size - 1
+
+
+@kernel
+def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weights, predictions):
+    """AROW with a diagonal covariance Σ = 1/(1 + E) (Crammer, Kulesza and Dredze 2009).
+
+    On rounds with a slope ℓ', ``w −= (ℓ'/2)/(x·Σx + r)·Σx``, then ``E += x²/r``, r = ridge over the sample
+    weight. O(non-zeros).
+    """
+    head = np.empty(longest(indptr))
+    energy = np.empty(head.size)
+    for i in range(indptr.size - 1):
+        x = values[indptr[i] : indptr[i + 1]]
+        at = slots[indptr[i] : indptr[i + 1]]
+        t = clock[ROUNDS] + 1
+        margin = 0.0
+        variance = 0.0
+        for j in range(x.size):
+            head[j] = table[at[j], HEAD]
+            energy[j] = table[at[j], ENERGY]
+            margin += head[j] * x[j]
+            variance += x[j] * x[j] / (1.0 + energy[j])
+        if not abs(margin) <= LARGEST:
+            return i
+        predictions[i], slope = clamped_slope(setup, margin, labels[i])
+        if slope != 0.0 and weights[i] > 0.0:
+            trust = weights[i] / terms.ridge
+            move = 0.5 * slope * trust / (variance * trust + 1.0)
+            unfit = 0
+            for j in range(x.size):
+                w = head[j] - move * x[j] / (1.0 + energy[j])
+                e = energy[j] + trust * x[j] * x[j]
+                unfit += not (abs(w) <= terms.largest and e <= terms.most)
+                energy[j] = e
+                head[j] = w
+            if unfit > 0:
+                return i
+            for j in range(x.size):
+                slot = at[j]
+                if setup.average:
+                    table[slot, TOTAL] -= (t - 1) * (head[j] - table[slot, HEAD])
+                table[slot, HEAD] = head[j]
+                table[slot, ENERGY] = energy[j]
+        clock[ROUNDS] = t
+    return indptr.size - 1
+
+
+@kernel
+def read_rules(setup, terms, clock, table, column, summed, dual, slots, out):
+    """The weights of these slots: the head, FTRL's from [z, n] (``dual``), or the mean of iterates.
+
+    The mean is kept in ``column`` (0: none) as their sum (``summed``), or as that sum less rounds·weight.
+    """
+    rounds = max(clock[ROUNDS], 1)
+    for i in range(slots.size):
+        w = np.float64(table[slots[i], HEAD])
+        if dual:
+            w = ftrl_weight(setup, terms, w, table[slots[i], ENERGY])
+        elif column > 0:
+            total = table[slots[i], column] / rounds
+            w = total if summed else w + total
+        out[i] = w

@@ -1,0 +1,230 @@
+"""Diagonal steps: mirror descent and dual averaging where the preconditioner is one number per feature.
+
+With E_j the energy Σ ρ²x_j² of feature j, the metric is a number per feature,
+
+=========  ====================  ===========================================================
+gradient   H_j = √t              online gradient descent (Zinkevich 2003)
+adagrad    H_j = ridge + √E_j    diagonal AdaGrad (Duchi, Hazan and Singer 2011)
+s-adagrad  H_j = √(ridge + E_j)  the same with the ridge inside (nothing escapes a diagonal)
+newton     H_j = ridge + E_j     diagonal online Newton
+=========  ====================  ===========================================================
+
+and a round is ``w_j ← w_j − step·g_j/H_j`` (mirror descent) or ``w_j = −step·ḡ_j/H_j`` (dual averaging), the
+latter computed when it is read.
+
+A round reads the packed rows of its non-zeros into columns, computes on those, and writes them back when all
+went well, so that a refused round has changed nothing; O(non-zeros). This file holds the rounds that concern
+no feature but those of the row; ``lazy`` has those in which sleeping features move.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from onsketch.core import losses
+from onsketch.core.tolerances import LARGEST
+from onsketch.jit.decorators import inner, kernel
+from onsketch.jit.vectors import ask_for
+from onsketch.learners.setup import CURVATURE, row_scale
+
+HEAD, ENERGY, TOTAL, STAMP = range(4)
+"""Columns of a packed row: w (or ḡ), E, and for lazy rounds the sum of iterates and the round it is up to."""
+
+LEAST_FADE = 1e-6
+"""Energies are rewritten when forgetting has left so little of them."""
+
+FLAT = -1
+"""The geometry of plain gradient steps, as a ``Setup`` has it."""
+
+ROUNDS, START, SEEN = range(3)
+"""Entries of the clock: rounds played; the round from which stamps count; slots in use (Adam)."""
+
+
+class Terms(NamedTuple):
+    """What never changes while a per-feature learner learns, beside its ``Setup``."""
+
+    ridge: float
+    flat: float
+    unit: float
+    root: float
+    inside: float
+    """H = flat + unit·E + root·√(inside + E), but that flat is √t for gradient descent."""
+    l1: float
+    l2: float
+    low: float
+    high: float
+    """Composite terms; the box is infinite where there is none."""
+    beta1: float
+    beta2: float
+    largest: float
+    """Largest weight or gradient a packed row may hold …"""
+    most: float
+    """… and largest energy."""
+    reach: float
+    """Largest ḡ that still gives a weight within ``largest``."""
+
+
+CACHED = 1 << 17
+"""What the next row needs of the table is asked of the memory while this one is written, unless the table has so few
+entries that it is at hand anyway."""
+
+
+@inner
+def flat_part(setup, terms, t):
+    """What a metric has of H whatever the energy."""
+    return math.sqrt(t) if setup.geometry == FLAT else terms.flat
+
+
+@inner
+def metric_at(terms, flat, energy):
+    """H_j, without a branch, so that loops over it stay short and fast."""
+    return flat + terms.unit * energy + terms.root * math.sqrt(terms.inside + energy)
+
+
+@inner
+def proximal(terms, v, metric, s):
+    """``argmin_w metric/2·(w−v)² + s·(l1|w| + l2/2·w²)`` over the box."""
+    size = max(abs(v) - s * terms.l1 / metric, 0.0) / (1.0 + s * terms.l2 / metric)
+    return min(max(math.copysign(size, v), terms.low), terms.high)
+
+
+@inner
+def dual_weight(setup, terms, head, metric, rounds):
+    """The weight that dual averaging gives to a sum of gradients after so many rounds."""
+    size = setup.step * max(abs(head) - rounds * terms.l1, 0.0) / (metric + setup.step * rounds * terms.l2)
+    return min(max(math.copysign(size, -head), terms.low), terms.high)
+
+
+@inner
+def project(terms, flat, x, head, energy, excess):
+    """Move the weights obliquely, in the metric H, so that the margin falls by ``excess``."""
+    length = 0.0
+    for j in range(x.size):
+        length += x[j] * x[j] / metric_at(terms, flat, energy[j])
+    if length > 0.0:
+        gamma = excess / length
+        for j in range(x.size):
+            head[j] -= gamma * x[j] / metric_at(terms, flat, energy[j])
+
+
+@inner
+def take_step(setup, terms, flat, x, head, energy, rho, g):
+    """Absorb ρ·x, step along g·x; returns how many entries ended up beyond what a packed row may hold."""
+    unfit = 0
+    if setup.dual:
+        for j in range(x.size):
+            h = head[j] + g * x[j]
+            e = energy[j] + (rho * x[j]) * (rho * x[j])
+            head[j] = h
+            energy[j] = e
+            unfit += not (abs(h) <= terms.reach and e <= terms.most)
+        return unfit
+    move = setup.step * g
+    for j in range(x.size):
+        e = energy[j] + (rho * x[j]) * (rho * x[j])
+        w = head[j] - move * x[j] / metric_at(terms, flat, e)
+        head[j] = w
+        energy[j] = e
+        unfit += not (abs(w) <= terms.largest and abs(g * x[j]) <= terms.largest and e <= terms.most)
+    return unfit
+
+
+@inner
+def play(setup, terms, t, x, head, energy, margin, label, weight):
+    """Round t on the columns of a row: the prediction, and whether the columns may be kept."""
+    if not abs(margin) <= LARGEST:
+        return margin, False
+    flat = flat_part(setup, terms, t)
+    if abs(margin) > setup.clip:
+        bound = math.copysign(setup.clip, margin)
+        if not setup.dual:
+            project(terms, flat, x, head, energy, margin - bound)
+        margin = bound
+    slope = losses.slope(setup.loss, margin, label)
+    bend = losses.curvature(setup.loss, margin, label) if setup.summary == CURVATURE else 0.0
+    rho = row_scale(setup, slope, bend, weight, t) if setup.geometry != FLAT else 0.0
+    return margin, take_step(setup, terms, flat, x, head, energy, rho, weight * slope) == 0
+
+
+@inner
+def longest(indptr):
+    """Entries of the longest row."""
+    size = 0
+    for i in range(indptr.size - 1):
+        size = max(size, indptr[i + 1] - indptr[i])
+    return size
+
+
+@kernel
+def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels, weights, predictions):
+    """Play the rounds of a block; returns how many rows were learned, fewer than given if one is refused.
+
+    With forgetting, E_t = λ·E_{t−1} + (ρx)²: energies are stored over ``fade[0]``, the product of the λ so far, which
+    is written into them before it becomes too small.
+    """
+    head = np.empty(longest(indptr))
+    energy = np.empty(head.size)
+    ahead = table.size > CACHED
+    for i in range(indptr.size - 1):
+        x = values[indptr[i] : indptr[i + 1]]
+        at = slots[indptr[i] : indptr[i + 1]]
+        t = clock[ROUNDS] + 1
+        margin = 0.0
+        beside = 0.0
+        for j in range(x.size):
+            slot = np.uint32(at[j])
+            w = table[slot, HEAD]
+            head[j] = w
+            energy[j] = table[slot, ENERGY] * fade[0]
+            margin, beside = beside, margin + w * x[j]  # two sums, so that one need not wait for the other
+        margin += beside
+        if setup.dual and t > 1:
+            margin = 0.0
+            flat = flat_part(setup, terms, t - 1)
+            for j in range(x.size):
+                metric = metric_at(terms, flat, energy[j])
+                margin += x[j] * dual_weight(setup, terms, head[j], metric, t - 1)
+        predictions[i], fit = play(setup, terms, t, x, head, energy, margin, labels[i], weights[i])
+        if not fit:
+            return i
+        after = indptr[i + 1]
+        more = indptr[i + 2] - after if ahead and i + 2 < indptr.size else 0
+        whole = 1.0 / fade[0]
+        for j in range(x.size):
+            slot = np.uint32(at[j])
+            table[slot, HEAD] = head[j]
+            table[slot, ENERGY] = energy[j] * whole
+            if j < more:
+                ask_for(table, slots[after + j] * table.shape[1], 1)
+        fade[0] *= setup.forget
+        if fade[0] < LEAST_FADE:
+            for row in range(table.shape[0]):
+                table[row, ENERGY] *= fade[0]
+            fade[0] = 1.0
+        clock[ROUNDS] = t
+    return indptr.size - 1
+
+
+@kernel
+def read_steps(setup, terms, clock, table, slots, out):
+    """The weights of these slots."""
+    rounds = max(clock[ROUNDS], 1)
+    flat = flat_part(setup, terms, rounds)
+    for i in range(slots.size):
+        w = table[slots[i], HEAD]
+        if setup.dual:
+            w = dual_weight(setup, terms, w, metric_at(terms, flat, table[slots[i], ENERGY]), rounds)
+        out[i] = w
+
+
+@kernel
+def row_products(indptr, left, right, out):
+    """Σ left·right over each row."""
+    for i in range(out.size):
+        total = 0.0
+        for j in range(indptr[i], indptr[i + 1]):
+            total += left[j] * right[j]
+        out[i] = total

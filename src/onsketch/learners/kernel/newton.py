@@ -1,0 +1,204 @@
+"""Kernel online Newton: KONS, and Sketched-KONS with a matrix of fewer rows.
+
+The online Newton step in the space of a kernel, ``A_t = αI + Σ z_s ρ_s² φ_sφ_sᵀ`` over the rows seen (ρ = √e·ġ, e = σ +
+η_s), keeps ``u_{t+1} = A_t⁻¹ Σ_{s≤t} c_s φ_s``. A round:
+
+    ȳ = φ_t·u_t,   h = τ_C(ȳ),   ŷ = ȳ − h,   ġ = ℓ'(ŷ),
+    c_t = z_t ρ_t² ŷ − ġ − h/ℓ_t,   ℓ_t = φ_t·A_{t−1}⁻¹φ_t.
+
+With R the rows inside A, ``D = diag(ρ_R)``, ``E = D K_RR D + αI = LLᵀ`` and ``w = L⁻¹ D k_R(x_t)``,
+
+    ℓ_t = (k(x_t, x_t) − |w|²)/α,   ȳ = (Σ c_s k(x_s, x_t) − w·ν)/α,   ν = L⁻¹ D K_R c,
+
+so that a round is one triangular solve: ν gains ``c_t w`` and, like L, one more entry when the row enters A.
+
+KONS has z_t = 1 always: O(t²) a round, and t²/2 numbers. Sketched-KONS tosses a coin with KORS's probability p̃_t for
+φ̄ = ρφ (KORS has a coin and weights of its own), but at least ``floor``: its factor has about floor·t rows, and a round
+costs about floor² of the exact one, until the O(t) kernel values that remain are what counts.
+
+Daniele Calandriello, Alessandro Lazaric, Michal Valko: "Second-Order Kernel Online Convex Optimization with Adaptive
+Sketching", ICML 2017, algorithms 1 and 3 (their b_t is this c_t divided by ρ_t, which may be 0).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core import draws
+from onsketch.core.tolerances import CUTOFF, LARGEST
+from onsketch.files.arrays import Arrays, named, require, take, under
+from onsketch.learners.kernel.factor import Array, GrowingFactor, with_room
+from onsketch.learners.kernel.learner import KernelLearner, Round, curvature_of, scale_of, slope_of
+from onsketch.learners.methods import Method
+from onsketch.learners.options import Options
+from onsketch.learners.setup import CURVATURE
+from onsketch.sketches.leverage import Candidate, LeverageSampler, remainder
+from onsketch.sketches.spectral import eigenvalues
+
+
+class KernelNewton(KernelLearner):
+    """``kons`` and ``sketched-kons``; rows whose coefficient is 0 and that are in no matrix are not kept."""
+
+    def __init__(self, method: Method, options: Options) -> None:
+        super().__init__(method, options)
+        assert options.ridge is not None
+        self._ridge = options.ridge
+        exact = method.rule == "kons" or options.floor >= 1.0
+        self._sampler = (
+            None if exact else LeverageSampler(options.ridge, options.accuracy, options.budget, trusted=self._trusted)
+        )
+        self._c = np.zeros(0)
+        self._inside = np.zeros(0, dtype=np.int64)  # R: which of the rows kept are in A
+        self._rho = np.zeros(0)  # their ρ
+        self._nu = np.zeros(0)
+        self._dictionary = np.zeros(0, dtype=np.int64)  # KORS: which of the rows kept are in its dictionary
+        self._factor = GrowingFactor()
+        self._online = 0.0  # Σ ρ²ℓ/(1 + ρ²ℓ)
+
+    def _metric(self, values: Array, own: float) -> tuple[Array, float]:
+        """L⁻¹Dk and ℓ = φ·A⁻¹φ of a row."""
+        n = self._factor.size
+        solved = self._factor.solve(self._rho[:n] * values[self._inside[:n]])
+        # No finer than the factor's own cutoff, or the projection would amplify its rounding errors.
+        return solved, remainder(own, solved, CUTOFF * own, self._trusted) / self._ridge
+
+    def _play(self, now: Round) -> float | None:
+        setup, n, kept = self._setup, self._factor.size, self._kept.count
+        solved, leverage = self._metric(now.values, now.own)
+        against = float(self._c[:kept] @ now.values)
+        margin = (against - float(solved @ self._nu[:n])) / self._ridge
+        if not (abs(margin) <= LARGEST and leverage <= LARGEST):
+            return None
+        prediction = min(max(margin, -setup.clip), setup.clip)
+        excess = margin - prediction
+        slope = slope_of(setup.loss, prediction, now.label)
+        bend = curvature_of(setup.loss, prediction, now.label) if setup.summary == CURVATURE else 0.0
+        rho = scale_of(setup, slope, bend, now.weight, self._rounds + 1)
+        if not rho * rho * max(now.own, 1.0) <= LARGEST:
+            return None
+        candidate, enters, sampled = self._coins(now, rho)
+        c = (rho * rho * prediction if enters else 0.0) - setup.step * now.weight * slope
+        if excess != 0.0:
+            c -= excess / leverage
+        nu = 0.0
+        pivot = self._factor.pivot(self._ridge * (1.0 + rho * rho * leverage), self._ridge + rho * rho * now.own)
+        if enters:
+            after = float(solved @ self._nu[:n]) + c * float(solved @ solved)
+            nu = rho * (against + c * now.own - after) / pivot
+        if not max(abs(c) * max(now.own, 1.0), abs(nu), pivot) <= LARGEST:
+            return None
+        self._nu[:n] += c * solved
+        if c != 0.0 or enters or sampled:
+            self._keep(now, c)
+        if enters:
+            self._enter(kept, rho, solved, pivot, nu)
+        self._online += rho * rho * leverage / (1.0 + rho * rho * leverage)
+        if self._sampler is not None and candidate is not None:
+            self._sampler.note(candidate)
+            if sampled:
+                self._dictionary = with_room(self._dictionary, self._sampler.size + 1)
+                self._dictionary[self._sampler.size] = kept
+                self._sampler.admit(candidate)
+        return prediction
+
+    def _coins(self, now: Round, rho: float) -> tuple[Candidate | None, bool, bool]:
+        """KORS's word on the row, and whether it enters A and KORS's dictionary."""
+        if rho == 0.0:
+            return None, False, False
+        if self._sampler is None:
+            return None, True, False
+        t, seed = self._rounds + 1, self._setup.seed
+        candidate = self._sampler.weigh(now.values[self._dictionary[: self._sampler.size]], now.own, rho)
+        enters = draws.uniform(seed, draws.ENTRY, t, 0) < max(candidate.probability, self.options.floor)
+        return candidate, enters, draws.uniform(seed, draws.DICTIONARY, t, 0) < candidate.probability
+
+    def _keep(self, now: Round, c: float) -> None:
+        at = self._kept.count
+        self._c = with_room(self._c, at + 1)
+        self._c[at] = c
+        self._kept.append(now.query, now.i, now.own)
+
+    def _enter(self, place: int, rho: float, solved: Array, pivot: float, nu: float) -> None:
+        n = self._factor.size
+        self._inside, self._rho, self._nu = (with_room(a, n + 1) for a in (self._inside, self._rho, self._nu))
+        self._inside[n], self._rho[n], self._nu[n] = place, rho, nu
+        self._factor.append(rho * solved, pivot)
+
+    def _expansion(self) -> Array:
+        n = self._factor.size
+        a = self._c[: self._kept.count] / self._ridge
+        a[self._inside[:n]] -= self._rho[:n] * self._factor.solve_transposed(self._nu[:n]) / self._ridge
+        return a
+
+    def _leverage_of(self, values: Array, own: float) -> float:
+        return self._metric(values, own)[1]
+
+    def state_bytes(self) -> dict[str, int]:
+        """Memory: ``packed`` for the rows kept, ``total`` with the factors."""
+        vectors = (self._c, self._inside, self._rho, self._nu, self._dictionary, self._factor.rows)
+        total = self._kept.nbytes + sum(array.nbytes for array in vectors)
+        if self._sampler is not None:
+            total += self._sampler.factor.rows.nbytes + self._sampler.scales.nbytes
+        return {"packed": self._kept.nbytes, "total": total}
+
+    def spectrum(self) -> Array:
+        """The eigenvalues of Σ ρ²φφᵀ over the rows in A, descending; O(n³)."""
+        L = self._factor.dense()
+        return eigenvalues(L @ L.T - self._ridge * np.eye(len(L)))
+
+    def _measures(self) -> tuple[float, float, float]:
+        sampler = self._sampler
+        if sampler is None:
+            return self._factor.size, self._online, 1.0
+        return sampler.size, self._online, max(sampler.p_min, self.options.floor)
+
+    def diagnostics(self) -> dict[str, float]:
+        """Of the scaled rows ρφ: ``effective_dimension`` of those in A, and the online one as A saw the rows come.
+
+        ``p_min`` is the smallest probability of entering A.
+        """
+        size, online, p_min = self._measures()
+        return {
+            **super().diagnostics(),
+            "rows_in_matrix": self._factor.size,
+            "dictionary_size": size,
+            "effective_dimension": self._factor.size - self._ridge * self._factor.inverse_trace(),
+            "online_effective_dimension": online,
+            "p_min": p_min,
+        }
+
+    def _state(self) -> Arrays:
+        n = self._factor.size
+        state = {
+            "c": self._c[: self._kept.count],
+            "inside": self._inside[:n],
+            "rho": self._rho[:n],
+            "nu": self._nu[:n],
+            "factor": self._factor.used(),
+            "sums": np.array([self._online, self._factor.largest]),
+        }
+        if self._sampler is not None:
+            state["dictionary"] = self._dictionary[: self._sampler.size]
+            state |= named("sampler", self._sampler.arrays())
+        return state
+
+    def _refill(self, arrays: Arrays) -> None:
+        count = self._kept.count
+        self._c = take(arrays, "c", np.float64, (None,))
+        self._inside = _places(take(arrays, "inside", np.int64, (None,)), count)
+        n = len(self._inside)
+        self._rho, self._nu = (take(arrays, name, np.float64, (None,)) for name in ("rho", "nu"))
+        require(len(self._c) == count and len(self._rho) == n and len(self._nu) == n, "its vectors differ in length")
+        self._online, largest = (float(number) for number in take(arrays, "sums", np.float64, (2,)))
+        self._factor.refill(take(arrays, "factor", np.float64, (None,)), n, largest)
+        if self._sampler is not None:
+            self._sampler.refill(under("sampler", arrays))
+            self._dictionary = _places(take(arrays, "dictionary", np.int64, (None,)), count)
+            require(len(self._dictionary) == self._sampler.size, "its dictionary is not as large as its factor")
+
+
+def _places(places: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """These places in the rows kept, if there are such rows."""
+    require(bool(((places >= 0) & (places < count)).all()), "it refers to rows that are not there")
+    return places

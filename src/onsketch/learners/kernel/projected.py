@@ -1,0 +1,156 @@
+"""PROS-N-KONS: the online Newton step in the span of a small dictionary, at a cost that does not grow with t.
+
+A KORS dictionary of the rows φ_t themselves spans a small subspace. With I the rows kept that span it and
+``K_II = LLᵀ``, ``φ̃(x) = L⁻¹k_I(x)`` are the coordinates of a row there (in an orthonormal basis; the paper's
+``K_II^{-1/2}k_I(x)`` are the same up to a rotation, which no Newton step can tell), and the learner is ``ons`` on them:
+clipped, O(J²) a round for J rows kept. A row may enter the dictionary before it is predicted. Then there are two
+ways to go on:
+
+- carry over: the coordinates of old rows gain a zero, so w gains a zero and A a row and a column of αI. (The
+  projection ``Q = K_II^{-1/2}K_II'K_I'I'^{-1/2}`` between the subspaces is just this with triangular roots.) With the
+  whole stream in the dictionary the predictions are those of KONS.
+- ``restart``: the paper's way; w = 0 and A = αI again.
+
+A row whose residual ``k(x, x) − |φ̃(x)|²`` is below the cutoff spans nothing new: it may have its weight in the
+dictionary, but no coordinate, so that repeated rows cannot break L.
+
+Daniele Calandriello, Alessandro Lazaric, Michal Valko: "Efficient Second-Order Online Kernel Learning with Adaptive
+Embedding", NIPS 2017.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onsketch.core import draws
+from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
+from onsketch.learners.dense.exact_newton import ExactNewton
+from onsketch.learners.dense.iterate import new_iterate, widened
+from onsketch.learners.kernel.factor import Array, GrowingFactor, with_room
+from onsketch.learners.kernel.learner import KernelLearner, Round
+from onsketch.learners.methods import Method
+from onsketch.learners.options import Options
+from onsketch.sketches.leverage import LeverageSampler, remainder
+
+
+class ProjectedNewton(KernelLearner):
+    """``pros-n-kons``: only the rows of the dictionary are kept."""
+
+    def __init__(self, method: Method, options: Options) -> None:
+        super().__init__(method, options)
+        assert options.ridge is not None
+        self._ridge = options.ridge
+        self._sampler = LeverageSampler(options.ridge, options.accuracy, options.budget, options.floor, self._trusted)
+        self._basis = np.zeros(0, dtype=np.int64)  # I: which of the rows kept span the subspace
+        self._root = GrowingFactor()  # L
+        self._restarts = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """W = 0 and A = αI, in the subspace as it is (of one dimension at least: the compiled rounds need one)."""
+        self._newton = ExactNewton(self.method, self.options)
+        self._iterate = new_iterate(self.options)
+        self._widen(max(self._root.size, 1))
+
+    def _widen(self, width: int) -> None:
+        if width > self._iterate.weights.size:
+            self._newton.widen(width)
+            self._iterate = widened(self._iterate, width, self.options)
+
+    def _embedded(self, values: Array, own: float) -> tuple[Array, float]:
+        """φ̃(x), and the squared length of what is outside of the subspace."""
+        inside = self._root.solve(values[self._basis[: self._root.size]])
+        return inside, remainder(own, inside, 0.0, self._trusted)
+
+    def _play(self, now: Round) -> float | None:
+        t, rank = self._rounds + 1, self._root.size
+        candidate = self._sampler.weigh(now.values, now.own)
+        inside, residual = self._embedded(now.values, now.own)
+        full = self.options.max_points is not None and self._kept.count >= self.options.max_points
+        enters = not full and draws.uniform(self._setup.seed, draws.DICTIONARY, t, 0) < candidate.probability
+        grows = enters and residual > 0.0
+        before = self._newton, self._newton.factor, self._iterate
+        x = np.zeros((1, max(rank + grows, 1)))
+        x[0, :rank] = inside
+        if grows:
+            x[0, rank] = math.sqrt(residual)
+            if self.options.restart:
+                self._begin()
+            self._widen(rank + 1)
+        self._iterate.clock[0] = self._rounds
+        prediction = np.empty(1)
+        if not self._newton.learn(self._iterate, x, np.array([now.label]), np.array([now.weight]), prediction):
+            self._newton, self._newton.factor, self._iterate = before
+            return None
+        self._sampler.note(candidate)
+        if enters:
+            if grows:
+                self._basis = with_room(self._basis, rank + 1)
+                self._basis[rank] = self._kept.count
+                self._root.append(inside, math.sqrt(residual))
+                self._restarts += self.options.restart
+            self._sampler.admit(candidate)
+            self._kept.append(now.query, now.i, now.own)
+        return float(prediction[0])
+
+    def _expansion(self) -> Array:
+        a = np.zeros(self._kept.count)
+        rank = self._root.size
+        a[self._basis[:rank]] = self._root.solve_transposed(self._iterate.weights[:rank].astype(np.float64))
+        return a
+
+    def _leverage_of(self, values: Array, own: float) -> float:
+        """In the subspace as A has it; outside A is the ridge."""
+        inside, residual = self._embedded(values, own)
+        x = np.zeros((1, self._iterate.weights.size))
+        x[0, : len(inside)] = inside
+        return float(self._newton.leverage(x)[0]) + residual / self._ridge
+
+    def state_bytes(self) -> dict[str, int]:
+        """Memory: ``packed`` for the rows kept, ``total`` with the factors."""
+        factors = (self._root.rows, self._sampler.factor.rows, self._sampler.scales, self._basis, *self._iterate)
+        total = self._kept.nbytes + self._newton.nbytes + sum(array.nbytes for array in factors)
+        return {"packed": self._kept.nbytes, "total": total}
+
+    def spectrum(self) -> Array:
+        """The eigenvalues of Σ ρ²φ̃φ̃ᵀ, descending; O(J³)."""
+        return self._newton.spectrum()[::-1][: self._root.size]
+
+    def _measures(self) -> tuple[float, float, float]:
+        return self._sampler.size, self._sampler.total, self._sampler.p_min
+
+    def diagnostics(self) -> dict[str, float]:
+        """Of the rows φ, as the weighted dictionary stands for them; ``newton_dimension`` is of ρφ̃ in A."""
+        F, width = self._newton.factor.rows, self._iterate.weights.size
+        return {
+            **super().diagnostics(),
+            "dictionary_size": self._sampler.size,
+            "subspace_dimension": self._root.size,
+            "restarts": self._restarts,
+            "effective_dimension": self._sampler.effective_dimension(),
+            "online_effective_dimension": self._sampler.total,
+            "newton_dimension": width - float((F * F).sum()),
+            "p_min": self._sampler.p_min,
+        }
+
+    def _state(self) -> Arrays:
+        numbers = {"restarts": np.array(self._restarts), "root.largest": np.array(self._root.largest)}
+        basis = {"basis": self._basis[: self._root.size], "root": self._root.used()}
+        newton = packed(self._iterate, "iterate") | named("metric", self._newton.arrays())
+        return numbers | basis | newton | named("sampler", self._sampler.arrays())
+
+    def _refill(self, arrays: Arrays) -> None:
+        self._restarts = int(take(arrays, "restarts", np.int64, ()))
+        require(self._restarts >= 0, "it began anew less than never")
+        self._basis = take(arrays, "basis", np.int64, (None,))
+        there = (self._basis >= 0) & (self._basis < self._kept.count)
+        require(bool(there.all()), "it refers to rows that are not there")
+        largest = float(take(arrays, "root.largest", np.float64, ()))
+        self._root.refill(take(arrays, "root", np.float64, (None,)), len(self._basis), largest)
+        self._sampler.refill(under("sampler", arrays))
+        require(self._sampler.size == self._kept.count, "its dictionary is not as large as its factor")
+        self._begin()
+        self._iterate = restored(self._iterate, arrays, "iterate")
+        self._newton.restore(under("metric", arrays))

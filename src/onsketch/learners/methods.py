@@ -1,0 +1,197 @@
+"""Every named method as what it is: a sketch × a geometry × an update rule, declared once with its citation.
+
+``compose`` builds combinations that have no name from the same parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from onsketch.core.errors import OptionError
+
+SHRINKING = ("fd", "rfd", "pfd", "cfd", "greedy")
+PACKED = (*SHRINKING, "ffd", "rp", "oja")
+"""Sketches with a sparse form: cost in the non-zeros and the sketch size."""
+PER_FEATURE = ("none", "diagonal")
+"""Summaries of at most one number per feature."""
+SQUARE = ("exact", "low-rank", "rada")
+"""Summaries that need the number of features, and d×d memory or random maps of d coordinates."""
+
+SKETCHES = (*PER_FEATURE, *PACKED, *SQUARE)
+GEOMETRY_NAMES = ("newton", "adagrad", "s-adagrad", "gradient")
+_ALWAYS = frozenset({"n_features", "loss", "step_size", "ridge", "clip", "fit_intercept", "seed", "dtype"})
+_SKETCHED = frozenset({"sketch_size", "diagonal", "summary"})
+_COMPOSITE = frozenset({"l1", "l2", "box"})
+_KERNEL = frozenset(
+    {"n_features", "loss", "step_size", "clip", "fit_intercept", "seed", "kernel", "gamma", "degree", "coef0"}
+)
+_KERNEL_NEWTON = _KERNEL | {"ridge", "curvature", "curvature_schedule", "summary"}
+KERNEL_RULES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "kons": _KERNEL_NEWTON,
+        "sketched-kons": _KERNEL_NEWTON | {"accuracy", "budget", "floor"},
+        "pros-n-kons": _KERNEL_NEWTON | {"accuracy", "budget", "floor", "max_points", "restart"},
+        "kernel-ogd": _KERNEL | {"l2"},
+        "budget-kernel-ogd": _KERNEL | {"l2", "max_points"},
+    }
+)
+"""The rules of methods in the space of a kernel, and the options that concern them."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A learner's parts."""
+
+    name: str
+    sketch: str
+    geometry: str
+    line: str
+    """What it is, in one line."""
+    citation: str
+    rule: str = "step"
+    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow", "mixture"
+    (auto), or one of KERNEL_RULES."""
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        return f"{self.line} ({self.citation})"
+
+    @property
+    def parts(self) -> str:
+        """Sketch × geometry × update, in words."""
+        return f"{self.sketch} × {self.geometry} × {self.rule if self.rule != 'step' else 'mirror or dual'}"
+
+    @property
+    def concerns(self) -> frozenset[str]:
+        """The options that mean something to this method."""
+        if self.rule in KERNEL_RULES:
+            return KERNEL_RULES[self.rule]
+        if self.rule == "mixture":
+            return _ALWAYS - {"ridge", "step_size"} | {"sketch_size", "forget"}
+        if self.rule == "adam" or self.rule == "lazy-adam":
+            return _ALWAYS | {"betas", "average"}
+        if self.rule == "ftrl":
+            return _ALWAYS | {"l1", "l2"}
+        if self.rule == "arow":
+            return _ALWAYS - {"step_size"} | {"average"}
+        options = _ALWAYS | {"update", "average"}
+        if self.geometry == "gradient":
+            return options - {"ridge"} | _COMPOSITE
+        if self.geometry == "newton":
+            options |= {"curvature", "curvature_schedule"}
+            options |= {"forget"} if self.sketch in SHRINKING else set()
+        else:
+            options |= _COMPOSITE
+        if self.sketch == "diagonal":
+            return options | {"summary", "forget"}
+        options |= _SKETCHED if self.sketch != "exact" else _SKETCHED - {"sketch_size"}
+        if self.sketch in SHRINKING:
+            options |= {"doubling"}
+        if self.sketch == "pfd":
+            options |= {"shrink_fraction"}
+        return options
+
+
+FIRST_RIDGE = 1.0
+"""Where the ridge of a Newton method starts when none is given."""
+
+_RIDGE_SHARES = {**dict.fromkeys(("fd", "ffd", "pfd", "cfd", "greedy"), 0.03), "rfd": 1e-7, "rp": 0.3, "oja": 0.5}
+"""What a ridge that was not given must be at least, of the mean squared length of the rows: see ``ridge_share``."""
+
+
+def ridge_share(method: Method, sketch_size: int) -> float:
+    """The share c of ``ridge ≥ c·mean|x|²`` for a method of packed Newton steps whose ridge was not given.
+
+    Along directions that a sketch has lost or never found only the ridge keeps steps in bounds. Robust frequent
+    directions add to the ridge what they lose, so theirs need only be what floating point can tell from 0 beside the
+    rows; the more the others miss, the more they need, and without a sketch it is all there is.
+    """
+    return _RIDGE_SHARES.get(method.sketch, 0.0) if sketch_size else 1.0
+
+
+def _method(
+    name: str, sketch: str, geometry: str, line: str, citation: str, rule: str = "step", **defaults: Any
+) -> Method:
+    general: dict[str, Any] = {"step_size": 0.1, "ridge": 0.1, "clip": None}
+    if geometry == "newton" and (rule == "step" or rule in KERNEL_RULES):
+        general = {"step_size": 1.0, "ridge": FIRST_RIDGE, "clip": 1.0}
+    if geometry == "gradient" or (geometry == "newton" and sketch in _RIDGE_SHARES):  # the latter grow a ridge
+        del general["ridge"]
+    if geometry in ("adagrad", "s-adagrad") and sketch in SHRINKING:
+        general["doubling"] = False
+    return Method(name, sketch, geometry, line, citation, rule, {**general, **defaults})
+
+
+_LUO2016 = "Luo, Agarwal, Cesa-Bianchi and Langford 2016"
+_LUO2019 = "Luo, Chen, Zhang, Li and Zhang 2019"
+_WAN2018 = "Wan and Zhang 2018"
+_WAN2021 = "Wan and Zhang 2021"
+_KRUMMENACHER = "Krummenacher, McWilliams, Kilcher, Buhmann and Meinshausen 2016"
+_DUCHI = "Duchi, Hazan and Singer 2011"
+_CALANDRIELLO = "Calandriello, Lazaric and Valko 2017"
+
+METHODS: Mapping[str, Method] = MappingProxyType({
+    m.name: m
+    for m in (
+        Method("auto", "rfd", "mixture", "needs no tuning: sketched Newton steps and AdaGrad on scaled features, mixed",
+               "combined here", rule="mixture", defaults={"clip": "default", "fit_intercept": True}),
+        _method("ogd", "none", "gradient", "online gradient descent, step η/√t", "Zinkevich 2003"),
+        _method("adagrad", "diagonal", "adagrad", "diagonal AdaGrad", _DUCHI, ridge=1e-6),
+        _method("adam", "diagonal", "gradient", "Adam as published: every coordinate moves in every round",
+                "Kingma and Ba 2015", rule="adam", step_size=0.01, ridge=1e-8),
+        _method("lazy-adam", "diagonal", "gradient", "Adam that moves only the features of the row",
+                "Kingma and Ba 2015, lazily", rule="lazy-adam", step_size=0.01, ridge=1e-8),
+        _method("ftrl", "diagonal", "gradient", "FTRL-proximal with L1 and L2", "McMahan et al. 2013",
+                rule="ftrl", ridge=1.0),
+        _method("arow", "diagonal", "newton", "adaptive regularisation of weights, diagonal",
+                "Crammer, Kulesza and Dredze 2009", rule="arow", step_size=1.0, ridge=1.0),
+        _method("ada-full", "exact", "adagrad", "full-matrix AdaGrad, O(d³) a round", _DUCHI),
+        _method("ons", "exact", "newton", "online Newton step with the full matrix, O(d²) a round",
+                "Hazan, Agarwal and Kale 2007"),
+        _method("rp-son", "rp", "newton", "sketched online Newton by Gaussian random projection", _LUO2016),
+        _method("fd-son", "fd", "newton", "sketched online Newton by frequent directions", _LUO2016),
+        _method("rfd-son", "rfd", "newton", "sketched online Newton by robust frequent directions", _LUO2019),
+        _method("pfd-son", "pfd", "newton", "sketched online Newton by parameterised frequent directions",
+                "Desai, Ghashami and Phillips 2016, in " + _LUO2019),
+        _method("cfd-son", "cfd", "newton", "sketched online Newton by compensative frequent directions",
+                "Desai, Ghashami and Phillips 2016, combined here"),
+        _method("oja-son", "oja", "newton", "sketched online Newton by Oja's algorithm", _LUO2016),
+        _method("ada-lr", "low-rank", "adagrad", "AdaGrad by a randomised low-rank factorisation, O(d²)",
+                _KRUMMENACHER),
+        _method("radagrad", "rada", "adagrad", "AdaGrad by an incremental randomised factorisation", _KRUMMENACHER),
+        _method("ada-gp", "rp", "adagrad", "AdaGrad by random projection of gradients", _WAN2018),
+        _method("ada-dp", "rp", "adagrad", "AdaGrad by random projection of data", _WAN2018, summary="data"),
+        _method("ada-fd", "fd", "adagrad", "AdaGrad by frequent directions", _WAN2021),
+        _method("ada-ffd", "ffd", "adagrad", "AdaGrad by fast frequent directions that count rank", _WAN2021),
+        _method("s-adagrad", "fd", "s-adagrad", "AdaGrad by frequent directions, escaped mass inside the root",
+                "Feinberg, Chen, Sun, Anil and Hazan 2023"),
+        _method("kons", "every row", "newton", "kernel online Newton step with every row, O(t²) a round",
+                _CALANDRIELLO, rule="kons"),
+        _method("sketched-kons", "row dictionary", "newton", "kernel online Newton step with sampled rows",
+                _CALANDRIELLO, rule="sketched-kons"),
+        _method("pros-n-kons", "row dictionary", "newton", "online Newton step in the span of a kernel dictionary",
+                _CALANDRIELLO + ", NIPS", rule="pros-n-kons"),
+        _method("kernel-ogd", "none", "gradient", "functional gradient descent with every row, step η/√t",
+                "Kivinen, Smola and Williamson 2004", rule="kernel-ogd", step_size=1.0),
+        _method("budget-kernel-ogd", "none", "gradient", "functional gradient descent with a budget of rows",
+                "Wang, Crammer and Vucetic 2012", rule="budget-kernel-ogd", step_size=1.0, max_points=500),
+    )
+})  # fmt: skip
+
+
+def compose_method(sketch: str, geometry: str) -> Method:
+    """The method made of these parts; it has no citation of its own."""
+    if sketch not in SKETCHES:
+        raise OptionError(f"sketch={sketch!r}: expected one of {', '.join(SKETCHES)}.")
+    if geometry not in GEOMETRY_NAMES:
+        raise OptionError(f"geometry={geometry!r}: expected one of {', '.join(GEOMETRY_NAMES)}.")
+    if (sketch == "none") != (geometry == "gradient"):
+        raise OptionError('sketch="none" and geometry="gradient" (plain gradient steps) go together.')
+    if geometry == "s-adagrad" and sketch in ("rfd", "cfd"):
+        raise OptionError(f"s-adagrad counts the escaped mass itself; with sketch={sketch!r} it would count twice.")
+    if sketch in ("low-rank", "rada") and geometry != "adagrad":
+        raise OptionError(f"sketch={sketch!r} is defined with geometry='adagrad' only.")
+    return _method(f"{sketch} × {geometry}", sketch, geometry, "composed", "no name of its own")

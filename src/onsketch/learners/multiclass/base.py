@@ -1,0 +1,96 @@
+"""What every learner of many classes offers: learn, predict, weights, and room for a class not met before."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError
+from onsketch.files import model_file
+from onsketch.files.arrays import Arrays
+from onsketch.learners.rows import Rows
+
+Floats = NDArray[np.float64]
+
+
+class ManyClasses(ABC):
+    """An online learner whose labels are class codes 0 … K − 1; a margin for each class."""
+
+    @property
+    @abstractmethod
+    def n_classes(self) -> int:
+        """K."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Width of the widest row met, or as given."""
+
+    @property
+    @abstractmethod
+    def rounds(self) -> int:
+        """Rows learned."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> Floats:
+        """(K, d)."""
+
+    @property
+    @abstractmethod
+    def intercept(self) -> Floats:
+        """(K,): the weights of the constant feature of ``fit_intercept``."""
+
+    @abstractmethod
+    def learn(self, X: Any, codes: Any, sample_weight: Any = None) -> Floats:
+        """Learn from these rows in one pass; returns the margins (rows, K) predicted before each was learned."""
+
+    @abstractmethod
+    def learn_checked(self, rows: Rows, labels: NDArray[np.int64], weights: Floats) -> Floats:
+        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
+
+    @abstractmethod
+    def predict(self, X: Any) -> Floats:
+        """The margins (rows, K); the state does not change."""
+
+    @abstractmethod
+    def add_class(self) -> int:
+        """Make room for a class not met so far; returns its code."""
+
+    @abstractmethod
+    def drop_class(self) -> None:
+        """Forget the class that was added last, of which no row has been learned."""
+
+    def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
+        """Write the learner to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit."""
+        model_file.write(path, "classes", self._header(), self._arrays(), notes)
+
+    @abstractmethod
+    def _header(self) -> dict[str, Any]:
+        """What builds a learner like this one: its class, method, number of classes and options."""
+
+    @abstractmethod
+    def _arrays(self) -> Arrays:
+        """Everything of the state that the header does not give."""
+
+    @abstractmethod
+    def _restore(self, arrays: Arrays, header: Mapping[str, Any]) -> None:
+        """Fill a freshly built learner, or refuse with a ModelFileError."""
+
+
+def as_codes(codes: Any, count: int, n_classes: int) -> NDArray[np.int64]:
+    """Class codes that there are weights for, one per row."""
+    labels = np.ascontiguousarray(codes)
+    if labels.shape != (count,):
+        raise InputError(f"y: expected shape ({count},) to match X, got {labels.shape}.")
+    if labels.dtype.kind not in "iu":
+        raise InputError(f"y: class codes are whole numbers, not {labels.dtype}.")
+    unfit = np.flatnonzero((labels < 0) | (labels >= n_classes))
+    if unfit.size:
+        row = int(unfit[0])
+        raise InputError(f"y: the class code at row {row} is {labels[row]}; expected 0 to {n_classes - 1}.")
+    return labels.astype(np.int64, copy=False)

@@ -1,0 +1,99 @@
+"""The rounds of a shared sketch between two shrinks: everything small, nothing of the rows' width.
+
+Between shrinks the K weight vectors are ``W = heads + C·S`` with S the rows of the sketch, to which every row of the
+stream is itself appended. So a block of rows needs the width d only three times, as matrix products: X·headsᵀ, X·Sᵀ and
+X·Xᵀ. What happens row by row after that has the size of the sketch and the number of classes in it, and is done here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onsketch.jit.decorators import kernel
+from onsketch.learners.multiclass.slopes import fill_slopes, shared_scale
+from onsketch.learners.sketched.driver import copy_state, fits, harmless, outgrown, raise_ridge
+from onsketch.learners.sketched.packed import HEAD, SKETCH, SUM
+from onsketch.learners.sketched.parts import FULL, REFUSED, absorb, look
+from onsketch.learners.sketched.state import LENGTHS, ROWS, A
+
+
+@kernel
+def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights, coefficients, scales, margins):
+    """Learn the rows of one block, at most as many as the sketch has room for; returns how many were learned.
+
+    Args:
+        setup: the fixed numbers.
+        loss: a code of onsketch.core.losses, or SOFTMAX.
+        sketch: the small state of frequent directions.
+        spare: a second one, for undoing a round.
+        clock: rounds played.
+        heads: X·headsᵀ, (rows, K).
+        gram: X·Sᵀ, (rows, capacity), for the rows of S before this block.
+        among: X·Xᵀ.
+        labels: the class of each row, from 0.
+        weights: sample weights.
+        coefficients: Cᵀ, (capacity, K); changed.
+        scales: filled with ρ of each row, the row of S being ρ·x.
+        margins: filled with W·x before the row was learned, (rows, K).
+    """
+    classes = heads.shape[1]
+    first = sketch.counts[ROWS]
+    p = np.empty(SKETCH + setup.capacity)
+    change = np.zeros(SKETCH + setup.capacity)
+    slopes = np.empty(classes)
+    for i in range(heads.shape[0]):
+        n = sketch.counts[ROWS]
+        for r in range(first):
+            p[SKETCH + r] = gram[i, r]
+        for r in range(i):
+            p[SKETCH + first + r] = scales[r] * among[i, r]
+        square = among[i, i]
+        z = margins[i]
+        for k in range(classes):
+            z[k] = heads[i, k]
+        for r in range(n):
+            along = p[SKETCH + r]
+            for k in range(classes):
+                z[k] += coefficients[r, k] * along
+        reached = 0.0
+        for k in range(classes):
+            if not abs(z[k]) <= setup.largest:
+                return i
+            reached = max(reached, abs(z[k]))
+        bend = fill_slopes(loss, z, labels[i], weights[i], slopes)
+        t = clock[0] + 1
+        rho = shared_scale(setup, slopes, bend, weights[i], t)
+        top = 0.0
+        for k in range(classes):
+            top = max(top, abs(slopes[k]))
+        p[HEAD] = 0.0
+        change[HEAD] = 0.0
+        change[SUM] = 0.0
+        largest = max(1.0, np.sqrt(square))
+        lengths = sketch.numbers[LENGTHS] + square
+        short = outgrown(setup, sketch, lengths, t)
+        if short or not harmless(setup, sketch, largest, reached, p, top, rho):
+            copy_state(sketch, spare)
+        if short:
+            raise_ridge(setup, sketch, lengths, t)
+        look(setup, sketch, p)
+        for r in range(n):
+            sketch.lines[A, r] = 0.0
+        limit = setup.largest / largest
+        verdict = REFUSED
+        if max(top, rho, reached) <= limit:
+            verdict = absorb(setup, sketch, p, square, rho, top, t, change, limit)
+        if verdict == REFUSED or not fits(sketch, change, limit, verdict):
+            copy_state(spare, sketch)
+            return i
+        sketch.numbers[LENGTHS] = lengths
+        scales[i] = rho
+        clock[0] = t
+        if top > 0.0:
+            for r in range(n + 1):
+                # a full sketch has moved its a into the transform's last column but one
+                step = sketch.transform[r, setup.size - 1] if verdict == FULL else sketch.lines[A, r]
+                step /= top
+                for k in range(classes):
+                    coefficients[r, k] += slopes[k] * step
+    return heads.shape[0]

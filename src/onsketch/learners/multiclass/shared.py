@@ -1,0 +1,234 @@
+"""One sketch of the rows for all classes: K weight vectors that step in one and the same metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import OptionError, UpdateError
+from onsketch.core.losses import LOSSES
+from onsketch.files.arrays import Arrays, packed, require, restored, take
+from onsketch.jit.announce import announce_compilation
+from onsketch.learners.methods import METHODS, SHRINKING, Method
+from onsketch.learners.multiclass.base import ManyClasses, as_codes
+from onsketch.learners.multiclass.rounds import play
+from onsketch.learners.multiclass.slopes import SOFTMAX
+from onsketch.learners.options import Options, resolve
+from onsketch.learners.rows import Rows, as_rows, as_weights
+from onsketch.learners.setup import make_setup
+from onsketch.learners.sketched.frequent_directions import RULES, Directions
+from onsketch.learners.sketched.state import CLOSED, ROWS
+from onsketch.learners.unclipped import with_gentle_start
+
+Floats = NDArray[np.float64]
+
+_FEW = 1 << 15
+"""Blocks of so many numbers are made dense: making a sparse matrix takes longer than multiplying with zeros."""
+
+
+class SharedSketch(ManyClasses):
+    r"""K weight vectors and one sketch: ``w_k ← w_k − step·g_k·P x`` with the same P for all k.
+
+    The sketch is one of frequent directions (``rfd-son``, ``fd-son``, ``pfd-son``, ``cfd-son``, ``ada-fd``,
+    ``s-adagrad``) and absorbs ``ρ·x``, where ρ² is the mean of what the classes say of the row (see slopes.py).
+    With ``summary="data"`` (ρ = 1) and a loss of one class against the rest, it *is* one-vs-rest with
+    ``summary="data"``: the K sketches would be equal, so one is kept. Cutting a stream differently
+    changes rounding errors, and nothing else.
+
+    Cost of a row: O(d·(m + K)) in matrix products over blocks, and O(m² + mK) beside; one-vs-rest costs K times
+    O(m·non-zeros). So this is for dense rows, and for many classes. Memory: d·(2m + K) numbers.
+
+    ``loss="softmax"`` couples the classes: multinomial logistic regression. Margins are not clipped; see
+    :mod:`onsketch.learners.unclipped` for what that does to the default schedule.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> centres = rng.normal(size=(20, 5))
+    >>> classes = rng.integers(20, size=3000)
+    >>> X = centres[classes] + 0.2 * rng.normal(size=(3000, 5))
+    >>> model = SharedSketch("rfd-son", 20, loss="softmax", sketch_size=5, fit_intercept=True)
+    >>> margins = model.learn(X, classes)  # made before each row is learned
+    >>> bool(np.mean(margins[2000:].argmax(axis=1) == classes[2000:]) > 0.9)
+    True
+    """
+
+    def __init__(self, method: str, n_classes: int, **options: Any) -> None:
+        self.method, self.options, loss = _checked(method, options)
+        self._made_with = {"method": method, "options": options}
+        self._loss = SOFTMAX if loss == "softmax" else LOSSES[loss].code
+        size = self.options.sketch_size
+        capacity = 2 * size if self.options.doubling else size
+        self._setup = make_setup(self.method, self.options, rule=RULES[self.method.sketch], capacity=capacity)
+        self._sketch = Directions.empty(capacity, size - 1, self._setup.ridge)
+        self._spare = self._sketch.copy()
+        self._clock = np.zeros(1, dtype=np.int64)
+        # row 0 is the constant feature; the columns are [heads of the classes], and [rows of the sketch]
+        self._heads = np.zeros((1 + (self.options.n_features or 0), n_classes))
+        self._rows = np.zeros((len(self._heads), capacity))
+        self._coefficients = np.zeros((capacity, n_classes))
+        announce_compilation()
+
+    @property
+    def n_classes(self) -> int:
+        """Number of weight vectors."""
+        return self._heads.shape[1]
+
+    @property
+    def n_features(self) -> int:
+        """Width of the widest row met, or as given."""
+        return len(self._heads) - 1
+
+    @property
+    def rounds(self) -> int:
+        """Rows learned."""
+        return int(self._clock[0])
+
+    def add_class(self) -> int:
+        """Make room for a class not met so far, which starts from zero weights; returns its code."""
+        self._heads = np.append(self._heads, np.zeros((len(self._heads), 1)), axis=1)
+        self._coefficients = np.append(self._coefficients, np.zeros((len(self._coefficients), 1)), axis=1)
+        return self.n_classes - 1
+
+    def drop_class(self) -> None:
+        """Forget the class that was added last, of which no row has been learned."""
+        self._heads = self._heads[:, :-1].copy()
+        self._coefficients = self._coefficients[:, :-1].copy()
+
+    def learn(self, X: Any, codes: Any, sample_weight: Any = None) -> Floats:
+        """Learn from these rows in one pass; returns the margins (rows, K) predicted before each was learned."""
+        rows = as_rows(X, self.options.n_features)
+        labels = as_codes(codes, rows.count, self.n_classes)
+        return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
+
+    def learn_checked(self, rows: Rows, labels: NDArray[np.int64], weights: Floats) -> Floats:
+        """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
+        width = self.n_features
+        self._widen(rows.n_features)
+        margins = np.empty((rows.count, self.n_classes))
+        start = 0
+        while start < rows.count:
+            room = self._setup.capacity - int(self._sketch.counts[ROWS])
+            stop = min(start + room, rows.count)
+            done = start + self._learn_block(
+                rows.part(start, stop), labels[start:stop], weights[start:stop], margins[start:stop]
+            )
+            if done < stop:
+                if done == 0:
+                    self._heads, self._rows = self._heads[: 1 + width].copy(), self._rows[: 1 + width].copy()
+                raise UpdateError(f"method {self.method.name}, shared by the classes", done, margins[:done])
+            start = stop
+        return margins
+
+    def _learn_block(self, rows: Rows, labels: Any, weights: Floats, margins: Floats) -> int:
+        held = int(self._sketch.counts[ROWS])
+        block, constant = _block(rows), float(self.options.fit_intercept)
+        width = rows.n_features + 1
+        heads = block @ self._heads[1:width] + constant * self._heads[0]
+        gram = block @ self._rows[1:width, :held] + constant * self._rows[0, :held]
+        among = _product(block) + constant
+        scales = np.zeros(rows.count)
+        play_with = self._setup, self._loss, self._sketch, self._spare, self._clock
+        done = int(play(*play_with, heads, gram, among, labels, weights, self._coefficients, scales, margins))
+        scaled = (scales[:done, None] * (block[:done].toarray() if hasattr(block, "tocsr") else block[:done])).T
+        self._rows[1:width, held : held + done] = scaled
+        self._rows[width:, held : held + done] = 0.0
+        self._rows[0, held : held + done] = constant * scales[:done]
+        if held + done == self._setup.capacity:
+            self._rotate()
+        return done
+
+    def _rotate(self) -> None:
+        """The sketch has shrunk: write out the weights, and turn its rows to the new ones."""
+        kept = self._setup.size - 1
+        n = int(self._sketch.counts[CLOSED])
+        self._heads += self._rows @ self._coefficients
+        self._coefficients[:] = 0.0
+        self._rows[:, :kept] = self._rows @ self._sketch.transform[:n, :kept]
+
+    def _widen(self, n_features: int) -> None:
+        if n_features > self.n_features:
+            more = n_features - self.n_features
+            self._heads = np.append(self._heads, np.zeros((more, self._heads.shape[1])), axis=0)
+            self._rows = np.append(self._rows, np.zeros((more, self._rows.shape[1])), axis=0)
+
+    def _current(self) -> Floats:
+        """The weights of all classes, (1 + d, K)."""
+        held = int(self._sketch.counts[ROWS])
+        current: Floats = self._heads + self._rows[:, :held] @ self._coefficients[:held]
+        return current
+
+    def predict(self, X: Any) -> Floats:
+        """The margins (rows, K); the state does not change."""
+        rows = as_rows(X, self.options.n_features)
+        current, known = self._current(), self.n_features
+        block = _block(rows)[:, :known] if rows.n_features > known else _block(rows)  # the rest has no weight yet
+        margins: Floats = block @ current[1 : 1 + block.shape[1]] + float(self.options.fit_intercept) * current[0]
+        return margins
+
+    @property
+    def weights(self) -> Floats:
+        """(K, d)."""
+        return self._current()[1:].T.copy()
+
+    @property
+    def intercept(self) -> Floats:
+        """(K,)."""
+        constants: Floats = self._current()[0].copy()
+        return constants
+
+    def _header(self) -> dict[str, Any]:
+        return {"class": "SharedSketch", "n_classes": self.n_classes, **self._made_with}
+
+    def _arrays(self) -> Arrays:
+        own = {"heads": self._heads, "rows": self._rows, "coefficients": self._coefficients, "clock": self._clock}
+        return own | packed(self._sketch, "sketch")
+
+    def _restore(self, arrays: Arrays, header: Mapping[str, Any]) -> None:
+        capacity, width = self._setup.capacity, None if self.options.n_features is None else len(self._heads)
+        self._heads = take(arrays, "heads", np.float64, (width, self.n_classes))
+        self._rows = take(arrays, "rows", np.float64, (len(self._heads), capacity))
+        self._coefficients = take(arrays, "coefficients", np.float64, self._coefficients.shape)
+        self._clock = take(arrays, "clock", np.int64, (1,))
+        self._sketch = restored(self._sketch, arrays, "sketch")
+        rows = int(self._sketch.counts[ROWS])
+        require(0 <= rows < capacity and len(self._heads) > 0, "its sketch has impossible counts")
+
+
+def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:
+    """The method and its options, or the reason why they do not go with one sketch for all classes."""
+    if name not in METHODS or METHODS[name].sketch not in SHRINKING or METHODS[name].rule != "step":
+        can = ", ".join(sorted(m.name for m in METHODS.values() if m.sketch in SHRINKING and m.rule == "step"))
+        raise OptionError(f"multiclass='shared': method {name!r} has no sketch to share; use one of {can}.")
+    method = METHODS[name]
+    unshared = {"update", "diagonal", "average", "forget", "l1", "l2", "box", "dtype"}
+    loss = given.get("loss", "softmax")
+    known = {**given, "loss": "logistic" if loss == "softmax" else loss, "clip": given.get("clip")}
+    known = with_gentle_start(method, known)
+    options = resolve(f"{name} with a shared sketch", method.concerns - unshared, method.defaults, known)
+    if options.clip is not None:
+        raise OptionError("multiclass='shared': predictions are not clipped; leave clip out or give None.")
+    if options.sketch_size == 0:
+        raise OptionError("multiclass='shared': sketch_size=0 leaves nothing to share; give a size of 1 or more.")
+    if loss != "softmax" and LOSSES[options.loss].labels != "sign":
+        raise OptionError(f"loss={loss!r}: classes need softmax, logistic, hinge or squared_hinge.")
+    return method, options, loss
+
+
+def _block(rows: Rows) -> Any:
+    """The rows as an array, or as a CSR matrix where they are sparse and not just a few numbers."""
+    if rows.dense or rows.count * rows.n_features <= _FEW:
+        return rows.toarray()
+    from scipy.sparse import csr_array
+
+    first, last = rows.indptr[0], rows.indptr[-1]
+    parts = rows.values[first:last], rows.indices[first:last], rows.indptr - first
+    return csr_array(parts, shape=(rows.count, rows.n_features))
+
+
+def _product(block: Any) -> Floats:
+    product = block @ block.T
+    dense: Floats = product.toarray() if hasattr(product, "toarray") else product
+    return dense

@@ -1,0 +1,71 @@
+"""What one row says to K weight vectors: the slope of each class's loss, and how much of the row the sketch takes in.
+
+Every class has a binary loss of its own (one against the rest), or all share one: ``softmax``,
+``−log p_y`` with ``p = softmax(z)``, whose slopes are ``p_k − [k = y]`` and whose Hessian in z is ``diag(p) − ppᵀ``.
+
+A sketch that serves all classes absorbs ``ρ·x``, where ρ² is the mean over the classes of what each would have it
+absorb: its matrix is the mean of the K matrices that one-vs-rest keeps (for the same weights).
+
+==========  =================================================  ==============================================
+summary     ρ², one against the rest                           ρ², softmax
+==========  =================================================  ==============================================
+gradient    mean of (σ/c + η_t)·g_k²; of g_k² (AdaGrad)        the same
+data        1                                                  1
+curvature   c·(mean of ℓ''(z_k))                               c·(1 − Σ_k p_k²)/K, at least c·FLOOR/K
+==========  =================================================  ==============================================
+
+with ``g_k`` the slope times the sample weight c.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.core import losses
+from onsketch.jit.decorators import inner
+from onsketch.learners.setup import CURVATURE, row_scale
+
+SOFTMAX = 5
+"""The code of the loss that all classes share, after those of onsketch.core.losses."""
+
+
+@inner
+def fill_softmax(margins, out):
+    """``out = softmax(margins)``, whatever their size."""
+    top = margins[0]
+    for k in range(margins.size):
+        top = max(top, margins[k])
+    total = 0.0
+    for k in range(margins.size):
+        out[k] = math.exp(margins[k] - top)
+        total += out[k]
+    for k in range(margins.size):
+        out[k] /= total
+
+
+@inner
+def fill_slopes(loss, margins, label, weight, slopes):
+    """``slopes[k] = weight·ℓ'`` for a row of class ``label``; returns the mean curvature."""
+    bend = 0.0
+    if loss == SOFTMAX:
+        fill_softmax(margins, slopes)
+        bend = 1.0
+        for k in range(margins.size):
+            bend -= slopes[k] * slopes[k]
+            slopes[k] = weight * (slopes[k] - (1.0 if k == label else 0.0))
+        return max(bend, losses.FLOOR) / margins.size
+    for k in range(margins.size):
+        y = 1.0 if k == label else -1.0
+        slopes[k] = weight * losses.slope(loss, margins[k], y)
+        bend += losses.curvature(loss, margins[k], y)
+    return bend / margins.size
+
+
+@inner
+def shared_scale(setup, slopes, bend, weight, t):
+    """ρ with absorbed row = ρ·x."""
+    square = 0.0
+    for k in range(slopes.size):
+        square += slopes[k] * slopes[k]
+    slope = math.sqrt(square / slopes.size) / weight if weight > 0.0 else 0.0
+    return row_scale(setup, slope, bend if setup.summary == CURVATURE else 0.0, weight, t)

@@ -1,0 +1,275 @@
+"""Checking and shaping what users pass in: rows that reach a learner are finite and of the right width."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError
+from onsketch.core.losses import Loss
+from onsketch.core.tolerances import LARGEST
+from onsketch.jit.decorators import inner, kernel
+
+Slotted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
+"""Rows as (indptr, slots, values), slots being the places that a learner keeps its features in."""
+
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio: the multiplier of multiplicative hashing (Knuth 1973)."""
+
+_STAMP_BITS, _SHORT = 15, 128
+"""Rows shorter than this rarely have two features that hash to the same of 2^15 places."""
+
+
+class Rows(NamedTuple):
+    """Rows in compressed sparse form. In a dense block rows have every column, and ``indices`` is empty."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32] | NDArray[np.int64]
+    values: NDArray[np.float64]
+    n_features: int
+    dense: bool
+    zeros: bool = True
+    """Whether some of the values may be 0."""
+    slotted: Slotted | None = None
+    """What ``FeatureMap.translate`` says of them, where some learners that know the same features share it."""
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return self.indptr.size - 1
+
+    def part(self, start: int, stop: int) -> Rows:
+        """The rows start..stop, without copying."""
+        return self._replace(indptr=self.indptr[start : stop + 1], slotted=None)
+
+    def copy(self) -> Rows:
+        """The same rows in memory of their own, and nothing else in it."""
+        first, last = self.indptr[0], self.indptr[-1]
+        indices = self.indices if self.dense else self.indices[first:last].copy()
+        values = self.values[first:last].copy()
+        return Rows(self.indptr - first, indices, values, self.n_features, self.dense, self.zeros)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays of a ``copy``."""
+        entry = self.values.itemsize + (0 if self.dense else self.indices.itemsize)
+        return self.indptr.nbytes + int(self.indptr[-1] - self.indptr[0]) * entry
+
+    def toarray(self) -> NDArray[np.float64]:
+        """The rows as a dense block."""
+        first, last = self.indptr[0], self.indptr[-1]
+        if self.dense:
+            return self.values[first:last].reshape(self.count, self.n_features)
+        block = np.zeros((self.count, self.n_features))
+        owner = np.repeat(np.arange(self.count), np.diff(self.indptr))
+        block[owner, self.indices[first:last]] = self.values[first:last]
+        return block
+
+
+@kernel
+def _survey(indptr, values, largest):
+    """The first row that is not finite or longer than ``largest``, −1 for none; whether there are zeros."""
+    zeros = 0
+    for row in range(indptr.size - 1):
+        x = values[indptr[row] : indptr[row + 1]]
+        total = 0.0
+        for i in range(x.size):
+            total += x[i] * x[i]
+            zeros += x[i] == 0.0
+        if not total <= largest * largest:
+            return row, True
+    return -1, zeros > 0
+
+
+@inner
+def _search(places, indices, low, i):
+    """Where in a hash table the feature of entry i of a row that starts at ``low`` is, or would be, filed."""
+    mask = np.uint64(places.size - 1)
+    place = (np.uint64(indices[i]) * GOLDEN) >> np.uint64(32) & mask
+    while places[place] >= low and indices[np.uint64(places[place])] != indices[i]:
+        place = (place + np.uint64(1)) & mask
+    return place
+
+
+@inner
+def _clashes(part, stamps, stamp):
+    """How many features of a row fall on a place that another has stamped: none, if none is listed twice."""
+    shift = np.uint64(64 - _STAMP_BITS)
+    found = 0
+    for i in range(part.size):
+        place = (np.uint64(part[i]) * GOLDEN) >> shift
+        found += stamps[place] == stamp
+        stamps[place] = stamp
+    return found
+
+
+@kernel
+def _first_repeating(indptr, indices, places):
+    """The first row that lists a feature twice, −1 for none; quick where rows are sorted or short."""
+    stamps = np.zeros(1 << _STAMP_BITS, dtype=np.uint8)
+    stamp = 0
+    for row in range(indptr.size - 1):
+        low = indptr[row]
+        part = indices[low : indptr[row + 1]]
+        falls = 0
+        for i in range(part.size - 1):
+            falls += part[i + 1] <= part[i]
+        if falls == 0:
+            continue
+        if part.size < _SHORT:
+            stamp += 1
+            if stamp == 256:
+                for place in range(stamps.size):
+                    stamps[place] = 0
+                stamp = 1
+            if _clashes(part, stamps, np.uint8(stamp)) == 0:
+                continue
+        for i in range(low, low + part.size):
+            place = _search(places, indices, low, i)
+            if places[place] >= low:
+                return row
+            places[place] = i
+    return -1
+
+
+@kernel
+def _sum_repeats(indptr, indices, values, places, out_ptr, out_indices, out_values):
+    """Copy the rows with each feature once, where it first stood, and the sum of its values."""
+    end = 0
+    for row in range(indptr.size - 1):
+        low = end
+        for i in range(indptr[row], indptr[row + 1]):
+            out_indices[end] = indices[i]
+            place = _search(places, out_indices, low, end)
+            if places[place] >= low:
+                out_values[places[place]] += values[i]
+            else:
+                places[place] = end
+                out_values[end] = values[i]
+                end += 1
+        out_ptr[row + 1] = end
+
+
+def _checked(rows: Rows) -> Rows:
+    row, zeros = _survey(rows.indptr, rows.values, LARGEST)
+    if row < 0:
+        return rows._replace(zeros=zeros)
+    start, stop = rows.indptr[row], rows.indptr[row + 1]
+    unfit = np.flatnonzero(~(np.abs(rows.values[start:stop]) <= LARGEST))
+    if not unfit.size:
+        raise InputError(f"X: row {row} is longer than {LARGEST:g}: rescale it. Nothing was learned.")
+    found = rows.values[start + unfit[0]]
+    column = int(unfit[0] if rows.dense else rows.indices[start + unfit[0]])
+    reason = f"is {found}" if not np.isfinite(found) else f"is {found:g}, beyond {LARGEST:g}: rescale it"
+    raise InputError(f"X: the value at row {row}, column {column} {reason}. Nothing was learned.")
+
+
+def as_rows(X: Any, n_features: int | None) -> Rows:
+    """An array, nested list or SciPy sparse matrix as checked rows; rows checked before come through as they are.
+
+    Raises InputError, naming row and column, for what is not finite or cannot be squared in float64.
+    """
+    if isinstance(X, Rows):
+        rows = X
+    elif hasattr(X, "tocsr"):
+        rows = _sparse_rows(X)
+    else:
+        try:
+            dense = _plain(X, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"X: not an array of numbers ({error}).") from None
+        if dense.ndim != 2:
+            hint = " For a single row, pass X.reshape(1, -1)." if dense.ndim == 1 else ""
+            raise InputError(f"X: expected 2 dimensions (rows, features), got {dense.ndim}.{hint}")
+        count, width = dense.shape
+        indptr = np.arange(count + 1, dtype=np.int64) * width
+        rows = Rows(indptr, np.empty(0, dtype=np.int32), dense.reshape(-1), width, dense=True)
+    if n_features is not None and rows.n_features != n_features:
+        raise InputError(
+            f"X: has {rows.n_features} features, but this learner was made with n_features={n_features}. "
+            "Leave n_features out to let the learner grow with the stream."
+        )
+    return rows if isinstance(X, Rows) else _checked(rows)
+
+
+def _plain(array: Any, dtype: Any) -> NDArray[Any]:
+    """The array as compiled loops know it, so that none is compiled twice; copied only where it differs."""
+    if np.iscomplexobj(array):
+        raise TypeError("complex numbers have no order and no sign")
+    return np.require(array, dtype=dtype, requirements=("C", "A", "W", "E"))
+
+
+def _sparse_rows(X: Any) -> Rows:
+    csr = X.tocsr()
+    if csr.ndim != 2:
+        raise InputError(f"X: expected 2 dimensions (rows, features), got {csr.ndim}.")
+    try:
+        values = _plain(csr.data, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"X: not a matrix of numbers ({error}).") from None
+    indptr = _plain(csr.indptr, np.int64)
+    indices = _plain(csr.indices, np.int32 if csr.indices.dtype == np.int32 else np.int64)
+    longest = int(np.diff(indptr).max(initial=0))
+    size = max(4 * longest, min(16 * longest, 4096))
+    places = np.full(1 << max(size - 1, 1).bit_length(), -1)
+    if _first_repeating(indptr, indices, places) >= 0:  # a feature listed twice in a row counts as the sum
+        places[:] = -1
+        given = indptr, indices, values
+        indptr, indices, values = np.zeros_like(indptr), np.empty_like(indices), np.empty_like(values)
+        _sum_repeats(*given, places, indptr, indices, values)
+        indices, values = indices[: indptr[-1]], values[: indptr[-1]]
+    return Rows(indptr, indices, values, int(csr.shape[1]), dense=False)
+
+
+@kernel
+def unseen_squares(indptr, values, kept_ptr, kept, out):
+    """Σ x² over the entries of each row that are not among those kept, which come in the same order."""
+    for i in range(out.size):
+        total = 0.0
+        at = kept_ptr[i]
+        for j in range(indptr[i], indptr[i + 1]):
+            if at < kept_ptr[i + 1] and kept[at] == values[j]:
+                at += 1
+            else:
+                total += values[j] * values[j]
+        out[i] = total
+
+
+def as_labels(y: Any, count: int, loss: Loss) -> NDArray[np.float64]:
+    """Labels that the loss can take, one per row."""
+    try:
+        labels = _plain(y, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"y: not numbers ({error}).") from None
+    if labels.shape != (count,):
+        raise InputError(f"y: expected shape ({count},) to match X, got {labels.shape}.")
+    if loss.labels == "sign":
+        unfit = np.flatnonzero(np.abs(labels) != 1.0)
+        wanted = f"loss={loss.name!r} takes -1 and +1"
+    else:
+        unfit = np.flatnonzero(~(np.abs(labels) <= LARGEST))
+        wanted = f"it must be finite and within ±{LARGEST:g}"
+    if unfit.size:
+        row = int(unfit[0])
+        raise InputError(f"y: the label at row {row} is {labels[row]:g}; {wanted}. Nothing was learned.")
+    return labels
+
+
+def as_weights(sample_weight: Any, count: int) -> NDArray[np.float64]:
+    """Sample weights, one per row; all 1 when left out."""
+    if sample_weight is None:
+        return np.ones(count)
+    try:
+        weights = _plain(sample_weight, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sample_weight: not numbers ({error}).") from None
+    if weights.shape != (count,):
+        raise InputError(f"sample_weight: expected shape ({count},) to match X, got {weights.shape}.")
+    unfit = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))
+    if unfit.size:
+        row = int(unfit[0])
+        raise InputError(f"sample_weight: {weights[row]:g} at row {row}; weights are finite and not negative.")
+    return weights

@@ -1,0 +1,167 @@
+"""The fixed numbers of a learner, as compiled loops read them, and the vocabulary they are coded in."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from onsketch.core.errors import OptionError
+from onsketch.core.geometry import GEOMETRIES
+from onsketch.core.losses import LOSSES
+from onsketch.core.tolerances import LARGEST, STEEPEST
+from onsketch.jit.decorators import inner
+from onsketch.learners.methods import FIRST_RIDGE, Method, ridge_share
+from onsketch.learners.options import Options
+
+GRADIENT, SCALED_GRADIENT, DATA, CURVATURE = range(4)
+"""What a sketch absorbs: g, √(σ+η_t)·g, x, or √ℓ''·x."""
+
+CONSTANT, INVERSE, INVERSE_ROOT = range(3)
+"""Curvature schedules η_t: 0, 1/t, 1/√t."""
+
+SCHEDULES = {"none": CONSTANT, "1/t": INVERSE, "1/sqrt(t)": INVERSE_ROOT}
+
+
+class Setup(NamedTuple):
+    """What never changes while a learner learns."""
+
+    loss: int
+    geometry: int
+    rule: int
+    """How frequent directions shrinks (see frequent_directions.RULES)."""
+    summary: int
+    schedule: int
+    dual: bool
+    diagonal: bool
+    average: bool
+    size: int
+    """m, the sketch size."""
+    capacity: int
+    """Rows held before a shrink."""
+    fraction: float
+    """β of parameterised frequent directions."""
+    step: float
+    clip: float
+    """C, or infinity."""
+    sigma: float
+    seed: int
+    largest: float
+    """Bound on what is written per feature: what its type can hold, and float64 can still square."""
+    steepest: float
+    """Bound on gradients whose squares are summed up per feature."""
+    calm: float
+    """Rounds below this need no undoing."""
+    grain: float
+    """A few rounding errors of what is kept per feature."""
+    ridge: float
+    """Where the ridge starts."""
+    share: float
+    """c: the ridge is raised to keep up with c times the mean squared length of the rows; 0 when it was given."""
+    forget: float
+    """λ: what is left of the metric from one round to the next."""
+
+
+@inner
+def row_scale(setup, slope, curvature, weight, t):
+    """ρ with absorbed row = ρ·x, for a round of this loss slope, curvature and sample weight."""
+    if setup.summary == GRADIENT:
+        return weight * slope
+    if setup.summary == DATA:
+        return 1.0
+    if setup.summary == CURVATURE:
+        return math.sqrt(weight * curvature)
+    extra = 0.0
+    if setup.schedule == INVERSE:
+        extra = 1.0 / t
+    elif setup.schedule == INVERSE_ROOT:
+        extra = 1.0 / math.sqrt(t)
+    return math.sqrt(setup.sigma * weight + extra * weight * weight) * slope
+
+
+def knowledge(setup: Setup, start: int, stop: int) -> float:
+    """What one unit of absorbed energy is worth in a merge: the loss's curvature over the energy, times the step.
+
+    A gradient row absorbs (σ+η_t)·ggᵀ while the curvature of a likelihood is E ggᵀ (Fisher). In a direction of
+    curvature h, rounds ``w ← w − A⁻¹g`` with ``A = a + σht`` leave ``(1 + σht/a)^{-1/σ}`` of the way to the optimum,
+    about as much as a precision of ``a + ht`` would, ``a/(a + ht)``: so the energy gained counts 1/σ times.
+
+    Args:
+        setup: of the learner.
+        start: rounds of the base.
+        stop: rounds of the learner, or of those merged already.
+    """
+    if setup.summary != SCALED_GRADIENT or stop == start:
+        return setup.step
+    extra = 0.0
+    if setup.schedule == INVERSE:
+        extra = math.log((stop + 0.5) / (start + 0.5))
+    elif setup.schedule == INVERSE_ROOT:
+        extra = 2.0 * (math.sqrt(stop + 0.5) - math.sqrt(start + 0.5))
+    return setup.step * (stop - start) / (setup.sigma * (stop - start) + extra)
+
+
+def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int = 0) -> Setup:
+    """The numbers of a learner of this method with these options; refuses combinations that mean nothing."""
+    loss = LOSSES[options.loss]
+    newton = method.geometry == "newton"
+    summary = {"gradient": SCALED_GRADIENT if newton else GRADIENT, "data": DATA, "curvature": CURVATURE}[
+        options.summary
+    ]
+    if summary == CURVATURE and not loss.smooth:
+        raise OptionError(f"summary='curvature': loss={loss.name!r} has no curvature; use summary='gradient'.")
+    if options.ridge == 0.0 and not (newton and method.sketch in ("exact", "rfd")):
+        raise OptionError(f"ridge=0: {method.name} needs a ridge above 0; only ons and rfd-son do without.")
+    if options.ridge == 0.0 and method.sketch == "rfd" and options.sketch_size == 0:
+        raise OptionError("ridge=0 with sketch_size=0 leaves no metric at all; give a ridge or a sketch size.")
+    if summary != SCALED_GRADIENT and (options.curvature is not None or options.curvature_schedule is not None):
+        raise OptionError(f"summary={options.summary!r} does not use curvature or curvature_schedule; leave them out.")
+    if options.forget < 1.0:
+        _check_forgetting(method, options)
+    assert options.step_size is not None
+    clip = options.clip if isinstance(options.clip, float) else None
+    sigma, schedule = 0.0, CONSTANT
+    if summary == SCALED_GRADIENT:
+        sigma = loss.exp_concavity(clip) if options.curvature is None else options.curvature
+        schedule = SCHEDULES[options.curvature_schedule or ("1/t" if options.ridge == 0.0 else "none")]
+        if sigma == 0.0 and schedule == CONSTANT:
+            raise OptionError(
+                f"{method.name}: with curvature 0 (loss={loss.name!r}) and no schedule the sketch would absorb "
+                "nothing; give curvature_schedule='1/sqrt(t)' or '1/t', or a curvature."
+            )
+    return Setup(
+        loss=loss.code,
+        geometry=GEOMETRIES.get(method.geometry, -1),
+        rule=rule,
+        summary=summary,
+        schedule=schedule,
+        dual=options.update == "dual",
+        diagonal=options.diagonal,
+        average=options.average,
+        size=options.sketch_size,
+        capacity=capacity,
+        fraction=options.shrink_fraction,
+        step=options.step_size,
+        clip=math.inf if clip is None else clip,
+        sigma=sigma,
+        seed=options.seed,
+        largest=LARGEST if options.dtype == "float64" else 1e30,
+        steepest=STEEPEST[options.dtype],
+        calm=1e25 if options.dtype == "float64" else 1e5,
+        grain=1e-15 if options.dtype == "float64" else 5e-7,
+        ridge=FIRST_RIDGE if options.ridge is None else options.ridge,
+        share=ridge_share(method, options.sketch_size) if newton and options.ridge is None else 0.0,
+        forget=options.forget,
+    )
+
+
+def _check_forgetting(method: Method, options: Options) -> None:
+    """Refuse what does not go with a metric that fades."""
+    composite = options.l1 or options.l2 or options.box
+    for strange, what in (
+        (options.update == "dual", "update='dual', whose sum of gradients would have to fade, too"),
+        (options.average, "average, which remembers every iterate alike"),
+        (composite, "l1, l2 or box"),
+        (method.sketch != "diagonal" and options.sketch_size == 0, "sketch_size=0, which keeps nothing to forget"),
+    ):
+        if strange:
+            raise OptionError(f"{method.name}: forget={options.forget:g} does not go with {what}.")

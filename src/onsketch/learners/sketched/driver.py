@@ -1,0 +1,280 @@
+"""The one algorithm: predict, see the slope, absorb a row, step. Every sketched learner runs this loop.
+
+The weights are ``w = base·head + Sᵀa`` with the sketch rows S in the packed table, so a round reads, for each
+non-zero of x, one packed row (``gather``), does a little algebra of the sketch's size, and writes it back
+(``write``); its cost has the non-zeros and the sketch size in it, never d.
+
+What differs between sketches is in six functions, chosen by the type of the sketch's state:
+
+=========  =================================================================================================
+enter      a feature is met for the first time
+look       what the next two need of Sx
+metric     ``P x = c·x + Sᵀq`` for the current preconditioner P, from Sx and x·x; returns c
+absorb     take in the row ``ρ·x``, change a, and say what to add to the packed rows of x's features
+write      add that to the packed rows
+lift       the ridge has been raised
+=========  =================================================================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onsketch.core import losses
+from onsketch.core.tolerances import CUTOFF, LARGEST
+from onsketch.jit.decorators import bare_kernel, inlined, inner
+from onsketch.jit.vectors import dot, load, store, within
+from onsketch.learners.setup import CURVATURE, row_scale
+from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, look_after_sleepers
+from onsketch.learners.sketched.forgetting import write_fade
+from onsketch.learners.sketched.packed import (
+    ALONG,
+    CHANGE,
+    CURRENT,
+    DIAGONAL,
+    EPOCH,
+    EPOCH_OF,
+    GATHERED,
+    HEAD,
+    MOVED,
+    ROUNDS,
+    SEEN,
+    SKETCH,
+    SUM,
+)
+from onsketch.learners.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, lift, look, metric, write
+from onsketch.learners.sketched.passes import gather, newest
+from onsketch.learners.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, LENGTHS, RANK, RIDGE, ROWS, A
+
+FIRST_DIAGONAL = 0.1
+"""D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
+
+CACHED = 1 << 16
+"""The packed rows of an example are asked of the memory while the one before it is written, unless the table has so few
+entries that it is at hand anyway."""
+
+
+@inlined
+def whole_rows(sketch):
+    """The rows of S, rounded up to whole vectors: the small arrays, and a gathered row, have zeros there."""
+    return (sketch.counts[ROWS] + 3) // 4 * 4
+
+
+@inlined
+def margin_of(sketch, p):
+    """w·x from the gathered row."""
+    return sketch.numbers[BASE] * p[HEAD] + dot(sketch.lines, A * sketch.lines.shape[1], p, SKETCH, whole_rows(sketch))
+
+
+@inner
+def project(sketch, setup, p, square, margin, q):
+    """Move a so that |w·x| ≤ C, obliquely in the current metric; returns what to add to the head along x."""
+    scale = metric(setup, sketch, p, square, q)
+    length = scale * square
+    least = CUTOFF * length
+    for i in range(sketch.counts[ROWS]):
+        length += q[i] * p[SKETCH + i]
+    length = max(length, least)
+    if length <= 0.0:
+        return 0.0
+    gamma = (margin - setup.clip if margin > 0.0 else margin + setup.clip) / length
+    for i in range(sketch.counts[ROWS]):
+        sketch.lines[A, i] -= gamma * q[i]
+    return -gamma * scale
+
+
+@inlined
+def count_iterate(sketch):
+    """Add the iterate reached to the running sum of iterates."""
+    for i in range(sketch.counts[ROWS]):
+        sketch.lines[A_SUM, i] += sketch.lines[A, i]
+    sketch.numbers[BASE_SUM] += sketch.numbers[BASE]
+
+
+@inner
+def copy_state(source, target):
+    """Copy one sketch's small arrays over another's, as far as a round may change them: the rows there are, and a new
+    one (a round that changes more has as many rows as there is room for).
+    """
+    for i in range(source.counts.size):
+        target.counts[i] = source.counts[i]
+    for i in range(source.numbers.size):
+        target.numbers[i] = source.numbers[i]
+    for at in range(0, source.lines.size, 4):
+        store(target.lines, at, load(source.lines, at, 4))
+    stride = source.squares.shape[2]
+    n = min(source.counts[ROWS] + 1, stride)
+    for square in range(source.squares.shape[0]):
+        for i in range(square * stride, square * stride + n):
+            for at in range(i * stride, i * stride + n, 4):
+                store(target.squares, at, load(source.squares, at, 4))
+
+
+@inlined
+def outgrown(setup, sketch, lengths, t):
+    """Whether t rows, the sum of whose squared lengths is given, ask for more than the ridge there is."""
+    return setup.share * lengths > t * sketch.numbers[RIDGE]
+
+
+@inner
+def raise_ridge(setup, sketch, lengths, t):
+    """Give the sketch twice the ridge that the rows ask for, so that this is rare."""
+    sketch.numbers[RIDGE] = 2.0 * setup.share * lengths / t
+    lift(setup, sketch)
+
+
+@inlined
+def harmless(setup, sketch, largest, margin, p, g, rho):
+    """Whether a round cannot come near the limits of floating point, so that nothing need be kept to undo it.
+
+    The ridge bounds a step, unless the sketch is about to shrink or Oja's directions are still being gathered. What a
+    round writes is at most a product of five numbers that are compared here.
+    """
+    n = sketch.counts[ROWS]
+    calm = setup.calm * min(sketch.numbers[RIDGE], 1.0)
+    if sketch.counts[COLUMN] < 0:
+        if sketch.counts[RANK] < n or not within(p, SKETCH, whole_rows(sketch), calm):
+            return False
+    elif n + 1 >= setup.capacity:
+        return False
+    if not within(sketch.lines, A * sketch.lines.shape[1], whole_rows(sketch), calm):
+        return False
+    reach = largest * max(setup.step, 1.0)
+    bounded = abs(margin) * reach < calm and max(abs(g), abs(rho)) * reach < calm  # NaN is not
+    return bounded and abs(g) <= setup.calm * abs(rho)
+
+
+@inner
+def fits(sketch, change, limit, verdict):
+    """Whether everything that a round is about to write is within bounds."""
+    top = max(abs(change[HEAD]), abs(sketch.numbers[BASE]))
+    if sketch.counts[COLUMN] > 0:
+        top = max(top, abs(change[sketch.counts[COLUMN]]))
+    if not within(sketch.lines, A * sketch.lines.shape[1], whole_rows(sketch), limit):
+        return False
+    if sketch.counts[COLUMN] < 0 and not within(change, SKETCH, whole_rows(sketch), limit):
+        return False
+    if verdict == FULL:
+        for i in range(sketch.counts[CLOSED]):
+            for c in range(sketch.transform.shape[1]):
+                if not abs(sketch.transform[i, c]) <= LARGEST * LARGEST:
+                    return False
+    return top <= limit
+
+
+@bare_kernel
+def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, weights, predictions):
+    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused.
+
+    ``spare`` is a second set of the sketch's small arrays, for undoing a round that turns out not to be finite;
+    ``x`` is where the values go after diagonal adaptation (the values themselves where there is none). Where there are
+    fewer slots than values, every row has the same: those of dense rows without zeros.
+    """
+    k = table.running.shape[1]
+    rows = table.rows
+    width = rows.shape[1]
+    p = table.work[GATHERED]
+    q = table.work[ALONG]
+    change = table.work[CHANGE]
+    out = table.work[MOVED]
+    for c in range(width):
+        change[c] = 0.0
+    repeated = slots.size < values.size
+    ahead = rows.size > CACHED and not repeated
+    for i in range(indptr.size - 1):
+        low = indptr[i]
+        high = indptr[i + 1]
+        count = high - low
+        here = slots if repeated else slots[low:high]
+        row = x[low:high]
+        fresh = 0.0
+        guarded = False
+        epoch = table.clock[EPOCH]
+        known = table.clock[SEEN]
+        seen = known
+        tallest = 0.0
+        if setup.diagonal:
+            for j in range(count):
+                row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + rows[here[j], DIAGONAL])
+                tallest = max(tallest, abs(values[low + j]))
+        asleep = not table.clock[CURRENT]
+        top = newest(here) if i == 0 or not repeated else known - 1
+        if top >= known and sketch.counts[COLUMN] < 0:  # entering changes these sketches
+            copy_state(sketch, spare)
+            guarded = True
+        j = 0
+        while seen <= top:
+            slot = np.int64(here[j])
+            if slot >= seen:  # slots are given in order of appearance
+                rows[slot, EPOCH_OF] = epoch
+                seen = slot + 1
+                table.clock[SEEN] = seen
+                fresh += row[j] * enter(setup, table, sketch, slot)
+            j += 1
+        if asleep:
+            for j in range(count):
+                slot = np.int64(here[j])
+                if rows[slot, EPOCH_OF] < epoch:
+                    bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
+        square = gather(rows, here, row, 0, count, SKETCH + sketch.counts[ROWS], p)
+        largest = max(1.0, np.sqrt(square))
+        reached = margin_of(sketch, p) - fresh
+        margin = min(max(reached, -setup.clip), setup.clip)
+        slope = losses.slope(setup.loss, margin, labels[i])
+        bend = losses.curvature(setup.loss, margin, labels[i]) if setup.summary == CURVATURE else 0.0
+        t = table.clock[ROUNDS] + 1
+        fade = sketch.numbers[FADE]
+        rho = row_scale(setup, slope, bend, weights[i], t) / np.sqrt(fade)
+        g = weights[i] * slope / fade
+        lengths = sketch.numbers[LENGTHS] + square
+        if outgrown(setup, sketch, lengths, t):
+            if not guarded:
+                copy_state(sketch, spare)
+                guarded = True
+            raise_ridge(setup, sketch, lengths, t)
+        limit = setup.largest / largest
+        fit = abs(reached) <= limit and abs(g) * tallest <= setup.steepest
+        if not guarded and not (fit and harmless(setup, sketch, largest, reached, p, g, rho)):
+            copy_state(sketch, spare)
+            guarded = True
+        look(setup, sketch, p)
+        change[HEAD] = 0.0
+        change[SUM] = 0.0
+        if margin != reached and not setup.dual:
+            change[HEAD] = project(sketch, setup, p, square, reached, q)
+            p[HEAD] += change[HEAD] * square
+        verdict = REFUSED
+        if fit and max(abs(g), abs(rho), abs(change[HEAD])) <= limit:
+            verdict = absorb(setup, sketch, p, square, rho, g, t, change, limit)
+        if verdict == REFUSED or not fits(sketch, change, limit, verdict):
+            copy_state(spare, sketch)
+            for unseen in range(known, seen):
+                for c in range(width):
+                    rows[unseen, c] = 0.0
+            table.clock[SEEN] = known
+            return i
+        predictions[i] = margin
+        sketch.numbers[LENGTHS] = lengths
+        change[SUM] -= sketch.numbers[BASE_SUM] * change[HEAD]
+        if verdict == FULL_BEFORE:
+            close_epoch(table, sketch.transform, sketch.counts[CLOSED], k)
+            for j in range(count):
+                bring_up_to_date(
+                    rows, np.int64(here[j]), table.clock[EPOCH], table.running, table.past, table.places, out
+                )
+        following = slots[high : indptr[i + 2]] if ahead and i + 2 < indptr.size else slots[:0]
+        write(table, sketch, here, row, change, following)
+        if setup.diagonal:
+            for j in range(count):
+                rows[here[j], DIAGONAL] += (fade * g * values[low + j]) ** 2
+        if verdict == FULL:
+            if fade < 1.0:
+                write_fade(setup, sketch)
+            close_epoch(table, sketch.transform, sketch.counts[CLOSED], k)
+        elif asleep:
+            look_after_sleepers(table, count)
+        sketch.numbers[FADE] *= setup.forget
+        if setup.average:
+            count_iterate(sketch)
+        table.clock[ROUNDS] = t
+    return indptr.size - 1

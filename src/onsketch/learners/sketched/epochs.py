@@ -1,0 +1,195 @@
+"""Transforms of all sketch rows, applied to a feature when it is next met.
+
+From time to time a sketch rotates all its rows, ``S ← N S`` (a shrink of frequent directions, a change of basis in
+Oja's sketch), and folds ``Sᵀa`` into the head. That would touch every feature seen. Instead the transform
+
+    head += s·a,   sum += s·b,   s ← N s
+
+is logged once per *epoch* and applied to a feature when it is next met. Transforms compose, ``(a₁,b₁,N₁)`` then
+``(a₂,b₂,N₂)`` being ``(a₁+N₁ᵀa₂, b₁+N₁ᵀb₂, N₂N₁)``. Written in base 16, epochs have digits, and the log keeps the
+products that a sleeper needs: from the start of each unit of 16^l epochs in the current block of 16^{l+1} to now
+(``running``), and from each past unit to the end of its block (``past``). A feature that slept within the block pays
+one product, one that slept for n epochs O(log n). No inverse is ever taken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onsketch.jit.decorators import inlined, inner
+from onsketch.jit.vectors import load, spread, store, times, where_less
+from onsketch.learners.sketched.packed import CURRENT, EPOCH, EPOCH_OF, HEAD, MET, MOVED, SEEN, SKETCH, SUM, TOUCHED
+
+TINY = 1e-140
+"""Sketch entries below this become zero: shrinks let old directions fade, and arithmetic on denormals is slow."""
+
+PATIENCE = 4
+"""Non-zeros per feature, met without an end of an epoch, before all features are brought up to date."""
+
+BITS, LEVELS = 4, 5
+"""Epochs are counted in base 2^BITS; LEVELS digits are enough for a million of them."""
+
+RADIX = 1 << BITS
+
+
+@inner
+def epoch_limit(size, k):
+    """Epochs to log before all features are brought up to date: what a twelfth of so many bytes holds, and 64."""
+    return min(64 + size // (12 * 8 * (k + 1) * (k + 2)), (1 << BITS * LEVELS) - 1)
+
+
+@inlined
+def _without_tiny(entries):
+    """Four numbers, those that are next to nothing replaced by 0."""
+    large = where_less(spread(TINY, 4), entries, entries, spread(0.0, 4))
+    return where_less(entries, spread(-TINY, 4), entries, large)
+
+
+@inlined
+def _write(rows, slot, k, out):
+    """Write a transformed row: its k sketch entries, and what it gives to the head and the sum."""
+    start = slot * rows.shape[1] + SKETCH
+    rows[slot, HEAD] += out[k]
+    rows[slot, SUM] += out[k + 1]
+    c = 0
+    while c + 4 <= k:
+        store(rows, start + c, _without_tiny(load(out, c, 4)))
+        c += 4
+    while c < k:
+        rows[slot, SKETCH + c] = out[c] if abs(out[c]) > TINY else 0.0
+        c += 1
+
+
+@inlined
+def _apply(rows, slot, k, products, index, out):
+    """Apply a logged transform to a packed row (without buffer rows)."""
+    width = products.shape[2]
+    times(rows, slot * rows.shape[1] + SKETCH, k, products, index * k * width, width, out)
+    _write(rows, slot, k, out)
+
+
+@inner
+def bring_up_to_date(rows, slot, epoch, running, past, places, out):
+    """Apply to one packed row the transforms logged since its epoch; ``out`` is scratch of the log's width."""
+    k = running.shape[1]
+    at = int(rows[slot, EPOCH_OF])
+    level = 0
+    shift = 0
+    while at < epoch:
+        digit = (at >> shift) & (RADIX - 1)
+        if at >> (shift + BITS) == epoch >> (shift + BITS):
+            while at >> shift == epoch >> shift:  # this unit is not complete: its parts are, one level down
+                level -= 1
+                shift -= BITS
+                digit = 0
+            _apply(rows, slot, k, running, RADIX * level + digit, out)
+            at = epoch
+        elif digit != 0:
+            _apply(rows, slot, k, past, places[level] + (at >> shift), out)
+            at += (RADIX - digit) << shift
+        level += 1
+        shift += BITS
+    rows[slot, EPOCH_OF] = epoch
+
+
+@inner
+def _compose(products, index, transform, out):
+    """Follow a logged product by one more transform."""
+    k = products.shape[1]
+    width = products.shape[2]
+    for j in range(k):
+        times(products, (index * k + j) * width, k, transform, 0, width, out)
+        out[k] += products[index, j, k]
+        out[k + 1] += products[index, j, k + 1]
+        for c in range(0, width, 4):
+            store(products, (index * k + j) * width + c, _without_tiny(load(out, c, 4)))
+
+
+@inner
+def _copy(product, products, index):
+    """Store a product in the log (slice assignments are slow to compile)."""
+    for j in range(products.shape[1]):
+        for c in range(products.shape[2]):
+            products[index, j, c] = product[j, c]
+
+
+@inner
+def _log(table, transform, out):
+    """Enter the transform of the epoch that ends into the log."""
+    epoch = table.clock[EPOCH]
+    for level in range(LEVELS):
+        for unit in range((epoch >> BITS * level) & (RADIX - 1)):
+            _compose(table.running, RADIX * level + unit, transform, out)
+    _copy(transform, table.running, epoch & (RADIX - 1))
+    epoch += 1
+    table.clock[EPOCH] = epoch
+    level = 0
+    # a block that is complete becomes past, and a unit one level up
+    while epoch & ((RADIX << BITS * level) - 1) == 0:
+        first = table.places[level] + (epoch >> BITS * level) - RADIX
+        for unit in range(RADIX):
+            _copy(table.running[RADIX * level + unit], table.past, first + unit)
+        unit = (epoch - 1) >> BITS * (level + 1) & (RADIX - 1)
+        _copy(table.running[RADIX * level], table.running, RADIX * (level + 1) + unit)
+        level += 1
+
+
+@inner
+def close_epoch(table, transform, n, k):
+    """End an epoch: apply ``transform`` to the slots with buffer rows, log it for all the others.
+
+    ``transform`` is (n, k+2 padded), as a log entry, over the k old rows and the n − k buffer rows.
+    """
+    clock = table.clock
+    rows = table.rows
+    width = transform.shape[1]
+    out = table.work[MOVED]
+    for i in range(clock[TOUCHED]):
+        slot = np.int64(table.touched[i])
+        filled = 0
+        for j in range(k, n):
+            filled += rows[slot, SKETCH + j] != 0.0
+        start = slot * rows.shape[1] + SKETCH
+        if 4 * filled > n - k:
+            times(rows, start, n, transform, 0, width, out)
+        else:  # a rare feature has one or two rows in the buffer
+            times(rows, start, k, transform, 0, width, out)
+            for j in range(k, n):
+                s = rows[slot, SKETCH + j]
+                if s != 0.0:
+                    for c in range(width):
+                        out[c] += s * transform[j, c]
+        for j in range(k, n):
+            rows[slot, SKETCH + j] = 0.0
+        _write(rows, slot, k, out)
+        rows[slot, EPOCH_OF] = clock[EPOCH] + 1
+    clock[CURRENT] = clock[TOUCHED] == clock[SEEN]
+    clock[TOUCHED] = 0
+    clock[MET] = 0
+    _log(table, transform, out)
+    if clock[EPOCH] >= epoch_limit(clock[SEEN] * rows.shape[1] * rows.itemsize, k):
+        settle(table)
+
+
+@inlined
+def look_after_sleepers(table, count):
+    """Count non-zeros met while some features sleep; where no epoch ends any more, let none sleep.
+
+    Rows need not look at epochs then. It costs about what reading the non-zeros counted has cost, once an epoch.
+    """
+    clock = table.clock
+    clock[MET] += count
+    if clock[MET] > PATIENCE * clock[SEEN] and clock[TOUCHED] == 0:
+        settle(table)
+
+
+@inner
+def settle(table):
+    """Bring every feature up to date and empty the log (only between epochs)."""
+    for slot in range(table.clock[SEEN]):
+        bring_up_to_date(
+            table.rows, slot, table.clock[EPOCH], table.running, table.past, table.places, table.work[MOVED]
+        )
+        table.rows[slot, EPOCH_OF] = 0
+    table.clock[EPOCH] = 0
+    table.clock[CURRENT] = 1

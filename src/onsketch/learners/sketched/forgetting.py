@@ -1,0 +1,43 @@
+"""Forgetting: the metric fades, so that the learner follows a stream that drifts.
+
+With λ = ``forget`` the metric of a frequent-directions learner is
+
+    A_t = λ·A_{t−1} + (the row of round t),
+
+its ridge included, until the sketch is full. What a shrink leaves is ``A = ridge·I + SᵀS`` with the ridge brought back
+to its start: ``ridge ← ridge₀ + fade·(ridge − ridge₀)``, ``S ← √fade·S``, where ``fade`` is the product of the λ since
+the last shrink. The ridge must not fade for good: where no rows come to hold it up, steps would grow without bound (the
+*wind-up* of recursive least squares with forgetting). The steps through A are those of a learner that minimises
+Σ_s λ^{t−s} ℓ_s, so the weights forget without being shrunk themselves. A ridge that was not given starts at 1, and the
+row after a shrink raises it again to what all rows so far ask for: their mean length does not fade.
+
+Between shrinks nothing is rescaled: A = fade·(what is stored), so that a row is stored as x/√fade, a step is divided by
+fade, and a sleeping feature sleeps on. O(1) a round, O(m²) a shrink.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.jit.decorators import inner
+from onsketch.learners.sketched.state import ESCAPED, FADE, GRAM, INVERSE, RIDGE, ROWS, VALUES
+
+
+@inner
+def write_fade(setup, sketch):
+    """Write what forgetting has left into a sketch that has just shrunk, and into its pending change of basis."""
+    fade = sketch.numbers[FADE]
+    kept = sketch.counts[ROWS]
+    ridge = setup.ridge + fade * (sketch.numbers[RIDGE] - setup.ridge)
+    sketch.numbers[RIDGE] = ridge
+    sketch.numbers[ESCAPED] *= fade
+    sketch.numbers[FADE] = 1.0
+    for i in range(sketch.transform.shape[0]):
+        for e in range(kept):
+            sketch.transform[i, e] *= math.sqrt(fade)
+    for e in range(kept):
+        energy = fade * sketch.squares[GRAM, e, e]
+        sketch.squares[GRAM, e, e] = energy
+        sketch.lines[VALUES, e] = energy
+        if ridge > 0.0:
+            sketch.squares[INVERSE, e, e] = 1.0 / (ridge + energy)

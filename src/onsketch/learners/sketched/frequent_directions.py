@@ -1,0 +1,332 @@
+"""Frequent directions under any geometry: FD-, RFD-, PFD-, CFD-SON, Ada-FD, S-AdaGrad and their fast forms.
+
+The sketch is a list of at most ``capacity`` rows S (m: plain, 2m: fast). A full list is shrunk: with
+``S Sᵀ = Uᵀ diag(λ) U`` a *rule* turns the spectrum into m − 1 new energies, and ``S ← diag(√(e/λ)) U S``.
+Only the small Gram matrix K = SSᵀ is ever decomposed.
+
+The row absorbed is itself the last row of S, so its step needs no d-sized work beyond writing the row:
+``P Sᵀe = Sᵀ p(K) e``. For Newton, ``p(K) = (ridge·I + K)^{-1}`` grows by one bordered row, O(m²); for the roots
+of AdaGrad it takes the small spectrum, O(m³).
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.core.geometry import NEWTON, inverse_metric
+from onsketch.core.tolerances import CUTOFF
+from onsketch.jit.decorators import inner
+from onsketch.jit.eigen import eigh
+from onsketch.jit.secular import LINES
+from onsketch.jit.vectors import dot, fma, load, spread, store
+from onsketch.learners.sketched.packed import HEAD, SKETCH
+from onsketch.learners.sketched.parts import ABSORBED, FULL, REFUSED, serve
+from onsketch.learners.sketched.passes import write_buffer
+from onsketch.learners.sketched.spectral import spectral_weight
+from onsketch.learners.sketched.state import (
+    A_SUM,
+    BASE,
+    BASE_SUM,
+    CLOSED,
+    COLUMN,
+    DUAL,
+    ESCAPED,
+    GRAM,
+    INVERSE,
+    KEEP,
+    RIDGE,
+    ROWS,
+    VALUES,
+    VECTORS,
+    A,
+    State,
+)
+
+FD, ROBUST, PARAMETERIZED, COMPENSATIVE, GREEDY = range(5)
+
+RULES = {"fd": FD, "rfd": ROBUST, "pfd": PARAMETERIZED, "cfd": COMPENSATIVE, "greedy": GREEDY}
+
+
+class Directions(State):
+    """State of a frequent-directions sketch; VALUES and VECTORS are kept up where the geometry needs the spectrum."""
+
+
+@inner
+def shrink(rule, size, fraction, escaped, values, energy, true):
+    """Apply a rule to the spectrum λ (descending) of a full sketch.
+
+    Fills, for the m − 1 directions kept, the energy they show and the energy they truly have (they differ
+    only for CFD), and returns ρ, the m-th eigenvalue, which is what each kept direction may lose.
+    """
+    rho = values[size - 1] if rule != GREEDY else 0.0
+    affected = max(1, int(fraction * size + 1e-9))
+    for j in range(size - 1):
+        spared = rule == GREEDY or (rule == PARAMETERIZED and j < size - affected)
+        true[j] = values[j] if spared else max(values[j] - rho, 0.0)
+        energy[j] = true[j]
+        if rule == COMPENSATIVE and true[j] > CUTOFF * values[0]:
+            energy[j] += escaped + rho
+    return rho
+
+
+STEP, ENERGY, TRUE = range(LINES, LINES + 3)
+"""Rows of scratch: the last column of p(K); energies of a shrink, shown and true."""
+
+
+@inner
+def decompose(gram, n, values, vectors, work):
+    """The spectrum of a Gram matrix, with what the cutoff calls zero set to zero; ``work`` is scratch, two rows."""
+    eigh(gram, n, values, vectors, work)
+    for i in range(n):
+        if values[i] <= CUTOFF * values[0]:
+            values[i] = 0.0
+
+
+def _enter(setup, table, sketch, slot):
+    return 0.0
+
+
+def _metric(setup, sketch, p, square, q):
+    n = sketch.counts[ROWS]
+    ridge = sketch.numbers[RIDGE]
+    for i in range(n):
+        q[i] = 0.0
+    if setup.geometry == NEWTON and ridge > 0.0:
+        for i in range(n):
+            for j in range(n):
+                q[i] -= sketch.squares[INVERSE, i, j] * p[SKETCH + j]
+            q[i] /= ridge
+        return 1.0 / ridge
+    singular = setup.geometry == NEWTON
+    inside = 0.0
+    for e in range(n):
+        value = sketch.lines[VALUES, e]
+        if value <= 0.0:
+            continue
+        along = 0.0
+        for j in range(n):
+            along += sketch.squares[VECTORS, e, j] * p[SKETCH + j]
+        inside += along * along / value
+        if not singular:
+            along *= spectral_weight(setup.geometry, value, ridge, sketch.numbers[ESCAPED])
+            for j in range(n):
+                q[j] += along * sketch.squares[VECTORS, e, j]
+    if not singular:
+        return inverse_metric(setup.geometry, 0.0, ridge, sketch.numbers[ESCAPED])
+    # ridge 0: moving along the part of x outside the span costs nothing; without one, use the pseudo-inverse
+    outside = square - inside > CUTOFF * square
+    for e in range(n):
+        value = sketch.lines[VALUES, e]
+        if value <= 0.0:
+            continue
+        along = 0.0
+        for j in range(n):
+            along += sketch.squares[VECTORS, e, j] * p[SKETCH + j]
+        along *= -1.0 / value if outside else 1.0 / (value * value)
+        for j in range(n):
+            q[j] += along * sketch.squares[VECTORS, e, j]
+    return 1.0 if outside else 0.0
+
+
+@inner
+def _invert(sketch, n, least):
+    """(ridge·I + K)^{-1} for n rows from K's spectrum, O(m³), as far as its eigenvalues are above ``least``."""
+    h = sketch.squares[INVERSE]
+    decompose(sketch.squares[GRAM], n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
+    for i in range(n):
+        for j in range(n):
+            h[i, j] = 0.0
+    for e in range(n):
+        if not sketch.lines[VALUES, e] <= least:
+            weight = 1.0 / (sketch.numbers[RIDGE] + sketch.lines[VALUES, e])
+            for i in range(n):
+                for j in range(n):
+                    h[i, j] += weight * sketch.squares[VECTORS, e, i] * sketch.squares[VECTORS, e, j]
+
+
+def _lift(setup, sketch):
+    _invert(sketch, sketch.counts[ROWS], -math.inf)
+
+
+@inner
+def _last_column(sketch, n, ridge, step):
+    """Fill ``step`` with the last column of (ridge·I + K)^{-1} for n rows, growing the inverse by that row."""
+    h = sketch.squares[INVERSE]
+    gram = sketch.squares[GRAM]
+    last = n - 1
+    whole = (last + 3) // 4 * 4  # h and the Gram matrix are zero beyond their rows
+    width = h.shape[1]
+    pivot = ridge + gram[last, last]
+    floor = CUTOFF * pivot
+    for i in range(last, whole):
+        step[i] = 0.0
+    for i in range(last):
+        step[i] = dot(h, i * width, gram, last * width, whole)
+        pivot -= step[i] * gram[last, i]
+    if pivot > floor:
+        for i in range(last):
+            weight = spread(step[i] / pivot, 4)
+            for c in range(0, whole, 4):
+                place = i * width + c
+                store(h, place, fma(weight, load(step, c, 4), load(h, place, 4)))
+        for i in range(last):
+            step[i] = -step[i] / pivot
+            h[i, last] = step[i]
+            h[last, i] = step[i]
+        step[last] = 1.0 / pivot
+        h[last, last] = step[last]
+        return
+    _invert(sketch, n, 0.0)  # the row depends on the others and the ridge is too small to tell
+    for i in range(n):
+        step[i] = h[i, last]
+
+
+@inner
+def _close(setup, sketch, n, energy, step):
+    """Shrink a full sketch of n rows: fills the transform, the step through the *shrunk* metric, and resets K."""
+    kept = setup.size - 1
+    values = sketch.lines[VALUES]
+    vectors = sketch.squares[VECTORS]
+    keep = sketch.lines[KEEP]
+    true = sketch.work[TRUE]
+    for i in range(n):
+        for j in range(n):
+            sketch.room[1, i, j] = sketch.squares[GRAM, i, j] * keep[i] * keep[j]
+    decompose(sketch.room[1], n, values, vectors, sketch.room[0])
+    for j in range(n):
+        energy[j] = 0.0
+        step[j] = 0.0
+    rho = shrink(setup.rule, setup.size, setup.fraction, sketch.numbers[ESCAPED], values, energy, true)
+    sketch.numbers[ESCAPED] += rho
+    if setup.rule == ROBUST:
+        sketch.numbers[RIDGE] += 0.5 * rho
+    ridge = sketch.numbers[RIDGE]
+    for e in range(n):
+        weight = inverse_metric(setup.geometry, energy[e], ridge, sketch.numbers[ESCAPED]) * vectors[e, n - 1]
+        for i in range(n):
+            step[i] += weight * vectors[e, i] * keep[i]
+    for e in range(kept):
+        scale = math.sqrt(energy[e] / values[e]) if values[e] > 0.0 else 0.0
+        for i in range(n):
+            sketch.transform[i, e] = scale * vectors[e, i] * keep[i]
+    for e in range(kept):
+        keep[e] = math.sqrt(true[e] / energy[e]) if energy[e] > 0.0 else 1.0
+    for e in range(kept, n):
+        keep[e] = 1.0
+    for i in range(n):
+        for j in range(n):
+            sketch.squares[GRAM, i, j] = 0.0
+            vectors[i, j] = 1.0 if i == j else 0.0
+            sketch.squares[INVERSE, i, j] = 0.0
+        values[i] = energy[i]
+        sketch.squares[GRAM, i, i] = energy[i]
+        if ridge > 0.0:
+            sketch.squares[INVERSE, i, i] = 1.0 / (ridge + energy[i])
+
+
+def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
+    gram = sketch.squares[GRAM]
+    n = sketch.counts[ROWS] + 1
+    last = n - 1
+    for i in range(last):
+        gram[last, i] = rho * p[SKETCH + i]
+        if not abs(gram[last, i]) <= limit * limit:
+            return REFUSED
+        gram[i, last] = gram[last, i]
+    gram[last, last] = rho * rho * square
+    if not gram[last, last] <= limit * limit:
+        return REFUSED
+    sketch.lines[A, last] = 0.0
+    sketch.lines[A_SUM, last] = 0.0
+    step = sketch.work[STEP]
+    full = n == setup.capacity
+    ridge = sketch.numbers[RIDGE]
+    if full:
+        _close(setup, sketch, n, sketch.work[ENERGY], step)
+    elif setup.geometry == NEWTON and ridge > 0.0:
+        _last_column(sketch, n, ridge, step)
+    else:
+        decompose(gram, n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
+        for i in range(n):
+            step[i] = 0.0
+        for e in range(n):
+            weight = inverse_metric(setup.geometry, sketch.lines[VALUES, e], ridge, sketch.numbers[ESCAPED])
+            weight *= sketch.squares[VECTORS, e, last]
+            for i in range(n):
+                step[i] += weight * sketch.squares[VECTORS, e, i]
+    sketch.counts[COLUMN] = SKETCH + last if rho != 0.0 else 0
+    change[SKETCH + last] = rho
+    sketch.counts[ROWS] = n
+    if setup.dual:
+        _dual_step(setup, sketch, p, square, rho, g, full, change)
+    elif rho != 0.0:
+        factor = -setup.step * g / rho
+        for i in range(n):
+            sketch.lines[A, i] += factor * step[i]
+    if full:
+        _fold(setup, sketch, n)
+        return FULL
+    return ABSORBED
+
+
+@inner
+def _dual_step(setup, sketch, p, square, rho, g, full, change):
+    """``w = −step·P ḡ`` from Sḡ: sets base and a."""
+    n = sketch.counts[ROWS]
+    dual = sketch.lines[DUAL]
+    for i in range(n - 1):
+        dual[i] += g * p[SKETCH + i]
+    dual[n - 1] = rho * (p[HEAD] + g * square)
+    change[HEAD] = g
+    if full:
+        n = setup.size - 1
+        moved = sketch.work[STEP]
+        for e in range(n):
+            moved[e] = 0.0
+        for i in range(setup.capacity):
+            for e in range(n):
+                moved[e] += sketch.transform[i, e] * dual[i]
+        for e in range(n):
+            dual[e] = moved[e]
+    ridge = sketch.numbers[RIDGE]
+    escaped = sketch.numbers[ESCAPED]
+    sketch.numbers[BASE] = -setup.step * inverse_metric(setup.geometry, 0.0, ridge, escaped)
+    a = sketch.lines[A]
+    for i in range(n):
+        a[i] = 0.0
+    if setup.geometry == NEWTON and ridge > 0.0:
+        for i in range(n):
+            for j in range(n):
+                a[i] += sketch.squares[INVERSE, i, j] * dual[j]
+            a[i] *= setup.step / ridge
+        return
+    for e in range(n):
+        along = 0.0
+        for j in range(n):
+            along += sketch.squares[VECTORS, e, j] * dual[j]
+        along *= -setup.step * spectral_weight(setup.geometry, sketch.lines[VALUES, e], ridge, escaped)
+        for j in range(n):
+            a[j] += along * sketch.squares[VECTORS, e, j]
+
+
+@inner
+def _fold(setup, sketch, n):
+    """Complete the transform: what the old rows' coefficients give to the head and to the sum of iterates."""
+    kept = setup.size - 1
+    a = sketch.lines[A]
+    a_sum = sketch.lines[A_SUM]
+    for i in range(n):
+        if setup.dual:
+            sketch.transform[i, kept] = 0.0
+            sketch.transform[i, kept + 1] = a_sum[i]
+        else:
+            sketch.transform[i, kept] = a[i]
+            sketch.transform[i, kept + 1] = a_sum[i] - sketch.numbers[BASE_SUM] * a[i]
+        if i >= kept or not setup.dual:
+            a[i] = 0.0
+        a_sum[i] = 0.0
+    sketch.counts[ROWS] = kept
+    sketch.counts[CLOSED] = n
+
+
+serve(Directions, enter=_enter, metric=_metric, absorb=_absorb, write=write_buffer, lift=_lift)

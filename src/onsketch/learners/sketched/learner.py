@@ -1,0 +1,172 @@
+"""Learners whose summary is a sketch with a sparse form: a packed table, a small sketch, and the driver over both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import OptionError
+from onsketch.core.tolerances import CUTOFF
+from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
+from onsketch.jit.cache import Direct, kind_of
+from onsketch.learners.base import Learner
+from onsketch.learners.features import FeatureMap
+from onsketch.learners.first_order.steps import row_products
+from onsketch.learners.methods import FIRST_RIDGE, SHRINKING, Method
+from onsketch.learners.options import Options
+from onsketch.learners.rows import Rows, unseen_squares
+from onsketch.learners.setup import make_setup
+from onsketch.learners.sketched.driver import FIRST_DIAGONAL, learn_rows
+from onsketch.learners.sketched.frequent_directions import RULES, Directions
+from onsketch.learners.sketched.oja import ENERGY, Subspace
+from onsketch.learners.sketched.packed import ROUNDS, SEEN
+from onsketch.learners.sketched.random_projection import Projection
+from onsketch.learners.sketched.rank_counting import RankedDirections
+from onsketch.learners.sketched.reading import fill_weights, leverage_rows, predict_rows
+from onsketch.learners.sketched.state import BASE, COLUMN, GRAM, RIDGE, ROWS, VALUES, State
+from onsketch.learners.sketched.tables import filled, grown, new_table, saved
+
+_learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
+
+
+class SketchedLearner(Learner):
+    """w = base·head + Sᵀa, with head and S packed per feature; see driver.py for a round and packed.py for the table.
+
+    Cost of a round: O(m) per non-zero, plus O(m²) (Newton) or O(m³) (AdaGrad) for the small algebra, whatever d.
+    """
+
+    def __init__(self, method: Method, options: Options) -> None:
+        super().__init__(method, options)
+        size = kept = capacity = options.sketch_size
+        ridge = FIRST_RIDGE if options.ridge is None else options.ridge
+        if size == 0:
+            sketch: State = Projection.start(0, ridge)
+        elif method.sketch in SHRINKING:
+            kept, capacity = size - 1, 2 * size if options.doubling else size
+            sketch = Directions.empty(capacity, kept, ridge)
+        elif method.sketch == "ffd":
+            kept, capacity = size - 1, 2 * size
+            sketch = RankedDirections.empty(capacity, kept, ridge)
+        elif method.sketch == "rp":
+            sketch = Projection.start(size, ridge)
+        else:
+            sketch = Subspace.start(size, ridge)
+        if options.update == "dual":
+            sketch.numbers[BASE] = 0.0  # no gradients yet
+        self._sketch = sketch
+        self._spare = sketch.copy()
+        self._setup = make_setup(method, options, rule=RULES.get(method.sketch, 0), capacity=capacity)
+        if method.sketch in ("ffd", "rp"):  # no bound on a, however small the step
+            self._setup = self._setup._replace(calm=0.0)
+        self._logs = size > 0 and method.sketch != "rp"
+        self._table = new_table(capacity, kept if self._logs else 0, np.dtype(options.dtype))
+        self._kind = kind_of(self._setup, self._sketch, self._table)
+        self._map = FeatureMap()
+
+    @property
+    def rounds(self) -> int:
+        """Rounds played."""
+        return int(self._table.clock[ROUNDS])
+
+    @property
+    def ridge(self) -> float:
+        """The ridge as it is now: as given or raised with the rows, and grown under RFD."""
+        return float(self._sketch.numbers[RIDGE])
+
+    def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
+
+    def shared(self, rows: Rows, *, learn: bool) -> Rows:
+        """The rows with their slots."""
+        return self._map.shared(rows, learn=learn, intercept=self.options.fit_intercept)
+
+    def _learn(
+        self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
+    ) -> int:
+        indptr, slots, values = self._map.translate(rows, learn=True, intercept=self.options.fit_intercept, once=True)
+        if self._table.features.size != self._map.count:
+            try:
+                self._table = grown(self._table, self._map.features, self._logs)
+            except BaseException:  # no memory, or interrupted
+                self._map.forget(int(self._table.clock[SEEN]))
+                raise
+        state = self._setup, self._table, self._sketch, self._spare
+        x = np.empty_like(values) if self.options.diagonal else values
+        done = int(_learn_rows(self._kind, *state, indptr, slots, values, x, labels, weights, out))
+        if done < rows.count:  # the features of rows that were not learned have not been seen
+            self._map.forget(int(self._table.clock[SEEN]))
+            self._table = self._table._replace(features=self._map.features)
+        return done
+
+    def _predict(self, rows: Rows) -> NDArray[np.float64]:
+        indptr, slots, values = self._translated(rows, learn=False)
+        out = np.empty(rows.count)
+        if values.size > self._map.count:  # cheaper to write every weight out once than to read one per non-zero
+            row_products(indptr, self._coefficients()[1][slots], values, out)
+            clipped: NDArray[np.float64] = np.clip(out, -self._setup.clip, self._setup.clip)
+            return clipped
+        state = self._setup, self._table, self._sketch
+        _predict_rows(self._kind, *state, indptr, slots, values, self.options.average, out)
+        return out
+
+    def _leverage(self, rows: Rows) -> NDArray[np.float64]:
+        indptr, slots, values = self._translated(rows, learn=False)
+        out = np.empty(rows.count)
+        extra = np.empty(rows.count)  # features never seen count with the ridge alone
+        unseen_squares(rows.indptr, rows.values, indptr, values, extra)
+        if self.options.fit_intercept and not self._map.count:
+            extra += 1.0
+        if self.options.diagonal:
+            extra /= FIRST_DIAGONAL
+        sketch = self._sketch.copy()  # with scratch of its own: several threads may ask at once
+        leverage_rows(self._setup, self._table, sketch, indptr, slots, values, extra, out)
+        return out
+
+    def _coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        weights = np.empty(self._map.count)
+        fill_weights(self._setup, self._table, self._sketch, self.options.average, weights)
+        return self._map.features.copy(), weights
+
+    def spectrum(self) -> NDArray[np.float64]:
+        """The eigenvalues of the sketch SᵀS (Oja's and Ada-FFD's own estimates), descending."""
+        sketch, n = self._sketch, int(self._sketch.counts[ROWS])
+        if isinstance(sketch, Subspace):
+            values = sketch.lines[ENERGY, :n]
+        elif isinstance(sketch, RankedDirections):
+            values = np.where(
+                sketch.lines[VALUES, :n] > CUTOFF * sketch.lines[VALUES, 0], sketch.lines[VALUES, :n], 0.0
+            )
+        else:
+            values = np.linalg.eigvalsh(sketch.squares[GRAM, :n, :n]).astype(np.float64)
+        return np.sort(np.maximum(values, 0.0))[::-1]
+
+    def state_bytes(self) -> dict[str, int]:
+        """Memory: packed rows and index of the features seen; and everything."""
+        row = self._table.rows.strides[0]
+        table = self._table.rows.nbytes + self._table.touched.nbytes
+        table += self._table.running.nbytes + self._table.past.nbytes
+        packed = self._map.count * (row + 8 + 4)
+        return {"packed": packed, "total": table + self._sketch.nbytes + self._map.nbytes}
+
+    def _merge(self, other: Any, base: Any) -> None:
+        from onsketch.learners.sketched.merging import merge_sketched
+
+        if self.options.diagonal:
+            raise OptionError("merge: with diagonal=True the two learners live in different coordinates.")
+        merge_sketched(self, other, SketchedLearner(self.method, self.options) if base is None else base)
+
+    def _arrays(self) -> Arrays:
+        features = {"features": self._map.features}
+        return features | named("table", saved(self._table)) | packed(self._sketch, "sketch")
+
+    def _restore(self, arrays: Arrays) -> None:
+        self._map.refill(take(arrays, "features", np.int64, (None,)))
+        self._table = filled(self._table, under("table", arrays), self._map.features, self._logs)
+        fresh, self._sketch = self._sketch, restored(self._sketch, arrays, "sketch")
+        (rows, closed, column, rank), capacity = self._sketch.counts, self._setup.capacity
+        small = 0 <= rows <= capacity and 0 <= closed <= capacity and -1 <= rank <= capacity
+        if fresh.counts[COLUMN] < 0:
+            small = small and column == -1 and rows == fresh.counts[ROWS]
+        require(bool(small) and -1 <= column < self._table.rows.shape[1], "its sketch has impossible counts")

@@ -1,0 +1,214 @@
+"""Merging sketched learners that have seen different rows.
+
+The learners, and the base that both started from (a learner that has seen nothing, unless given), are spread out over
+the features that any of them has seen. With ``M_0`` the metric of the base and ``K_i`` what learner i has come to know
+since, the weights of Newton learners solve
+
+    (M_0 + K_1 + K_2)(w − w_0) = (M_0 + K_1)(w_1 − w_0) + (M_0 + K_2)(w_2 − w_0),    K_i = s_i (Δ_i + e_i I)
+
+and only then is the sum of the sketches shrunk. ``Δ_i`` is what the sketch has gained, ``B_iᵀB_i − B_0ᵀB_0`` cut off
+at zero, s_i what that is worth (``setup.knowledge``), and e_i the energy in a direction that the sketch has let go
+(``_lost``). A displacement counts in full where the other learner knows nothing, and for its share where both know.
+With curvature rows on squared loss, s = 1, this is exact as long as nothing was lost and the ridge was not raised.
+Without s and e, learners would overshoot in the directions that each has gone along and no sketch shows: by as many
+times as there are learners, and without end when they are merged again and again.
+
+Steps of the AdaGrad family shrink no faster than 1/√t and go as far as they can; it takes the mean:
+
+    (n_1 M_1 + n_2 M_2)(w − w_0) = n_1 M_1 (w_1 − w_0) + n_2 M_2 (w_2 − w_0)
+
+with n_i the rounds since the base: the best rule we know; it has no theorem. Dual averaging keeps Σg, which adds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import OptionError
+from onsketch.core.geometry import inverse_metric
+from onsketch.learners.setup import knowledge
+from onsketch.learners.sketched.frequent_directions import ROBUST
+from onsketch.learners.sketched.merged_sketches import (
+    Array,
+    Parts,
+    added,
+    energy_rows,
+    form_dual,
+    less_base,
+    set_merged,
+    spectrum,
+    true_rows,
+)
+from onsketch.learners.sketched.oja import ENERGY, Subspace
+from onsketch.learners.sketched.packed import DIAGONAL, EPOCH_OF, HEAD, ROUNDS, SEEN, SKETCH, SUM, TOUCHED
+from onsketch.learners.sketched.random_projection import Projection
+from onsketch.learners.sketched.reading import fill_rows
+from onsketch.learners.sketched.state import A_SUM, BASE, BASE_SUM, ESCAPED, LENGTHS, RANK, RIDGE, ROWS, A
+from onsketch.learners.sketched.tables import grown, new_table
+
+if TYPE_CHECKING:
+    from onsketch.learners.sketched.learner import SketchedLearner
+
+
+class Spread(NamedTuple):
+    """A learner written out over a common list of features."""
+
+    rows: Array
+    """The sketch rows S, (n, features)."""
+    head: Array
+    weights: Array
+    total: Array
+    """Sum of the iterates."""
+
+
+def _spread(learner: SketchedLearner, count: int, slots: NDArray[np.int32]) -> Spread:
+    packed = np.empty((learner._map.count, learner._table.rows.shape[1]))
+    fill_rows(learner._table, packed)
+    sketch = learner._sketch
+    n = int(sketch.counts[ROWS])
+    rows, head, total = np.zeros((n, count)), np.zeros(count), np.zeros(count)
+    rows[:, slots] = packed[:, SKETCH : SKETCH + n].T
+    head[slots] = packed[:, HEAD]
+    total[slots] = packed[:, SUM] + sketch.numbers[BASE_SUM] * packed[:, HEAD]
+    total += sketch.lines[A_SUM, :n] @ rows
+    weights = sketch.numbers[BASE] * head + sketch.lines[A, :n] @ rows
+    return Spread(rows, head, weights, total)
+
+
+def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLearner) -> None:
+    """Merge ``two`` into ``one``, both of which started from ``base``."""
+    if isinstance(one._sketch, Projection) and one.options.sketch_size and one.options.seed == two.options.seed:
+        raise OptionError(
+            "merge: random projections must come from different seeds; both have the same. "
+            "Give each learner a seed of its own, or fork(seed=...) a common start."
+        )
+    parts = (one, two, base)
+    union = one._map.copy()
+    slots = [union.add(part._map.features) for part in parts]
+    spreads = [_spread(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
+    energies = [true_rows(part._sketch, s.rows) for part, s in zip(parts, spreads, strict=True)]
+    raised = [_raised(part) for part in parts]  # all stand on the highest ground: it counts once, like the base
+    ridges = [part._sketch.numbers[RIDGE] + max(raised) - own for part, own in zip(parts, raised, strict=True)]
+    dual = one.options.update == "dual"
+    if dual:
+        head = np.asarray(less_base(s.head for s in spreads))
+    elif one.rounds + two.rounds == 2 * base.rounds:
+        head = spreads[2].weights
+    elif one.method.geometry == "newton" and one.options.sketch_size:
+        head = _by_knowledge(parts, spreads, energies, float(ridges[2]))
+    else:
+        head = _mixed(parts, spreads)
+    rounds = round(less_base(part.rounds for part in parts))
+    base_sum = float(less_base(part._sketch.numbers[BASE_SUM] for part in parts))
+    total = np.asarray(less_base(s.total for s in spreads))
+    for number in (ESCAPED, LENGTHS):
+        one._sketch.numbers[number] = less_base(part._sketch.numbers[number] for part in parts)
+    one._sketch.numbers[RIDGE] = less_base(ridges)
+    rows = set_merged(parts, [s.rows for s in spreads], energies)
+    _install(one, union, rows, head, total - base_sum * head)
+    one._sketch.numbers[BASE_SUM] = base_sum
+    one._table.clock[ROUNDS] = rounds
+    if dual:
+        form_dual(one, rows, head)
+
+
+def _by_knowledge(parts: Parts, spreads: list[Spread], energies: list[Array], ridge: float) -> Array:
+    """The rule of Newton learners, on the ridge of the base."""
+    *learners, base = parts
+    start, known = spreads[2].weights, energies[2]
+    scale, stack, target = ridge, [known], np.zeros_like(start)
+    for learner, spread, rows in zip(learners, spreads, energies, strict=False):
+        worth = knowledge(learner._setup, base.rounds, learner.rounds)
+        flat, gained = worth * _lost(learner, base, rows), np.sqrt(worth) * added([rows, known])
+        moved = spread.weights - start
+        target += (ridge + flat) * moved + known.T @ (known @ moved) + gained.T @ (gained @ moved)
+        scale += flat
+        stack.append(gained)
+    return np.asarray(start + _solve(scale, np.vstack(stack), target))
+
+
+def _lost(learner: SketchedLearner, base: SketchedLearner, rows: Array) -> float:
+    """An estimate of the energy in a direction that the sketch no longer shows.
+
+    A shrink by ρ lets at most ``capacity·ρ`` go, and no more than ρ in any direction; what has gone is taken to lie
+    spread over all features. The others do not know what they lost: Oja's directions have at most the energy of the
+    least one kept, and those of random projections the mean energy of a feature.
+    """
+    if learner.rounds == base.rounds:
+        return 0.0
+    sketch, features = learner._sketch, max(learner._map.count, 1)
+    if isinstance(sketch, Projection):
+        return float((rows**2).sum()) / features
+    if isinstance(sketch, Subspace):
+        n = sketch.counts[ROWS]
+        return float(sketch.lines[ENERGY, :n].min()) if sketch.counts[RANK] == n else 0.0
+    escaped = float(sketch.numbers[ESCAPED] - base._sketch.numbers[ESCAPED])
+    return max(escaped, 0.0) * min(1.0, learner._setup.capacity / features)
+
+
+def _mixed(parts: Parts, spreads: list[Spread]) -> Array:
+    """The base's weights moved by the mean of both displacements, each in its metric times its rounds."""
+    *learners, base = parts
+    start = spreads[2].weights
+    scale, stack, target = 0.0, [], np.zeros_like(start)
+    for learner, spread in zip(learners, spreads, strict=False):
+        flat, rows = _metric_rows(learner, energy_rows(learner._sketch, spread.rows))
+        rounds = learner.rounds - base.rounds
+        moved = spread.weights - start
+        target += rounds * (flat * moved + rows.T @ (rows @ moved))
+        scale += rounds * flat
+        stack.append(np.sqrt(rounds) * rows)
+    return np.asarray(start + _solve(scale, np.vstack(stack), target))
+
+
+def _raised(learner: SketchedLearner) -> float:
+    """What has been added to the ridge because the rows were long: the ridge less its start and RFD's growth."""
+    if learner._setup.share == 0.0:
+        return 0.0
+    ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
+    return ridge - learner._setup.ridge - (0.5 * escaped if learner._setup.rule == ROBUST else 0.0)
+
+
+def _metric_rows(learner: SketchedLearner, rows: Array) -> tuple[float, Array]:
+    """The metric of a learner as c·I + BᵀB."""
+    ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
+    if learner.method.geometry == "newton":
+        return ridge, rows
+    values, directions = spectrum(rows)
+    geometry = learner._setup.geometry
+    flat = 1.0 / inverse_metric.py_func(geometry, 0.0, ridge, escaped)
+    metric = np.array([1.0 / inverse_metric.py_func(geometry, value, ridge, escaped) for value in values])
+    return flat, np.sqrt(np.maximum(metric - flat, 0.0))[:, None] * directions
+
+
+def _solve(scale: float, rows: Array, target: Array) -> Array:
+    """(scale·I + rowsᵀrows)⁻¹ target, or the pseudo-inverse's at scale 0."""
+    values, directions = spectrum(rows)
+    along = directions @ target
+    if scale == 0.0:
+        return np.asarray(directions.T @ (along / values))
+    return np.asarray((target - directions.T @ (along * values / (scale + values))) / scale)
+
+
+def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, total: Array) -> None:
+    """Give a learner a fresh table with these rows; everything small has been set already."""
+    old = learner._table
+    kept = old.running.shape[1]
+    table = new_table(old.rows.shape[1] - SKETCH, kept, old.rows.dtype)
+    table = grown(table, union.features, learner._logs)
+    count, n = union.count, rows.shape[0]
+    table.rows[:count, HEAD] = head
+    table.rows[:count, SUM] = total
+    table.rows[:count, SKETCH : SKETCH + n] = rows.T
+    table.clock[SEEN] = count
+    if n > kept and learner._logs:  # rows in the buffer: every slot has to be on the list
+        table.rows[:count, EPOCH_OF] = 0.5
+        table.touched[:count] = np.arange(count)
+        table.clock[TOUCHED] = count
+    assert not table.rows[:count, DIAGONAL].any()
+    learner._map, learner._table = union, table
+    sketch = learner._sketch
+    sketch.lines[[A, A_SUM]] = 0.0

@@ -1,0 +1,89 @@
+"""What the driver asks of a sketch, chosen at compile time by the type of the sketch's state.
+
+A sketch's state is a subclass of ``State`` (state.py); its module registers its ``enter``, ``metric``,
+``absorb``, ``write`` and, where something hangs on the ridge, ``lift`` (see driver.py) with ``serve``; and ``look``,
+where ``metric`` and ``absorb`` begin alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from numba.extending import overload
+
+from onsketch.jit.decorators import INNER
+
+ABSORBED, FULL, FULL_BEFORE, REFUSED = range(4)
+"""Verdicts of ``absorb``: done; done, and the transform is to be applied after the row is written, or before it;
+not finite, nothing changed."""
+
+_parts: dict[str, dict[type, Callable[..., Any]]] = {
+    part: {} for part in ("enter", "look", "metric", "absorb", "write", "lift")
+}
+
+
+def _nothing_to_look_at(setup, sketch, p):
+    pass
+
+
+def _nothing_to_lift(setup, sketch):
+    pass
+
+
+def serve(
+    state: type,
+    *,
+    enter: Any,
+    metric: Any,
+    absorb: Any,
+    write: Any,
+    look: Any = _nothing_to_look_at,
+    lift: Any = _nothing_to_lift,
+) -> None:
+    """Have the driver use these compiled functions for sketches with this type of state."""
+    served = {"enter": enter, "look": look, "metric": metric, "absorb": absorb, "write": write, "lift": lift}
+    for part, function in served.items():
+        _parts[part][state] = function
+
+
+def _register(part):
+    """Have calls of ``part`` in compiled code resolve to the function served for the sketch's type of state."""
+
+    @overload(part, jit_options=cast(Any, INNER), strict=False)
+    def choose(*args):
+        sketch = next(arg for arg in args if getattr(arg, "instance_class", None) in _parts[part.__name__])
+        return _parts[part.__name__][sketch.instance_class]
+
+
+def enter(setup, table, sketch, slot):
+    """A feature is met for the first time; returns the weight that its row of S gives it, which is not yet its own."""
+
+
+def look(setup, sketch, p):
+    """Work out what ``metric`` and ``absorb`` both need of the row gathered in p; the ridge is what it will be."""
+
+
+def metric(setup, sketch, p, square, q):
+    """``P x = c·x + Sᵀq`` for the row looked at, gathered in p, with x·x = square; returns c and fills q."""
+
+
+def absorb(setup, sketch, p, square, rho, g, t, change, limit):
+    """Take in the row ρ·x of round t, whose gradient is g·x; returns a verdict.
+
+    Changes a, writes what to add along x to the head and the sketch columns into ``change`` (whose head already
+    holds the projection's part; a sketch that moves all its rows corrects the sum too), and refuses when something
+    would exceed ``limit``.
+    """
+
+
+def write(table, sketch, slots, x, change, following):
+    """Add x_i·change to the packed rows of these slots, as far as the sketch uses them; ``following`` come next."""
+
+
+def lift(setup, sketch):
+    """The ridge has been raised: bring what the sketch has computed from it up to date."""
+
+
+for _part in (enter, look, metric, absorb, write, lift):
+    _register(_part)

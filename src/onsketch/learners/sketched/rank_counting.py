@@ -1,0 +1,287 @@
+"""Fast frequent directions that count rank: Ada-FFD (wan2021, Algorithms 3 and 4), under any geometry.
+
+Unlike fast frequent directions it shrinks when the *rank* reaches 2m, not when 2m rows have come (a row that depends
+on the others is absorbed without growing), and it does so after the step. With 2m > d it is full-matrix AdaGrad.
+
+The sketch stands for ``Vᵀ M V`` with V orthonormal and M small. The packed table holds rows S with
+``S Sᵀ = L Lᵀ`` and ``V = L^{-1} S``: a row outside the span is stored as it is and L grows by one row; a row inside
+only changes M. At a shrink, ``M = Uᵀ diag(λ) U``, the rows become ``diag(√λ) U L^{-1} S``: an isometry where every
+row was independent, so rounding errors in V do not grow from one shrink to the next. M's spectrum follows M by secular
+updates, and is worked out anew after 2m of them. O(m³) a round, of quick products.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.core.geometry import inverse_metric
+from onsketch.core.tolerances import CUTOFF
+from onsketch.jit.decorators import inner
+from onsketch.jit.eigen import eigh
+from onsketch.jit.secular import LINES, absorb_row
+from onsketch.jit.vectors import add, dot, put
+from onsketch.learners.sketched.packed import HEAD, SKETCH
+from onsketch.learners.sketched.parts import ABSORBED, FULL, FULL_BEFORE, REFUSED, serve
+from onsketch.learners.sketched.passes import write_buffer
+from onsketch.learners.sketched.state import (
+    A_SUM,
+    AGE,
+    BASE,
+    BASE_SUM,
+    CLOSED,
+    COLUMN,
+    DUAL,
+    ESCAPED,
+    RIDGE,
+    ROWS,
+    VALUES,
+    VECTORS,
+    A,
+    State,
+)
+
+LOWER, SMALL = range(2)
+"""Squares: L with SSᵀ = LLᵀ, and M; VALUES and VECTORS are the spectrum of M."""
+
+
+ALONG, COORDINATES, COEFFICIENTS, LINE, MOVED = range(LINES, LINES + 5)
+"""Rows of scratch after those of the secular update: Vx = L^{-1}Sx; the coordinates of the row absorbed, and what P x
+has along S; two more."""
+
+
+class RankedDirections(State):
+    """State of a rank-counting sketch."""
+
+
+def _enter(setup, table, sketch, slot):
+    return 0.0
+
+
+NOTHING = CUTOFF * CUTOFF
+"""A row with less than this share of the largest eigenvalue is not a direction: its like would have to come 1e12 times
+to reach the cutoff, while its scale, 1e-12 of the others', would spoil the arithmetic of all."""
+
+
+@inner
+def _solve_lower(lower, n, source, offset, out):
+    """Out = L^{-1}·source[offset:], followed by zeros up to a whole vector and one more."""
+    for i in range((n + 4) // 4 * 4):
+        out[i] = 0.0
+    for i in range(n):
+        along = dot(lower, i * lower.shape[1], out, 0, (i + 3) // 4 * 4)
+        out[i] = (source[offset + i] - along) * (1.0 / lower[i, i])  # the division need not wait
+
+
+@inner
+def _solve_upper(lower, n, out):
+    """Out ← L^{-T} out, along the rows of L, which have zeros above the diagonal."""
+    for i in range(n - 1, -1, -1):
+        value = out[i] * (1.0 / lower[i, i])
+        add(out, 0, -value, lower, i * lower.shape[1], (i + 4) // 4 * 4)
+        out[i] = value
+
+
+@inner
+def _apply(setup, sketch, n, v, flat, out):
+    """Out = (p(M) − flat·I) v, λ below the cutoff being 0; v has zeros up to a whole vector."""
+    vectors = sketch.squares[VECTORS]
+    stride = vectors.shape[1]
+    whole = (n + 3) // 4 * 4
+    least = CUTOFF * sketch.lines[VALUES, 0]
+    for i in range(whole):
+        out[i] = 0.0
+    for e in range(n):
+        value = sketch.lines[VALUES, e] if sketch.lines[VALUES, e] > least else 0.0
+        weight = inverse_metric(setup.geometry, value, sketch.numbers[RIDGE], sketch.numbers[ESCAPED]) - flat
+        add(out, 0, weight * dot(vectors, e * stride, v, 0, whole), vectors, e * stride, whole)
+
+
+def _look(setup, sketch, p):
+    _solve_lower(sketch.squares[LOWER], sketch.counts[ROWS], p, SKETCH, sketch.work[ALONG])
+
+
+@inner
+def _metric(setup, sketch, p, square, q):
+    n = sketch.counts[ROWS]
+    flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
+    _apply(setup, sketch, n, sketch.work[ALONG], flat, q)
+    _solve_upper(sketch.squares[LOWER], n, q)
+    return flat
+
+
+@inner
+def _shrink(setup, sketch):
+    """Subtract the m-th eigenvalue and keep m − 1 directions: fills the transform, resets L and M."""
+    n = sketch.counts[ROWS]
+    kept = setup.size - 1
+    values = sketch.lines[VALUES]
+    sigma = values[kept]
+    scales = sketch.work[LINE]
+    dual = sketch.work[MOVED]
+    for e in range(kept):
+        dual[e] = 0.0
+        scales[e] = math.sqrt(max(values[e], CUTOFF * values[0]))
+        row = sketch.squares[VECTORS, e]
+        _solve_upper(sketch.squares[LOWER], n, row)
+        for i in range(n):
+            sketch.transform[i, e] = scales[e] * row[i]
+    for i in range(n):
+        for e in range(kept):
+            dual[e] += sketch.transform[i, e] * sketch.lines[DUAL, i]
+        if setup.dual:
+            sketch.transform[i, kept] = 0.0
+            sketch.transform[i, kept + 1] = sketch.lines[A_SUM, i]
+        else:
+            sketch.transform[i, kept] = sketch.lines[A, i]
+            sketch.transform[i, kept + 1] = sketch.lines[A_SUM, i] - sketch.numbers[BASE_SUM] * sketch.lines[A, i]
+        sketch.lines[A, i] = 0.0
+        sketch.lines[A_SUM, i] = 0.0
+        for j in range(n):
+            sketch.squares[LOWER, i, j] = 0.0
+            sketch.squares[SMALL, i, j] = 0.0
+            sketch.squares[VECTORS, i, j] = 1.0 if i == j else 0.0
+    for e in range(kept):
+        sketch.lines[DUAL, e] = dual[e]
+        sketch.squares[LOWER, e, e] = scales[e]
+        values[e] = max(values[e] - sigma, 0.0)
+        sketch.squares[SMALL, e, e] = values[e]
+    sketch.numbers[ESCAPED] += sigma
+    sketch.counts[ROWS] = kept
+    sketch.counts[CLOSED] = n
+    sketch.counts[AGE] = 0
+
+
+@inner
+def _take_in(setup, sketch, n, v):
+    """M ← M + vvᵀ and its spectrum."""
+    small = sketch.squares[SMALL]
+    values = sketch.lines[VALUES]
+    vectors = sketch.squares[VECTORS]
+    whole = (n + 3) // 4 * 4
+    for i in range(n):
+        add(small, i * small.shape[1], v[i], v, 0, whole)
+    sketch.counts[AGE] += 1
+    young = sketch.counts[AGE] < setup.capacity
+    if not (young and absorb_row(values, vectors, n, v, sketch.work, sketch.room[0], sketch.room[1])):
+        eigh(small, n, values, vectors, sketch.room[0])
+        sketch.counts[AGE] = 0
+    for e in range(n):
+        values[e] = max(values[e], 0.0)
+
+
+@inner
+def _move(sketch, p):
+    """Sx after a change of basis, from Sx before it."""
+    n = sketch.counts[ROWS]
+    moved = sketch.work[MOVED]
+    for e in range(n):
+        moved[e] = 0.0
+    for i in range(sketch.counts[CLOSED]):
+        for e in range(n):
+            moved[e] += sketch.transform[i, e] * p[SKETCH + i]
+    for e in range(n):
+        p[SKETCH + e] = moved[e]
+
+
+@inner
+def _noise(lower, n, v, coefficients, grain):
+    """Rounding error of |Vx|² for the row x with coordinates v.
+
+    LLᵀ is SSᵀ but for rounding, |E_ij| ≲ n·eps·|s_i||s_j|; with x = Sᵀc that makes cᵀEc, for c = L^{-T}v.
+    """
+    for i in range(n):
+        coefficients[i] = v[i]
+    _solve_upper(lower, n, coefficients)
+    spread = 0.0
+    for i in range(n):
+        length = 0.0
+        for j in range(i + 1):
+            length += lower[i, j] * lower[i, j]
+        spread += abs(coefficients[i]) * math.sqrt(length)
+    return grain * (n + 1) * spread * spread
+
+
+@inner
+def _grow(setup, sketch, p, square, rho, change, v):
+    """Take the row ρ·x into L and M; fills v with its coordinates, ρx = Vᵀv."""
+    n = sketch.counts[ROWS]
+    energy = rho * rho * square
+    put(v, 0, rho, sketch.work[ALONG], 0, (n + 4) // 4 * 4)
+    left = energy
+    for i in range(n):
+        left -= v[i] * v[i]
+    independent = left > CUTOFF * energy
+    if independent and left < 0.01 * energy:  # else there is no doubt
+        independent = left > _noise(sketch.squares[LOWER], n, v, sketch.work[LINE], setup.grain)
+    if independent:
+        v[n] = math.sqrt(left)
+        for i in range(n):
+            sketch.squares[LOWER, n, i] = v[i]
+        sketch.squares[LOWER, n, n] = v[n]
+        for i in range(n):
+            sketch.squares[VECTORS, i, n] = 0.0
+            sketch.squares[VECTORS, n, i] = 0.0
+        sketch.squares[VECTORS, n, n] = 1.0
+        sketch.lines[VALUES, n] = 0.0
+        sketch.counts[COLUMN] = SKETCH + n
+        change[SKETCH + n] = rho
+        sketch.lines[A, n] = 0.0
+        sketch.lines[A_SUM, n] = 0.0
+        sketch.lines[DUAL, n] = rho * p[HEAD]
+        p[SKETCH + n] = rho * square
+        n += 1
+        sketch.counts[ROWS] = n
+    _take_in(setup, sketch, n, v)
+
+
+def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
+    energy = rho * rho * square
+    if not energy <= limit * limit:
+        return REFUSED
+    if sketch.counts[ROWS] > 0 and energy <= NOTHING * sketch.lines[VALUES, 0]:
+        energy = 0.0
+    sketch.counts[COLUMN] = 0
+    v = sketch.work[COORDINATES]
+    q = sketch.work[COEFFICIENTS]
+    if setup.dual:
+        verdict = ABSORBED
+        if sketch.counts[ROWS] == setup.capacity:
+            # w was formed before this shrink, and has just predicted; only now may the rows go
+            _shrink(setup, sketch)
+            _move(sketch, p)
+            _solve_lower(sketch.squares[LOWER], sketch.counts[ROWS], p, SKETCH, sketch.work[ALONG])
+            verdict = FULL_BEFORE
+        if energy > 0.0:
+            _grow(setup, sketch, p, square, rho, change, v)
+        n = sketch.counts[ROWS]
+        for i in range(n):
+            sketch.lines[DUAL, i] += g * p[SKETCH + i]
+        change[HEAD] = g
+        flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
+        _solve_lower(sketch.squares[LOWER], n, sketch.lines[DUAL], 0, v)
+        _apply(setup, sketch, n, v, flat, q)
+        _solve_upper(sketch.squares[LOWER], n, q)
+        sketch.numbers[BASE] = -setup.step * flat
+        for i in range(n):
+            sketch.lines[A, i] = -setup.step * q[i]
+        return verdict
+    if energy == 0.0:  # not a row to count, but still a gradient to follow
+        flat = _metric(setup, sketch, p, square, q)
+        change[HEAD] -= setup.step * g * flat
+        for i in range(sketch.counts[ROWS]):
+            sketch.lines[A, i] -= setup.step * g * q[i]
+        return ABSORBED
+    _grow(setup, sketch, p, square, rho, change, v)
+    n = sketch.counts[ROWS]
+    # the row is Vᵀv, all of it in the span: the head need not move
+    _apply(setup, sketch, n, v, 0.0, q)
+    _solve_upper(sketch.squares[LOWER], n, q)
+    for i in range(n):
+        sketch.lines[A, i] -= setup.step * g / rho * q[i]
+    if n == setup.capacity:
+        _shrink(setup, sketch)
+        return FULL
+    return ABSORBED
+
+
+serve(RankedDirections, enter=_enter, look=_look, metric=_metric.py_func, absorb=_absorb, write=write_buffer)

@@ -1,0 +1,82 @@
+"""The small state of a sketch, as compiled loops see it: a handful of arrays, whatever the sketch.
+
+Passing few arrays to compiled functions keeps them quick to call and, above all, quick to compile.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.jit.secular import LINES
+from onsketch.jit.vectors import padded
+from onsketch.learners.sketched.packed import SKETCH
+
+ROWS, CLOSED, COLUMN, RANK = range(4)
+"""Counts: rows of S; rows before the last change of basis; the packed column the last row went to (0: none,
+−1: all sketch columns changed); independent rows (Oja)."""
+
+AGE = RANK
+"""Where the spectrum is updated: rows since it was last worked out from the matrix itself."""
+
+BASE, BASE_SUM, RIDGE, ESCAPED, FADE, LENGTHS = range(6)
+"""Numbers: the weights are ``base·head + Sᵀa``; the sum of base over the rounds; the ridge (growing under RFD, and with
+the rows when none was given); the mass Σρ shrunk away; what forgetting has left of the metric, ridge and all, since
+the last shrink; Σ|x|²."""
+
+A, A_SUM, DUAL, VALUES, KEEP = range(5)
+"""Lines: a; its sum over the rounds; Sḡ for dual averaging; a spectrum; √(true energy / energy shown) of each row."""
+
+GRAM, INVERSE, VECTORS = range(3)
+"""Squares of most sketches: SSᵀ; (ridge·I + SSᵀ)^{-1}; eigenvectors, as rows."""
+
+
+class State(NamedTuple):
+    """A sketch's state. Each sketch subclasses it, and the driver chooses its functions by that type."""
+
+    counts: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+    lines: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    transform: NDArray[np.float64]
+    """The pending change of basis, as an entry of the packed table's log."""
+    work: NDArray[np.float64]
+    room: NDArray[np.float64]
+    """Scratch of a round, rows as wide as a packed row and squares: not part of the state."""
+
+    @property
+    def scratch(self) -> tuple[str, ...]:
+        """Fields that hold nothing between rounds."""
+        return ("work", "room")
+
+    @classmethod
+    def empty(cls, capacity: int, kept: int, ridge: float) -> Self:
+        """A sketch of at most ``capacity`` rows, ``kept`` of which survive a change of basis.
+
+        The arrays are padded with zeros to whole vectors.
+        """
+        capacity = padded(capacity)
+        state = cls(
+            counts=np.zeros(4, dtype=np.int64),
+            numbers=np.array([1.0, 0.0, ridge, 0.0, 1.0, 0.0]),
+            lines=np.zeros((5, capacity)),
+            squares=np.zeros((3, capacity, capacity)),
+            transform=np.zeros((capacity, padded(kept + 2))),
+            work=np.zeros((LINES + 5, SKETCH + capacity)),
+            room=np.zeros((2, capacity, capacity)),
+        )
+        state.lines[KEEP] = 1.0
+        state.squares[VECTORS] = np.eye(capacity)
+        return state
+
+    def copy(self) -> Self:
+        """A state of its own with the same numbers."""
+        arrays: Any = [array.copy() for array in self]
+        return type(self)(*arrays)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held."""
+        return sum(array.nbytes for array in self)

@@ -1,0 +1,97 @@
+"""Packed tables: making, growing, saving and restoring them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.files.arrays import Arrays, require, take
+from onsketch.jit.vectors import aligned_zeros, padded
+from onsketch.learners.sketched.epochs import BITS, LEVELS, RADIX, epoch_limit
+from onsketch.learners.sketched.packed import CURRENT, EPOCH, EPOCH_OF, SEEN, SKETCH, TOUCHED, Table
+
+
+def new_table(columns: int, k: int, dtype: np.dtype[np.floating]) -> Table:
+    """An empty table for ``columns`` sketch columns, ``k`` of them subject to transforms."""
+    width = padded(SKETCH + columns, 8)
+    table = Table(
+        rows=aligned_zeros(0, width, dtype),
+        features=np.empty(0, dtype=np.int64),
+        clock=np.array([0, 0, 0, 0, 1, 0], dtype=np.int64),
+        touched=np.empty(0, dtype=np.int32),
+        running=np.zeros((RADIX * LEVELS, k, padded(k + 2))),
+        past=np.zeros((0, k, padded(k + 2))),
+        places=np.zeros(LEVELS, dtype=np.int64),
+        work=np.zeros((4, width)),
+    )
+    return _with_log_room(table, 0)
+
+
+def grown(table: Table, features: NDArray[np.int64], logs: bool) -> Table:
+    """The table with a row for each of these features (the first ones being those it has)."""
+    have = table.rows.shape[0]
+    if features.size > have:
+        size = max(features.size, have + have // 8, 16)
+        rows = aligned_zeros(size, table.rows.shape[1], table.rows.dtype)
+        rows[:have] = table.rows
+        touched = np.zeros(size, dtype=np.int32)
+        touched[:have] = table.touched
+        table = table._replace(rows=rows, touched=touched)
+        if logs:
+            table = _with_log_room(table, size)
+    return table._replace(features=features)
+
+
+def _with_log_room(table: Table, slots: int) -> Table:
+    """Room for as many epochs as this many slots may see between two settlements."""
+    limit = epoch_limit.py_func(slots * table.rows.strides[0], table.running.shape[1])
+    sizes = [RADIX * ((limit >> BITS * (level + 1)) + 1) for level in range(LEVELS)]
+    places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    past = np.zeros((sum(sizes), *table.past.shape[1:]))
+    ends = np.append(table.places[1:], table.past.shape[0])
+    for start, stop, target in zip(table.places, ends, places, strict=True):
+        past[target : target + stop - start] = table.past[start:stop]
+    return table._replace(past=past, places=places)
+
+
+def saved(table: Table) -> Arrays:
+    """The table as a model file keeps it: the rows in use and the log, as they are, nothing brought up to date."""
+    clock, levels = table.clock, range(LEVELS)
+    past = [table.past[table.places[level] :][: _past_units(int(clock[EPOCH]), level)] for level in levels]
+    return {
+        "rows": table.rows[: clock[SEEN]],
+        "clock": clock,
+        "touched": table.touched[: clock[TOUCHED]],
+        "running": table.running,
+        "past": np.concatenate(past),
+    }
+
+
+def filled(table: Table, arrays: Arrays, features: NDArray[np.int64], logs: bool) -> Table:
+    """An empty table filled with what ``saved`` kept."""
+    seen = features.size
+    clock = take(arrays, "clock", np.int64, (6,))
+    rows = take(arrays, "rows", table.rows.dtype, (seen, table.rows.shape[1]))
+    require(bool((clock >= 0).all()) and clock[SEEN] == seen and clock[TOUCHED] <= seen, "its clock is impossible")
+    epoch, epochs = int(clock[EPOCH]), rows[:, EPOCH_OF]
+    limit = epoch_limit.py_func(seen * table.rows.strides[0], table.running.shape[1])
+    require(epoch < max(limit, 1), "too many epochs")
+    require(bool(((epochs >= 0) & (epochs < epoch + 1)).all()), "a feature is of a future epoch")
+    require(not clock[CURRENT] or bool((epochs >= epoch).all()), "a feature sleeps")
+    touched = take(arrays, "touched", np.int32, (int(clock[TOUCHED]),))
+    require(bool(((touched >= 0) & (touched < max(seen, 1))).all()), "a feature in the buffer is not there")
+    table = grown(table, features, logs)
+    table.rows[:seen] = rows
+    table.touched[: touched.size] = touched
+    table.clock[:] = clock
+    table.running[:] = take(arrays, "running", np.float64, table.running.shape)
+    units = [_past_units(epoch, level) for level in range(LEVELS)]
+    past = take(arrays, "past", np.float64, (sum(units), *table.past.shape[1:]))
+    for place, stop, count in zip(table.places, np.cumsum(units), units, strict=True):
+        table.past[place : place + count] = past[stop - count : stop]
+    return table
+
+
+def _past_units(epoch: int, level: int) -> int:
+    """How many past units of a level the log holds."""
+    return RADIX * (epoch >> BITS * (level + 1))

@@ -1,1 +1,0 @@
-"""Online linear learners: one algorithm, many combinations of sketch, geometry and update."""

@@ -1,0 +1,147 @@
+"""What every sketch can do, and the buffer that makes blocks and single rows the same thing."""
+
+from __future__ import annotations
+
+import operator
+import os
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from onsketch.core.errors import InputError, OptionError
+from onsketch.sketches.rows import Array, checked, dense_chunks
+from onsketch.sketches.spectral import eigenvalues
+
+
+class Sketch(ABC):
+    """A summary of the rows of a matrix ``A`` that come one after the other.
+
+    Rows come as one row ``(d,)``, a block ``(n, d)`` or a scipy sparse matrix; how a stream is cut into
+    blocks does not change a single bit of the result. Input that is refused leaves the sketch as it was.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = whole_number("n_features", n_features, at_least=1)
+        self.n_rows = 0
+        """How many rows were absorbed, zero rows and those of merged sketches included."""
+
+    def update(self, rows: Any) -> Self:
+        """Absorb one row or a block of rows; returns the sketch itself."""
+        block = checked(rows, self.n_features)
+        self._absorb(block)
+        self.n_rows += block.shape[0]
+        return self
+
+    @property
+    @abstractmethod
+    def matrix(self) -> Array:
+        """``B`` with ``BᵀB (+ ridge·I) ≈ AᵀA``: a new array each time, and reading it changes nothing."""
+
+    @property
+    def ridge(self) -> float:
+        """The multiple of the identity that goes with ``BᵀB``; zero except for the robust sketches."""
+        return 0.0
+
+    @property
+    def spectrum(self) -> Array:
+        """The largest ``min(len(B), d)`` eigenvalues of ``BᵀB``, descending; the others are zero."""
+        rows = self.matrix
+        gram = rows @ rows.T if len(rows) <= self.n_features else rows.T @ rows
+        return eigenvalues(gram)
+
+    def covariance(self) -> Array:
+        """The sketch's word for ``AᵀA``, ``BᵀB + ridge·I``: d×d numbers, so for small d only."""
+        rows = self.matrix
+        return rows.T @ rows + self.ridge * np.eye(self.n_features)
+
+    def merge(self, other: Self) -> Self:
+        """Take in the rows that ``other`` summarises, in place; ``other`` stays as it is."""
+        if type(self) is not type(other):
+            raise InputError(f"cannot merge {type(other).__name__} into {type(self).__name__}")
+        if self is other:
+            raise InputError("cannot merge a sketch with itself")
+        mine, theirs = self._settings(), other._settings()
+        for name, value in mine.items():
+            if theirs[name] != value:
+                raise InputError(f"cannot merge: {name} is {value} here and {theirs[name]} there")
+        self._merge(other)
+        self.n_rows += other.n_rows
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the sketch to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit."""
+        from onsketch.sketches.saving import save_sketch
+
+        save_sketch(self, path)
+
+    @abstractmethod
+    def _absorb(self, block: Any) -> None:
+        """Absorb a checked block, dense or CSR."""
+
+    @abstractmethod
+    def _merge(self, other: Self) -> None:
+        """Take in a sketch of the same class and the same settings."""
+
+    def _settings(self) -> dict[str, object]:
+        """The arguments in which sketches must agree to be merged."""
+        return {"n_features": self.n_features}
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value}" for name, value in self._settings().items())
+        return f"{type(self).__name__}({settings}): {self.n_rows} rows"
+
+
+class BufferedSketch(Sketch):
+    """A sketch that works whenever a buffer of rows is full.
+
+    Blocks become matrix products that way, and the buffer fills up at the same rows of the stream however
+    the stream is cut: the same products on the same numbers, hence the same bits.
+    """
+
+    def __init__(self, n_features: int, capacity: int) -> None:
+        super().__init__(n_features)
+        self._buffer = np.zeros((capacity, self.n_features))
+        self._filled = 0
+
+    def _absorb(self, block: Any) -> None:
+        capacity = len(self._buffer)
+        if capacity == 0:  # a sketch of size zero keeps nothing
+            return
+        for chunk in dense_chunks(block):
+            start = 0
+            while start < len(chunk):
+                piece = chunk[start : start + capacity - self._filled]
+                self._buffer[self._filled : self._filled + len(piece)] = piece
+                self._filled += len(piece)
+                start += len(piece)
+                if self._filled == capacity:
+                    self._empty_buffer()
+
+    @abstractmethod
+    def _empty_buffer(self) -> None:
+        """Work on the full buffer and set ``_filled`` to the number of its rows that stay."""
+
+
+def whole_number(name: str, value: int, at_least: int, below: int | None = None) -> int:
+    """The argument as an int, or a message that names it."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise OptionError(f"{name} must be a whole number, not {value!r}") from None
+    if isinstance(value, (bool, np.bool_)) or number < at_least or (below is not None and number >= below):
+        limits = f"at least {at_least}" + (f" and below {below}" if below is not None else "")
+        raise OptionError(f"{name} must be a whole number, {limits}, not {value!r}")
+    return number
+
+
+def real_number(name: str, value: float, above: float, at_most: float, closed: bool) -> float:
+    """The argument as a float in ``(above, at_most]``, or ``[above, at_most]`` if closed."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise OptionError(f"{name} must be a number, not {value!r}") from None
+    if not (above < number <= at_most or (closed and number == above)):
+        interval = f"{'[' if closed else '('}{above:g}, {at_most:g}]"
+        raise OptionError(f"{name} must lie in {interval}, not {value!r}")
+    return number

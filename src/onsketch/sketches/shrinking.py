@@ -1,0 +1,123 @@
+"""The frequent-directions mechanism: a buffer of rows and a rule that shrinks its spectrum.
+
+Rows go into a buffer. When it is full, its Gram matrix gives the eigenvalues ``λ₁ ≥ λ₂ ≥ …`` of ``BᵀB``,
+a *rule* says what becomes of the largest ``m − 1``, the others are forgotten, and the buffer is rotated
+to ``m − 1`` orthogonal rows with those eigenvalues. Nothing else happens. The variants are choices of
+
+- the rule: a pure function of the spectrum, below;
+- the capacity: ``m`` rows (a shrink at every row) or ``2m`` (a shrink every ``m + 1`` rows, the doubled
+  or "fast" variant);
+- what the output makes of ``Σρ``, the sum of the eigenvalues ``ρ = λ_m`` found at the shrinks: nothing,
+  a multiple of the identity (robust), or a gift to the kept eigenvalues (compensative).
+
+Whatever the rule, no direction loses more than ρ at a shrink, so that ``0 ⪯ AᵀA − BᵀB ⪯ Σρ·I``: the
+sketch carries a certificate of its own error, `ShrinkingSketch.escaped`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+import numpy as np
+
+from onsketch.sketches.base import BufferedSketch, whole_number
+from onsketch.sketches.rows import Array
+from onsketch.sketches.spectral import row_spectrum, without_noise
+
+Rule = Callable[[Array, float], Array]
+"""(the kept eigenvalues, descending; the m-th eigenvalue ρ, not above any of them) -> their new values."""
+
+
+def subtract_from_all(kept: Array, rho: float) -> Array:
+    """Frequent directions: every direction pays ρ, so the m directions together pay mρ for a loss of ρ."""
+    return kept - rho
+
+
+def subtract_from_last(count: int) -> Rule:
+    """Parameterised: only the ``count`` smallest kept eigenvalues pay ρ."""
+
+    def rule(kept: Array, rho: float) -> Array:
+        pays = np.arange(len(kept)) >= len(kept) - count
+        return np.where(pays, kept - rho, kept)
+
+    return rule
+
+
+def subtract_nothing(kept: Array, rho: float) -> Array:
+    """Greedy truncation: the best approximation at every step, and no guarantee for the stream."""
+    return kept
+
+
+def shrink(rows: Array, size: int, rule: Rule) -> tuple[Array, float]:
+    """``size − 1`` orthogonal rows with the spectrum the rule leaves, and ρ; needs ``len(rows) >= size``."""
+    values, vectors = row_spectrum(rows)
+    kept, rho = values[: size - 1], float(values[size - 1])
+    # The cutoff again: the difference of two equal eigenvalues is rounding error, and has no direction.
+    left = without_noise(rule(kept, rho), largest=float(values[0]))
+    scale = np.sqrt(np.divide(left, kept, out=np.zeros_like(left), where=kept > 0.0))
+    return (vectors[:, : size - 1] * scale).T @ rows, rho
+
+
+class ShrinkingSketch(BufferedSketch):
+    """A buffer of m (or, doubled, 2m) rows that shrinks to m − 1 rows by a rule when it is full.
+
+    The first ``_kept`` rows of the buffer came out of a shrink and are orthogonal, those up to
+    ``_filled`` are rows of the stream as they came.
+    """
+
+    def __init__(self, n_features: int, size: int, rule: Rule, doubling: bool) -> None:
+        self.size = whole_number("size", size, at_least=0)
+        self.doubling = bool(doubling)
+        super().__init__(n_features, 2 * self.size if self.doubling else self.size)
+        self._rule = rule
+        self._kept = 0
+        self._escaped = 0.0
+
+    @property
+    def escaped(self) -> float:
+        """``Σρ``: no direction has lost more than this to the shrinks."""
+        return self._escaped
+
+    @property
+    def matrix(self) -> Array:
+        """``B``: m rows, the m-th of them zero; if doubled, the rows at hand, fewer than 2m."""
+        held = self._shown()
+        if self.doubling:
+            return held
+        padded = np.zeros((self.size, self.n_features))
+        padded[: len(held)] = held
+        return padded
+
+    def _shown(self) -> Array:
+        """A copy of the rows at hand, as the output shows them."""
+        return self._buffer[: self._filled].copy()
+
+    def _empty_buffer(self) -> None:
+        self._shrink(self._buffer)
+
+    def _shrink(self, rows: Array) -> None:
+        kept, rho = shrink(rows, self.size, self._rule)
+        self._buffer[: len(kept)] = kept
+        self._kept = self._filled = len(kept)
+        self._escaped += rho
+
+    def _merge(self, other: Self) -> None:
+        # Kept rows first. Two lots of them are not orthogonal to each other, and must go through a shrink.
+        stacked = np.vstack(
+            [
+                self._buffer[: self._kept],
+                other._buffer[: other._kept],
+                self._buffer[self._kept : self._filled],
+                other._buffer[other._kept : other._filled],
+            ]
+        )
+        self._escaped += other._escaped
+        if len(stacked) < len(self._buffer) and (self._kept == 0 or other._kept == 0):
+            self._buffer[: len(stacked)] = stacked
+            self._kept, self._filled = self._kept + other._kept, len(stacked)
+        elif len(stacked) > 0:
+            self._shrink(stacked)
+
+    def _settings(self) -> dict[str, object]:
+        return {**super()._settings(), "size": self.size, "doubling": self.doubling}

@@ -1,0 +1,83 @@
+"""How well the sketches do on given data: error against sketch size (luo2019, figures 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onsketch import sketches as sketch
+from onsketch.core.errors import OptionError
+from onsketch.sketches.base import Sketch
+
+KINDS: dict[str, Any] = {
+    "fd": sketch.FrequentDirections,
+    "fast-fd": sketch.FastFrequentDirections,
+    "rfd": sketch.RobustFrequentDirections,
+    "fast-rfd": sketch.FastRobustFrequentDirections,
+    "cfd": sketch.CompensativeFrequentDirections,
+    "pfd": sketch.ParameterizedFrequentDirections,
+    "rp": sketch.RandomProjection,
+    "oja": sketch.Oja,
+}
+"""The sketches by their short names."""
+
+COMPARED = ("fast-fd", "fast-rfd", "cfd", "pfd", "rp", "oja")
+_DOUBLED = ("cfd", "pfd")
+
+
+class Outcome(NamedTuple):
+    """One sketch of one size: its error, absolute and as a share of ‖AᵀA‖₂, and the energy it captured."""
+
+    kind: str
+    size: int
+    error: float
+    relative: float
+    captured: float
+
+
+def make(kind: str, n_features: int, size: int) -> Sketch:
+    """An empty sketch by its short name; those that can double their buffer do."""
+    if kind not in KINDS:
+        raise OptionError(f"there is no sketch {kind!r}; the sketches are {', '.join(KINDS)}.")
+    made: Sketch = KINDS[kind](n_features, size, **({"doubling": True} if kind in _DOUBLED else {}))
+    return made
+
+
+def spectral_error(A: Any, summary: Sketch) -> float:
+    """``‖AᵀA − (BᵀB + ridge·I)‖₂``, by Lanczos iteration: products with A and B only, never a d×d matrix.
+
+    >>> from onsketch.sketch import FastFrequentDirections
+    >>> rows = np.diag([4.0, 3.0, 2.0, 1.0])
+    >>> spectral_error(rows, FastFrequentDirections(4, 2).update(rows))  # all eigenvalues lost at most 9
+    9.0
+    """
+    B, ridge = summary.matrix, summary.ridge
+    width = summary.n_features
+    if width <= 64:
+        dense = A.toarray() if hasattr(A, "toarray") else np.asarray(A)
+        return float(np.abs(np.linalg.eigvalsh(dense.T @ dense - summary.covariance())).max())
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    difference = LinearOperator(
+        (width, width), matvec=lambda x: A.T @ (A @ x) - B.T @ (B @ x) - ridge * x, dtype=np.float64
+    )
+    start = np.random.default_rng(0).normal(size=width)
+    top = eigsh(difference, k=1, which="LM", v0=start, return_eigenvectors=False, tol=1e-4)
+    return float(np.abs(top).max())
+
+
+def study(A: Any, sizes: Iterable[int], kinds: Iterable[str] = COMPARED) -> Iterator[Outcome]:
+    """Sketch all rows with each kind at each size, and measure."""
+    from scipy.sparse import csr_array
+
+    rows = csr_array(A)
+    whole = sketch.FastFrequentDirections(rows.shape[1], 1)  # of size 1 it keeps nothing: its error is ‖AᵀA‖₂
+    norm, energy = spectral_error(rows, whole), float((rows.data**2).sum())
+    for size in sizes:
+        for kind in kinds:
+            summary = make(kind, rows.shape[1], size).update(rows)
+            error = spectral_error(rows, summary)
+            captured = float(np.sum(summary.matrix**2)) / energy if energy else 0.0
+            yield Outcome(kind, size, error, error / norm if norm else 0.0, captured)

@@ -49,6 +49,7 @@ def serve(
 
 def _register(part):
     """Have calls of ``part`` in compiled code resolve to the function served for the sketch's type of state."""
+    part.implementations = _parts[part.__name__]  # for the stamp of what is compiled (jit/stamp.py)
 
     @overload(part, jit_options=cast(Any, INNER), strict=False)
     def choose(*args):

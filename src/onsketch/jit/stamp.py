@@ -52,7 +52,7 @@ def _classes_of(kind: Any) -> Iterator[type]:
     elif isinstance(kind, numba.types.BaseTuple):
         if hasattr(kind, "instance_class"):
             yield kind.instance_class
-        yield from _classes_of(tuple(kind.types))
+        yield from _classes_of(tuple(kind))
 
 
 class _Walk:

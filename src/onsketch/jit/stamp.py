@@ -49,7 +49,7 @@ def _classes_of(kind: Any) -> Iterator[type]:
     if isinstance(kind, tuple | list):
         for part in kind:
             yield from _classes_of(part)
-    elif isinstance(kind, numba.types.BaseTuple):
+    elif issubclass(type(kind), numba.types.BaseTuple):
         if hasattr(kind, "instance_class"):
             yield kind.instance_class
         yield from _classes_of(tuple(kind))

@@ -83,10 +83,15 @@ def hash_name(name: str, namespace: str = "", bits: int = DEFAULT_BITS, value: s
     words = [namespace, name] if namespace else [name]
     if value is not None:
         words.append(value)
-    seed = np.uint64(0)
+    seed = 0
     for word in words:
-        seed = np.uint64(_hash_one(np.array(bytearray(word.encode()), dtype=np.uint8), seed))
-    return int(seed) & column_mask(bits)
+        seed = hash_word(word.encode(), seed)
+    return seed & column_mask(bits)
+
+
+def hash_word(word: bytes, seed: int) -> int:
+    """H(word, seed) in 32 bits."""
+    return int(_hash_one(np.array(bytearray(word), dtype=np.uint8), np.uint64(seed)))
 
 
 def column_mask(bits: int) -> int:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
 from onsketch.core.losses import Loss
+from onsketch.core.matrices import as_csr, is_sparse, refuse_masked, refuse_structure
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import inner, kernel
 
@@ -106,18 +107,42 @@ def _clashes(part, stamps, stamp):
     return found
 
 
+SOUND, REPEATING, BROKEN = range(3)
+"""What can be said of the structure of CSR rows: as it should be; a row lists a feature twice; not that of a matrix."""
+
+
 @kernel
-def _first_repeating(indptr, indices, places):
-    """The first row that lists a feature twice, −1 for none; quick where rows are sorted or short."""
+def _structure(indptr, indices, entries, width, places):
+    """What can be said of the rows, and of which row; quick where rows are sorted or short.
+
+    Row ends lie in order within the entries, and indices below the width: where a row ascends, its ends tell.
+    """
     stamps = np.zeros(1 << _STAMP_BITS, dtype=np.uint8)
     stamp = 0
+    verdict = SOUND
+    if indptr[0] != 0:
+        return BROKEN, 0
     for row in range(indptr.size - 1):
         low = indptr[row]
+        if not low <= indptr[row + 1] <= entries:
+            return BROKEN, row
         part = indices[low : indptr[row + 1]]
+        if part.size == 0:
+            continue
         falls = 0
         for i in range(part.size - 1):
             falls += part[i + 1] <= part[i]
         if falls == 0:
+            if part[0] < 0 or part[part.size - 1] >= width:
+                return BROKEN, row
+            continue
+        least = most = part[0]
+        for i in range(part.size):
+            least = min(least, part[i])
+            most = max(most, part[i])
+        if least < 0 or most >= width:
+            return BROKEN, row
+        if verdict == REPEATING:
             continue
         if part.size < _SHORT:
             stamp += 1
@@ -130,9 +155,10 @@ def _first_repeating(indptr, indices, places):
         for i in range(low, low + part.size):
             place = _search(places, indices, low, i)
             if places[place] >= low:
-                return row
+                verdict = REPEATING
+                break
             places[place] = i
-    return -1
+    return verdict, -1
 
 
 @kernel
@@ -174,7 +200,7 @@ def as_rows(X: Any, n_features: int | None) -> Rows:
     """
     if isinstance(X, Rows):
         rows = X
-    elif hasattr(X, "tocsr"):
+    elif is_sparse(X):
         rows = _sparse_rows(X)
     else:
         try:
@@ -197,31 +223,47 @@ def as_rows(X: Any, n_features: int | None) -> Rows:
 
 def _plain(array: Any, dtype: Any) -> NDArray[Any]:
     """The array as compiled loops know it, so that none is compiled twice; copied only where it differs."""
+    if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
+        return array
     if np.iscomplexobj(array):
         raise TypeError("complex numbers have no order and no sign")
+    refuse_masked(array)
     return np.require(array, dtype=dtype, requirements=("C", "A", "W", "E"))
 
 
 def _sparse_rows(X: Any) -> Rows:
-    csr = X.tocsr()
+    csr = as_csr(X)
     if csr.ndim != 2:
         raise InputError(f"X: expected 2 dimensions (rows, features), got {csr.ndim}.")
     try:
         values = _plain(csr.data, np.float64)
+        indptr = _whole(csr.indptr, np.int64)
+        indices = _whole(csr.indices, np.int32 if csr.indices.dtype == np.int32 else np.int64)
     except (TypeError, ValueError) as error:
         raise InputError(f"X: not a matrix of numbers ({error}).") from None
-    indptr = _plain(csr.indptr, np.int64)
-    indices = _plain(csr.indices, np.int32 if csr.indices.dtype == np.int32 else np.int64)
-    longest = int(np.diff(indptr).max(initial=0))
+    entries, width = min(indices.size, values.size), int(csr.shape[1])
+    longest = entries if indptr.size == 2 else min(max(int(np.diff(indptr).max(initial=0)), 0), entries)
     size = max(4 * longest, min(16 * longest, 4096))
     places = np.full(1 << max(size - 1, 1).bit_length(), -1)
-    if _first_repeating(indptr, indices, places) >= 0:  # a feature listed twice in a row counts as the sum
+    verdict, row = (BROKEN, 0)
+    if indptr.size == csr.shape[0] + 1:
+        verdict, row = _structure(indptr, indices, entries, width, places)
+    if verdict == BROKEN:
+        refuse_structure(indptr, indices, values.size, csr.shape, row)
+    if verdict == REPEATING:  # a feature listed twice in a row counts as the sum
         places[:] = -1
         given = indptr, indices, values
         indptr, indices, values = np.zeros_like(indptr), np.empty_like(indices), np.empty_like(values)
         _sum_repeats(*given, places, indptr, indices, values)
         indices, values = indices[: indptr[-1]], values[: indptr[-1]]
-    return Rows(indptr, indices, values, int(csr.shape[1]), dense=False)
+    return Rows(indptr, indices, values, width, dense=False)
+
+
+def _whole(array: Any, dtype: Any) -> NDArray[Any]:
+    """An array of whole numbers in one dimension."""
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise TypeError(f"its indices are {array.dtype} in {array.ndim} dimensions, not whole numbers in one")
+    return _plain(array, dtype)
 
 
 @kernel

@@ -6,8 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from onsketch.core.matrices import is_sparse
 from onsketch.sketches.base import BufferedSketch, Sketch
-from onsketch.sketches.rows import Array, is_sparse
+from onsketch.sketches.rows import Array
 from onsketch.sketches.spectral import eigenvalues, symmetric_root
 
 _BATCH = 32

@@ -10,17 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
+from onsketch.core.matrices import as_csr, check_csr, is_sparse, refuse_masked
 from onsketch.core.tolerances import LARGEST
 
 Array = NDArray[np.float64]
 
 _CHUNK = 1 << 20
 """Entries of a sparse block made dense at a time (8 MiB)."""
-
-
-def is_sparse(rows: Any) -> bool:
-    """Whether this is a scipy sparse matrix, told by its method so that scipy need not be imported."""
-    return hasattr(rows, "tocsr")
 
 
 def checked(rows: Any, n_features: int) -> Any:
@@ -40,6 +36,7 @@ def dense_chunks(block: Any) -> Iterator[Array]:
 
 def _checked_dense(rows: Any, n_features: int) -> Array:
     try:
+        refuse_masked(rows)
         raw = np.asarray(rows)
         if raw.dtype.kind == "c":
             raise TypeError("complex numbers are not supported")
@@ -62,9 +59,10 @@ def _checked_dense(rows: Any, n_features: int) -> Array:
 def _checked_sparse(rows: Any, n_features: int) -> Any:
     if rows.dtype.kind not in "fiub":
         raise InputError(f"rows must be real numbers, not {rows.dtype}")
-    block = rows.tocsr()
+    block = as_csr(rows)
     if block.ndim == 1:
         block = block.reshape(1, -1)
+    check_csr(block)
     block = block.astype(np.float64, copy=False)
     _check_width(block.shape[1], n_features)
     if not block.has_canonical_format:

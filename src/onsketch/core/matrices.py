@@ -1,0 +1,90 @@
+"""Sparse matrices as they come from outside: their structure is looked at before any loop follows it.
+
+SciPy takes the three arrays of a compressed matrix at their word, and so do its conversions: an index outside of the
+matrix, or row ends beyond the entries, make them read and write memory that is not theirs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether this is a sparse matrix, told by its method so that SciPy need not be imported."""
+    return hasattr(X, "tocsr")
+
+
+def as_csr(X: Any) -> Any:
+    """The sparse matrix by rows. Other formats are checked before they are converted; CSR comes back as it is."""
+    kind = getattr(X, "format", "csr")
+    if kind in ("csc", "bsr"):
+        try:
+            X.check_format(full_check=True)
+        except (ValueError, TypeError, IndexError) as error:
+            raise InputError(f"X: not a sound {kind.upper()} matrix ({error}). Nothing was learned.") from None
+    elif kind == "coo":
+        for axis, (places, length) in enumerate(zip(X.coords, X.shape, strict=True)):
+            if places.size != X.data.size or (places.size and not 0 <= places.min() <= places.max() < length):
+                raise InputError(f"X: not a sound COO matrix: axis {axis} has an index outside of 0 to {length - 1}.")
+    return X.tocsr()
+
+
+def check_csr(csr: Any) -> None:
+    """Refuse a CSR matrix whose row ends or indices do not fit its shape and its entries.
+
+    >>> from scipy.sparse import csr_array
+    >>> check_csr(csr_array(([1.0, 2.0], [0, 7], [0, 2]), shape=(1, 3)))
+    Traceback (most recent call last):
+    ...
+    onsketch.core.errors.InputError: X: row 0 has index 7, outside of 0 to 2. Nothing was learned.
+    """
+    indptr, indices, entries = csr.indptr, csr.indices, csr.data.size
+    for array in (indptr, indices):
+        if array.dtype.kind not in "iu" or array.ndim != 1:
+            raise InputError(f"X: its indices are {array.dtype} in {array.ndim} dimensions, not whole numbers in one.")
+    if indptr.size != csr.shape[0] + 1 or indptr[0] != 0:
+        refuse_structure(indptr, indices, entries, csr.shape, 0)
+    broken = (indptr[1:] < indptr[:-1]) | (indptr[1:] > min(indices.size, entries))
+    if broken.any():
+        refuse_structure(indptr, indices, entries, csr.shape, int(broken.argmax()))
+    used = indices[: indptr[-1]]
+    if used.size and not 0 <= used.min() <= used.max() < csr.shape[1]:
+        place = int(np.flatnonzero((used < 0) | (used >= csr.shape[1]))[0])
+        refuse_structure(indptr, indices, entries, csr.shape, int(np.searchsorted(indptr, place, side="right")) - 1)
+
+
+def refuse_structure(
+    indptr: NDArray[Any], indices: NDArray[Any], entries: int, shape: tuple[int, ...], row: int
+) -> None:
+    """Say what is wrong with the structure of a CSR matrix at this row."""
+    count, width = shape
+    if indptr.size != count + 1:
+        raise InputError(f"X: {indptr.size} row ends (indptr) for {count} rows; expected {count + 1}.")
+    low, high = [int(end) for end in indptr[row : row + 2]] if count else (int(indptr[0]), int(indptr[0]))
+    if indptr[0] != 0 or not 0 <= low <= high <= min(indices.size, entries):
+        raise InputError(
+            f"X: row {row} is said (by indptr) to have the entries {low} to {high}, of {indices.size} indices and "
+            f"{entries} values. Nothing was learned."
+        )
+    part = indices[low:high]
+    found = int(part[(part < 0) | (part >= width)][0])
+    raise InputError(f"X: row {row} has index {found}, outside of 0 to {width - 1}. Nothing was learned.")
+
+
+def refuse_masked(values: Any) -> None:
+    """Refuse masked values, which would be taken for numbers: ``numpy.asarray`` shows what lies under the mask."""
+    if type(values) is np.ndarray:
+        return
+    parts = values if isinstance(values, (list, tuple)) else (values,)
+    if not any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, parts))):
+        return
+    for part in parts:
+        mask = np.ma.getmaskarray(part)
+        if mask.any():
+            place = ", ".join(str(int(where[0])) for where in np.nonzero(np.atleast_1d(mask)))
+            raise TypeError(f"it has masked values, the first at {place}; fill them, or leave these rows out")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import onsketch
+from onsketch.learners.methods import METHODS
 
 PAGE = Path(__file__).parents[1].joinpath("docs", "kernel.md").read_text(encoding="utf-8")
 
@@ -23,6 +23,6 @@ def test_the_example_runs(capsys):
 
 def test_every_method_and_option_named_exists():
     options = set(re.findall(r"^\| `(\w+)`", PAGE, flags=re.MULTILINE)) - {"kons"}
-    concerned = onsketch.learners.methods.KERNEL_RULES
-    assert options <= set().union(*concerned.values())
-    assert set(re.findall(r"`((?:[\w]+-)*(?:kons|kernel-ogd))`", PAGE)) == set(concerned)
+    kernel = [method for method in METHODS.values() if method.kernel]
+    assert options <= frozenset().union(*(method.concerns for method in kernel))
+    assert set(re.findall(r"`((?:[\w]+-)*(?:kons|kernel-ogd))`", PAGE)) == {method.name for method in kernel}

@@ -299,15 +299,3 @@ def test_kernel_methods_take_their_options() -> None:
         model = clone(OnlineClassifier(method, random_state=0, **options)).fit(X, y)
         assert model.score(X, y) > 0.8
         assert np.isfinite(model.decision_function(X)).all()
-
-
-def test_every_estimator_has_every_option_of_a_learner() -> None:
-    """Constructors must be written out under both contracts, so that they could drift apart."""
-    import inspect
-
-    from onsketch import river
-    from onsketch.learners.options import LearnerOptions
-
-    for kind in (OnlineClassifier, OnlineRegressor, river.OnlineClassifier, river.OnlineRegressor):
-        known = set(inspect.signature(kind).parameters) | {"n_features", "seed"}
-        assert set(LearnerOptions.__annotations__) <= known

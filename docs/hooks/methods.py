@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
+import dataclasses
 
-from onsketch.cli.options import _learning
 from onsketch.learners.methods import METHODS, Method, ridge_share
-from onsketch.learners.options import Options
+from onsketch.learners.options import DECLARED, Options
 
 GEOMETRY = {
     "newton": "P = (ridge·I + SᵀS)⁻¹: along a direction of energy λ the step is divided by `ridge + λ`.",
@@ -75,7 +74,7 @@ RULES = {
 
 def menu() -> list[dict[str, str]]:
     """The pages, by name."""
-    return [{name: f"methods/{name}.md"} for name in METHODS]
+    return [{"All options": "methods/options.md"}, *({name: f"methods/{name}.md"} for name in METHODS)]
 
 
 def pages() -> dict[str, str]:
@@ -91,7 +90,7 @@ def pages() -> dict[str, str]:
     for name, method in METHODS.items():
         lines.append(f"| [{name}]({name}.md) | {method.line} | {method.parts} | {method.citation} |")
     made = {f"methods/{name}.md": _page(method) for name, method in METHODS.items()}
-    return {"methods/index.md": "\n".join(lines) + "\n", **made}
+    return {"methods/index.md": "\n".join(lines) + "\n", "methods/options.md": _options_page(), **made}
 
 
 def _page(method: Method) -> str:
@@ -107,17 +106,13 @@ def _page(method: Method) -> str:
         f"- **Citation**: {method.citation}.", "",
         "## Options", "", "| option | default | meaning |", "|---|---|---|",
     ]  # fmt: skip
-    helps = _helps()
-    for option in sorted(method.concerns):
-        default, meaning = helps.get(option, ("", ""))
-        general = getattr(Options, option, None)
-        if option in method.defaults:
-            default = f"{method.defaults[option]}"
-        elif option == "ridge" and method.geometry == "newton":
+    for name in sorted(method.concerns):
+        default = DECLARED[name].shown
+        if name in method.defaults and method.defaults[name] != "default":
+            default = f"{method.defaults[name]}"
+        elif name == "ridge" and method.geometry == "newton":
             default = f"1, or {ridge_share(method, Options.sketch_size):g} of the rows' mean squared length, if more"
-        elif not default and general is not None:
-            default = f"{general}"
-        parts.append(f"| `{option}` | {default} | {meaning} |")
+        parts.append(f"| `{name}` | {default} | {_cell(DECLARED[name].sentence)} |")
     parts += [
         "",
         "## From the program and from Python",
@@ -131,11 +126,30 @@ def _page(method: Method) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _helps() -> dict[str, tuple[str, str]]:
-    """Default and meaning of each option, as the program tells them."""
-    found = {}
-    for name, parameter in inspect.signature(_learning, eval_str=True).parameters.items():
-        option = parameter.annotation.__metadata__[0]
-        shown = option.show_default if isinstance(option.show_default, str) else ""
-        found[name] = (shown, (option.help or "").replace("|", "\\|"))
-    return found
+def _options_page() -> str:
+    """Every option, as it is declared."""
+    lines = [
+        "# All options", "",
+        "Each option is declared once, in `learners/options.py`; learners, estimators and the program's options are "
+        "made from that. None leaves an option to the method, but for `clip`, where it means no bound. An option that "
+        "does not concern a method is an error (the estimators ignore it with a warning).", "",
+        "| option | type | default | meaning | methods |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for field in dataclasses.fields(Options):
+        option = DECLARED[field.name]
+        concerned = [name for name, method in METHODS.items() if option.concerns(method)]
+        others = [name for name in METHODS if name not in concerned]
+        if not others:
+            methods = "all"
+        elif len(others) < len(concerned):
+            methods = f"all but {', '.join(others)}"
+        else:
+            methods = ", ".join(concerned)
+        kind = _cell(str(field.type).replace("Callable[..., Any]", "function"))
+        lines.append(f"| `{field.name}` | {kind} | {option.shown} | {_cell(option.sentence)} | {methods} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Text as a cell of a table."""
+    return (text[:1].upper() + text[1:]).replace("|", "\\|")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,10 @@ from onsketch.files import model_file
 from onsketch.files.arrays import Arrays
 from onsketch.learners.base import Learner
 from onsketch.learners.build import learner
+from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.methods import METHODS
 from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch
+from onsketch.learners.options import DECLARED, OF_THE_LEARNER_ALONE, given_options
 from onsketch.learners.unclipped import with_gentle_start
 
 DEFAULT_METHOD = "auto"
@@ -34,41 +37,44 @@ KERNEL_METHODS = ("kons", "sketched-kons", "pros-n-kons", "kernel-ogd", "budget-
 MULTICLASS = ("one-vs-rest", "shared")
 """How more than two classes are learned."""
 
-WHEN_SET = (
-    "loss",
-    "sketch_size",
-    "ridge",
-    "step_size",
-    "curvature",
-    "curvature_schedule",
-    "summary",
-    "update",
-    "doubling",
-    "diagonal",
-    "shrink_fraction",
-    "l1",
-    "l2",
-    "box",
-    "average",
-    "forget",
-    "betas",
-    "kernel",
-    "gamma",
-    "accuracy",
-    "budget",
-    "floor",
-    "degree",
-    "coef0",
-    "max_points",
-    "restart",
-    "dtype",
-)
-"""Options of an estimator that reach the learner only where they are not None: None leaves them to the method."""
+Init = TypeVar("Init", bound=Callable[..., None])
+
+_HANDED_ON = tuple(name for name in DECLARED if name not in OF_THE_LEARNER_ALONE)
+"""Options that an estimator takes as they are declared for learners."""
+
+
+def _left_to_the_method(name: str) -> Any:
+    """An estimator's default of an option: None, or "default" where None has a meaning of its own."""
+    return "default" if name == "clip" else None
+
+
+def takes_learner_options(init: Init) -> Init:
+    """Let a constructor ``(self, ..., **options)`` show every option of a learner in its signature.
+
+    Both ecosystems read the signature to find, copy and set parameters; editors read the type of ``**options``.
+    """
+    whole = inspect.signature(init)
+    own = [p for p in whole.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    kinds = get_type_hints(EstimatorOptions)
+    options = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=_left_to_the_method(name), annotation=kinds[name]
+        )
+        for name in _HANDED_ON
+    ]
+    init.__signature__ = whole.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return init
 
 
 def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
     """Keep the arguments of a constructor (its ``locals()``) as attributes of the same names, and nothing else."""
-    vars(estimator).update({name: value for name, value in given.items() if name != "self"})
+    own = {name: value for name, value in given.items() if name not in ("self", "options", "__class__")}
+    options = given["options"]
+    for name in options:
+        if name not in _HANDED_ON:
+            raise TypeError(f"{type(estimator).__name__} has no parameter {name!r}.")
+    vars(estimator).update(own)
+    vars(estimator).update({name: options.get(name, _left_to_the_method(name)) for name in _HANDED_ON})
 
 
 def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -80,9 +86,11 @@ def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     >>> learner_options({"method": "adagrad", "step_size": 0.5, "ridge": None, "fit_intercept": True})
     {'step_size': 0.5, 'clip': None, 'fit_intercept': True}
     """
-    options = {name: parameters[name] for name in WHEN_SET if parameters.get(name) is not None}
-    if parameters["method"] != "auto" or parameters.get("clip") is not None:  # auto keeps to the range of the labels
-        options["clip"] = parameters.get("clip")
+    options = given_options({name: parameters[name] for name in ("loss", *_HANDED_ON) if name in parameters})
+    if options.get("clip", "default") == "default":
+        options.pop("clip", None)
+        if parameters["method"] != "auto":  # auto keeps to the range of the labels
+            options["clip"] = None
     options["fit_intercept"] = parameters["fit_intercept"]
     return options
 

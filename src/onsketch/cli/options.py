@@ -10,9 +10,12 @@ import functools
 import inspect
 from collections.abc import Callable
 from itertools import chain
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+
+from onsketch.learners.options import DECLARED, Options
 
 LEARNING, READING = "Learning", "Reading"
 
@@ -26,62 +29,6 @@ def _one_of(*words: str) -> Callable[[str | None], str | None]:
         return value
 
     return check
-
-
-def _learning(
-    loss: Annotated[
-        str | None,
-        typer.Option(help="squared, absolute, logistic, hinge or squared_hinge.", show_default="by the labels"),
-    ] = None,
-    sketch_size: Annotated[int | None, typer.Option(min=0, help="Rows of the sketch.", show_default="20")] = None,
-    ridge: Annotated[
-        float | None, typer.Option(min=0.0, help="What the metric starts from.", show_default="the method's")
-    ] = None,
-    step_size: Annotated[float | None, typer.Option(help="Factor of each step.", show_default="the method's")] = None,
-    clip: Annotated[
-        str | None, typer.Option(help="Bound of predictions; none for no bound.", show_default="the method's")
-    ] = None,
-    curvature: Annotated[float | None, typer.Option(help="σ of Newton methods.", show_default="by the loss")] = None,
-    curvature_schedule: Annotated[str | None, typer.Option(help="η_t: none, 1/t or 1/sqrt(t).")] = None,
-    summary: Annotated[
-        str | None, typer.Option(help="What the sketch absorbs: gradient, data or curvature.", show_default="gradient")
-    ] = None,
-    update: Annotated[str | None, typer.Option(help="mirror or dual.", show_default="mirror")] = None,
-    doubling: Annotated[bool | None, typer.Option(help="Frequent directions with a doubled buffer.")] = None,
-    diagonal: Annotated[bool | None, typer.Option(help="Adapt to the scale of each feature first.")] = None,
-    shrink_fraction: Annotated[float | None, typer.Option(help="β of pfd-son.", show_default="0.2")] = None,
-    l1: Annotated[float | None, typer.Option(min=0.0, help="Weight of |w|₁.", show_default="0")] = None,
-    l2: Annotated[float | None, typer.Option(min=0.0, help="Weight of |w|²/2.", show_default="0")] = None,
-    box: Annotated[
-        tuple[float, float] | None, typer.Option(help="Bounds of every weight.", show_default="none")
-    ] = None,
-    fit_intercept: Annotated[
-        bool | None, typer.Option("--intercept/--no-intercept", help="A constant feature.")
-    ] = None,
-    average: Annotated[bool | None, typer.Option(help="Predict with the mean of the iterates.")] = None,
-    forget: Annotated[float | None, typer.Option(help="Decay of the past per row.", show_default="1: none")] = None,
-    betas: Annotated[tuple[float, float] | None, typer.Option(help="Adam's rates.", show_default="0.9 0.999")] = None,
-    kernel: Annotated[
-        str | None, typer.Option(help="Kernel methods: linear, rbf, laplacian or polynomial.", show_default="rbf")
-    ] = None,
-    gamma: Annotated[float | None, typer.Option(help="Width of the kernel.", show_default="by the data")] = None,
-    degree: Annotated[int | None, typer.Option(min=1, help="Of the polynomial kernel.", show_default="3")] = None,
-    coef0: Annotated[float | None, typer.Option(help="Constant of that kernel.", show_default="1")] = None,
-    max_points: Annotated[
-        int | None, typer.Option(min=1, help="Most rows a kernel learner keeps.", show_default="the method's")
-    ] = None,
-    restart: Annotated[bool | None, typer.Option(help="pros-n-kons as published: forget at a new row.")] = None,
-    accuracy: Annotated[float | None, typer.Option(help="ε of row sampling.", show_default="0.5")] = None,
-    budget: Annotated[float | None, typer.Option(help="β of row sampling.", show_default="practical")] = None,
-    floor: Annotated[float | None, typer.Option(help="γ of sketched-kons.", show_default="0")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of random sketches.", show_default="0")] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float64 or float32, of what is kept per feature.", show_default="float64")
-    ] = None,
-    n_features: Annotated[
-        int | None, typer.Option(min=1, help="Width of the rows; others are errors.", show_default="as they come")
-    ] = None,
-) -> None: ...
 
 
 def _reading(
@@ -138,7 +85,36 @@ def _parameters(declared: Callable[..., None], panel: str) -> list[inspect.Param
     return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
 
-_SHARED = {"learning": _parameters(_learning, LEARNING), "reading": _parameters(_reading, READING)}
+def _typed_in(kind: Any) -> Any:
+    """The type of a learner's option as it is typed on a command line: words where several types are possible."""
+    kinds = [part for part in get_args(kind) if part is not type(None)] if isinstance(kind, UnionType) else [kind]
+    return kinds[0] if len(kinds) == 1 else str
+
+
+def _learning() -> list[inspect.Parameter]:
+    """The options of a learner, as they are declared in ``learners/options.py``."""
+    kinds = get_type_hints(Options)
+    parameters = []
+    for name, option in DECLARED.items():
+        kind = _typed_in(kinds[name])
+        low = getattr(option.check, "low", None)
+        least = None if kind not in (int, float) or getattr(option.check, "above", False) else low
+        asked = typer.Option(
+            *([option.switch] if option.switch else []),
+            min=least,
+            help=option.sentence[:1].upper() + option.sentence[1:],
+            show_default=SHOWN.get(name, option.shown),
+            rich_help_panel=LEARNING,
+        )
+        kind = Annotated[kind | None, asked]
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
+    return parameters
+
+
+SHOWN = {"loss": "by the labels"}
+"""Defaults that the program works out by itself, in words."""
+
+_SHARED = {"learning": _learning(), "reading": _parameters(_reading, READING)}
 
 
 def gathering(*groups: str, without: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -164,10 +140,24 @@ def gathering(*groups: str, without: tuple[str, ...] = ()) -> Callable[[Callable
 
 def learner_options(learning: dict[str, Any]) -> dict[str, Any]:
     """The learner's keyword arguments from what was given on the command line."""
-    options = {name: value for name, value in learning.items() if value is not None}
-    if "clip" in options:
-        options["clip"] = None if options["clip"] == "none" else options["clip"]
-    return options
+    kinds = get_type_hints(Options)
+    return {
+        name: _understood(value) if isinstance(value, str) and kinds[name] is not str else value
+        for name, value in learning.items()
+        if value is not None
+    }
+
+
+def _understood(text: str) -> Any:
+    """What was typed for an option of several types: none, a number, or the word itself."""
+    if text.lower() == "none":
+        return None
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
 
 
 def known_method(name: str) -> str:

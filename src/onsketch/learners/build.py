@@ -9,8 +9,9 @@ from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.files.model_file import Content
 from onsketch.jit.announce import announce_compilation
 from onsketch.learners.base import Learner
-from onsketch.learners.methods import KERNEL_RULES, METHODS, PACKED, PER_FEATURE, Method, compose_method
-from onsketch.learners.options import LearnerOptions, resolve
+from onsketch.learners.keywords import LearnerOptions
+from onsketch.learners.methods import METHODS, PACKED, PER_FEATURE, Method, compose_method
+from onsketch.learners.options import resolve
 
 
 def methods() -> dict[str, str]:
@@ -27,7 +28,8 @@ def learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
 
     Args:
         method: a name out of :func:`methods`.
-        **options: see :class:`onsketch.learners.options.Options`; one that does not concern the method is an error.
+        **options: see the table of options in the documentation; None leaves one to the method (``clip=None`` is no
+            bound), and one that does not concern the method is an error.
 
     >>> import numpy as np, onsketch
     >>> rng = np.random.default_rng(0)
@@ -78,11 +80,11 @@ def _thawed(value: Any) -> Any:
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
     announce_compilation()
-    if method.rule in KERNEL_RULES:
+    if method.kernel:
         from onsketch.learners.kernel.build import kernel_learner
 
         return kernel_learner(method, options)
-    if method.rule == "mixture":
+    if method.mixture:
         from onsketch.learners.auto.learner import AutoLearner
 
         return AutoLearner(method, options)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from onsketch.core.errors import OptionError
+from onsketch.learners.options import concerning
 
 SHRINKING = ("fd", "rfd", "pfd", "cfd", "greedy")
 PACKED = (*SHRINKING, "ffd", "rp", "oja")
@@ -22,23 +23,8 @@ SQUARE = ("exact", "low-rank", "rada")
 
 SKETCHES = (*PER_FEATURE, *PACKED, *SQUARE)
 GEOMETRY_NAMES = ("newton", "adagrad", "s-adagrad", "gradient")
-_ALWAYS = frozenset({"n_features", "loss", "step_size", "ridge", "clip", "fit_intercept", "seed", "dtype"})
-_SKETCHED = frozenset({"sketch_size", "diagonal", "summary"})
-_COMPOSITE = frozenset({"l1", "l2", "box"})
-_KERNEL = frozenset(
-    {"n_features", "loss", "step_size", "clip", "fit_intercept", "seed", "kernel", "gamma", "degree", "coef0"}
-)
-_KERNEL_NEWTON = _KERNEL | {"ridge", "curvature", "curvature_schedule", "summary"}
-KERNEL_RULES: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "kons": _KERNEL_NEWTON,
-        "sketched-kons": _KERNEL_NEWTON | {"accuracy", "budget", "floor"},
-        "pros-n-kons": _KERNEL_NEWTON | {"accuracy", "budget", "floor", "max_points", "restart"},
-        "kernel-ogd": _KERNEL | {"l2"},
-        "budget-kernel-ogd": _KERNEL | {"l2", "max_points"},
-    }
-)
-"""The rules of methods in the space of a kernel, and the options that concern them."""
+KERNEL_RULES = ("kons", "sketched-kons", "pros-n-kons", "kernel-ogd", "budget-kernel-ogd")
+"""The rules of methods in the space of a kernel."""
 
 
 @dataclass(frozen=True)
@@ -65,34 +51,49 @@ class Method:
         return f"{self.sketch} × {self.geometry} × {self.rule if self.rule != 'step' else 'mirror or dual'}"
 
     @property
+    def steps(self) -> bool:
+        """Whether the weights move by mirror descent or dual averaging under the sketch's metric."""
+        return self.rule == "step"
+
+    @property
+    def mixture(self) -> bool:
+        """Whether it mixes learners of its own."""
+        return self.rule == "mixture"
+
+    @property
+    def kernel(self) -> bool:
+        """Whether it learns a function of a kernel."""
+        return self.rule in KERNEL_RULES
+
+    @property
+    def samples_rows(self) -> bool:
+        """Whether it keeps a sample of the rows, by their leverage."""
+        return self.sketch == "row dictionary"
+
+    @property
+    def newton(self) -> bool:
+        """Whether its steps are Newton steps of a curvature that the options say."""
+        return self.geometry == "newton" and (self.steps or self.kernel)
+
+    @property
+    def sketched(self) -> bool:
+        """Whether it keeps more than numbers for each feature."""
+        return self.sketch not in PER_FEATURE
+
+    @property
+    def shrinking(self) -> bool:
+        """Whether its sketch is one of frequent directions."""
+        return self.sketch in SHRINKING
+
+    @property
+    def composite(self) -> bool:
+        """Whether its steps take in l1, l2 and box."""
+        return self.steps and self.geometry != "newton"
+
+    @property
     def concerns(self) -> frozenset[str]:
-        """The options that mean something to this method."""
-        if self.rule in KERNEL_RULES:
-            return KERNEL_RULES[self.rule]
-        if self.rule == "mixture":
-            return _ALWAYS - {"ridge", "step_size"} | {"sketch_size", "forget"}
-        if self.rule == "adam" or self.rule == "lazy-adam":
-            return _ALWAYS | {"betas", "average"}
-        if self.rule == "ftrl":
-            return _ALWAYS | {"l1", "l2"}
-        if self.rule == "arow":
-            return _ALWAYS - {"step_size"} | {"average"}
-        options = _ALWAYS | {"update", "average"}
-        if self.geometry == "gradient":
-            return options - {"ridge"} | _COMPOSITE
-        if self.geometry == "newton":
-            options |= {"curvature", "curvature_schedule"}
-            options |= {"forget"} if self.sketch in SHRINKING else set()
-        else:
-            options |= _COMPOSITE
-        if self.sketch == "diagonal":
-            return options | {"summary", "forget"}
-        options |= _SKETCHED if self.sketch != "exact" else _SKETCHED - {"sketch_size"}
-        if self.sketch in SHRINKING:
-            options |= {"doubling"}
-        if self.sketch == "pfd":
-            options |= {"shrink_fraction"}
-        return options
+        """The options that mean something to this method, as they are declared."""
+        return concerning(self)
 
 
 FIRST_RIDGE = 1.0

@@ -1,231 +1,240 @@
-"""The options of a learner: their names, defaults and meaning, and the checks that need no data."""
+"""The options of a learner, each declared once: type, default, check, a sentence, and the methods it concerns.
+
+Everything else is made from this declaration: what :func:`onsketch.learner` and the estimators take
+(``keywords.py``, written by ``tools/keywords.py``), the program's options, the tables of the documentation. To add an
+option, add an entry here and run the tool; a test says so where it was forgotten.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypedDict
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from onsketch.core.errors import OptionError
+from onsketch.learners.checks import Check, Choice, Either, Function, Number, Pair, Whole, flag
+
+if TYPE_CHECKING:
+    from onsketch.learners.methods import Method
 
 LOSS_NAMES = ("squared", "absolute", "logistic", "hinge", "squared_hinge")
 SUMMARIES = ("gradient", "data", "curvature")
 UPDATES = ("mirror", "dual")
 SCHEDULE_NAMES = ("none", "1/t", "1/sqrt(t)")
 
+_BELOW_ONE = math.nextafter(1.0, 0.0)
 
-class LearnerOptions(TypedDict, total=False):
-    """Keyword arguments of :func:`onsketch.learner`; see :class:`Options` for their meaning."""
 
-    n_features: int | None
-    loss: str
-    sketch_size: int
-    ridge: float | None
-    step_size: float | None
-    clip: float | str | None
-    curvature: float | None
-    curvature_schedule: str | None
-    summary: str
-    update: str
-    doubling: bool
-    diagonal: bool
-    shrink_fraction: float
-    l1: float
-    l2: float
-    box: tuple[float, float] | None
-    fit_intercept: bool
-    average: bool
-    forget: float
-    betas: tuple[float, float]
-    kernel: str | Callable[..., Any]
-    gamma: float | None
-    degree: int
-    coef0: float
-    accuracy: float
-    budget: float | None
-    floor: float
-    max_points: int | None
-    restart: bool
-    seed: int
-    dtype: str
+@dataclass(frozen=True)
+class Option:
+    """What is declared of an option beside its name and type."""
+
+    default: Any
+    """What it is where neither the user nor the method says anything; None leaves it to the learner."""
+    check: Check
+    sentence: str
+    concerns: Callable[[Method], bool]
+    shown: str
+    """The default in words, for the program and the documentation."""
+    switch: str
+    """The program's name for it, where that is not --its-name."""
+
+
+def every(method: Method) -> bool:
+    """The option concerns every method."""
+    return True
+
+
+def _option(
+    default: Any,
+    check: Check,
+    sentence: str,
+    concerns: Callable[[Method], bool] = every,
+    *,
+    shown: str | None = None,
+    switch: str = "",
+) -> Any:
+    if shown is None:
+        shown = " ".join(f"{part:g}" for part in default) if isinstance(default, tuple) else str(default)
+    return dataclasses.field(
+        default=default, metadata={"option": Option(default, check, sentence, concerns, shown, switch)}
+    )
 
 
 @dataclass(frozen=True)
 class Options:
-    """Every option of a linear learner, with its default."""
+    """Every option of a learner, as resolved: see ``DECLARED`` for what each means."""
 
-    n_features: int | None = None
-    """Width of the rows; left out, the learner grows with the stream."""
-    loss: str = "squared"
-    sketch_size: int = 20
-    """m in SON, τ in Ada-*; 0 keeps no sketch."""
-    ridge: float | None = None
-    """α in SON, δ or σ in Ada-*; the method's default when left out: for sketched Newton methods 1, or a
-    share of the rows' mean squared length so far where that is more (``methods.ridge_share``)."""
-    step_size: float | None = None
-    """η; multiplies Newton steps too."""
-    clip: float | str | None = "default"
-    """C: predictions are kept within ±C by an oblique projection; None for no bound."""
-    curvature: float | None = None
-    """σ; from the loss and the clip when left out."""
-    curvature_schedule: str | None = None
-    """η_t: "none", "1/t" or "1/sqrt(t)"; left out, "1/t" at ridge 0 and "none" otherwise."""
-    summary: str = "gradient"
-    """What the sketch absorbs: "gradient", "data" or "curvature"."""
-    update: str = "mirror"
-    """"mirror" descent or "dual" averaging."""
-    doubling: bool = True
-    """Fast frequent directions, with 2m rows between shrinks."""
-    diagonal: bool = False
-    """The diagonal adaptation of luo2016."""
-    shrink_fraction: float = 0.2
-    """β of parameterised frequent directions."""
-    l1: float = 0.0
-    l2: float = 0.0
-    box: tuple[float, float] | None = None
-    """Composite terms: l1·|w|₁ + l2/2·|w|² and lower ≤ w ≤ upper."""
-    fit_intercept: bool = False
-    average: bool = False
-    """Predict with the mean of the iterates."""
-    forget: float = 1.0
-    """λ: how much of the metric is left from one round to the next; below 1 the learner follows a drifting stream."""
-    betas: tuple[float, float] = (0.9, 0.999)
-    """Adam's decay rates."""
-    kernel: str | Callable[..., Any] = "rbf"
-    """"linear", "rbf", "laplacian", "polynomial", or a function of two arrays of rows (see onsketch.kernel.Kernel)."""
-    gamma: float | None = None
-    """γ of the kernel; left out, 1 over the number of features of the first rows."""
-    degree: int = 3
-    coef0: float = 1.0
-    """The polynomial kernel is (γ x·y + coef0)^degree."""
-    accuracy: float = 0.5
-    """ε of KORS, the dictionary's sampling."""
-    budget: float | None = None
-    """β of KORS: rows are kept with probability β·leverage; a practical 1 when left out (theory asks for more)."""
-    floor: float = 0.0
-    """γ of Sketched-KONS: least probability with which a row is kept."""
-    max_points: int | None = None
-    """Most rows kept by methods with a bound on them; None for no bound."""
-    restart: bool = False
-    """PROS-N-KONS begins anew whenever its dictionary grows, as in the paper, instead of carrying over."""
-    seed: int = 0
-    dtype: str = "float64"
-    """Of what is kept per feature; everything of the sketch's size is float64."""
+    n_features: int | None = _option(
+        None, Whole(1, 2**62), "Width of the rows; rows of another width are errors.", shown="as they come"
+    )
+    loss: str = _option("squared", Choice(LOSS_NAMES), f"{', '.join(LOSS_NAMES[:-1])} or {LOSS_NAMES[-1]}.")
+    sketch_size: int = _option(
+        20,
+        Whole(0),
+        "Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch.",
+        lambda m: (m.steps and m.sketched and m.sketch != "exact") or m.mixture,
+    )
+    ridge: float | None = _option(
+        None,
+        Number(),
+        "What the metric starts from: α in SON and KONS, δ or σ in Ada-*.",
+        lambda m: not (m.mixture or (m.geometry == "gradient" and (m.steps or m.kernel))),
+        shown="the method's",
+    )
+    step_size: float | None = _option(
+        None,
+        Number(above=True),
+        "Factor of each step, η; it multiplies Newton steps too.",
+        lambda m: not m.mixture and m.rule != "arow",
+        shown="the method's",
+    )
+    clip: float | str | None = _option(
+        "default",
+        Either("default", Number(above=True)),
+        "C: predictions are kept within ±C by an oblique projection; None for no bound.",
+        shown="the method's",
+    )
+    curvature: float | None = _option(
+        None, Number(), "σ of Newton methods.", lambda m: m.newton, shown="by the loss and the clip"
+    )
+    curvature_schedule: str | None = _option(
+        None,
+        Choice(SCHEDULE_NAMES),
+        "η_t, added to the curvature: none, 1/t or 1/sqrt(t).",
+        lambda m: m.newton,
+        shown="none; 1/t at ridge 0",
+    )
+    summary: str = _option(
+        "gradient",
+        Choice(SUMMARIES),
+        "What the sketch absorbs: gradient, data or curvature.",
+        lambda m: (m.steps and m.sketch != "none") or (m.kernel and m.newton),
+    )
+    update: str = _option("mirror", Choice(UPDATES), "mirror (descent) or dual (averaging).", lambda m: m.steps)
+    doubling: bool = _option(
+        True,
+        flag,
+        "Fast frequent directions, with 2m rows between shrinks.",
+        lambda m: m.steps and m.shrinking,
+        shown="True; False for AdaGrad geometry",
+    )
+    diagonal: bool = _option(
+        False, flag, "Adapt to the scale of each feature first, as luo2016 does.", lambda m: m.steps and m.sketched
+    )
+    shrink_fraction: float = _option(
+        0.2,
+        Number(0.0, 1.0, above=True),
+        "β of parameterised frequent directions.",
+        lambda m: m.steps and m.sketch == "pfd",
+    )
+    l1: float = _option(0.0, Number(), "Weight of |w|₁.", lambda m: m.composite or m.rule == "ftrl")
+    l2: float = _option(
+        0.0,
+        Number(),
+        "Weight of |w|²/2.",
+        lambda m: m.composite or m.rule == "ftrl" or (m.kernel and m.geometry == "gradient"),
+    )
+    box: tuple[float, float] | None = _option(
+        None, Pair(ordered=True), "Lower and upper bound of every weight.", lambda m: m.composite, shown="none"
+    )
+    fit_intercept: bool = _option(False, flag, "A constant feature.", switch="--intercept/--no-intercept")
+    average: bool = _option(
+        False,
+        flag,
+        "Predict with the mean of the iterates.",
+        lambda m: m.steps or m.rule in ("adam", "lazy-adam", "arow"),
+    )
+    forget: float = _option(
+        1.0,
+        Number(0.0, 1.0, above=True),
+        "λ: how much of the past is left from one row to the next; below 1 the learner follows a drifting stream.",
+        lambda m: m.mixture or (m.steps and (m.sketch == "diagonal" or (m.newton and m.shrinking))),
+        shown="1: all of it",
+    )
+    betas: tuple[float, float] = _option(
+        (0.9, 0.999), Pair(0.0, _BELOW_ONE), "Adam's decay rates.", lambda m: m.rule in ("adam", "lazy-adam")
+    )
+    kernel: str | Callable[..., Any] = _option(  # noqa: RUF009
+        "rbf",
+        Function(Choice(("linear", "rbf", "laplacian", "polynomial"))),
+        "linear, rbf, laplacian or polynomial; in Python also a function of two arrays of rows.",
+        lambda m: m.kernel,
+    )
+    gamma: float | None = _option(
+        None, Number(above=True), "γ of the kernel.", lambda m: m.kernel, shown="1 over the features of the first rows"
+    )
+    degree: int = _option(3, Whole(1, 100), "Of the polynomial kernel (γ x·y + coef0)^degree.", lambda m: m.kernel)
+    coef0: float = _option(1.0, Number(), "Constant of that kernel.", lambda m: m.kernel)
+    accuracy: float = _option(
+        0.5, Number(0.0, _BELOW_ONE, above=True), "ε of KORS, the dictionary's sampling.", lambda m: m.samples_rows
+    )
+    budget: float | None = _option(
+        None,
+        Number(above=True),
+        "β of KORS: rows are kept with probability β·leverage.",
+        lambda m: m.samples_rows,
+        shown="a practical 1; theory asks for more",
+    )
+    floor: float = _option(
+        0.0,
+        Number(0.0, 1.0),
+        "Least probability with which a row is kept: γ of Sketched-KONS.",
+        lambda m: m.samples_rows,
+    )
+    max_points: int | None = _option(
+        None,
+        Whole(1),
+        "Most rows that are kept.",
+        lambda m: m.rule in ("pros-n-kons", "budget-kernel-ogd"),
+        shown="the method's",
+    )
+    restart: bool = _option(
+        False,
+        flag,
+        "Begin anew whenever the dictionary grows, as published, instead of carrying over.",
+        lambda m: m.rule == "pros-n-kons",
+    )
+    seed: int = _option(0, Whole(0, 2**63 - 1), "Seed of random sketches.")
+    dtype: str = _option(
+        "float64",
+        Choice(("float64", "float32")),
+        "float64 or float32, of what is kept per feature.",
+        lambda m: not m.kernel,
+    )
 
 
-def _number(name: str, value: Any, low: float, high: float = math.inf, *, open_low: bool = False) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise OptionError(f"{name}={value!r}: expected a number.") from None
-    inside = low < number if open_low else low <= number
-    if not (inside and number <= high and math.isfinite(number)):
-        bracket = "(" if open_low else "["
-        raise OptionError(f"{name}={value!r}: expected a number in {bracket}{low:g}, {high:g}].")
-    return number
+DECLARED: Mapping[str, Option] = MappingProxyType({f.name: f.metadata["option"] for f in dataclasses.fields(Options)})
+"""Every option by name."""
 
 
-def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    if value not in choices:
-        raise OptionError(f"{name}={value!r}: expected one of {', '.join(map(repr, choices))}.")
-    return str(value)
+OF_THE_LEARNER_ALONE = ("n_features", "loss", "fit_intercept", "seed")
+"""Options that an estimator has arguments of its own for, or works out from the rows."""
 
 
-def _count(name: str, value: Any, low: int, high: int = 2**31 - 1) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not low <= int(value) <= high:
-        raise OptionError(f"{name}={value!r}: expected a whole number from {low} to {high}.")
-    return int(value)
+def concerning(method: Method) -> frozenset[str]:
+    """The options that mean something to this method."""
+    return frozenset(name for name, option in DECLARED.items() if option.concerns(method))
 
 
-def _flag(name: str, value: Any) -> bool:
-    if value not in (True, False):
-        raise OptionError(f"{name}={value!r}: expected True or False.")
-    return bool(value)
+def given_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were given: None leaves an option to the method, but for ``clip``, where it is "no bound"."""
+    return {name: value for name, value in given.items() if value is not None or name == "clip"}
 
 
-def _box(value: Any) -> tuple[float, float] | None:
-    if value is None:
+def _strange(name: str, value: Any, method: str, concerns: frozenset[str]) -> OptionError | None:
+    """What is wrong with giving a method this option, whatever its value; None where nothing is."""
+    if name not in DECLARED:
+        return OptionError(f"{method}: there is no option {name!r}; the options are {', '.join(sorted(DECLARED))}.")
+    if name in concerns or value == DECLARED[name].default:
         return None
-    try:
-        low, high = (float(bound) for bound in value)
-    except (TypeError, ValueError):
-        raise OptionError(f"box={value!r}: expected a pair (lower, upper).") from None
-    if not low <= high or math.isnan(low) or math.isnan(high):
-        raise OptionError(f"box={value!r}: the lower bound must not exceed the upper one.")
-    return low, high
-
-
-def _betas(value: Any) -> tuple[float, float]:
-    try:
-        first, second = value
-    except (TypeError, ValueError):
-        raise OptionError(f"betas={value!r}: expected a pair of numbers in [0, 1).") from None
-    top = math.nextafter(1.0, 0.0)
-    return _number("betas", first, 0.0, top), _number("betas", second, 0.0, top)
-
-
-def _checked(name: str, value: Any) -> Any:
-    """One option's value, of the right type and range, or an OptionError that says what was expected."""
-    if value is None and name in (
-        "n_features",
-        "ridge",
-        "step_size",
-        "clip",
-        "curvature",
-        "curvature_schedule",
-        "gamma",
-        "budget",
-        "max_points",
-    ):
-        return None
-    match name:
-        case "n_features":
-            return _count(name, value, 1, 2**62)
-        case "sketch_size":
-            return _count(name, value, 0)
-        case "seed":
-            return _count(name, value, 0, 2**63 - 1)
-        case "loss":
-            return _choice(name, value, LOSS_NAMES)
-        case "summary":
-            return _choice(name, value, SUMMARIES)
-        case "update":
-            return _choice(name, value, UPDATES)
-        case "curvature_schedule":
-            return _choice(name, value, SCHEDULE_NAMES)
-        case "dtype":
-            return _choice(name, getattr(value, "__name__", None) or str(value), ("float64", "float32"))
-        case "clip" if value == "default":
-            return value
-        case "clip" | "step_size":
-            return _number(name, value, 0.0, open_low=True)
-        case "kernel":
-            return value if callable(value) else _choice(name, value, ("linear", "rbf", "laplacian", "polynomial"))
-        case "gamma" | "budget":
-            return _number(name, value, 0.0, open_low=True)
-        case "degree":
-            return _count(name, value, 1, 100)
-        case "max_points":
-            return _count(name, value, 1)
-        case "accuracy":
-            return _number(name, value, 0.0, math.nextafter(1.0, 0.0), open_low=True)
-        case "coef0":
-            return _number(name, value, 0.0)
-        case "floor":
-            return _number(name, value, 0.0, 1.0)
-        case "forget":
-            return _number(name, value, 0.0, 1.0, open_low=True)
-        case "shrink_fraction":
-            return _number(name, value, 0.0, 1.0, open_low=True)
-        case "ridge" | "curvature" | "l1" | "l2":
-            return _number(name, value, 0.0)
-        case "box":
-            return _box(value)
-        case "betas":
-            return _betas(value)
-        case _:
-            return _flag(name, value)
+    return OptionError(
+        f"{method}: the option {name} (given as {value!r}) does not concern this method; "
+        f"its options are {', '.join(sorted(concerns))}."
+    )
 
 
 def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
@@ -233,20 +242,17 @@ def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], 
 
     An option that does not concern the method is an error, unless it is given its general default.
     """
-    general = Options()
-    known = {field.name for field in fields(Options)}
     for name, value in given.items():
-        if name not in known:
-            raise OptionError(f"{method}: there is no option {name!r}; the options are {', '.join(sorted(known))}.")
-        if name not in concerns and value != getattr(general, name):
-            raise OptionError(
-                f"{method}: the option {name} (given as {value!r}) does not concern this method; "
-                f"its options are {', '.join(sorted(concerns))}."
-            )
-    relevant = {name: value for name, value in given.items() if name in concerns}
-    chosen = {**defaults, **{name: v for name, v in relevant.items() if not (v is None and name in defaults)}}
-    if relevant.get("clip", "default") is None:
-        chosen["clip"] = None
+        if value is None and name in DECLARED:
+            continue
+        error = _strange(name, value, method, concerns)
+        if error is not None:
+            raise error
+    relevant = {name: value for name, value in given_options(given).items() if name in concerns}
+    chosen = {**defaults, **relevant}
     if chosen.get("clip") == "default":
         chosen["clip"] = defaults.get("clip")
-    return replace(general, **{name: _checked(name, value) for name, value in chosen.items()})
+    checked: dict[str, Any] = {
+        name: None if value is None else DECLARED[name].check(name, value) for name, value in chosen.items()
+    }
+    return dataclasses.replace(Options(), **checked)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from river import base
 
-from onsketch.adapters.options import DEFAULT_METHOD, class_model, keep_parameters, probabilities
+from onsketch.adapters.options import DEFAULT_METHOD, class_model, keep_parameters, probabilities, takes_learner_options
 from onsketch.adapters.river.base import OnlineEstimator
 from onsketch.core.errors import InputError, UpdateError
 from onsketch.learners.base import Learner
+from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.rows import Rows
 
 
@@ -27,10 +28,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         multiclass: "one-vs-rest" or "shared" (one sketch for all classes, of rfd-son where the method is "auto").
         fit_intercept: whether to add a constant feature.
         seed: for methods that draw random numbers.
-        clip, sketch_size, ridge, step_size, curvature, curvature_schedule, summary, update, doubling, diagonal,
-            shrink_fraction, l1, l2, box, average, forget, betas, kernel, gamma, accuracy, budget, floor, degree,
-            coef0, max_points, restart, dtype:
-            options of :func:`onsketch.learner`; None leaves them to the method.
+        **options: options of :func:`onsketch.learner`; None leaves one to the method.
 
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.Phishing(), OnlineClassifier(), metrics.Accuracy())
@@ -39,40 +37,15 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
 
     multiclass: str
 
+    @takes_learner_options
     def __init__(
         self,
         method: str = DEFAULT_METHOD,
         loss: str = "logistic",
         multiclass: str = "one-vs-rest",
-        sketch_size: int | None = None,
-        ridge: float | None = None,
-        step_size: float | None = None,
-        clip: float | None = None,
-        curvature: float | None = None,
-        curvature_schedule: str | None = None,
-        summary: str | None = None,
-        update: str | None = None,
-        doubling: bool | None = None,
-        diagonal: bool | None = None,
-        shrink_fraction: float | None = None,
-        l1: float | None = None,
-        l2: float | None = None,
-        box: tuple[float, float] | None = None,
-        average: bool | None = None,
-        forget: float | None = None,
-        betas: tuple[float, float] | None = None,
-        kernel: str | None = None,
-        gamma: float | None = None,
-        accuracy: float | None = None,
-        budget: int | None = None,
-        floor: float | None = None,
-        degree: int | None = None,
-        coef0: float | None = None,
-        max_points: int | None = None,
-        restart: bool | None = None,
-        dtype: str | None = None,
         fit_intercept: bool = True,
         seed: int = 0,
+        **options: Unpack[EstimatorOptions],
     ) -> None:
         keep_parameters(self, locals())
         self._start()

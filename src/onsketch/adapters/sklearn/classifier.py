@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,18 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
-from onsketch.adapters.options import DEFAULT_METHOD, KERNEL_METHODS, class_model, keep_parameters, probabilities
+from onsketch.adapters.options import (
+    DEFAULT_METHOD,
+    KERNEL_METHODS,
+    class_model,
+    keep_parameters,
+    probabilities,
+    takes_learner_options,
+)
 from onsketch.adapters.sklearn.base import Floats, OnlineEstimator
 from onsketch.core.errors import InputError
 from onsketch.learners.base import Learner
+from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.multiclass import OneVersusRest
 
 
@@ -43,10 +51,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         n_jobs: threads for one-vs-rest; None for one per processor.
         clip: bound of the margins while learning; None for none, or what :mod:`onsketch.learners.unclipped` puts in its
             place. ``decision_function`` is never clipped.
-        sketch_size, ridge, step_size, curvature, curvature_schedule, summary, update, doubling, diagonal,
-            shrink_fraction, l1, l2, box, average, forget, betas, kernel, gamma, accuracy, budget, floor, degree,
-            coef0, max_points, restart, dtype:
-            options of :func:`onsketch.learner`; None leaves them to the method.
+        **options: options of :func:`onsketch.learner`; None leaves one to the method.
 
     Attributes:
         classes_: the labels, sorted.
@@ -64,45 +69,20 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     True
     """
 
+    @takes_learner_options
     def __init__(
         self,
         method: str = DEFAULT_METHOD,
         *,
         loss: str = "logistic",
         multiclass: str = "one-vs-rest",
-        sketch_size: int | None = None,
-        ridge: float | None = None,
-        step_size: float | None = None,
-        clip: float | None = None,
-        curvature: float | None = None,
-        curvature_schedule: str | None = None,
-        summary: str | None = None,
-        update: str | None = None,
-        doubling: bool | None = None,
-        diagonal: bool | None = None,
-        shrink_fraction: float | None = None,
-        l1: float | None = None,
-        l2: float | None = None,
-        box: tuple[float, float] | None = None,
-        average: bool | None = None,
-        forget: float | None = None,
-        betas: tuple[float, float] | None = None,
-        kernel: str | None = None,
-        gamma: float | None = None,
-        accuracy: float | None = None,
-        budget: int | None = None,
-        floor: float | None = None,
-        degree: int | None = None,
-        coef0: float | None = None,
-        max_points: int | None = None,
-        restart: bool | None = None,
-        dtype: str | None = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
         max_iter: int = 1,
         shuffle: bool = True,
         random_state: Any = None,
         n_jobs: int | None = None,
+        **options: Unpack[EstimatorOptions],
     ) -> None:
         keep_parameters(self, locals())
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
 import onsketch
-from onsketch.adapters.options import DEFAULT_METHOD, keep_parameters, regression_learner
+from onsketch.adapters.options import DEFAULT_METHOD, keep_parameters, regression_learner, takes_learner_options
 from onsketch.adapters.sklearn.base import Floats, OnlineEstimator
+from onsketch.learners.keywords import EstimatorOptions
 
 
 class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
@@ -26,10 +27,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         shuffle: whether ``fit`` takes the rows in random order; ``partial_fit`` takes them as they come.
         random_state: for the order and for the learner's own draws.
         clip: bound of the predictions; None for none.
-        sketch_size, ridge, step_size, curvature, curvature_schedule, summary, update, doubling, diagonal,
-            shrink_fraction, l1, l2, box, average, forget, betas, kernel, gamma, accuracy, budget, floor, degree,
-            coef0, max_points, restart, dtype:
-            options of :func:`onsketch.learner`; None leaves them to the method.
+        **options: options of :func:`onsketch.learner`; None leaves one to the method.
 
     Attributes:
         coef_, intercept_: the weights (d,) and the constant; not for kernel methods.
@@ -45,42 +43,17 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     True
     """
 
+    @takes_learner_options
     def __init__(
         self,
         method: str = DEFAULT_METHOD,
         *,
         loss: str = "squared",
-        sketch_size: int | None = None,
-        ridge: float | None = None,
-        step_size: float | None = None,
-        clip: float | None = None,
-        curvature: float | None = None,
-        curvature_schedule: str | None = None,
-        summary: str | None = None,
-        update: str | None = None,
-        doubling: bool | None = None,
-        diagonal: bool | None = None,
-        shrink_fraction: float | None = None,
-        l1: float | None = None,
-        l2: float | None = None,
-        box: tuple[float, float] | None = None,
-        average: bool | None = None,
-        forget: float | None = None,
-        betas: tuple[float, float] | None = None,
-        kernel: str | None = None,
-        gamma: float | None = None,
-        accuracy: float | None = None,
-        budget: int | None = None,
-        floor: float | None = None,
-        degree: int | None = None,
-        coef0: float | None = None,
-        max_points: int | None = None,
-        restart: bool | None = None,
-        dtype: str | None = None,
         fit_intercept: bool = True,
         max_iter: int = 1,
         shuffle: bool = True,
         random_state: Any = None,
+        **options: Unpack[EstimatorOptions],
     ) -> None:
         keep_parameters(self, locals())
 

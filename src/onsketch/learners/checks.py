@@ -1,0 +1,121 @@
+"""Checks of an option's value: each takes name and value, and returns the value in its own type or raises.
+
+The error says which option it was, what was given and what was expected.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from onsketch.core.errors import OptionError
+
+
+class Check(Protocol):
+    """What a check is."""
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """The value in its own type, or an OptionError."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number within [low, high], or (low, high] where low itself is not allowed."""
+
+    low: float = 0.0
+    high: float = math.inf
+    above: bool = False
+    """Whether low itself is not allowed."""
+
+    def __call__(self, name: str, value: Any) -> float:
+        """The number."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise OptionError(f"{name}={value!r}: expected a number.") from None
+        inside = self.low < number if self.above else self.low <= number
+        if not (inside and number <= self.high and math.isfinite(number)):
+            bracket = "(" if self.above else "["
+            raise OptionError(f"{name}={value!r}: expected a number in {bracket}{self.low:g}, {self.high:g}].")
+        return number
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number from low to high."""
+
+    low: int = 0
+    high: int = 2**31 - 1
+
+    def __call__(self, name: str, value: Any) -> int:
+        """The number."""
+        if isinstance(value, bool) or not hasattr(value, "__index__") or not self.low <= int(value) <= self.high:
+            raise OptionError(f"{name}={value!r}: expected a whole number from {self.low} to {self.high}.")
+        return int(value)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words; types such as ``numpy.float32`` count by their name."""
+
+    words: tuple[str, ...]
+
+    def __call__(self, name: str, value: Any) -> str:
+        """The word."""
+        word = value if isinstance(value, str) else getattr(value, "__name__", None) or str(value)
+        if word not in self.words:
+            raise OptionError(f"{name}={value!r}: expected one of {', '.join(map(repr, self.words))}.")
+        return str(word)
+
+
+@dataclass(frozen=True)
+class Either:
+    """A word with a meaning of its own, or what another check lets through."""
+
+    word: str
+    other: Check
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """The word, or what the other check makes of the value."""
+        return value if isinstance(value, str) and value == self.word else self.other(name, value)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the user's own, or what another check lets through."""
+
+    other: Check
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """The function, or what the other check makes of the value."""
+        return value if callable(value) else self.other(name, value)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two numbers within [low, high], the first not above the second where they are bounds."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    ordered: bool = False
+
+    def __call__(self, name: str, value: Any) -> tuple[float, float]:
+        """The numbers."""
+        try:
+            first, second = (float(part) for part in value)
+        except (TypeError, ValueError):
+            raise OptionError(f"{name}={value!r}: expected a pair of numbers.") from None
+        for part in (first, second):
+            if not self.low <= part <= self.high:
+                raise OptionError(f"{name}={value!r}: expected numbers in [{self.low:g}, {self.high:g}].")
+        if self.ordered and not first <= second:
+            raise OptionError(f"{name}={value!r}: the lower bound must not exceed the upper one.")
+        return first, second
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if value not in (True, False):
+        raise OptionError(f"{name}={value!r}: expected True or False.")
+    return bool(value)

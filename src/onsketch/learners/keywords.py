@@ -1,0 +1,82 @@
+"""The keyword arguments of learners and estimators, for editors and type checkers.
+
+Written by ``tools/keywords.py`` from the declaration in ``options.py``; do not edit it by hand. None leaves an option
+to the method, but for ``clip``, where it means no bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+
+class EstimatorOptions(TypedDict, total=False):
+    """Options that estimators hand on."""
+
+    sketch_size: int | None
+    """Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch."""
+    ridge: float | None
+    """What the metric starts from: α in SON and KONS, δ or σ in Ada-*."""
+    step_size: float | None
+    """Factor of each step, η; it multiplies Newton steps too."""
+    clip: float | str | None
+    """C: predictions are kept within ±C by an oblique projection; None for no bound."""
+    curvature: float | None
+    """σ of Newton methods."""
+    curvature_schedule: str | None
+    """η_t, added to the curvature: none, 1/t or 1/sqrt(t)."""
+    summary: str | None
+    """What the sketch absorbs: gradient, data or curvature."""
+    update: str | None
+    """mirror (descent) or dual (averaging)."""
+    doubling: bool | None
+    """Fast frequent directions, with 2m rows between shrinks."""
+    diagonal: bool | None
+    """Adapt to the scale of each feature first, as luo2016 does."""
+    shrink_fraction: float | None
+    """β of parameterised frequent directions."""
+    l1: float | None
+    """Weight of |w|₁."""
+    l2: float | None
+    """Weight of |w|²/2."""
+    box: tuple[float, float] | None
+    """Lower and upper bound of every weight."""
+    average: bool | None
+    """Predict with the mean of the iterates."""
+    forget: float | None
+    """λ: how much of the past is left from one row to the next; below 1 the learner follows a drifting stream."""
+    betas: tuple[float, float] | None
+    """Adam's decay rates."""
+    kernel: str | Callable[..., Any] | None
+    """linear, rbf, laplacian or polynomial; in Python also a function of two arrays of rows."""
+    gamma: float | None
+    """γ of the kernel."""
+    degree: int | None
+    """Of the polynomial kernel (γ x·y + coef0)^degree."""
+    coef0: float | None
+    """Constant of that kernel."""
+    accuracy: float | None
+    """ε of KORS, the dictionary's sampling."""
+    budget: float | None
+    """β of KORS: rows are kept with probability β·leverage."""
+    floor: float | None
+    """Least probability with which a row is kept: γ of Sketched-KONS."""
+    max_points: int | None
+    """Most rows that are kept."""
+    restart: bool | None
+    """Begin anew whenever the dictionary grows, as published, instead of carrying over."""
+    dtype: str | None
+    """float64 or float32, of what is kept per feature."""
+
+
+class LearnerOptions(EstimatorOptions, total=False):
+    """Options of a learner."""
+
+    n_features: int | None
+    """Width of the rows; rows of another width are errors."""
+    loss: str | None
+    """squared, absolute, logistic, hinge or squared_hinge."""
+    fit_intercept: bool | None
+    """A constant feature."""
+    seed: int | None
+    """Seed of random sketches."""

@@ -93,7 +93,7 @@ def test_loss(weights: Any, clip: float | None, X: csr_array, y: Any) -> float:
 
 def averages(options: dict[str, Any], files: list[str], X: csr_array, y: Any) -> tuple[float, float | None]:
     """Test losses of the plain mean, and of the mean by sums of squared gradients where the learner keeps them."""
-    from onsketch.learners.first_order.steps import ENERGY
+    from onsketch.learners.first_order.steps import CELL
 
     weights, energies = [], []
     for path in files:
@@ -105,7 +105,7 @@ def averages(options: dict[str, Any], files: list[str], X: csr_array, y: Any) ->
         if options["method"] == "adagrad":
             energy = np.zeros(X.shape[1])
             seen = learner._map.features
-            energy[seen[seen < X.shape[1]]] = learner._up_to_date()[seen < X.shape[1], ENERGY]
+            energy[seen[seen < X.shape[1]]] = learner._up_to_date()[seen < X.shape[1], CELL.energy]
             energies.append(energy)
     clip = options.get("clip")
     plain = test_loss(np.mean(weights, axis=0), clip, X, y)

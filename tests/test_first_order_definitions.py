@@ -15,7 +15,7 @@ import definitions
 from onsketch.errors import OptionError, UpdateError
 from onsketch.learners.first_order import learner as first_order
 from onsketch.learners.first_order.learner import FirstOrderLearner
-from onsketch.learners.first_order.steps import ROUNDS, START
+from onsketch.learners.first_order.steps import TIMER
 from onsketch.learners.methods import METHODS, compose_method
 from onsketch.learners.options import resolve
 
@@ -77,7 +77,7 @@ def state(learner: FirstOrderLearner) -> tuple[bytes, bytes, bytes, int, int]:
     """Everything that a later round could depend on."""
     count = learner._map.count
     packed = learner._table[:count].tobytes() + learner._map.features.tobytes()
-    now = learner._clock[ROUNDS] - learner._clock[START]
+    now = learner._clock[TIMER.rounds] - learner._clock[TIMER.start]
     window = learner._window[: now + 1 if len(learner._window) > 1 else 1]
     return packed, learner._clock.tobytes(), window.tobytes(), count, learner.rounds
 
@@ -317,7 +317,7 @@ def test_long_sleeps(name: str, update: str, l1: float, l2: float, start: int) -
     options = {"step_size": 0.5, "l1": l1, "l2": l2, "update": update, "average": True, "loss": "hinge"}
     ridge = {} if name == "ogd" else {"ridge": 0.1}
     learner = make(name, **options, **ridge)
-    learner._clock[[ROUNDS, START]] = start
+    learner._clock[[TIMER.rounds, TIMER.start]] = start
     learner.learn(X, signs)
     last, mean = dense_recursion(
         features, values, signs, d, start, name == "adagrad", update == "dual", (0.5, 0.1, l1, l2)
@@ -325,7 +325,7 @@ def test_long_sleeps(name: str, update: str, l1: float, l2: float, start: int) -
     largest = np.abs(last).max()
     np.testing.assert_allclose(learner.weights, mean, rtol=1e-7, atol=1e-9 * largest * n / (n + start))
     plain = make(name, **{**options, "average": False}, **ridge)
-    plain._clock[[ROUNDS, START]] = start
+    plain._clock[[TIMER.rounds, TIMER.start]] = start
     plain.learn(X, signs)
     np.testing.assert_allclose(plain.weights, last, rtol=1e-7, atol=1e-9 * largest)
 

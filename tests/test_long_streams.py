@@ -19,7 +19,7 @@ from onsketch.errors import UpdateError
 from onsketch.jit.decorators import kernel
 from onsketch.jit.vectors import padded
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch
-from onsketch.learners.sketched.packed import CURRENT, EPOCH, HEAD, SEEN, SKETCH, SUM
+from onsketch.learners.sketched.packed import CLOCK, COLUMN
 from onsketch.learners.sketched.tables import grown, new_table
 from streams import sparse_stream
 
@@ -36,7 +36,7 @@ def _close(table, transform, n, k):
 @kernel
 def _wake(table, slot):
     scratch = np.empty(table.running.shape[2])
-    bring_up_to_date(table.rows, slot, table.clock[EPOCH], table.running, table.past, table.places, scratch)
+    bring_up_to_date(table.rows, slot, table.clock[CLOCK.epoch], table.running, table.past, table.places, scratch)
 
 
 def test_sleeping_features_catch_up_over_thousands_of_epochs() -> None:
@@ -44,24 +44,24 @@ def test_sleeping_features_catch_up_over_thousands_of_epochs() -> None:
     rng = np.random.default_rng(0)
     k, slots, epochs = 3, 40, 5000
     table = grown(new_table(k, k, np.dtype(float)), np.arange(200_000), logs=True)
-    table.clock[SEEN] = 200_000  # many features: the log may grow long
-    table.rows[:slots, SKETCH : SKETCH + k] = rng.normal(size=(slots, k))
+    table.clock[CLOCK.seen] = 200_000  # many features: the log may grow long
+    table.rows[:slots, COLUMN.sketch : COLUMN.sketch + k] = rng.normal(size=(slots, k))
     expected = table.rows[:slots].copy()
     for epoch in range(epochs):
         transform = np.zeros((k, padded(k + 2)))
         transform[:, :k], _ = np.linalg.qr(rng.normal(size=(k, k)))
         transform[:, k : k + 2] = rng.normal(size=(k, 2))
         _close(table, transform, k, k)
-        moved = expected[:, SKETCH : SKETCH + k] @ transform[:, : k + 2]
-        expected[:, SKETCH : SKETCH + k] = moved[:, :k]
-        expected[:, HEAD] += moved[:, k]
-        expected[:, SUM] += moved[:, k + 1]
+        moved = expected[:, COLUMN.sketch : COLUMN.sketch + k] @ transform[:, : k + 2]
+        expected[:, COLUMN.sketch : COLUMN.sketch + k] = moved[:, :k]
+        expected[:, COLUMN.head] += moved[:, k]
+        expected[:, COLUMN.sum] += moved[:, k + 1]
         if epoch % 7 == 0:
             _wake(table, int(rng.integers(slots // 2)))  # half of them never wake up in between
-    assert table.clock[EPOCH] == epochs
+    assert table.clock[CLOCK.epoch] == epochs
     for slot in range(slots):
         _wake(table, slot)
-    columns = [HEAD, SUM, *range(SKETCH, SKETCH + k)]
+    columns = [COLUMN.head, COLUMN.sum, *range(COLUMN.sketch, COLUMN.sketch + k)]
     np.testing.assert_allclose(table.rows[:slots, columns], expected[:, columns], atol=1e-9)
 
 
@@ -81,10 +81,10 @@ def test_between_changes_of_basis_no_feature_goes_on_sleeping(update: str, tmp_p
         if k % 25 == 0:
             learner.save(tmp_path / "model")
             learner = onsketch.load(tmp_path / "model")
-    asleep = [not clock[CURRENT] for clock in clocks]
+    asleep = [not clock[CLOCK.current] for clock in clocks]
     woken = [k for k in range(1, len(clocks)) if asleep[k - 1] and not asleep[k]]
     assert len(woken) > 2
-    assert all(clocks[k][EPOCH] == 0 for k in woken)
+    assert all(clocks[k][CLOCK.epoch] == 0 for k in woken)
     np.testing.assert_allclose(learner.weights, definitions.run("oja-son", X, y, **options).weights, atol=1e-8)
     uninterrupted = onsketch.learner("oja-son", **options)
     uninterrupted.learn(csr_array(X), y)

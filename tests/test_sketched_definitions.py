@@ -11,7 +11,7 @@ import definitions
 import onsketch
 from onsketch import sketch
 from onsketch.learners.methods import METHODS as METHODS_BY_NAME
-from onsketch.learners.sketched.state import RIDGE
+from onsketch.learners.sketched.state import NUMBER
 from streams import LOSSES, SMOOTH, sparse_stream
 
 pytestmark = pytest.mark.learners
@@ -143,4 +143,4 @@ def test_leverage_is_the_inverse_of_what_the_sketch_object_says(method: str) -> 
     expected = np.einsum("ij,jk,ik->i", X, np.linalg.inv(metric), X)
     np.testing.assert_allclose(learner.leverage(X), expected, rtol=1e-8, atol=1e-10)
     never_seen = np.eye(d + 3)[-3:]
-    np.testing.assert_allclose(learner.leverage(never_seen), 1.0 / learner._sketch.numbers[RIDGE])
+    np.testing.assert_allclose(learner.leverage(never_seen), 1.0 / learner._sketch.numbers[NUMBER.ridge])

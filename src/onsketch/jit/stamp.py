@@ -68,7 +68,7 @@ class _Walk:
         if isinstance(value, _PLAIN):
             self._write(f"{type(value).__name__} {value!r}")
         elif isinstance(value, tuple | list):
-            self._write(f"{type(value).__name__} {len(value)}")
+            self._write(f"{type(value).__name__} {len(value)} {getattr(value, '_fields', ())}")
             for part in value:
                 self.take(part)
         elif isinstance(value, dict):

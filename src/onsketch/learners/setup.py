@@ -13,13 +13,37 @@ from onsketch.jit.decorators import inner
 from onsketch.learners.methods import FIRST_RIDGE, Method, ridge_share
 from onsketch.learners.options import Options
 
-GRADIENT, SCALED_GRADIENT, DATA, CURVATURE = range(4)
-"""What a sketch absorbs: g, √(σ+η_t)·g, x, or √ℓ''·x."""
 
-CONSTANT, INVERSE, INVERSE_ROOT = range(3)
-"""Curvature schedules η_t: 0, 1/t, 1/√t."""
+class Summaries(NamedTuple):
+    """Codes of what a sketch absorbs."""
 
-SCHEDULES = {"none": CONSTANT, "1/t": INVERSE, "1/sqrt(t)": INVERSE_ROOT}
+    gradient: int
+    """g"""
+    scaled_gradient: int
+    """√(σ+η_t)·g"""
+    data: int
+    """x"""
+    curvature: int
+    """√ℓ''·x"""
+
+
+SUMMARY = Summaries(*range(4))
+
+
+class Schedules(NamedTuple):
+    """Codes of the curvature schedules η_t."""
+
+    constant: int
+    """0"""
+    inverse: int
+    """1/t"""
+    inverse_root: int
+    """1/√t"""
+
+
+SCHEDULE = Schedules(*range(3))
+
+SCHEDULES = {"none": SCHEDULE.constant, "1/t": SCHEDULE.inverse, "1/sqrt(t)": SCHEDULE.inverse_root}
 
 
 class Setup(NamedTuple):
@@ -64,16 +88,16 @@ class Setup(NamedTuple):
 @inner
 def row_scale(setup, slope, curvature, weight, t):
     """ρ with absorbed row = ρ·x, for a round of this loss slope, curvature and sample weight."""
-    if setup.summary == GRADIENT:
+    if setup.summary == SUMMARY.gradient:
         return weight * slope
-    if setup.summary == DATA:
+    if setup.summary == SUMMARY.data:
         return 1.0
-    if setup.summary == CURVATURE:
+    if setup.summary == SUMMARY.curvature:
         return math.sqrt(weight * curvature)
     extra = 0.0
-    if setup.schedule == INVERSE:
+    if setup.schedule == SCHEDULE.inverse:
         extra = 1.0 / t
-    elif setup.schedule == INVERSE_ROOT:
+    elif setup.schedule == SCHEDULE.inverse_root:
         extra = 1.0 / math.sqrt(t)
     return math.sqrt(setup.sigma * weight + extra * weight * weight) * slope
 
@@ -90,12 +114,12 @@ def knowledge(setup: Setup, start: int, stop: int) -> float:
         start: rounds of the base.
         stop: rounds of the learner, or of those merged already.
     """
-    if setup.summary != SCALED_GRADIENT or stop == start:
+    if setup.summary != SUMMARY.scaled_gradient or stop == start:
         return setup.step
     extra = 0.0
-    if setup.schedule == INVERSE:
+    if setup.schedule == SCHEDULE.inverse:
         extra = math.log((stop + 0.5) / (start + 0.5))
-    elif setup.schedule == INVERSE_ROOT:
+    elif setup.schedule == SCHEDULE.inverse_root:
         extra = 2.0 * (math.sqrt(stop + 0.5) - math.sqrt(start + 0.5))
     return setup.step * (stop - start) / (setup.sigma * (stop - start) + extra)
 
@@ -104,26 +128,28 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
     """The numbers of a learner of this method with these options; refuses combinations that mean nothing."""
     loss = LOSSES[options.loss]
     newton = method.geometry == "newton"
-    summary = {"gradient": SCALED_GRADIENT if newton else GRADIENT, "data": DATA, "curvature": CURVATURE}[
-        options.summary
-    ]
-    if summary == CURVATURE and not loss.smooth:
+    summary = {
+        "gradient": SUMMARY.scaled_gradient if newton else SUMMARY.gradient,
+        "data": SUMMARY.data,
+        "curvature": SUMMARY.curvature,
+    }[options.summary]
+    if summary == SUMMARY.curvature and not loss.smooth:
         raise OptionError(f"summary='curvature': loss={loss.name!r} has no curvature; use summary='gradient'.")
     if options.ridge == 0.0 and not (newton and method.sketch in ("exact", "rfd")):
         raise OptionError(f"ridge=0: {method.name} needs a ridge above 0; only ons and rfd-son do without.")
     if options.ridge == 0.0 and method.sketch == "rfd" and options.sketch_size == 0:
         raise OptionError("ridge=0 with sketch_size=0 leaves no metric at all; give a ridge or a sketch size.")
-    if summary != SCALED_GRADIENT and (options.curvature is not None or options.curvature_schedule is not None):
+    if summary != SUMMARY.scaled_gradient and (options.curvature is not None or options.curvature_schedule is not None):
         raise OptionError(f"summary={options.summary!r} does not use curvature or curvature_schedule; leave them out.")
     if options.forget < 1.0:
         _check_forgetting(method, options)
     assert options.step_size is not None
     clip = options.clip if isinstance(options.clip, float) else None
-    sigma, schedule = 0.0, CONSTANT
-    if summary == SCALED_GRADIENT:
+    sigma, schedule = 0.0, SCHEDULE.constant
+    if summary == SUMMARY.scaled_gradient:
         sigma = loss.exp_concavity(clip) if options.curvature is None else options.curvature
         schedule = SCHEDULES[options.curvature_schedule or ("1/t" if options.ridge == 0.0 else "none")]
-        if sigma == 0.0 and schedule == CONSTANT:
+        if sigma == 0.0 and schedule == SCHEDULE.constant:
             raise OptionError(
                 f"{method.name}: with curvature 0 (loss={loss.name!r}) and no schedule the sketch would absorb "
                 "nothing; give curvature_schedule='1/sqrt(t)' or '1/t', or a curvature."

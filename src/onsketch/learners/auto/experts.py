@@ -18,7 +18,7 @@ from onsketch.jit.decorators import inner
 from onsketch.learners.auto.directions import apply_inverse, ridge_of
 from onsketch.learners.auto.implicit import implicit_step
 from onsketch.learners.auto.state import FADE, FIRST, LABEL, THIN
-from onsketch.learners.sketched.packed import SKETCH
+from onsketch.learners.sketched.packed import COLUMN
 
 NEGLIGIBLE = 1e-6
 """Rows that tell the Newton experts less than this (curvature times leverage) are not sketched."""
@@ -47,7 +47,7 @@ def newton_steps(settings, small, p, length, margins, y, weight, unit, moves, q)
     trusted = small.shares[0] + small.shares[1]
     for k in range(2):
         ridge = ridge_of(settings, small, k) * small.numbers[FADE]
-        inside = apply_inverse(small, k, p, SKETCH, q)
+        inside = apply_inverse(small, k, p, COLUMN.sketch, q)
         leverage = max(length - inside, CUTOFF * length) / ridge
         _, slope, bend = implicit_step(settings.loss, margins[k], y, pace * leverage)
         moves[k] = -pace * slope / ridge
@@ -77,7 +77,7 @@ def adagrad_steps(settings, table, small, slots, x, low, high, norm, margins, y,
         gradients[k] = g
         steps[k] = 0.0
         if g != 0.0:
-            column = SKETCH + settings.capacity + FIRST + 2 * k + 1
+            column = COLUMN.sketch + settings.capacity + FIRST + 2 * k + 1
             length = adagrad_length(table.rows, slots, x, low, high, column, small.numbers[THIN], g, step)
             _, slope, _ = implicit_step(settings.loss, z, y, weight * length)
             steps[k] = step * weight * slope

@@ -20,7 +20,7 @@ from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
-from onsketch.learners.sketched.packed import ROUNDS, SEEN
+from onsketch.learners.sketched.packed import CLOCK
 from onsketch.learners.sketched.tables import filled, grown, new_table, saved
 
 Floats = NDArray[np.float64]
@@ -80,7 +80,7 @@ class AutoLearner(Learner):
     @property
     def rounds(self) -> int:
         """Rounds played."""
-        return int(self._table.clock[ROUNDS])
+        return int(self._table.clock[CLOCK.rounds])
 
     @property
     def shares(self) -> Floats:
@@ -101,7 +101,7 @@ class AutoLearner(Learner):
         state = self._settings, self._table, self._small
         done = int(_learn_rows(self._kind, *state, indptr, slots, values, labels, weights, out))
         if done < rows.count:  # the features of rows that were not learned have not been seen
-            self._map.forget(int(self._table.clock[SEEN]))
+            self._map.forget(int(self._table.clock[CLOCK.seen]))
             self._table = self._table._replace(features=self._map.features)
         return done
 

@@ -8,18 +8,18 @@ from onsketch.jit.decorators import inner, kernel
 from onsketch.learners.auto.mixing import EXPERTS, combine
 from onsketch.learners.auto.round import bounds
 from onsketch.learners.auto.state import FIRST, HEADS, ROWS, SCALE
-from onsketch.learners.sketched.packed import SKETCH
+from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.reading import current_row
 
 
 @inner
 def expert_weights(settings, small, row, out):
     """The weights that the experts give to a feature, in its own unit."""
-    extra = SKETCH + settings.capacity
+    extra = COLUMN.sketch + settings.capacity
     for k in range(2):
         total = row[HEADS[k]]
         for i in range(small.counts[ROWS]):
-            total += small.a[k, i] * row[SKETCH + i]
+            total += small.a[k, i] * row[COLUMN.sketch + i]
         out[k] = total
         out[2 + k] = row[extra + FIRST + 2 * k]
     for k in range(EXPERTS):

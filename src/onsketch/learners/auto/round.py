@@ -35,7 +35,7 @@ from onsketch.learners.auto.state import (
 )
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch
-from onsketch.learners.sketched.packed import EPOCH, EPOCH_OF, ROUNDS, SEEN, SKETCH, TOUCHED
+from onsketch.learners.sketched.packed import CLOCK, COLUMN
 from onsketch.learners.sketched.passes import gather
 
 LEAST_FADE, LEAST_THIN = 0.5, 1e-12
@@ -48,7 +48,7 @@ def margins_of(small, p, extra, margins):
     for k in range(2):
         margins[k] = p[HEADS[k]]
         for i in range(small.counts[ROWS]):
-            margins[k] += small.a[k, i] * p[SKETCH + i]
+            margins[k] += small.a[k, i] * p[COLUMN.sketch + i]
         margins[2 + k] = p[extra + FIRST + 2 * k]
 
 
@@ -65,14 +65,14 @@ def bounds(settings, small):
 @inner
 def wake(table, slots, low, high, out):
     """Bring the features of a row up to date, entering new ones; returns the number of features seen before."""
-    known = table.clock[SEEN]
-    epoch = table.clock[EPOCH]
+    known = table.clock[CLOCK.seen]
+    epoch = table.clock[CLOCK.epoch]
     for j in range(low, high):
         slot = slots[j]
-        if slot >= table.clock[SEEN]:
-            table.rows[slot, EPOCH_OF] = epoch
-            table.clock[SEEN] = slot + 1
-        elif table.rows[slot, EPOCH_OF] < epoch:
+        if slot >= table.clock[CLOCK.seen]:
+            table.rows[slot, COLUMN.epoch] = epoch
+            table.clock[CLOCK.seen] = slot + 1
+        elif table.rows[slot, COLUMN.epoch] < epoch:
             bring_up_to_date(table.rows, slot, epoch, table.running, table.past, table.places, out)
     return known
 
@@ -83,7 +83,7 @@ def scale_row(settings, table, small, slots, values, low, high, x, scales):
 
     Until features have been seen, the first row is the typical one.
     """
-    extra = SKETCH + settings.capacity
+    extra = COLUMN.sketch + settings.capacity
     square = 0.0
     for j in range(low, high):
         if slots[j] != small.counts[CONSTANT]:
@@ -121,9 +121,9 @@ def write_row(settings, table, small, slots, values, x, scales, low, high, moves
     """Write a round into the packed rows: scales, heads, AdaGrad's weights and energies, and the new sketch row."""
     rows = table.rows
     clock = table.clock
-    epoch = clock[EPOCH]
-    extra = SKETCH + settings.capacity
-    column = SKETCH + small.counts[ROWS]
+    epoch = clock[CLOCK.epoch]
+    extra = COLUMN.sketch + settings.capacity
+    column = COLUMN.sketch + small.counts[ROWS]
     thin = small.numbers[THIN]
     for j in range(low, high):
         row = rows[slots[j]]
@@ -140,10 +140,10 @@ def write_row(settings, table, small, slots, values, x, scales, low, high, moves
                 row[at] -= steps[k] * v / math.sqrt(energy * thin + TINY)
         if rho != 0.0:
             row[column] = rho * v
-            if row[EPOCH_OF] == epoch:
-                row[EPOCH_OF] = epoch + 0.5  # listed; a whole number means: nothing in the buffer
-                table.touched[clock[TOUCHED]] = slots[j]
-                clock[TOUCHED] += 1
+            if row[COLUMN.epoch] == epoch:
+                row[COLUMN.epoch] = epoch + 0.5  # listed; a whole number means: nothing in the buffer
+                table.touched[clock[CLOCK.touched]] = slots[j]
+                clock[CLOCK.touched] += 1
 
 
 @inner
@@ -170,9 +170,9 @@ def count_row(settings, small, margins, y, weight, square, rounds):
 @inner
 def write_thin(settings, table, small):
     """Write forgetting into AdaGrad's energies."""
-    for slot in range(table.clock[SEEN]):
+    for slot in range(table.clock[CLOCK.seen]):
         for k in range(2):
-            table.rows[slot, SKETCH + settings.capacity + FIRST + 2 * k + 1] *= small.numbers[THIN]
+            table.rows[slot, COLUMN.sketch + settings.capacity + FIRST + 2 * k + 1] *= small.numbers[THIN]
     small.numbers[THIN] = 1.0
 
 
@@ -181,7 +181,7 @@ def learn_rows(settings, table, small, indptr, slots, values, labels, weights, p
     """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused."""
     rows = table.rows
     kept = table.running.shape[1]
-    extra = SKETCH + settings.capacity
+    extra = COLUMN.sketch + settings.capacity
     p = np.empty(rows.shape[1])
     out = np.empty(table.running.shape[2])
     q = np.zeros((2, settings.capacity))
@@ -209,14 +209,14 @@ def learn_rows(settings, table, small, indptr, slots, values, labels, weights, p
             margins_of(small, p, extra, margins)
         if numbers[NORM] == 0.0:
             numbers[NORM] = norm
-        rounds = table.clock[ROUNDS] + 1
+        rounds = table.clock[CLOCK.rounds] + 1
         unit = label_unit(settings, small, y, rounds)
         rho = newton_steps(settings, small, p, length, margins, y, weight, unit, moves, q)
         adagrad_steps(settings, table, small, slots, x, low, high, norm, margins, y, weight, unit, gradients, steps)
         if not within(settings, prediction, rho, length, scales[low:high], margins, moves, gradients, steps):
-            for slot in range(known, table.clock[SEEN]):
-                rows[slot, EPOCH_OF] = 0.0
-            table.clock[SEEN] = known
+            for slot in range(known, table.clock[CLOCK.seen]):
+                rows[slot, COLUMN.epoch] = 0.0
+            table.clock[CLOCK.seen] = known
             if rounds == 1:
                 numbers[NORM] = 0.0
                 small.counts[CONSTANT] = -1
@@ -227,8 +227,8 @@ def learn_rows(settings, table, small, indptr, slots, values, labels, weights, p
             for r in range(small.counts[ROWS]):
                 small.a[k, r] -= moves[k] * q[k, r]
         if rho != 0.0:
-            append(settings, small, p, SKETCH, length, rho, q)
-        table.clock[ROUNDS] = rounds
+            append(settings, small, p, COLUMN.sketch, length, rho, q)
+        table.clock[CLOCK.rounds] = rounds
         count_row(settings, small, margins, y, weight, square, rounds)
         if small.counts[ROWS] == settings.capacity or numbers[FADE] < LEAST_FADE:
             n = small.counts[ROWS]

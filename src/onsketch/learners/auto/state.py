@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from onsketch.jit.vectors import padded
 from onsketch.learners.auto.mixing import EXPERTS
-from onsketch.learners.sketched.packed import DIAGONAL, HEAD, SUM
+from onsketch.learners.sketched.packed import COLUMN
 
-SCALE = DIAGONAL
+SCALE = COLUMN.diagonal
 """The packed column of a feature's scale."""
-HEADS = (HEAD, SUM)
+HEADS = (COLUMN.head, COLUMN.sum)
 """The packed columns of the Newton experts' heads."""
 
 MEAN, COUNT, FIRST, EXTRA = 0, 1, 2, 6

@@ -41,7 +41,7 @@ from onsketch.learners.dense.inverse_factor import (
 from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.setup import CURVATURE, knowledge, make_setup, row_scale
+from onsketch.learners.setup import SUMMARY, knowledge, make_setup, row_scale
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
 
 
@@ -141,7 +141,7 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
                 _project(factor, x, n, outside, margin - clipped, w, b)
             margin = clipped
         slope = losses.slope(setup.loss, margin, labels[k])
-        bend = losses.curvature(setup.loss, margin, labels[k]) if setup.summary == CURVATURE else 0.0
+        bend = losses.curvature(setup.loss, margin, labels[k]) if setup.summary == SUMMARY.curvature else 0.0
         rho = row_scale(setup, slope, bend, sample_weights[k], iterate.clock[0] + 1)
         g = sample_weights[k] * slope
         raw = math.sqrt(dot(X[k], X[k], d)) if setup.diagonal else length

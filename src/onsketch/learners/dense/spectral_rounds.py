@@ -20,7 +20,7 @@ from onsketch.learners.dense.metric import Metric, from_spectrum, solve_sum
 from onsketch.learners.dense.summaries import Exact, RankCounting, SketchedRows, Summary
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.setup import CURVATURE, make_setup, row_scale
+from onsketch.learners.setup import SUMMARY, make_setup, row_scale
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
 
 _SAFE = 1e70
@@ -31,7 +31,7 @@ _SAFE = 1e70
 def _scales(setup, margin, label, weight, t):  # type: ignore[no-untyped-def]
     """c·ℓ'(z) and ρ: the gradient and the absorbed row are these multiples of x."""
     slope = losses.slope(setup.loss, margin, label)
-    bend = losses.curvature(setup.loss, margin, label) if setup.summary == CURVATURE else 0.0
+    bend = losses.curvature(setup.loss, margin, label) if setup.summary == SUMMARY.curvature else 0.0
     return weight * slope, row_scale(setup, slope, bend, weight, t)
 
 

@@ -16,24 +16,17 @@ import numpy as np
 
 from onsketch.jit.decorators import exact_inlined, inner, kernel
 from onsketch.learners.first_order.sleep import (
-    GROWTH,
-    PULL,
-    PULLS,
-    SHARE,
-    TIME,
+    AVERAGING,
+    MIRROR,
     dual_total,
     dual_total_in_window,
     shrunk,
     shrunk_in_window,
 )
 from onsketch.learners.first_order.steps import (
-    ENERGY,
+    CELL,
     FLAT,
-    HEAD,
-    ROUNDS,
-    STAMP,
-    START,
-    TOTAL,
+    TIMER,
     dual_weight,
     flat_part,
     longest,
@@ -90,28 +83,28 @@ def _extend(setup, terms, window, k, t):
         return False
     if setup.dual:
         each = 1.0 / (math.sqrt(t) + setup.step * terms.l2 * t)
-        window[k, SHARE] = window[k - 1, SHARE] + each
-        window[k, TIME] = window[k - 1, TIME] + t * each
+        window[k, AVERAGING.share] = window[k - 1, AVERAGING.share] + each
+        window[k, AVERAGING.time] = window[k - 1, AVERAGING.time] + t * each
         return k + 1 == window.shape[0]
     eta = setup.step / math.sqrt(t)
-    window[k, GROWTH] = window[k - 1, GROWTH] * (1.0 + terms.l2 * eta)
-    window[k, PULL] = window[k - 1, PULL] + eta / window[k, GROWTH]
-    window[k, PULLS] = window[k - 1, PULLS] + window[k, PULL]
-    return k + 1 == window.shape[0] or window[k, GROWTH] > LARGEST_GROWTH
+    window[k, MIRROR.growth] = window[k - 1, MIRROR.growth] * (1.0 + terms.l2 * eta)
+    window[k, MIRROR.pull] = window[k - 1, MIRROR.pull] + eta / window[k, MIRROR.growth]
+    window[k, MIRROR.pulls] = window[k - 1, MIRROR.pulls] + window[k, MIRROR.pull]
+    return k + 1 == window.shape[0] or window[k, MIRROR.growth] > LARGEST_GROWTH
 
 
 @kernel
 def settle(setup, terms, clock, window, table):
     """Bring all features up to date and begin a new window."""
-    start = clock[START]
-    now = clock[ROUNDS] - start
+    start = clock[TIMER.start]
+    now = clock[TIMER.rounds] - start
     for slot in range(table.shape[0]):
         row = table[slot]
-        w = np.float64(row[HEAD])
-        row[HEAD], more = wake(setup, terms, window, start, now, w, row[ENERGY], row[STAMP])
-        row[TOTAL] += more
-        row[STAMP] = 0
-    clock[START] = clock[ROUNDS]
+        w = np.float64(row[CELL.head])
+        row[CELL.head], more = wake(setup, terms, window, start, now, w, row[CELL.energy], row[CELL.stamp])
+        row[CELL.total] += more
+        row[CELL.stamp] = 0
+    clock[TIMER.start] = clock[TIMER.rounds]
 
 
 @inner
@@ -137,18 +130,18 @@ def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labe
     for i in range(indptr.size - 1):
         x = values[indptr[i] : indptr[i + 1]]
         at = slots[indptr[i] : indptr[i + 1]]
-        t = clock[ROUNDS] + 1
-        start = clock[START]
+        t = clock[TIMER.rounds] + 1
+        start = clock[TIMER.start]
         now = t - 1 - start
         flat = flat_part(setup, terms, max(t - 1, 1))
         margin = 0.0
         for j in range(x.size):
             slot = np.uint32(at[j])
-            w = np.float64(table[slot, HEAD])
-            energy[j] = table[slot, ENERGY]
-            total[j] = table[slot, TOTAL]
-            if w != 0.0 and table[slot, STAMP] != now:
-                w, more = wake(setup, terms, window, start, now, w, energy[j], table[slot, STAMP])
+            w = np.float64(table[slot, CELL.head])
+            energy[j] = table[slot, CELL.energy]
+            total[j] = table[slot, CELL.total]
+            if w != 0.0 and table[slot, CELL.stamp] != now:
+                w, more = wake(setup, terms, window, start, now, w, energy[j], table[slot, CELL.stamp])
                 total[j] += more
             head[j] = w
             if setup.dual:
@@ -160,11 +153,11 @@ def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labe
         finish(setup, terms, t, x, head, energy, total)
         for j in range(x.size):
             slot = np.uint32(at[j])
-            table[slot, HEAD] = head[j]
-            table[slot, ENERGY] = energy[j]
-            table[slot, TOTAL] = total[j]
-            table[slot, STAMP] = now + 1
-        clock[ROUNDS] = t
+            table[slot, CELL.head] = head[j]
+            table[slot, CELL.energy] = energy[j]
+            table[slot, CELL.total] = total[j]
+            table[slot, CELL.stamp] = now + 1
+        clock[TIMER.rounds] = t
         if _extend(setup, terms, window, now + 1, t):
             settle(setup, terms, clock, window, table)
     return indptr.size - 1
@@ -173,16 +166,18 @@ def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labe
 @kernel
 def read_lazily(setup, terms, clock, window, table, slots, out):
     """The weights of these slots, or their mean over the rounds."""
-    rounds = max(clock[ROUNDS], 1)
+    rounds = max(clock[TIMER.rounds], 1)
     flat = flat_part(setup, terms, rounds)
-    start = clock[START]
-    now = clock[ROUNDS] - start
+    start = clock[TIMER.start]
+    now = clock[TIMER.rounds] - start
     for i in range(slots.size):
         row = table[slots[i]]
-        head, more = wake(setup, terms, window, start, now, np.float64(row[HEAD]), row[ENERGY], row[STAMP])
+        head, more = wake(
+            setup, terms, window, start, now, np.float64(row[CELL.head]), row[CELL.energy], row[CELL.stamp]
+        )
         if setup.average:
-            out[i] = (row[TOTAL] + more) / rounds
+            out[i] = (row[CELL.total] + more) / rounds
         elif setup.dual:
-            out[i] = dual_weight(setup, terms, head, metric_at(terms, flat, row[ENERGY]), rounds)
+            out[i] = dual_weight(setup, terms, head, metric_at(terms, flat, row[CELL.energy]), rounds)
         else:
             out[i] = head

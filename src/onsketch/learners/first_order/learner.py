@@ -22,22 +22,9 @@ from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.first_order.lazy import WINDOW, learn_lazily, read_lazily, settle
 from onsketch.learners.first_order.merge import merged
-from onsketch.learners.first_order.rules import SUM, learn_adam, learn_arow, learn_ftrl, read_rules
-from onsketch.learners.first_order.sleep import GROWTH
-from onsketch.learners.first_order.steps import (
-    ENERGY,
-    FLAT,
-    HEAD,
-    ROUNDS,
-    SEEN,
-    STAMP,
-    START,
-    TOTAL,
-    Terms,
-    learn_steps,
-    read_steps,
-    row_products,
-)
+from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, learn_ftrl, read_rules
+from onsketch.learners.first_order.sleep import MIRROR
+from onsketch.learners.first_order.steps import CELL, FLAT, TIMER, Terms, learn_steps, read_steps, row_products
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
@@ -108,14 +95,14 @@ class FirstOrderLearner(Learner):
         self._fade = np.ones(1)
         self._window = np.zeros((WINDOW + 1 if self._lazy and self._setup.geometry == FLAT else 1, 3))
         if not dual:
-            self._window[0, GROWTH] = 1.0
+            self._window[0, MIRROR.growth] = 1.0
         self._map = FeatureMap()
         self._kind = kind_of(self._setup, self._terms, self._table)
 
     @property
     def rounds(self) -> int:
         """Rounds played: rows learned."""
-        return int(self._clock[ROUNDS])
+        return int(self._clock[TIMER.rounds])
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the features seen, ``total`` for everything held."""
@@ -184,7 +171,7 @@ class FirstOrderLearner(Learner):
         if not self.options.average:
             return 0, False
         rule = self.method.rule
-        return TOTAL if rule in ("step", "arow") else SUM, rule in ("step", "adam")
+        return CELL.total if rule in ("step", "arow") else ADAM.sum, rule in ("step", "adam")
 
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._map.translate(rows, learn=False, intercept=self.options.fit_intercept)
@@ -198,11 +185,11 @@ class FirstOrderLearner(Learner):
         indptr, slots, values = self._map.translate(rows, learn=False)
         flat = 1.0 if self.method.rule == "arow" else self._terms.ridge
         out = np.empty(rows.count)
-        row_products(indptr, values / (flat + self._fade[0] * self._table[slots, ENERGY]), values, out)
+        row_products(indptr, values / (flat + self._fade[0] * self._table[slots, CELL.energy]), values, out)
         unseen = np.empty(rows.count)
         unseen_squares(rows.indptr, rows.values, indptr, values, unseen)
         if self.options.fit_intercept:
-            constant = self._table[np.flatnonzero(self._map.features == INTERCEPT), ENERGY].sum()
+            constant = self._table[np.flatnonzero(self._map.features == INTERCEPT), CELL.energy].sum()
             out += 1.0 / (flat + float(self._fade[0] * constant))
         return out + unseen / flat
 
@@ -219,7 +206,7 @@ class FirstOrderLearner(Learner):
         whole = table.astype(np.float64)
         column, summed = self._sum_column()
         if column and not summed:
-            whole[:, column] += self.rounds * whole[:, HEAD]
+            whole[:, column] += self.rounds * whole[:, CELL.head]
         return whole
 
     def _merge(self, other: Any, base: Any) -> None:
@@ -235,11 +222,11 @@ class FirstOrderLearner(Learner):
         step = self.method.rule == "step"
         worth = [knowledge(self._setup, rounds[2], stop) if step else 1.0 for stop in rounds[:2]]
         table = merged(self.method, self._terms, dual, same, rounds, worth)
-        self._clock[[ROUNDS, START]] = rounds[0] + rounds[1] - rounds[2]
-        self._clock[SEEN] = self._map.count
+        self._clock[[TIMER.rounds, TIMER.start]] = rounds[0] + rounds[1] - rounds[2]
+        self._clock[TIMER.seen] = self._map.count
         column, summed = self._sum_column()
         if column and not summed:
-            table[:, column] -= self.rounds * table[:, HEAD]
+            table[:, column] -= self.rounds * table[:, CELL.head]
         self._grow()
         self._table[: self._map.count] = table
 
@@ -253,11 +240,11 @@ class FirstOrderLearner(Learner):
     def _restore(self, arrays: Arrays) -> None:
         clock = take(arrays, "clock", np.int64, (3,))
         self._map.refill(take(arrays, "features", np.int64, (None,)))
-        count, asleep = self._map.count, clock[ROUNDS] - clock[START]
+        count, asleep = self._map.count, clock[TIMER.rounds] - clock[TIMER.start]
         table = take(arrays, "table", self._table.dtype, (count, self._table.shape[1]))
-        require(bool((clock >= 0).all()) and clock[SEEN] <= count and asleep >= 0, "its clock is impossible")
+        require(bool((clock >= 0).all()) and clock[TIMER.seen] <= count and asleep >= 0, "its clock is impossible")
         if self._lazy:
-            stamps = table[:, STAMP]
+            stamps = table[:, CELL.stamp]
             require(bool(((stamps >= 0) & (stamps <= asleep)).all()), "a feature sleeps into the future")
             require(len(self._window) == 1 or asleep < len(self._window), "its clock is beyond its window")
         self._window = take(arrays, "window", np.float64, self._window.shape)

@@ -33,8 +33,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.learners.first_order.rules import FIRST, SECOND
-from onsketch.learners.first_order.steps import ENERGY, HEAD, Terms
+from onsketch.learners.first_order.rules import ADAM
+from onsketch.learners.first_order.steps import CELL, Terms
 from onsketch.learners.methods import Method
 
 Floats = NDArray[np.float64]
@@ -43,14 +43,14 @@ Floats = NDArray[np.float64]
 def precision(method: Method, terms: Terms, table: Floats, rounds: int) -> Floats:
     """H of each feature, as a learner's weights are trusted in a merge."""
     if method.rule == "arow":
-        return 1.0 + table[:, ENERGY]
+        return 1.0 + table[:, CELL.energy]
     match method.geometry:
         case "newton":
-            return terms.ridge + table[:, ENERGY]
+            return terms.ridge + table[:, CELL.energy]
         case "adagrad":
-            return terms.ridge + np.sqrt(table[:, ENERGY])
+            return terms.ridge + np.sqrt(table[:, CELL.energy])
         case "s-adagrad":
-            return np.sqrt(terms.ridge + table[:, ENERGY])
+            return np.sqrt(terms.ridge + table[:, CELL.energy])
         case _:
             return np.full(len(table), float(rounds))
 
@@ -69,21 +69,21 @@ def merged(
         return table
     trust = [precision(method, terms, part, t) for part, t in zip(tables, rounds, strict=True)]
     gained = [np.maximum(part - trust[2], 0.0) for part in trust[:2]]
-    moved = [part[:, HEAD] - base[:, HEAD] for part in (a, b)]
+    moved = [part[:, CELL.head] - base[:, CELL.head] for part in (a, b)]
     if method.geometry == "newton":
         gained = [s * part for s, part in zip(worth, gained, strict=True)]
         whole = np.maximum(trust[2] + gained[0] + gained[1], math.ulp(0.0))
         share = [(trust[2] + part) / whole for part in gained]
-        weights = base[:, HEAD] + share[0] * moved[0] + share[1] * moved[1]
+        weights = base[:, CELL.head] + share[0] * moved[0] + share[1] * moved[1]
     else:
         both = gained[0] + gained[1]
         average = (gained[0] * moved[0] + gained[1] * moved[1]) / np.where(both > 0.0, both, 1.0)
-        weights = base[:, HEAD] + np.where(both > 0.0, average, moved[0] + moved[1])
-    table[:, HEAD] = np.clip(weights, terms.low, terms.high)
+        weights = base[:, CELL.head] + np.where(both > 0.0, average, moved[0] + moved[1])
+    table[:, CELL.head] = np.clip(weights, terms.low, terms.high)
     if method.rule in ("adam", "lazy-adam"):
         of_a = rounds[0] / max(rounds[0] + rounds[1], 1)
-        for moment in (FIRST, SECOND):
+        for moment in (ADAM.first, ADAM.second):
             table[:, moment] = of_a * a[:, moment] + (1.0 - of_a) * b[:, moment]
     else:
-        table[:, ENERGY] = np.maximum(table[:, ENERGY], 0.0)
+        table[:, CELL.energy] = np.maximum(table[:, CELL.energy], 0.0)
     return table

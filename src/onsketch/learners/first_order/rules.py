@@ -6,16 +6,30 @@ As everywhere, a round reads the packed rows of its non-zeros, computes, and wri
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from onsketch.core import losses
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import inner, kernel
-from onsketch.learners.first_order.steps import ENERGY, HEAD, ROUNDS, SEEN, TOTAL, longest
+from onsketch.learners.first_order.steps import CELL, TIMER, longest
 
-FIRST, SECOND, SUM = range(1, 4)
-"""Columns of Adam's packed rows beyond the weight: m, v and the sum of iterates."""
+
+class AdamCells(NamedTuple):
+    """Columns of Adam's packed rows."""
+
+    head: int
+    """the weight"""
+    first: int
+    """m"""
+    second: int
+    """v"""
+    sum: int
+    """the sum of iterates"""
+
+
+ADAM = AdamCells(*range(4))
 
 _NOTHING = 1e-280
 """A moment that has decayed to this counts as zero: below it, arithmetic becomes very slow."""
@@ -47,11 +61,11 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
     for i in range(indptr.size - 1):
         x = values[indptr[i] : indptr[i + 1]]
         at = slots[indptr[i] : indptr[i + 1]]
-        t = clock[ROUNDS] + 1
-        seen = clock[SEEN]
+        t = clock[TIMER.rounds] + 1
+        seen = clock[TIMER.seen]
         margin = 0.0
         for j in range(x.size):
-            head[j] = table[at[j], HEAD]
+            head[j] = table[at[j], CELL.head]
             margin += head[j] * x[j]
             seen = max(seen, at[j] + 1)
         if not abs(margin) <= LARGEST:
@@ -60,8 +74,8 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
         unfit = 0
         for j in range(x.size):
             g = weights[i] * slope * x[j]
-            first[j] = b1 * table[at[j], FIRST] + (1.0 - b1) * g
-            second[j] = b2 * table[at[j], SECOND] + (1.0 - b2) * g * g
+            first[j] = b1 * table[at[j], ADAM.first] + (1.0 - b1) * g
+            second[j] = b2 * table[at[j], ADAM.second] + (1.0 - b2) * g * g
             unfit += not (abs(g) * gain <= terms.largest and second[j] <= terms.most)
         if unfit > 0:
             return i
@@ -69,26 +83,26 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
         scale = 1.0 / (1.0 - b2**t)
         if not lazy:
             for slot in range(seen):
-                m = b1 * table[slot, FIRST]
-                v = b2 * table[slot, SECOND]
+                m = b1 * table[slot, ADAM.first]
+                v = b2 * table[slot, ADAM.second]
                 m = m if abs(m) > _NOTHING else 0.0
                 v = v if v > _NOTHING else 0.0
-                table[slot, FIRST] = m
-                table[slot, SECOND] = v
-                table[slot, HEAD] -= step * m / (math.sqrt(scale * v) + terms.ridge)
+                table[slot, ADAM.first] = m
+                table[slot, ADAM.second] = v
+                table[slot, CELL.head] -= step * m / (math.sqrt(scale * v) + terms.ridge)
         for j in range(x.size):
             slot = at[j]
             move = step * first[j] / (math.sqrt(scale * second[j]) + terms.ridge)
-            table[slot, HEAD] = head[j] - move
-            table[slot, FIRST] = first[j]
-            table[slot, SECOND] = second[j]
+            table[slot, CELL.head] = head[j] - move
+            table[slot, ADAM.first] = first[j]
+            table[slot, ADAM.second] = second[j]
             if lazy:
-                table[slot, SUM] += (t - 1) * move
+                table[slot, ADAM.sum] += (t - 1) * move
         if setup.average and not lazy:
             for slot in range(seen):
-                table[slot, SUM] += table[slot, HEAD]
-        clock[ROUNDS] = t
-        clock[SEEN] = seen
+                table[slot, ADAM.sum] += table[slot, CELL.head]
+        clock[TIMER.rounds] = t
+        clock[TIMER.seen] = seen
     return indptr.size - 1
 
 
@@ -112,8 +126,8 @@ def learn_ftrl(setup, terms, clock, table, indptr, slots, values, labels, weight
         at = slots[indptr[i] : indptr[i + 1]]
         margin = 0.0
         for j in range(x.size):
-            head[j] = table[at[j], HEAD]
-            energy[j] = table[at[j], ENERGY]
+            head[j] = table[at[j], CELL.head]
+            energy[j] = table[at[j], CELL.energy]
             margin += x[j] * ftrl_weight(setup, terms, head[j], energy[j])
         if not abs(margin) <= LARGEST:
             return i
@@ -131,9 +145,9 @@ def learn_ftrl(setup, terms, clock, table, indptr, slots, values, labels, weight
         if unfit > 0:
             return i
         for j in range(x.size):
-            table[at[j], HEAD] = head[j]
-            table[at[j], ENERGY] = energy[j]
-        clock[ROUNDS] += 1
+            table[at[j], CELL.head] = head[j]
+            table[at[j], CELL.energy] = energy[j]
+        clock[TIMER.rounds] += 1
     return indptr.size - 1
 
 
@@ -149,12 +163,12 @@ def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weight
     for i in range(indptr.size - 1):
         x = values[indptr[i] : indptr[i + 1]]
         at = slots[indptr[i] : indptr[i + 1]]
-        t = clock[ROUNDS] + 1
+        t = clock[TIMER.rounds] + 1
         margin = 0.0
         variance = 0.0
         for j in range(x.size):
-            head[j] = table[at[j], HEAD]
-            energy[j] = table[at[j], ENERGY]
+            head[j] = table[at[j], CELL.head]
+            energy[j] = table[at[j], CELL.energy]
             margin += head[j] * x[j]
             variance += x[j] * x[j] / (1.0 + energy[j])
         if not abs(margin) <= LARGEST:
@@ -175,10 +189,10 @@ def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weight
             for j in range(x.size):
                 slot = at[j]
                 if setup.average:
-                    table[slot, TOTAL] -= (t - 1) * (head[j] - table[slot, HEAD])
-                table[slot, HEAD] = head[j]
-                table[slot, ENERGY] = energy[j]
-        clock[ROUNDS] = t
+                    table[slot, CELL.total] -= (t - 1) * (head[j] - table[slot, CELL.head])
+                table[slot, CELL.head] = head[j]
+                table[slot, CELL.energy] = energy[j]
+        clock[TIMER.rounds] = t
     return indptr.size - 1
 
 
@@ -188,11 +202,11 @@ def read_rules(setup, terms, clock, table, column, summed, dual, slots, out):
 
     The mean is kept in ``column`` (0: none) as their sum (``summed``), or as that sum less rounds·weight.
     """
-    rounds = max(clock[ROUNDS], 1)
+    rounds = max(clock[TIMER.rounds], 1)
     for i in range(slots.size):
-        w = np.float64(table[slots[i], HEAD])
+        w = np.float64(table[slots[i], CELL.head])
         if dual:
-            w = ftrl_weight(setup, terms, w, table[slots[i], ENERGY])
+            w = ftrl_weight(setup, terms, w, table[slots[i], CELL.energy])
         elif column > 0:
             total = table[slots[i], column] / rounds
             w = total if summed else w + total

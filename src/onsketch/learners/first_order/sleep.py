@@ -16,15 +16,37 @@ for H = √t, the Euler-Maclaurin formula for a constant H.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from onsketch.jit.decorators import exact_inlined
 
-GROWTH, PULL, PULLS = range(3)
-"""Columns of a window under mirror descent: G, S and ΣS …"""
-SHARE, TIME = range(2)
-"""… and under dual averaging: Σ 1/(√t + step·l2·t) and Σ t/(√t + step·l2·t)."""
+
+class MirrorWindow(NamedTuple):
+    """Columns of a window under mirror descent."""
+
+    growth: int
+    """G"""
+    pull: int
+    """S"""
+    pulls: int
+    """ΣS"""
+
+
+MIRROR = MirrorWindow(*range(3))
+
+
+class AveragingWindow(NamedTuple):
+    """Columns of a window under dual averaging."""
+
+    share: int
+    """Σ 1/(√t + step·l2·t)"""
+    time: int
+    """Σ t/(√t + step·l2·t)"""
+
+
+AVERAGING = AveragingWindow(*range(2))
 
 
 @exact_inlined
@@ -65,9 +87,9 @@ def shrunk(l1, l2, eta, m, n, summed):
 @exact_inlined
 def shrunk_in_window(l1, l2, window, r, now, m, summed):
     """The same from round r to round ``now`` of a window."""
-    growth = window[r, GROWTH]
-    start = window[r, PULL]
-    left = m * growth / window[now, GROWTH] - l1 * growth * (window[now, PULL] - start)
+    growth = window[r, MIRROR.growth]
+    start = window[r, MIRROR.pull]
+    left = m * growth / window[now, MIRROR.growth] - l1 * growth * (window[now, MIRROR.pull] - start)
     if not summed:
         return max(left, 0.0), 0.0
     pull = growth * (l1 + l2 * m)
@@ -78,12 +100,12 @@ def shrunk_in_window(l1, l2, window, r, now, m, summed):
         beyond = now
         while beyond - alive > 1:
             middle = (alive + beyond) // 2
-            if pull * (window[middle, PULL] - start) < m:
+            if pull * (window[middle, MIRROR.pull] - start) < m:
                 alive = middle
             else:
                 beyond = middle
     n = alive - r
-    return left, n * m - pull * (window[alive, PULLS] - window[r, PULLS] - n * start)
+    return left, n * m - pull * (window[alive, MIRROR.pulls] - window[r, MIRROR.pulls] - n * start)
 
 
 @exact_inlined
@@ -161,7 +183,7 @@ def dual_total_in_window(terms, step, window, start, size, bound, r, now):
         square = bound * step * terms.l2 + step * terms.l1
         u = 2.0 * step * size / (bound + math.sqrt(bound * bound + 4.0 * square * step * size))
         at_bound = _limited(u * u - start, r, last)
-    share = window[last, SHARE] - window[at_bound, SHARE]
-    time = window[last, TIME] - window[at_bound, TIME]
+    share = window[last, AVERAGING.share] - window[at_bound, AVERAGING.share]
+    time = window[last, AVERAGING.time] - window[at_bound, AVERAGING.time]
     total = step * (size * share - terms.l1 * time)
     return total + bound * (at_bound - r) if at_bound > r else total

@@ -28,10 +28,23 @@ from onsketch.core import losses
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import inner, kernel
 from onsketch.jit.vectors import ask_for
-from onsketch.learners.setup import CURVATURE, row_scale
+from onsketch.learners.setup import SUMMARY, row_scale
 
-HEAD, ENERGY, TOTAL, STAMP = range(4)
-"""Columns of a packed row: w (or ḡ), E, and for lazy rounds the sum of iterates and the round it is up to."""
+
+class Cells(NamedTuple):
+    """Columns of a packed row of a per-feature learner."""
+
+    head: int
+    """w, or ḡ under dual averaging"""
+    energy: int
+    """E"""
+    total: int
+    """for lazy rounds: the sum of iterates"""
+    stamp: int
+    """and the round it is up to"""
+
+
+CELL = Cells(*range(4))
 
 LEAST_FADE = 1e-6
 """Energies are rewritten when forgetting has left so little of them."""
@@ -39,8 +52,19 @@ LEAST_FADE = 1e-6
 FLAT = -1
 """The geometry of plain gradient steps, as a ``Setup`` has it."""
 
-ROUNDS, START, SEEN = range(3)
-"""Entries of the clock: rounds played; the round from which stamps count; slots in use (Adam)."""
+
+class Timer(NamedTuple):
+    """Entries of the clock of a per-feature learner."""
+
+    rounds: int
+    """rounds played"""
+    start: int
+    """the round from which stamps count"""
+    seen: int
+    """slots in use (Adam)"""
+
+
+TIMER = Timer(*range(3))
 
 
 class Terms(NamedTuple):
@@ -144,7 +168,7 @@ def play(setup, terms, t, x, head, energy, margin, label, weight):
             project(terms, flat, x, head, energy, margin - bound)
         margin = bound
     slope = losses.slope(setup.loss, margin, label)
-    bend = losses.curvature(setup.loss, margin, label) if setup.summary == CURVATURE else 0.0
+    bend = losses.curvature(setup.loss, margin, label) if setup.summary == SUMMARY.curvature else 0.0
     rho = row_scale(setup, slope, bend, weight, t) if setup.geometry != FLAT else 0.0
     return margin, take_step(setup, terms, flat, x, head, energy, rho, weight * slope) == 0
 
@@ -171,14 +195,14 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
     for i in range(indptr.size - 1):
         x = values[indptr[i] : indptr[i + 1]]
         at = slots[indptr[i] : indptr[i + 1]]
-        t = clock[ROUNDS] + 1
+        t = clock[TIMER.rounds] + 1
         margin = 0.0
         beside = 0.0
         for j in range(x.size):
             slot = np.uint32(at[j])
-            w = table[slot, HEAD]
+            w = table[slot, CELL.head]
             head[j] = w
-            energy[j] = table[slot, ENERGY] * fade[0]
+            energy[j] = table[slot, CELL.energy] * fade[0]
             margin, beside = beside, margin + w * x[j]  # two sums, so that one need not wait for the other
         margin += beside
         if setup.dual and t > 1:
@@ -195,28 +219,28 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
         whole = 1.0 / fade[0]
         for j in range(x.size):
             slot = np.uint32(at[j])
-            table[slot, HEAD] = head[j]
-            table[slot, ENERGY] = energy[j] * whole
+            table[slot, CELL.head] = head[j]
+            table[slot, CELL.energy] = energy[j] * whole
             if j < more:
                 ask_for(table, slots[after + j] * table.shape[1], 1)
         fade[0] *= setup.forget
         if fade[0] < LEAST_FADE:
             for row in range(table.shape[0]):
-                table[row, ENERGY] *= fade[0]
+                table[row, CELL.energy] *= fade[0]
             fade[0] = 1.0
-        clock[ROUNDS] = t
+        clock[TIMER.rounds] = t
     return indptr.size - 1
 
 
 @kernel
 def read_steps(setup, terms, clock, table, slots, out):
     """The weights of these slots."""
-    rounds = max(clock[ROUNDS], 1)
+    rounds = max(clock[TIMER.rounds], 1)
     flat = flat_part(setup, terms, rounds)
     for i in range(slots.size):
-        w = table[slots[i], HEAD]
+        w = table[slots[i], CELL.head]
         if setup.dual:
-            w = dual_weight(setup, terms, w, metric_at(terms, flat, table[slots[i], ENERGY]), rounds)
+            w = dual_weight(setup, terms, w, metric_at(terms, flat, table[slots[i], CELL.energy]), rounds)
         out[i] = w
 
 

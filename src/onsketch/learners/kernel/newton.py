@@ -32,7 +32,7 @@ from onsketch.learners.kernel.factor import Array, GrowingFactor, with_room
 from onsketch.learners.kernel.learner import KernelLearner, Round, curvature_of, scale_of, slope_of
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.setup import CURVATURE
+from onsketch.learners.setup import SUMMARY
 from onsketch.sketches.leverage import Candidate, LeverageSampler, remainder
 from onsketch.sketches.spectral import eigenvalues
 
@@ -73,7 +73,7 @@ class KernelNewton(KernelLearner):
         prediction = min(max(margin, -setup.clip), setup.clip)
         excess = margin - prediction
         slope = slope_of(setup.loss, prediction, now.label)
-        bend = curvature_of(setup.loss, prediction, now.label) if setup.summary == CURVATURE else 0.0
+        bend = curvature_of(setup.loss, prediction, now.label) if setup.summary == SUMMARY.curvature else 0.0
         rho = scale_of(setup, slope, bend, now.weight, self._rounds + 1)
         if not rho * rho * max(now.own, 1.0) <= LARGEST:
             return None

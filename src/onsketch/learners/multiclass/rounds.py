@@ -12,9 +12,9 @@ import numpy as np
 from onsketch.jit.decorators import kernel
 from onsketch.learners.multiclass.slopes import fill_slopes, shared_scale
 from onsketch.learners.sketched.driver import copy_state, fits, harmless, outgrown, raise_ridge
-from onsketch.learners.sketched.packed import HEAD, SKETCH, SUM
-from onsketch.learners.sketched.parts import FULL, REFUSED, absorb, look
-from onsketch.learners.sketched.state import LENGTHS, ROWS, A
+from onsketch.learners.sketched.packed import COLUMN
+from onsketch.learners.sketched.parts import VERDICT, absorb, look
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
 
 
 @kernel
@@ -37,22 +37,22 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights,
         margins: filled with W·x before the row was learned, (rows, K).
     """
     classes = heads.shape[1]
-    first = sketch.counts[ROWS]
-    p = np.empty(SKETCH + setup.capacity)
-    change = np.zeros(SKETCH + setup.capacity)
+    first = sketch.counts[COUNT.rows]
+    p = np.empty(COLUMN.sketch + setup.capacity)
+    change = np.zeros(COLUMN.sketch + setup.capacity)
     slopes = np.empty(classes)
     for i in range(heads.shape[0]):
-        n = sketch.counts[ROWS]
+        n = sketch.counts[COUNT.rows]
         for r in range(first):
-            p[SKETCH + r] = gram[i, r]
+            p[COLUMN.sketch + r] = gram[i, r]
         for r in range(i):
-            p[SKETCH + first + r] = scales[r] * among[i, r]
+            p[COLUMN.sketch + first + r] = scales[r] * among[i, r]
         square = among[i, i]
         z = margins[i]
         for k in range(classes):
             z[k] = heads[i, k]
         for r in range(n):
-            along = p[SKETCH + r]
+            along = p[COLUMN.sketch + r]
             for k in range(classes):
                 z[k] += coefficients[r, k] * along
         reached = 0.0
@@ -66,11 +66,11 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights,
         top = 0.0
         for k in range(classes):
             top = max(top, abs(slopes[k]))
-        p[HEAD] = 0.0
-        change[HEAD] = 0.0
-        change[SUM] = 0.0
+        p[COLUMN.head] = 0.0
+        change[COLUMN.head] = 0.0
+        change[COLUMN.sum] = 0.0
         largest = max(1.0, np.sqrt(square))
-        lengths = sketch.numbers[LENGTHS] + square
+        lengths = sketch.numbers[NUMBER.lengths] + square
         short = outgrown(setup, sketch, lengths, t)
         if short or not harmless(setup, sketch, largest, reached, p, top, rho):
             copy_state(sketch, spare)
@@ -78,21 +78,21 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights,
             raise_ridge(setup, sketch, lengths, t)
         look(setup, sketch, p)
         for r in range(n):
-            sketch.lines[A, r] = 0.0
+            sketch.lines[LINE.a, r] = 0.0
         limit = setup.largest / largest
-        verdict = REFUSED
+        verdict = VERDICT.refused
         if max(top, rho, reached) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, top, t, change, limit)
-        if verdict == REFUSED or not fits(sketch, change, limit, verdict):
+        if verdict == VERDICT.refused or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)
             return i
-        sketch.numbers[LENGTHS] = lengths
+        sketch.numbers[NUMBER.lengths] = lengths
         scales[i] = rho
         clock[0] = t
         if top > 0.0:
             for r in range(n + 1):
                 # a full sketch has moved its a into the transform's last column but one
-                step = sketch.transform[r, setup.size - 1] if verdict == FULL else sketch.lines[A, r]
+                step = sketch.transform[r, setup.size - 1] if verdict == VERDICT.full else sketch.lines[LINE.a, r]
                 step /= top
                 for k in range(classes):
                     coefficients[r, k] += slopes[k] * step

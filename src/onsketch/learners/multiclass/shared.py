@@ -20,7 +20,7 @@ from onsketch.learners.options import Options, resolve
 from onsketch.learners.rows import Rows, as_rows, as_weights
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketched.frequent_directions import RULES, Directions
-from onsketch.learners.sketched.state import CLOSED, ROWS
+from onsketch.learners.sketched.state import COUNT
 from onsketch.learners.unclipped import with_gentle_start
 
 Floats = NDArray[np.float64]
@@ -110,7 +110,7 @@ class SharedSketch(ManyClasses):
         margins = np.empty((rows.count, self.n_classes))
         start = 0
         while start < rows.count:
-            room = self._setup.capacity - int(self._sketch.counts[ROWS])
+            room = self._setup.capacity - int(self._sketch.counts[COUNT.rows])
             stop = min(start + room, rows.count)
             done = start + self._learn_block(
                 rows.part(start, stop), labels[start:stop], weights[start:stop], margins[start:stop]
@@ -123,7 +123,7 @@ class SharedSketch(ManyClasses):
         return margins
 
     def _learn_block(self, rows: Rows, labels: Any, weights: Floats, margins: Floats) -> int:
-        held = int(self._sketch.counts[ROWS])
+        held = int(self._sketch.counts[COUNT.rows])
         block, constant = _block(rows), float(self.options.fit_intercept)
         width = rows.n_features + 1
         heads = block @ self._heads[1:width] + constant * self._heads[0]
@@ -143,7 +143,7 @@ class SharedSketch(ManyClasses):
     def _rotate(self) -> None:
         """The sketch has shrunk: write out the weights, and turn its rows to the new ones."""
         kept = self._setup.size - 1
-        n = int(self._sketch.counts[CLOSED])
+        n = int(self._sketch.counts[COUNT.closed])
         self._heads += self._rows @ self._coefficients
         self._coefficients[:] = 0.0
         self._rows[:, :kept] = self._rows @ self._sketch.transform[:n, :kept]
@@ -156,7 +156,7 @@ class SharedSketch(ManyClasses):
 
     def _current(self) -> Floats:
         """The weights of all classes, (1 + d, K)."""
-        held = int(self._sketch.counts[ROWS])
+        held = int(self._sketch.counts[COUNT.rows])
         current: Floats = self._heads + self._rows[:, :held] @ self._coefficients[:held]
         return current
 
@@ -193,7 +193,7 @@ class SharedSketch(ManyClasses):
         self._coefficients = take(arrays, "coefficients", np.float64, self._coefficients.shape)
         self._clock = take(arrays, "clock", np.int64, (1,))
         self._sketch = restored(self._sketch, arrays, "sketch")
-        rows = int(self._sketch.counts[ROWS])
+        rows = int(self._sketch.counts[COUNT.rows])
         require(0 <= rows < capacity and len(self._heads) > 0, "its sketch has impossible counts")
 
 

@@ -23,7 +23,7 @@ import math
 
 from onsketch.core import losses
 from onsketch.jit.decorators import inner
-from onsketch.learners.setup import CURVATURE, row_scale
+from onsketch.learners.setup import SUMMARY, row_scale
 
 SOFTMAX = 5
 """The code of the loss that all classes share, after those of onsketch.core.losses."""
@@ -68,4 +68,4 @@ def shared_scale(setup, slopes, bend, weight, t):
     for k in range(slopes.size):
         square += slopes[k] * slopes[k]
     slope = math.sqrt(square / slopes.size) / weight if weight > 0.0 else 0.0
-    return row_scale(setup, slope, bend if setup.summary == CURVATURE else 0.0, weight, t)
+    return row_scale(setup, slope, bend if setup.summary == SUMMARY.curvature else 0.0, weight, t)

@@ -24,27 +24,13 @@ from onsketch.core import losses
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import bare_kernel, inlined, inner
 from onsketch.jit.vectors import dot, load, store, within
-from onsketch.learners.setup import CURVATURE, row_scale
+from onsketch.learners.setup import SUMMARY, row_scale
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, look_after_sleepers
 from onsketch.learners.sketched.forgetting import write_fade
-from onsketch.learners.sketched.packed import (
-    ALONG,
-    CHANGE,
-    CURRENT,
-    DIAGONAL,
-    EPOCH,
-    EPOCH_OF,
-    GATHERED,
-    HEAD,
-    MOVED,
-    ROUNDS,
-    SEEN,
-    SKETCH,
-    SUM,
-)
-from onsketch.learners.sketched.parts import FULL, FULL_BEFORE, REFUSED, absorb, enter, lift, look, metric, write
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
+from onsketch.learners.sketched.parts import VERDICT, absorb, enter, lift, look, metric, write
 from onsketch.learners.sketched.passes import gather, newest
-from onsketch.learners.sketched.state import A_SUM, BASE, BASE_SUM, CLOSED, COLUMN, FADE, LENGTHS, RANK, RIDGE, ROWS, A
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
 
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
@@ -57,13 +43,15 @@ entries that it is at hand anyway."""
 @inlined
 def whole_rows(sketch):
     """The rows of S, rounded up to whole vectors: the small arrays, and a gathered row, have zeros there."""
-    return (sketch.counts[ROWS] + 3) // 4 * 4
+    return (sketch.counts[COUNT.rows] + 3) // 4 * 4
 
 
 @inlined
 def margin_of(sketch, p):
     """w·x from the gathered row."""
-    return sketch.numbers[BASE] * p[HEAD] + dot(sketch.lines, A * sketch.lines.shape[1], p, SKETCH, whole_rows(sketch))
+    return sketch.numbers[NUMBER.base] * p[COLUMN.head] + dot(
+        sketch.lines, LINE.a * sketch.lines.shape[1], p, COLUMN.sketch, whole_rows(sketch)
+    )
 
 
 @inner
@@ -72,23 +60,23 @@ def project(sketch, setup, p, square, margin, q):
     scale = metric(setup, sketch, p, square, q)
     length = scale * square
     least = CUTOFF * length
-    for i in range(sketch.counts[ROWS]):
-        length += q[i] * p[SKETCH + i]
+    for i in range(sketch.counts[COUNT.rows]):
+        length += q[i] * p[COLUMN.sketch + i]
     length = max(length, least)
     if length <= 0.0:
         return 0.0
     gamma = (margin - setup.clip if margin > 0.0 else margin + setup.clip) / length
-    for i in range(sketch.counts[ROWS]):
-        sketch.lines[A, i] -= gamma * q[i]
+    for i in range(sketch.counts[COUNT.rows]):
+        sketch.lines[LINE.a, i] -= gamma * q[i]
     return -gamma * scale
 
 
 @inlined
 def count_iterate(sketch):
     """Add the iterate reached to the running sum of iterates."""
-    for i in range(sketch.counts[ROWS]):
-        sketch.lines[A_SUM, i] += sketch.lines[A, i]
-    sketch.numbers[BASE_SUM] += sketch.numbers[BASE]
+    for i in range(sketch.counts[COUNT.rows]):
+        sketch.lines[LINE.a_sum, i] += sketch.lines[LINE.a, i]
+    sketch.numbers[NUMBER.base_sum] += sketch.numbers[NUMBER.base]
 
 
 @inner
@@ -103,7 +91,7 @@ def copy_state(source, target):
     for at in range(0, source.lines.size, 4):
         store(target.lines, at, load(source.lines, at, 4))
     stride = source.squares.shape[2]
-    n = min(source.counts[ROWS] + 1, stride)
+    n = min(source.counts[COUNT.rows] + 1, stride)
     for square in range(source.squares.shape[0]):
         for i in range(square * stride, square * stride + n):
             for at in range(i * stride, i * stride + n, 4):
@@ -113,13 +101,13 @@ def copy_state(source, target):
 @inlined
 def outgrown(setup, sketch, lengths, t):
     """Whether t rows, the sum of whose squared lengths is given, ask for more than the ridge there is."""
-    return setup.share * lengths > t * sketch.numbers[RIDGE]
+    return setup.share * lengths > t * sketch.numbers[NUMBER.ridge]
 
 
 @inner
 def raise_ridge(setup, sketch, lengths, t):
     """Give the sketch twice the ridge that the rows ask for, so that this is rare."""
-    sketch.numbers[RIDGE] = 2.0 * setup.share * lengths / t
+    sketch.numbers[NUMBER.ridge] = 2.0 * setup.share * lengths / t
     lift(setup, sketch)
 
 
@@ -130,14 +118,14 @@ def harmless(setup, sketch, largest, margin, p, g, rho):
     The ridge bounds a step, unless the sketch is about to shrink or Oja's directions are still being gathered. What a
     round writes is at most a product of five numbers that are compared here.
     """
-    n = sketch.counts[ROWS]
-    calm = setup.calm * min(sketch.numbers[RIDGE], 1.0)
-    if sketch.counts[COLUMN] < 0:
-        if sketch.counts[RANK] < n or not within(p, SKETCH, whole_rows(sketch), calm):
+    n = sketch.counts[COUNT.rows]
+    calm = setup.calm * min(sketch.numbers[NUMBER.ridge], 1.0)
+    if sketch.counts[COUNT.column] < 0:
+        if sketch.counts[COUNT.rank] < n or not within(p, COLUMN.sketch, whole_rows(sketch), calm):
             return False
     elif n + 1 >= setup.capacity:
         return False
-    if not within(sketch.lines, A * sketch.lines.shape[1], whole_rows(sketch), calm):
+    if not within(sketch.lines, LINE.a * sketch.lines.shape[1], whole_rows(sketch), calm):
         return False
     reach = largest * max(setup.step, 1.0)
     bounded = abs(margin) * reach < calm and max(abs(g), abs(rho)) * reach < calm  # NaN is not
@@ -147,15 +135,15 @@ def harmless(setup, sketch, largest, margin, p, g, rho):
 @inner
 def fits(sketch, change, limit, verdict):
     """Whether everything that a round is about to write is within bounds."""
-    top = max(abs(change[HEAD]), abs(sketch.numbers[BASE]))
-    if sketch.counts[COLUMN] > 0:
-        top = max(top, abs(change[sketch.counts[COLUMN]]))
-    if not within(sketch.lines, A * sketch.lines.shape[1], whole_rows(sketch), limit):
+    top = max(abs(change[COLUMN.head]), abs(sketch.numbers[NUMBER.base]))
+    if sketch.counts[COUNT.column] > 0:
+        top = max(top, abs(change[sketch.counts[COUNT.column]]))
+    if not within(sketch.lines, LINE.a * sketch.lines.shape[1], whole_rows(sketch), limit):
         return False
-    if sketch.counts[COLUMN] < 0 and not within(change, SKETCH, whole_rows(sketch), limit):
+    if sketch.counts[COUNT.column] < 0 and not within(change, COLUMN.sketch, whole_rows(sketch), limit):
         return False
-    if verdict == FULL:
-        for i in range(sketch.counts[CLOSED]):
+    if verdict == VERDICT.full:
+        for i in range(sketch.counts[COUNT.closed]):
             for c in range(sketch.transform.shape[1]):
                 if not abs(sketch.transform[i, c]) <= LARGEST * LARGEST:
                     return False
@@ -173,10 +161,10 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
     k = table.running.shape[1]
     rows = table.rows
     width = rows.shape[1]
-    p = table.work[GATHERED]
-    q = table.work[ALONG]
-    change = table.work[CHANGE]
-    out = table.work[MOVED]
+    p = table.work[SCRATCH.gathered]
+    q = table.work[SCRATCH.along]
+    change = table.work[SCRATCH.change]
+    out = table.work[SCRATCH.moved]
     for c in range(width):
         change[c] = 0.0
     repeated = slots.size < values.size
@@ -189,44 +177,44 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         row = x[low:high]
         fresh = 0.0
         guarded = False
-        epoch = table.clock[EPOCH]
-        known = table.clock[SEEN]
+        epoch = table.clock[CLOCK.epoch]
+        known = table.clock[CLOCK.seen]
         seen = known
         tallest = 0.0
         if setup.diagonal:
             for j in range(count):
-                row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + rows[here[j], DIAGONAL])
+                row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + rows[here[j], COLUMN.diagonal])
                 tallest = max(tallest, abs(values[low + j]))
-        asleep = not table.clock[CURRENT]
+        asleep = not table.clock[CLOCK.current]
         top = newest(here) if i == 0 or not repeated else known - 1
-        if top >= known and sketch.counts[COLUMN] < 0:  # entering changes these sketches
+        if top >= known and sketch.counts[COUNT.column] < 0:  # entering changes these sketches
             copy_state(sketch, spare)
             guarded = True
         j = 0
         while seen <= top:
             slot = np.int64(here[j])
             if slot >= seen:  # slots are given in order of appearance
-                rows[slot, EPOCH_OF] = epoch
+                rows[slot, COLUMN.epoch] = epoch
                 seen = slot + 1
-                table.clock[SEEN] = seen
+                table.clock[CLOCK.seen] = seen
                 fresh += row[j] * enter(setup, table, sketch, slot)
             j += 1
         if asleep:
             for j in range(count):
                 slot = np.int64(here[j])
-                if rows[slot, EPOCH_OF] < epoch:
+                if rows[slot, COLUMN.epoch] < epoch:
                     bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
-        square = gather(rows, here, row, 0, count, SKETCH + sketch.counts[ROWS], p)
+        square = gather(rows, here, row, 0, count, COLUMN.sketch + sketch.counts[COUNT.rows], p)
         largest = max(1.0, np.sqrt(square))
         reached = margin_of(sketch, p) - fresh
         margin = min(max(reached, -setup.clip), setup.clip)
         slope = losses.slope(setup.loss, margin, labels[i])
-        bend = losses.curvature(setup.loss, margin, labels[i]) if setup.summary == CURVATURE else 0.0
-        t = table.clock[ROUNDS] + 1
-        fade = sketch.numbers[FADE]
+        bend = losses.curvature(setup.loss, margin, labels[i]) if setup.summary == SUMMARY.curvature else 0.0
+        t = table.clock[CLOCK.rounds] + 1
+        fade = sketch.numbers[NUMBER.fade]
         rho = row_scale(setup, slope, bend, weights[i], t) / np.sqrt(fade)
         g = weights[i] * slope / fade
-        lengths = sketch.numbers[LENGTHS] + square
+        lengths = sketch.numbers[NUMBER.lengths] + square
         if outgrown(setup, sketch, lengths, t):
             if not guarded:
                 copy_state(sketch, spare)
@@ -238,43 +226,43 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             copy_state(sketch, spare)
             guarded = True
         look(setup, sketch, p)
-        change[HEAD] = 0.0
-        change[SUM] = 0.0
+        change[COLUMN.head] = 0.0
+        change[COLUMN.sum] = 0.0
         if margin != reached and not setup.dual:
-            change[HEAD] = project(sketch, setup, p, square, reached, q)
-            p[HEAD] += change[HEAD] * square
-        verdict = REFUSED
-        if fit and max(abs(g), abs(rho), abs(change[HEAD])) <= limit:
+            change[COLUMN.head] = project(sketch, setup, p, square, reached, q)
+            p[COLUMN.head] += change[COLUMN.head] * square
+        verdict = VERDICT.refused
+        if fit and max(abs(g), abs(rho), abs(change[COLUMN.head])) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, g, t, change, limit)
-        if verdict == REFUSED or not fits(sketch, change, limit, verdict):
+        if verdict == VERDICT.refused or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)
             for unseen in range(known, seen):
                 for c in range(width):
                     rows[unseen, c] = 0.0
-            table.clock[SEEN] = known
+            table.clock[CLOCK.seen] = known
             return i
         predictions[i] = margin
-        sketch.numbers[LENGTHS] = lengths
-        change[SUM] -= sketch.numbers[BASE_SUM] * change[HEAD]
-        if verdict == FULL_BEFORE:
-            close_epoch(table, sketch.transform, sketch.counts[CLOSED], k)
+        sketch.numbers[NUMBER.lengths] = lengths
+        change[COLUMN.sum] -= sketch.numbers[NUMBER.base_sum] * change[COLUMN.head]
+        if verdict == VERDICT.full_before:
+            close_epoch(table, sketch.transform, sketch.counts[COUNT.closed], k)
             for j in range(count):
                 bring_up_to_date(
-                    rows, np.int64(here[j]), table.clock[EPOCH], table.running, table.past, table.places, out
+                    rows, np.int64(here[j]), table.clock[CLOCK.epoch], table.running, table.past, table.places, out
                 )
         following = slots[high : indptr[i + 2]] if ahead and i + 2 < indptr.size else slots[:0]
         write(table, sketch, here, row, change, following)
         if setup.diagonal:
             for j in range(count):
-                rows[here[j], DIAGONAL] += (fade * g * values[low + j]) ** 2
-        if verdict == FULL:
+                rows[here[j], COLUMN.diagonal] += (fade * g * values[low + j]) ** 2
+        if verdict == VERDICT.full:
             if fade < 1.0:
                 write_fade(setup, sketch)
-            close_epoch(table, sketch.transform, sketch.counts[CLOSED], k)
+            close_epoch(table, sketch.transform, sketch.counts[COUNT.closed], k)
         elif asleep:
             look_after_sleepers(table, count)
-        sketch.numbers[FADE] *= setup.forget
+        sketch.numbers[NUMBER.fade] *= setup.forget
         if setup.average:
             count_iterate(sketch)
-        table.clock[ROUNDS] = t
+        table.clock[CLOCK.rounds] = t
     return indptr.size - 1

@@ -18,7 +18,7 @@ import numpy as np
 
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import load, spread, store, times, where_less
-from onsketch.learners.sketched.packed import CURRENT, EPOCH, EPOCH_OF, HEAD, MET, MOVED, SEEN, SKETCH, SUM, TOUCHED
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
 
 TINY = 1e-140
 """Sketch entries below this become zero: shrinks let old directions fade, and arithmetic on denormals is slow."""
@@ -48,15 +48,15 @@ def _without_tiny(entries):
 @inlined
 def _write(rows, slot, k, out):
     """Write a transformed row: its k sketch entries, and what it gives to the head and the sum."""
-    start = slot * rows.shape[1] + SKETCH
-    rows[slot, HEAD] += out[k]
-    rows[slot, SUM] += out[k + 1]
+    start = slot * rows.shape[1] + COLUMN.sketch
+    rows[slot, COLUMN.head] += out[k]
+    rows[slot, COLUMN.sum] += out[k + 1]
     c = 0
     while c + 4 <= k:
         store(rows, start + c, _without_tiny(load(out, c, 4)))
         c += 4
     while c < k:
-        rows[slot, SKETCH + c] = out[c] if abs(out[c]) > TINY else 0.0
+        rows[slot, COLUMN.sketch + c] = out[c] if abs(out[c]) > TINY else 0.0
         c += 1
 
 
@@ -64,7 +64,7 @@ def _write(rows, slot, k, out):
 def _apply(rows, slot, k, products, index, out):
     """Apply a logged transform to a packed row (without buffer rows)."""
     width = products.shape[2]
-    times(rows, slot * rows.shape[1] + SKETCH, k, products, index * k * width, width, out)
+    times(rows, slot * rows.shape[1] + COLUMN.sketch, k, products, index * k * width, width, out)
     _write(rows, slot, k, out)
 
 
@@ -72,7 +72,7 @@ def _apply(rows, slot, k, products, index, out):
 def bring_up_to_date(rows, slot, epoch, running, past, places, out):
     """Apply to one packed row the transforms logged since its epoch; ``out`` is scratch of the log's width."""
     k = running.shape[1]
-    at = int(rows[slot, EPOCH_OF])
+    at = int(rows[slot, COLUMN.epoch])
     level = 0
     shift = 0
     while at < epoch:
@@ -89,7 +89,7 @@ def bring_up_to_date(rows, slot, epoch, running, past, places, out):
             at += (RADIX - digit) << shift
         level += 1
         shift += BITS
-    rows[slot, EPOCH_OF] = epoch
+    rows[slot, COLUMN.epoch] = epoch
 
 
 @inner
@@ -116,13 +116,13 @@ def _copy(product, products, index):
 @inner
 def _log(table, transform, out):
     """Enter the transform of the epoch that ends into the log."""
-    epoch = table.clock[EPOCH]
+    epoch = table.clock[CLOCK.epoch]
     for level in range(LEVELS):
         for unit in range((epoch >> BITS * level) & (RADIX - 1)):
             _compose(table.running, RADIX * level + unit, transform, out)
     _copy(transform, table.running, epoch & (RADIX - 1))
     epoch += 1
-    table.clock[EPOCH] = epoch
+    table.clock[CLOCK.epoch] = epoch
     level = 0
     # a block that is complete becomes past, and a unit one level up
     while epoch & ((RADIX << BITS * level) - 1) == 0:
@@ -143,31 +143,31 @@ def close_epoch(table, transform, n, k):
     clock = table.clock
     rows = table.rows
     width = transform.shape[1]
-    out = table.work[MOVED]
-    for i in range(clock[TOUCHED]):
+    out = table.work[SCRATCH.moved]
+    for i in range(clock[CLOCK.touched]):
         slot = np.int64(table.touched[i])
         filled = 0
         for j in range(k, n):
-            filled += rows[slot, SKETCH + j] != 0.0
-        start = slot * rows.shape[1] + SKETCH
+            filled += rows[slot, COLUMN.sketch + j] != 0.0
+        start = slot * rows.shape[1] + COLUMN.sketch
         if 4 * filled > n - k:
             times(rows, start, n, transform, 0, width, out)
         else:  # a rare feature has one or two rows in the buffer
             times(rows, start, k, transform, 0, width, out)
             for j in range(k, n):
-                s = rows[slot, SKETCH + j]
+                s = rows[slot, COLUMN.sketch + j]
                 if s != 0.0:
                     for c in range(width):
                         out[c] += s * transform[j, c]
         for j in range(k, n):
-            rows[slot, SKETCH + j] = 0.0
+            rows[slot, COLUMN.sketch + j] = 0.0
         _write(rows, slot, k, out)
-        rows[slot, EPOCH_OF] = clock[EPOCH] + 1
-    clock[CURRENT] = clock[TOUCHED] == clock[SEEN]
-    clock[TOUCHED] = 0
-    clock[MET] = 0
+        rows[slot, COLUMN.epoch] = clock[CLOCK.epoch] + 1
+    clock[CLOCK.current] = clock[CLOCK.touched] == clock[CLOCK.seen]
+    clock[CLOCK.touched] = 0
+    clock[CLOCK.met] = 0
     _log(table, transform, out)
-    if clock[EPOCH] >= epoch_limit(clock[SEEN] * rows.shape[1] * rows.itemsize, k):
+    if clock[CLOCK.epoch] >= epoch_limit(clock[CLOCK.seen] * rows.shape[1] * rows.itemsize, k):
         settle(table)
 
 
@@ -178,18 +178,24 @@ def look_after_sleepers(table, count):
     Rows need not look at epochs then. It costs about what reading the non-zeros counted has cost, once an epoch.
     """
     clock = table.clock
-    clock[MET] += count
-    if clock[MET] > PATIENCE * clock[SEEN] and clock[TOUCHED] == 0:
+    clock[CLOCK.met] += count
+    if clock[CLOCK.met] > PATIENCE * clock[CLOCK.seen] and clock[CLOCK.touched] == 0:
         settle(table)
 
 
 @inner
 def settle(table):
     """Bring every feature up to date and empty the log (only between epochs)."""
-    for slot in range(table.clock[SEEN]):
+    for slot in range(table.clock[CLOCK.seen]):
         bring_up_to_date(
-            table.rows, slot, table.clock[EPOCH], table.running, table.past, table.places, table.work[MOVED]
+            table.rows,
+            slot,
+            table.clock[CLOCK.epoch],
+            table.running,
+            table.past,
+            table.places,
+            table.work[SCRATCH.moved],
         )
-        table.rows[slot, EPOCH_OF] = 0
-    table.clock[EPOCH] = 0
-    table.clock[CURRENT] = 1
+        table.rows[slot, COLUMN.epoch] = 0
+    table.clock[CLOCK.epoch] = 0
+    table.clock[CLOCK.current] = 1

@@ -20,24 +20,24 @@ from __future__ import annotations
 import math
 
 from onsketch.jit.decorators import inner
-from onsketch.learners.sketched.state import ESCAPED, FADE, GRAM, INVERSE, RIDGE, ROWS, VALUES
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE
 
 
 @inner
 def write_fade(setup, sketch):
     """Write what forgetting has left into a sketch that has just shrunk, and into its pending change of basis."""
-    fade = sketch.numbers[FADE]
-    kept = sketch.counts[ROWS]
-    ridge = setup.ridge + fade * (sketch.numbers[RIDGE] - setup.ridge)
-    sketch.numbers[RIDGE] = ridge
-    sketch.numbers[ESCAPED] *= fade
-    sketch.numbers[FADE] = 1.0
+    fade = sketch.numbers[NUMBER.fade]
+    kept = sketch.counts[COUNT.rows]
+    ridge = setup.ridge + fade * (sketch.numbers[NUMBER.ridge] - setup.ridge)
+    sketch.numbers[NUMBER.ridge] = ridge
+    sketch.numbers[NUMBER.escaped] *= fade
+    sketch.numbers[NUMBER.fade] = 1.0
     for i in range(sketch.transform.shape[0]):
         for e in range(kept):
             sketch.transform[i, e] *= math.sqrt(fade)
     for e in range(kept):
-        energy = fade * sketch.squares[GRAM, e, e]
-        sketch.squares[GRAM, e, e] = energy
-        sketch.lines[VALUES, e] = energy
+        energy = fade * sketch.squares[SQUARE.gram, e, e]
+        sketch.squares[SQUARE.gram, e, e] = energy
+        sketch.lines[LINE.values, e] = energy
         if ridge > 0.0:
-            sketch.squares[INVERSE, e, e] = 1.0 / (ridge + energy)
+            sketch.squares[SQUARE.inverse, e, e] = 1.0 / (ridge + energy)

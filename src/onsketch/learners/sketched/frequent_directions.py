@@ -12,6 +12,7 @@ of AdaGrad it takes the small spectrum, O(m³).
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from onsketch.core.geometry import NEWTON, inverse_metric
 from onsketch.core.tolerances import CUTOFF
@@ -19,28 +20,11 @@ from onsketch.jit.decorators import inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.secular import LINES
 from onsketch.jit.vectors import dot, fma, load, spread, store
-from onsketch.learners.sketched.packed import HEAD, SKETCH
-from onsketch.learners.sketched.parts import ABSORBED, FULL, REFUSED, serve
+from onsketch.learners.sketched.packed import COLUMN
+from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_buffer
 from onsketch.learners.sketched.spectral import spectral_weight
-from onsketch.learners.sketched.state import (
-    A_SUM,
-    BASE,
-    BASE_SUM,
-    CLOSED,
-    COLUMN,
-    DUAL,
-    ESCAPED,
-    GRAM,
-    INVERSE,
-    KEEP,
-    RIDGE,
-    ROWS,
-    VALUES,
-    VECTORS,
-    A,
-    State,
-)
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 
 FD, ROBUST, PARAMETERIZED, COMPENSATIVE, GREEDY = range(5)
 
@@ -69,8 +53,18 @@ def shrink(rule, size, fraction, escaped, values, energy, true):
     return rho
 
 
-STEP, ENERGY, TRUE = range(LINES, LINES + 3)
-"""Rows of scratch: the last column of p(K); energies of a shrink, shown and true."""
+class ShrinkWork(NamedTuple):
+    """Rows of scratch."""
+
+    step: int
+    """the last column of p(K)"""
+    energy: int
+    """energies that a shrink shows"""
+    true: int
+    """energies that the directions truly have"""
+
+
+FD_WORK = ShrinkWork(*range(LINES, LINES + 3))
 
 
 @inner
@@ -87,72 +81,72 @@ def _enter(setup, table, sketch, slot):
 
 
 def _metric(setup, sketch, p, square, q):
-    n = sketch.counts[ROWS]
-    ridge = sketch.numbers[RIDGE]
+    n = sketch.counts[COUNT.rows]
+    ridge = sketch.numbers[NUMBER.ridge]
     for i in range(n):
         q[i] = 0.0
     if setup.geometry == NEWTON and ridge > 0.0:
         for i in range(n):
             for j in range(n):
-                q[i] -= sketch.squares[INVERSE, i, j] * p[SKETCH + j]
+                q[i] -= sketch.squares[SQUARE.inverse, i, j] * p[COLUMN.sketch + j]
             q[i] /= ridge
         return 1.0 / ridge
     singular = setup.geometry == NEWTON
     inside = 0.0
     for e in range(n):
-        value = sketch.lines[VALUES, e]
+        value = sketch.lines[LINE.values, e]
         if value <= 0.0:
             continue
         along = 0.0
         for j in range(n):
-            along += sketch.squares[VECTORS, e, j] * p[SKETCH + j]
+            along += sketch.squares[SQUARE.vectors, e, j] * p[COLUMN.sketch + j]
         inside += along * along / value
         if not singular:
-            along *= spectral_weight(setup.geometry, value, ridge, sketch.numbers[ESCAPED])
+            along *= spectral_weight(setup.geometry, value, ridge, sketch.numbers[NUMBER.escaped])
             for j in range(n):
-                q[j] += along * sketch.squares[VECTORS, e, j]
+                q[j] += along * sketch.squares[SQUARE.vectors, e, j]
     if not singular:
-        return inverse_metric(setup.geometry, 0.0, ridge, sketch.numbers[ESCAPED])
+        return inverse_metric(setup.geometry, 0.0, ridge, sketch.numbers[NUMBER.escaped])
     # ridge 0: moving along the part of x outside the span costs nothing; without one, use the pseudo-inverse
     outside = square - inside > CUTOFF * square
     for e in range(n):
-        value = sketch.lines[VALUES, e]
+        value = sketch.lines[LINE.values, e]
         if value <= 0.0:
             continue
         along = 0.0
         for j in range(n):
-            along += sketch.squares[VECTORS, e, j] * p[SKETCH + j]
+            along += sketch.squares[SQUARE.vectors, e, j] * p[COLUMN.sketch + j]
         along *= -1.0 / value if outside else 1.0 / (value * value)
         for j in range(n):
-            q[j] += along * sketch.squares[VECTORS, e, j]
+            q[j] += along * sketch.squares[SQUARE.vectors, e, j]
     return 1.0 if outside else 0.0
 
 
 @inner
 def _invert(sketch, n, least):
     """(ridge·I + K)^{-1} for n rows from K's spectrum, O(m³), as far as its eigenvalues are above ``least``."""
-    h = sketch.squares[INVERSE]
-    decompose(sketch.squares[GRAM], n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
+    h = sketch.squares[SQUARE.inverse]
+    decompose(sketch.squares[SQUARE.gram], n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
     for i in range(n):
         for j in range(n):
             h[i, j] = 0.0
     for e in range(n):
-        if not sketch.lines[VALUES, e] <= least:
-            weight = 1.0 / (sketch.numbers[RIDGE] + sketch.lines[VALUES, e])
+        if not sketch.lines[LINE.values, e] <= least:
+            weight = 1.0 / (sketch.numbers[NUMBER.ridge] + sketch.lines[LINE.values, e])
             for i in range(n):
                 for j in range(n):
-                    h[i, j] += weight * sketch.squares[VECTORS, e, i] * sketch.squares[VECTORS, e, j]
+                    h[i, j] += weight * sketch.squares[SQUARE.vectors, e, i] * sketch.squares[SQUARE.vectors, e, j]
 
 
 def _lift(setup, sketch):
-    _invert(sketch, sketch.counts[ROWS], -math.inf)
+    _invert(sketch, sketch.counts[COUNT.rows], -math.inf)
 
 
 @inner
 def _last_column(sketch, n, ridge, step):
     """Fill ``step`` with the last column of (ridge·I + K)^{-1} for n rows, growing the inverse by that row."""
-    h = sketch.squares[INVERSE]
-    gram = sketch.squares[GRAM]
+    h = sketch.squares[SQUARE.inverse]
+    gram = sketch.squares[SQUARE.gram]
     last = n - 1
     whole = (last + 3) // 4 * 4  # h and the Gram matrix are zero beyond their rows
     width = h.shape[1]
@@ -185,24 +179,24 @@ def _last_column(sketch, n, ridge, step):
 def _close(setup, sketch, n, energy, step):
     """Shrink a full sketch of n rows: fills the transform, the step through the *shrunk* metric, and resets K."""
     kept = setup.size - 1
-    values = sketch.lines[VALUES]
-    vectors = sketch.squares[VECTORS]
-    keep = sketch.lines[KEEP]
-    true = sketch.work[TRUE]
+    values = sketch.lines[LINE.values]
+    vectors = sketch.squares[SQUARE.vectors]
+    keep = sketch.lines[LINE.keep]
+    true = sketch.work[FD_WORK.true]
     for i in range(n):
         for j in range(n):
-            sketch.room[1, i, j] = sketch.squares[GRAM, i, j] * keep[i] * keep[j]
+            sketch.room[1, i, j] = sketch.squares[SQUARE.gram, i, j] * keep[i] * keep[j]
     decompose(sketch.room[1], n, values, vectors, sketch.room[0])
     for j in range(n):
         energy[j] = 0.0
         step[j] = 0.0
-    rho = shrink(setup.rule, setup.size, setup.fraction, sketch.numbers[ESCAPED], values, energy, true)
-    sketch.numbers[ESCAPED] += rho
+    rho = shrink(setup.rule, setup.size, setup.fraction, sketch.numbers[NUMBER.escaped], values, energy, true)
+    sketch.numbers[NUMBER.escaped] += rho
     if setup.rule == ROBUST:
-        sketch.numbers[RIDGE] += 0.5 * rho
-    ridge = sketch.numbers[RIDGE]
+        sketch.numbers[NUMBER.ridge] += 0.5 * rho
+    ridge = sketch.numbers[NUMBER.ridge]
     for e in range(n):
-        weight = inverse_metric(setup.geometry, energy[e], ridge, sketch.numbers[ESCAPED]) * vectors[e, n - 1]
+        weight = inverse_metric(setup.geometry, energy[e], ridge, sketch.numbers[NUMBER.escaped]) * vectors[e, n - 1]
         for i in range(n):
             step[i] += weight * vectors[e, i] * keep[i]
     for e in range(kept):
@@ -215,72 +209,72 @@ def _close(setup, sketch, n, energy, step):
         keep[e] = 1.0
     for i in range(n):
         for j in range(n):
-            sketch.squares[GRAM, i, j] = 0.0
+            sketch.squares[SQUARE.gram, i, j] = 0.0
             vectors[i, j] = 1.0 if i == j else 0.0
-            sketch.squares[INVERSE, i, j] = 0.0
+            sketch.squares[SQUARE.inverse, i, j] = 0.0
         values[i] = energy[i]
-        sketch.squares[GRAM, i, i] = energy[i]
+        sketch.squares[SQUARE.gram, i, i] = energy[i]
         if ridge > 0.0:
-            sketch.squares[INVERSE, i, i] = 1.0 / (ridge + energy[i])
+            sketch.squares[SQUARE.inverse, i, i] = 1.0 / (ridge + energy[i])
 
 
 def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
-    gram = sketch.squares[GRAM]
-    n = sketch.counts[ROWS] + 1
+    gram = sketch.squares[SQUARE.gram]
+    n = sketch.counts[COUNT.rows] + 1
     last = n - 1
     for i in range(last):
-        gram[last, i] = rho * p[SKETCH + i]
+        gram[last, i] = rho * p[COLUMN.sketch + i]
         if not abs(gram[last, i]) <= limit * limit:
-            return REFUSED
+            return VERDICT.refused
         gram[i, last] = gram[last, i]
     gram[last, last] = rho * rho * square
     if not gram[last, last] <= limit * limit:
-        return REFUSED
-    sketch.lines[A, last] = 0.0
-    sketch.lines[A_SUM, last] = 0.0
-    step = sketch.work[STEP]
+        return VERDICT.refused
+    sketch.lines[LINE.a, last] = 0.0
+    sketch.lines[LINE.a_sum, last] = 0.0
+    step = sketch.work[FD_WORK.step]
     full = n == setup.capacity
-    ridge = sketch.numbers[RIDGE]
+    ridge = sketch.numbers[NUMBER.ridge]
     if full:
-        _close(setup, sketch, n, sketch.work[ENERGY], step)
+        _close(setup, sketch, n, sketch.work[FD_WORK.energy], step)
     elif setup.geometry == NEWTON and ridge > 0.0:
         _last_column(sketch, n, ridge, step)
     else:
-        decompose(gram, n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
+        decompose(gram, n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
         for i in range(n):
             step[i] = 0.0
         for e in range(n):
-            weight = inverse_metric(setup.geometry, sketch.lines[VALUES, e], ridge, sketch.numbers[ESCAPED])
-            weight *= sketch.squares[VECTORS, e, last]
+            weight = inverse_metric(setup.geometry, sketch.lines[LINE.values, e], ridge, sketch.numbers[NUMBER.escaped])
+            weight *= sketch.squares[SQUARE.vectors, e, last]
             for i in range(n):
-                step[i] += weight * sketch.squares[VECTORS, e, i]
-    sketch.counts[COLUMN] = SKETCH + last if rho != 0.0 else 0
-    change[SKETCH + last] = rho
-    sketch.counts[ROWS] = n
+                step[i] += weight * sketch.squares[SQUARE.vectors, e, i]
+    sketch.counts[COUNT.column] = COLUMN.sketch + last if rho != 0.0 else 0
+    change[COLUMN.sketch + last] = rho
+    sketch.counts[COUNT.rows] = n
     if setup.dual:
         _dual_step(setup, sketch, p, square, rho, g, full, change)
     elif rho != 0.0:
         factor = -setup.step * g / rho
         for i in range(n):
-            sketch.lines[A, i] += factor * step[i]
+            sketch.lines[LINE.a, i] += factor * step[i]
     if full:
         _fold(setup, sketch, n)
-        return FULL
-    return ABSORBED
+        return VERDICT.full
+    return VERDICT.absorbed
 
 
 @inner
 def _dual_step(setup, sketch, p, square, rho, g, full, change):
     """``w = −step·P ḡ`` from Sḡ: sets base and a."""
-    n = sketch.counts[ROWS]
-    dual = sketch.lines[DUAL]
+    n = sketch.counts[COUNT.rows]
+    dual = sketch.lines[LINE.dual]
     for i in range(n - 1):
-        dual[i] += g * p[SKETCH + i]
-    dual[n - 1] = rho * (p[HEAD] + g * square)
-    change[HEAD] = g
+        dual[i] += g * p[COLUMN.sketch + i]
+    dual[n - 1] = rho * (p[COLUMN.head] + g * square)
+    change[COLUMN.head] = g
     if full:
         n = setup.size - 1
-        moved = sketch.work[STEP]
+        moved = sketch.work[FD_WORK.step]
         for e in range(n):
             moved[e] = 0.0
         for i in range(setup.capacity):
@@ -288,45 +282,45 @@ def _dual_step(setup, sketch, p, square, rho, g, full, change):
                 moved[e] += sketch.transform[i, e] * dual[i]
         for e in range(n):
             dual[e] = moved[e]
-    ridge = sketch.numbers[RIDGE]
-    escaped = sketch.numbers[ESCAPED]
-    sketch.numbers[BASE] = -setup.step * inverse_metric(setup.geometry, 0.0, ridge, escaped)
-    a = sketch.lines[A]
+    ridge = sketch.numbers[NUMBER.ridge]
+    escaped = sketch.numbers[NUMBER.escaped]
+    sketch.numbers[NUMBER.base] = -setup.step * inverse_metric(setup.geometry, 0.0, ridge, escaped)
+    a = sketch.lines[LINE.a]
     for i in range(n):
         a[i] = 0.0
     if setup.geometry == NEWTON and ridge > 0.0:
         for i in range(n):
             for j in range(n):
-                a[i] += sketch.squares[INVERSE, i, j] * dual[j]
+                a[i] += sketch.squares[SQUARE.inverse, i, j] * dual[j]
             a[i] *= setup.step / ridge
         return
     for e in range(n):
         along = 0.0
         for j in range(n):
-            along += sketch.squares[VECTORS, e, j] * dual[j]
-        along *= -setup.step * spectral_weight(setup.geometry, sketch.lines[VALUES, e], ridge, escaped)
+            along += sketch.squares[SQUARE.vectors, e, j] * dual[j]
+        along *= -setup.step * spectral_weight(setup.geometry, sketch.lines[LINE.values, e], ridge, escaped)
         for j in range(n):
-            a[j] += along * sketch.squares[VECTORS, e, j]
+            a[j] += along * sketch.squares[SQUARE.vectors, e, j]
 
 
 @inner
 def _fold(setup, sketch, n):
     """Complete the transform: what the old rows' coefficients give to the head and to the sum of iterates."""
     kept = setup.size - 1
-    a = sketch.lines[A]
-    a_sum = sketch.lines[A_SUM]
+    a = sketch.lines[LINE.a]
+    a_sum = sketch.lines[LINE.a_sum]
     for i in range(n):
         if setup.dual:
             sketch.transform[i, kept] = 0.0
             sketch.transform[i, kept + 1] = a_sum[i]
         else:
             sketch.transform[i, kept] = a[i]
-            sketch.transform[i, kept + 1] = a_sum[i] - sketch.numbers[BASE_SUM] * a[i]
+            sketch.transform[i, kept + 1] = a_sum[i] - sketch.numbers[NUMBER.base_sum] * a[i]
         if i >= kept or not setup.dual:
             a[i] = 0.0
         a_sum[i] = 0.0
-    sketch.counts[ROWS] = kept
-    sketch.counts[CLOSED] = n
+    sketch.counts[COUNT.rows] = kept
+    sketch.counts[COUNT.closed] = n
 
 
 serve(Directions, enter=_enter, metric=_metric, absorb=_absorb, write=write_buffer, lift=_lift)

@@ -20,12 +20,12 @@ from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL, learn_rows
 from onsketch.learners.sketched.frequent_directions import RULES, Directions
-from onsketch.learners.sketched.oja import ENERGY, Subspace
-from onsketch.learners.sketched.packed import ROUNDS, SEEN
+from onsketch.learners.sketched.oja import Subspace
+from onsketch.learners.sketched.packed import CLOCK
 from onsketch.learners.sketched.random_projection import Projection
 from onsketch.learners.sketched.rank_counting import RankedDirections
 from onsketch.learners.sketched.reading import fill_weights, leverage_rows, predict_rows
-from onsketch.learners.sketched.state import BASE, COLUMN, GRAM, RIDGE, ROWS, VALUES, State
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 from onsketch.learners.sketched.tables import filled, grown, new_table, saved
 
 _learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
@@ -54,7 +54,7 @@ class SketchedLearner(Learner):
         else:
             sketch = Subspace.start(size, ridge)
         if options.update == "dual":
-            sketch.numbers[BASE] = 0.0  # no gradients yet
+            sketch.numbers[NUMBER.base] = 0.0  # no gradients yet
         self._sketch = sketch
         self._spare = sketch.copy()
         self._setup = make_setup(method, options, rule=RULES.get(method.sketch, 0), capacity=capacity)
@@ -68,12 +68,12 @@ class SketchedLearner(Learner):
     @property
     def rounds(self) -> int:
         """Rounds played."""
-        return int(self._table.clock[ROUNDS])
+        return int(self._table.clock[CLOCK.rounds])
 
     @property
     def ridge(self) -> float:
         """The ridge as it is now: as given or raised with the rows, and grown under RFD."""
-        return float(self._sketch.numbers[RIDGE])
+        return float(self._sketch.numbers[NUMBER.ridge])
 
     def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
@@ -90,13 +90,13 @@ class SketchedLearner(Learner):
             try:
                 self._table = grown(self._table, self._map.features, self._logs)
             except BaseException:  # no memory, or interrupted
-                self._map.forget(int(self._table.clock[SEEN]))
+                self._map.forget(int(self._table.clock[CLOCK.seen]))
                 raise
         state = self._setup, self._table, self._sketch, self._spare
         x = np.empty_like(values) if self.options.diagonal else values
         done = int(_learn_rows(self._kind, *state, indptr, slots, values, x, labels, weights, out))
         if done < rows.count:  # the features of rows that were not learned have not been seen
-            self._map.forget(int(self._table.clock[SEEN]))
+            self._map.forget(int(self._table.clock[CLOCK.seen]))
             self._table = self._table._replace(features=self._map.features)
         return done
 
@@ -131,15 +131,17 @@ class SketchedLearner(Learner):
 
     def spectrum(self) -> NDArray[np.float64]:
         """The eigenvalues of the sketch SᵀS (Oja's and Ada-FFD's own estimates), descending."""
-        sketch, n = self._sketch, int(self._sketch.counts[ROWS])
+        sketch, n = self._sketch, int(self._sketch.counts[COUNT.rows])
         if isinstance(sketch, Subspace):
-            values = sketch.lines[ENERGY, :n]
+            values = sketch.lines[LINE.values, :n]
         elif isinstance(sketch, RankedDirections):
             values = np.where(
-                sketch.lines[VALUES, :n] > CUTOFF * sketch.lines[VALUES, 0], sketch.lines[VALUES, :n], 0.0
+                sketch.lines[LINE.values, :n] > CUTOFF * sketch.lines[LINE.values, 0],
+                sketch.lines[LINE.values, :n],
+                0.0,
             )
         else:
-            values = np.linalg.eigvalsh(sketch.squares[GRAM, :n, :n]).astype(np.float64)
+            values = np.linalg.eigvalsh(sketch.squares[SQUARE.gram, :n, :n]).astype(np.float64)
         return np.sort(np.maximum(values, 0.0))[::-1]
 
     def state_bytes(self) -> dict[str, int]:
@@ -167,6 +169,6 @@ class SketchedLearner(Learner):
         fresh, self._sketch = self._sketch, restored(self._sketch, arrays, "sketch")
         (rows, closed, column, rank), capacity = self._sketch.counts, self._setup.capacity
         small = 0 <= rows <= capacity and 0 <= closed <= capacity and -1 <= rank <= capacity
-        if fresh.counts[COLUMN] < 0:
-            small = small and column == -1 and rows == fresh.counts[ROWS]
+        if fresh.counts[COUNT.column] < 0:
+            small = small and column == -1 and rows == fresh.counts[COUNT.rows]
         require(bool(small) and -1 <= column < self._table.rows.shape[1], "its sketch has impossible counts")

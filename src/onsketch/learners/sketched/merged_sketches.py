@@ -16,24 +16,10 @@ from numpy.typing import NDArray
 from onsketch.core.geometry import inverse_metric
 from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.sketched.frequent_directions import COMPENSATIVE, ROBUST, Directions, shrink
-from onsketch.learners.sketched.oja import ENERGY, FACTOR, START, Subspace
+from onsketch.learners.sketched.oja import OJA_SQUARE, Subspace
 from onsketch.learners.sketched.random_projection import Projection
-from onsketch.learners.sketched.rank_counting import LOWER, SMALL, RankedDirections
-from onsketch.learners.sketched.state import (
-    AGE,
-    BASE,
-    DUAL,
-    ESCAPED,
-    GRAM,
-    INVERSE,
-    KEEP,
-    RANK,
-    RIDGE,
-    ROWS,
-    VALUES,
-    VECTORS,
-    A,
-)
+from onsketch.learners.sketched.rank_counting import FFD_SQUARE, RankedDirections
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE
 
 if TYPE_CHECKING:
     from onsketch.learners.sketched.learner import SketchedLearner
@@ -90,18 +76,20 @@ def energy_rows(sketch: Any, rows: Array) -> Array:
     """Rows B with BᵀB what the sketch stands for."""
     n = rows.shape[0]
     if isinstance(sketch, Subspace):
-        weighed: Array = np.sqrt(sketch.lines[ENERGY, :n])[:, None] * (sketch.squares[FACTOR, :n, :n] @ rows)
+        weighed: Array = np.sqrt(sketch.lines[LINE.values, :n])[:, None] * (
+            sketch.squares[OJA_SQUARE.factor, :n, :n] @ rows
+        )
         return weighed
     if isinstance(sketch, RankedDirections):
-        root = np.sqrt(sketch.lines[VALUES, :n])[:, None] * sketch.squares[VECTORS, :n, :n]
-        return root @ np.linalg.solve(sketch.squares[LOWER, :n, :n], rows) if n else rows
+        root = np.sqrt(sketch.lines[LINE.values, :n])[:, None] * sketch.squares[FFD_SQUARE.vectors, :n, :n]
+        return root @ np.linalg.solve(sketch.squares[FFD_SQUARE.lower, :n, :n], rows) if n else rows
     return rows
 
 
 def true_rows(sketch: Any, rows: Array) -> Array:
     """The same without what CFD adds to the directions it shows."""
     if isinstance(sketch, Directions):
-        return np.asarray(sketch.lines[KEEP, : len(rows), None] * rows)
+        return np.asarray(sketch.lines[LINE.keep, : len(rows), None] * rows)
     return energy_rows(sketch, rows)
 
 
@@ -130,27 +118,29 @@ def set_merged(parts: Parts, stored: list[Array], energies: list[Array]) -> Arra
 def _set_projection(one: Any, rows: Array) -> None:
     sketch: Projection = one._sketch
     n = rows.shape[0]
-    sketch.squares[GRAM, :n, :n] = rows @ rows.T
-    values, vectors = np.linalg.eigh(sketch.squares[GRAM, :n, :n])
-    sketch.lines[VALUES, :n] = np.where(values > CUTOFF * max(values.max(initial=0.0), 0.0), values, 0.0)[::-1]
-    sketch.squares[VECTORS, :n, :n] = turned = vectors[:, ::-1].T
+    sketch.squares[SQUARE.gram, :n, :n] = rows @ rows.T
+    values, vectors = np.linalg.eigh(sketch.squares[SQUARE.gram, :n, :n])
+    sketch.lines[LINE.values, :n] = np.where(values > CUTOFF * max(values.max(initial=0.0), 0.0), values, 0.0)[::-1]
+    sketch.squares[SQUARE.vectors, :n, :n] = turned = vectors[:, ::-1].T
     if one.method.geometry == "newton":
-        sketch.squares[INVERSE, :n, :n] = (turned.T / (sketch.numbers[RIDGE] + sketch.lines[VALUES, :n])) @ turned
+        sketch.squares[SQUARE.inverse, :n, :n] = (
+            turned.T / (sketch.numbers[NUMBER.ridge] + sketch.lines[LINE.values, :n])
+        ) @ turned
 
 
 def _set_subspace(sketches: list[Any], energies: list[Array]) -> Array:
     one: Subspace = sketches[0]
-    m = int(one.counts[ROWS])
+    m = int(one.counts[COUNT.rows])
     values, turn = _difference(energies)
     alive = np.arange(m) < values.size
     energy, T = np.zeros(m), np.zeros((m, turn.shape[1]))
     energy[: min(m, values.size)], T[: min(m, values.size)] = values[:m], turn[:m]
-    turned = [s.squares[FACTOR, :m, :m] @ s.squares[START, :m, :m].T for s in sketches]
-    starts = [np.sqrt(s.lines[ENERGY, :m])[:, None] * start for s, start in zip(sketches, turned, strict=True)]
-    one.squares[START, :m, :m] = np.where(alive[:, None], T @ np.vstack(starts), np.eye(m)).T
-    one.lines[ENERGY, :m] = energy
-    one.squares[FACTOR, :m, :m] = one.squares[GRAM, :m, :m] = np.diag(alive.astype(float))
-    one.counts[RANK] = int(alive.sum())
+    turned = [s.squares[OJA_SQUARE.factor, :m, :m] @ s.squares[OJA_SQUARE.start, :m, :m].T for s in sketches]
+    starts = [np.sqrt(s.lines[LINE.values, :m])[:, None] * start for s, start in zip(sketches, turned, strict=True)]
+    one.squares[OJA_SQUARE.start, :m, :m] = np.where(alive[:, None], T @ np.vstack(starts), np.eye(m)).T
+    one.lines[LINE.values, :m] = energy
+    one.squares[OJA_SQUARE.factor, :m, :m] = one.squares[SQUARE.gram, :m, :m] = np.diag(alive.astype(float))
+    one.counts[COUNT.rank] = int(alive.sum())
     return np.asarray(T @ np.vstack(energies))
 
 
@@ -161,16 +151,16 @@ def _set_ranked(one: Any, rows: Array) -> Array:
     energy = values.copy()
     if values.size >= capacity:
         sigma = values[size - 1]
-        sketch.numbers[ESCAPED] += sigma
+        sketch.numbers[NUMBER.escaped] += sigma
         values, directions = values[: size - 1], directions[: size - 1]
         energy = values - sigma
     n = values.size
-    sketch.squares[[LOWER, SMALL]] = 0.0
-    sketch.squares[LOWER, :n, :n] = np.diag(np.sqrt(values))
-    sketch.squares[SMALL, :n, :n] = np.diag(energy)
-    sketch.squares[VECTORS] = np.eye(sketch.squares.shape[1])
-    sketch.lines[VALUES, :n] = energy
-    sketch.counts[[ROWS, AGE]] = n, 0
+    sketch.squares[[FFD_SQUARE.lower, FFD_SQUARE.small]] = 0.0
+    sketch.squares[FFD_SQUARE.lower, :n, :n] = np.diag(np.sqrt(values))
+    sketch.squares[FFD_SQUARE.small, :n, :n] = np.diag(energy)
+    sketch.squares[FFD_SQUARE.vectors] = np.eye(sketch.squares.shape[1])
+    sketch.lines[LINE.values, :n] = energy
+    sketch.counts[[COUNT.rows, COUNT.rank]] = n, 0
     merged: Array = np.sqrt(values)[:, None] * directions
     return merged
 
@@ -178,8 +168,8 @@ def _set_ranked(one: Any, rows: Array) -> Array:
 def _set_directions(one: Any, rows: Array) -> Array:
     sketch: Directions = one._sketch
     setup = one._setup
-    sketch.lines[KEEP] = 1.0
-    compensate = setup.rule == COMPENSATIVE and sketch.numbers[ESCAPED] > 0.0
+    sketch.lines[LINE.keep] = 1.0
+    compensate = setup.rule == COMPENSATIVE and sketch.numbers[NUMBER.escaped] > 0.0
     if rows.shape[0] >= setup.capacity or compensate:
         values, directions = spectrum(rows)
         padded = np.zeros(max(setup.capacity, values.size))
@@ -189,29 +179,31 @@ def _set_directions(one: Any, rows: Array) -> Array:
             setup.rule,
             setup.size,
             setup.fraction,
-            float(sketch.numbers[ESCAPED]),
+            float(sketch.numbers[NUMBER.escaped]),
             padded,
             energy,
             kept_energy,
         )
-        sketch.numbers[ESCAPED] += rho
+        sketch.numbers[NUMBER.escaped] += rho
         if setup.rule == ROBUST:
-            sketch.numbers[RIDGE] += 0.5 * rho
+            sketch.numbers[NUMBER.ridge] += 0.5 * rho
         n = min(setup.size - 1, values.size)
         rows = np.zeros((setup.size - 1, rows.shape[1]))
         rows[:n] = np.sqrt(energy[:n])[:, None] * directions[:n]
         shown = energy > 0.0
-        sketch.lines[KEEP, : setup.size - 1][shown] = np.sqrt(kept_energy[shown] / energy[shown])
+        sketch.lines[LINE.keep, : setup.size - 1][shown] = np.sqrt(kept_energy[shown] / energy[shown])
     n = rows.shape[0]
-    sketch.counts[ROWS] = n
-    sketch.squares[[GRAM, INVERSE]] = 0.0
-    sketch.squares[GRAM, :n, :n] = rows @ rows.T
-    values, vectors = np.linalg.eigh(sketch.squares[GRAM, :n, :n])
+    sketch.counts[COUNT.rows] = n
+    sketch.squares[[SQUARE.gram, SQUARE.inverse]] = 0.0
+    sketch.squares[SQUARE.gram, :n, :n] = rows @ rows.T
+    values, vectors = np.linalg.eigh(sketch.squares[SQUARE.gram, :n, :n])
     top = max(values.max(initial=0.0), 0.0)
-    sketch.lines[VALUES, :n] = np.where(values > CUTOFF * top, values, 0.0)[::-1]
-    sketch.squares[VECTORS, :n, :n] = vectors[:, ::-1].T
-    if sketch.numbers[RIDGE] > 0.0:
-        sketch.squares[INVERSE, :n, :n] = (vectors / (sketch.numbers[RIDGE] + np.maximum(values, 0.0))) @ vectors.T
+    sketch.lines[LINE.values, :n] = np.where(values > CUTOFF * top, values, 0.0)[::-1]
+    sketch.squares[SQUARE.vectors, :n, :n] = vectors[:, ::-1].T
+    if sketch.numbers[NUMBER.ridge] > 0.0:
+        sketch.squares[SQUARE.inverse, :n, :n] = (
+            vectors / (sketch.numbers[NUMBER.ridge] + np.maximum(values, 0.0))
+        ) @ vectors.T
     return rows
 
 
@@ -219,12 +211,12 @@ def form_dual(learner: SketchedLearner, rows: Array, head: Array) -> None:
     """``w = −step·P ḡ`` for the merged sketch."""
     sketch, setup = learner._sketch, learner._setup
     n = rows.shape[0]
-    sketch.lines[DUAL, :n] = rows @ head
+    sketch.lines[LINE.dual, :n] = rows @ head
     values, directions = spectrum(energy_rows(sketch, rows))
-    ridge, escaped = (float(number) for number in sketch.numbers[[RIDGE, ESCAPED]])
+    ridge, escaped = (float(number) for number in sketch.numbers[[NUMBER.ridge, NUMBER.escaped]])
     flat = inverse_metric.py_func(setup.geometry, 0.0, ridge, escaped)
     weights = np.array([inverse_metric.py_func(setup.geometry, value, ridge, escaped) - flat for value in values])
     along = directions.T @ (weights * (directions @ head))  # lies in the span of the rows
-    sketch.numbers[BASE] = -setup.step * flat
+    sketch.numbers[NUMBER.base] = -setup.step * flat
     if n:
-        sketch.lines[A, :n] = -setup.step * np.linalg.lstsq(rows.T, along, rcond=None)[0]
+        sketch.lines[LINE.a, :n] = -setup.step * np.linalg.lstsq(rows.T, along, rcond=None)[0]

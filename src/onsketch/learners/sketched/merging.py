@@ -42,11 +42,11 @@ from onsketch.learners.sketched.merged_sketches import (
     spectrum,
     true_rows,
 )
-from onsketch.learners.sketched.oja import ENERGY, Subspace
-from onsketch.learners.sketched.packed import DIAGONAL, EPOCH_OF, HEAD, ROUNDS, SEEN, SKETCH, SUM, TOUCHED
+from onsketch.learners.sketched.oja import Subspace
+from onsketch.learners.sketched.packed import CLOCK, COLUMN
 from onsketch.learners.sketched.random_projection import Projection
 from onsketch.learners.sketched.reading import fill_rows
-from onsketch.learners.sketched.state import A_SUM, BASE, BASE_SUM, ESCAPED, LENGTHS, RANK, RIDGE, ROWS, A
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
 from onsketch.learners.sketched.tables import grown, new_table
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ def _spread(learner: SketchedLearner, count: int, slots: NDArray[np.int32]) -> S
     packed = np.empty((learner._map.count, learner._table.rows.shape[1]))
     fill_rows(learner._table, packed)
     sketch = learner._sketch
-    n = int(sketch.counts[ROWS])
+    n = int(sketch.counts[COUNT.rows])
     rows, head, total = np.zeros((n, count)), np.zeros(count), np.zeros(count)
-    rows[:, slots] = packed[:, SKETCH : SKETCH + n].T
-    head[slots] = packed[:, HEAD]
-    total[slots] = packed[:, SUM] + sketch.numbers[BASE_SUM] * packed[:, HEAD]
-    total += sketch.lines[A_SUM, :n] @ rows
-    weights = sketch.numbers[BASE] * head + sketch.lines[A, :n] @ rows
+    rows[:, slots] = packed[:, COLUMN.sketch : COLUMN.sketch + n].T
+    head[slots] = packed[:, COLUMN.head]
+    total[slots] = packed[:, COLUMN.sum] + sketch.numbers[NUMBER.base_sum] * packed[:, COLUMN.head]
+    total += sketch.lines[LINE.a_sum, :n] @ rows
+    weights = sketch.numbers[NUMBER.base] * head + sketch.lines[LINE.a, :n] @ rows
     return Spread(rows, head, weights, total)
 
 
@@ -91,7 +91,7 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     spreads = [_spread(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
     energies = [true_rows(part._sketch, s.rows) for part, s in zip(parts, spreads, strict=True)]
     raised = [_raised(part) for part in parts]  # all stand on the highest ground: it counts once, like the base
-    ridges = [part._sketch.numbers[RIDGE] + max(raised) - own for part, own in zip(parts, raised, strict=True)]
+    ridges = [part._sketch.numbers[NUMBER.ridge] + max(raised) - own for part, own in zip(parts, raised, strict=True)]
     dual = one.options.update == "dual"
     if dual:
         head = np.asarray(less_base(s.head for s in spreads))
@@ -102,15 +102,15 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     else:
         head = _mixed(parts, spreads)
     rounds = round(less_base(part.rounds for part in parts))
-    base_sum = float(less_base(part._sketch.numbers[BASE_SUM] for part in parts))
+    base_sum = float(less_base(part._sketch.numbers[NUMBER.base_sum] for part in parts))
     total = np.asarray(less_base(s.total for s in spreads))
-    for number in (ESCAPED, LENGTHS):
+    for number in (NUMBER.escaped, NUMBER.lengths):
         one._sketch.numbers[number] = less_base(part._sketch.numbers[number] for part in parts)
-    one._sketch.numbers[RIDGE] = less_base(ridges)
+    one._sketch.numbers[NUMBER.ridge] = less_base(ridges)
     rows = set_merged(parts, [s.rows for s in spreads], energies)
     _install(one, union, rows, head, total - base_sum * head)
-    one._sketch.numbers[BASE_SUM] = base_sum
-    one._table.clock[ROUNDS] = rounds
+    one._sketch.numbers[NUMBER.base_sum] = base_sum
+    one._table.clock[CLOCK.rounds] = rounds
     if dual:
         form_dual(one, rows, head)
 
@@ -143,9 +143,9 @@ def _lost(learner: SketchedLearner, base: SketchedLearner, rows: Array) -> float
     if isinstance(sketch, Projection):
         return float((rows**2).sum()) / features
     if isinstance(sketch, Subspace):
-        n = sketch.counts[ROWS]
-        return float(sketch.lines[ENERGY, :n].min()) if sketch.counts[RANK] == n else 0.0
-    escaped = float(sketch.numbers[ESCAPED] - base._sketch.numbers[ESCAPED])
+        n = sketch.counts[COUNT.rows]
+        return float(sketch.lines[LINE.values, :n].min()) if sketch.counts[COUNT.rank] == n else 0.0
+    escaped = float(sketch.numbers[NUMBER.escaped] - base._sketch.numbers[NUMBER.escaped])
     return max(escaped, 0.0) * min(1.0, learner._setup.capacity / features)
 
 
@@ -168,13 +168,13 @@ def _raised(learner: SketchedLearner) -> float:
     """What has been added to the ridge because the rows were long: the ridge less its start and RFD's growth."""
     if learner._setup.share == 0.0:
         return 0.0
-    ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
+    ridge, escaped = (float(number) for number in learner._sketch.numbers[[NUMBER.ridge, NUMBER.escaped]])
     return ridge - learner._setup.ridge - (0.5 * escaped if learner._setup.rule == ROBUST else 0.0)
 
 
 def _metric_rows(learner: SketchedLearner, rows: Array) -> tuple[float, Array]:
     """The metric of a learner as c·I + BᵀB."""
-    ridge, escaped = (float(number) for number in learner._sketch.numbers[[RIDGE, ESCAPED]])
+    ridge, escaped = (float(number) for number in learner._sketch.numbers[[NUMBER.ridge, NUMBER.escaped]])
     if learner.method.geometry == "newton":
         return ridge, rows
     values, directions = spectrum(rows)
@@ -197,18 +197,18 @@ def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, tot
     """Give a learner a fresh table with these rows; everything small has been set already."""
     old = learner._table
     kept = old.running.shape[1]
-    table = new_table(old.rows.shape[1] - SKETCH, kept, old.rows.dtype)
+    table = new_table(old.rows.shape[1] - COLUMN.sketch, kept, old.rows.dtype)
     table = grown(table, union.features, learner._logs)
     count, n = union.count, rows.shape[0]
-    table.rows[:count, HEAD] = head
-    table.rows[:count, SUM] = total
-    table.rows[:count, SKETCH : SKETCH + n] = rows.T
-    table.clock[SEEN] = count
+    table.rows[:count, COLUMN.head] = head
+    table.rows[:count, COLUMN.sum] = total
+    table.rows[:count, COLUMN.sketch : COLUMN.sketch + n] = rows.T
+    table.clock[CLOCK.seen] = count
     if n > kept and learner._logs:  # rows in the buffer: every slot has to be on the list
-        table.rows[:count, EPOCH_OF] = 0.5
+        table.rows[:count, COLUMN.epoch] = 0.5
         table.touched[:count] = np.arange(count)
-        table.clock[TOUCHED] = count
-    assert not table.rows[:count, DIAGONAL].any()
+        table.clock[CLOCK.touched] = count
+    assert not table.rows[:count, COLUMN.diagonal].any()
     learner._map, learner._table = union, table
     sketch = learner._sketch
-    sketch.lines[[A, A_SUM]] = 0.0
+    sketch.lines[[LINE.a, LINE.a_sum]] = 0.0

@@ -18,7 +18,7 @@ As long as fewer features than directions have been seen, the rows that depend o
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -27,25 +27,10 @@ from onsketch.core.geometry import inverse_metric, inverse_metrics
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import add, dot, fma, load, minus, product, put, quotient, root, spread, store, times, within
-from onsketch.learners.sketched.packed import HEAD, SKETCH, SUM
-from onsketch.learners.sketched.parts import ABSORBED, FULL, REFUSED, serve
+from onsketch.learners.sketched.packed import COLUMN
+from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_rows
-from onsketch.learners.sketched.state import (
-    A_SUM,
-    BASE,
-    BASE_SUM,
-    CLOSED,
-    COLUMN,
-    DUAL,
-    GRAM,
-    LENGTHS,
-    RANK,
-    RIDGE,
-    ROWS,
-    VALUES,
-    A,
-    State,
-)
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
 
 STRETCH = 1e4
 """A single row may stretch Z at most this much: γ = min(1/t, STRETCH/|ĝ|²)."""
@@ -57,17 +42,38 @@ learner finds its own ridge it finds this unit too: γ = min(1/t, LONG/Σ|x|²).
 _REBASE = 0.03
 """The basis is changed when a diagonal entry of F falls below this."""
 
-FACTOR, START = 1, 2
-"""Squares, besides GRAM (ZZᵀ, kept while some rows are dependent): F; and, transposed, the product of all changes of
-basis, which the raw column of a new feature has to go through."""
 
-ENERGY = VALUES
-"""The line of λ."""
+class OjaSquares(NamedTuple):
+    """Squares of Oja's sketch; its energies λ are in LINE.values."""
+
+    gram: int
+    """ZZᵀ, kept while some rows are dependent"""
+    factor: int
+    """F"""
+    start: int
+    """transposed, the product of all changes of basis, which the raw column of a new feature has to go through"""
 
 
-ALONG, SCALED, ALPHAS, PIVOTS, PULLS, WEIGHED, COEFFICIENTS = range(7)
-"""Rows of scratch: Vx; then what turns F, see ``_pivots``; what is left of Vx under the metric, and its coefficients on
-Z. All but ALPHAS and PIVOTS are padded with zeros."""
+OJA_SQUARE = OjaSquares(*range(3))
+
+
+class OjaWork(NamedTuple):
+    """Rows of scratch; all but alphas and pivots are padded with zeros."""
+
+    along: int
+    """Vx"""
+    scaled: int
+    """what turns F, with the next three: see ``_pivots``"""
+    alphas: int
+    pivots: int
+    pulls: int
+    weighed: int
+    """what is left of Vx under the metric"""
+    coefficients: int
+    """the coefficients of that on Z"""
+
+
+OJA_WORK = OjaWork(*range(7))
 
 
 class Subspace(State):
@@ -77,8 +83,8 @@ class Subspace(State):
     def start(cls, size: int, ridge: float) -> Self:
         """A subspace before the first feature."""
         state = cls.empty(size, size, ridge)
-        state.counts[[ROWS, CLOSED, COLUMN]] = size, size, -1
-        state.squares[START, :size, :size] = np.eye(size)
+        state.counts[[COUNT.rows, COUNT.closed, COUNT.column]] = size, size, -1
+        state.squares[OJA_SQUARE.start, :size, :size] = np.eye(size)
         return state
 
 
@@ -90,12 +96,12 @@ def _turn_block(factor, m, work, at, lanes):
     sums = spread(0.0, lanes)
     for i in range(m):
         row = load(factor, i * width + at, lanes)
-        turned = product(spread(work[PIVOTS, i], lanes), row)
-        turned = fma(spread(work[PULLS, i], lanes), earlier, turned)
-        earlier = fma(spread(work[SCALED, i], lanes), row, earlier)
-        sums = fma(spread(work[WEIGHED, i], lanes), turned, sums)
+        turned = product(spread(work[OJA_WORK.pivots, i], lanes), row)
+        turned = fma(spread(work[OJA_WORK.pulls, i], lanes), earlier, turned)
+        earlier = fma(spread(work[OJA_WORK.scaled, i], lanes), row, earlier)
+        sums = fma(spread(work[OJA_WORK.weighed, i], lanes), turned, sums)
         store(factor, i * width + at, turned)
-    store(work[COEFFICIENTS], at, sums)
+    store(work[OJA_WORK.coefficients], at, sums)
 
 
 @inlined
@@ -108,17 +114,21 @@ def _pivots(width, work, c, growth):
     """
     alpha = 1.0
     for i in range(width):
-        work[ALPHAS, i] = alpha
-        alpha += c * work[SCALED, i] * work[SCALED, i]
+        work[OJA_WORK.alphas, i] = alpha
+        alpha += c * work[OJA_WORK.scaled, i] * work[OJA_WORK.scaled, i]
     stride = work.shape[1]
     for k in range(0, width, 4):
-        u = load(work, SCALED * stride + k, 4)
-        before = load(work, ALPHAS * stride + k, 4)
+        u = load(work, OJA_WORK.scaled * stride + k, 4)
+        before = load(work, OJA_WORK.alphas * stride + k, 4)
         after = fma(product(spread(c, 4), u), u, before)
         q = quotient(spread(1.0, 4), root(product(before, after)))
-        store(work, PIVOTS * stride + k, product(before, q))
-        store(work, PULLS * stride + k, product(product(spread(-c, 4), u), q))
-        store(work, WEIGHED * stride + k, product(product(spread(growth, 4), q), load(work, ALONG * stride + k, 4)))
+        store(work, OJA_WORK.pivots * stride + k, product(before, q))
+        store(work, OJA_WORK.pulls * stride + k, product(product(spread(-c, 4), u), q))
+        store(
+            work,
+            OJA_WORK.weighed * stride + k,
+            product(product(spread(growth, 4), q), load(work, OJA_WORK.along * stride + k, 4)),
+        )
 
 
 @inlined
@@ -139,9 +149,9 @@ def _turn(factor, m, work):
 @inner
 def _factorise(setup, sketch):
     """F from K by Cholesky, with zero rows for the rows of Z that depend on earlier ones."""
-    gram = sketch.squares[GRAM]
-    factor = sketch.squares[FACTOR]
-    m = sketch.counts[ROWS]
+    gram = sketch.squares[OJA_SQUARE.gram]
+    factor = sketch.squares[OJA_SQUARE.factor]
+    m = sketch.counts[COUNT.rows]
     cutoff = max(CUTOFF, 20.0 * setup.grain)  # what is written of Z, not its Gram matrix, is rounded to float32
     rank = 0
     for i in range(m):
@@ -163,16 +173,16 @@ def _factorise(setup, sketch):
         else:
             for k in range(i + 1):
                 factor[i, k] = 0.0
-    sketch.counts[RANK] = rank
+    sketch.counts[COUNT.rank] = rank
 
 
 @inlined
 def _along(sketch, p, start):
     """ALONG = F·(Zx), from Zx in p."""
-    factor = sketch.squares[FACTOR]
+    factor = sketch.squares[OJA_SQUARE.factor]
     width = factor.shape[1]
-    for i in range(sketch.counts[ROWS]):
-        sketch.work[ALONG, i] = dot(factor, i * width, p, start, width)
+    for i in range(sketch.counts[COUNT.rows]):
+        sketch.work[OJA_WORK.along, i] = dot(factor, i * width, p, start, width)
 
 
 @inlined
@@ -180,188 +190,209 @@ def _weigh(setup, sketch, source):
     """WEIGHED: the coefficients on V of P x less its flat part, from those of x in a row of scratch; returns the flat
     part.
     """
-    ridge = sketch.numbers[RIDGE]
+    ridge = sketch.numbers[NUMBER.ridge]
     flat = inverse_metric(setup.geometry, 0.0, ridge, 0.0)
     work = sketch.work
     stride = work.shape[1]
     width = sketch.lines.shape[1]
     for k in range(0, width, 4):
-        weights = inverse_metrics(setup.geometry, load(sketch.lines, ENERGY * width + k, 4), ridge, 0.0)
+        weights = inverse_metrics(setup.geometry, load(sketch.lines, LINE.values * width + k, 4), ridge, 0.0)
         weights = minus(weights, spread(flat, 4))
-        store(work, WEIGHED * stride + k, product(weights, load(work, source * stride + k, 4)))
+        store(work, OJA_WORK.weighed * stride + k, product(weights, load(work, source * stride + k, 4)))
     return flat
 
 
 @inlined
 def _precondition(setup, sketch):
     """``P x = c·x + Zᵀq`` from Vx in ALONG: fills q (COEFFICIENTS), returns c."""
-    flat = _weigh(setup, sketch, ALONG)
-    factor = sketch.squares[FACTOR]
+    flat = _weigh(setup, sketch, OJA_WORK.along)
+    factor = sketch.squares[OJA_SQUARE.factor]
     work = sketch.work
-    times(work, WEIGHED * work.shape[1], sketch.counts[ROWS], factor, 0, factor.shape[1], work[COEFFICIENTS])
+    times(
+        work,
+        OJA_WORK.weighed * work.shape[1],
+        sketch.counts[COUNT.rows],
+        factor,
+        0,
+        factor.shape[1],
+        work[OJA_WORK.coefficients],
+    )
     return flat
 
 
 def _enter(setup, table, sketch, slot):
-    m = sketch.counts[ROWS]
+    m = sketch.counts[COUNT.rows]
     lines = sketch.lines
     width = lines.shape[1]
     raw = sketch.room[0, 0]
     column = sketch.room[0, 1]
     fill_gaussian(setup.seed, FEATURE, table.features[slot], raw[:m])
-    times(raw, 0, m, sketch.squares, START * width * width, width, column)
+    times(raw, 0, m, sketch.squares, OJA_SQUARE.start * width * width, width, column)
     rows = table.rows
-    put(rows, slot * rows.shape[1] + SKETCH, 1.0, column, 0, width)
+    put(rows, slot * rows.shape[1] + COLUMN.sketch, 1.0, column, 0, width)
     # the weight of an unseen feature is zero, and so is the sum of its past weights
-    fresh = dot(lines, A * width, column, 0, width)
-    sums = dot(lines, A_SUM * width, column, 0, width)
+    fresh = dot(lines, LINE.a * width, column, 0, width)
+    sums = dot(lines, LINE.a_sum * width, column, 0, width)
     if not setup.dual:
-        rows[slot, HEAD] -= fresh
-        sums -= sketch.numbers[BASE_SUM] * fresh
+        rows[slot, COLUMN.head] -= fresh
+        sums -= sketch.numbers[NUMBER.base_sum] * fresh
         fresh = 0.0
-    rows[slot, SUM] -= sums
-    if sketch.counts[RANK] < m:
+    rows[slot, COLUMN.sum] -= sums
+    if sketch.counts[COUNT.rank] < m:
         for i in range(m):
             for j in range(m):
-                sketch.squares[GRAM, i, j] += column[i] * column[j]
-        sketch.counts[RANK] = -1
+                sketch.squares[OJA_SQUARE.gram, i, j] += column[i] * column[j]
+        sketch.counts[COUNT.rank] = -1
         return fresh
     # F for a Z with one more column
     _along(sketch, column, 0)
-    put(sketch.work, SCALED * sketch.work.shape[1], 1.0, sketch.work, ALONG * sketch.work.shape[1], width)
+    put(
+        sketch.work,
+        OJA_WORK.scaled * sketch.work.shape[1],
+        1.0,
+        sketch.work,
+        OJA_WORK.along * sketch.work.shape[1],
+        width,
+    )
     _pivots(width, sketch.work, 1.0, 1.0)
-    _turn(sketch.squares[FACTOR], m, sketch.work)
+    _turn(sketch.squares[OJA_SQUARE.factor], m, sketch.work)
     return fresh
 
 
 def _look(setup, sketch, p):
-    if sketch.counts[RANK] < 0:
+    if sketch.counts[COUNT.rank] < 0:
         _factorise(setup, sketch)
-    _along(sketch, p, SKETCH)
+    _along(sketch, p, COLUMN.sketch)
 
 
 def _metric(setup, sketch, p, square, q):
     flat = _precondition(setup, sketch)
-    for i in range(sketch.counts[ROWS]):
-        q[i] = sketch.work[COEFFICIENTS, i]
+    for i in range(sketch.counts[COUNT.rows]):
+        q[i] = sketch.work[OJA_WORK.coefficients, i]
     return flat
 
 
 @inner
 def _rebase(setup, sketch):
     """Fill the transform Z ← N Z, with N = F (a mere rescaling for dependent rows), and start again from F = I."""
-    m = sketch.counts[ROWS]
+    m = sketch.counts[COUNT.rows]
     change = sketch.room[0]
     moved = sketch.room[1]
-    moved_dual = sketch.work[ALONG]
-    full = sketch.counts[RANK] == m
+    moved_dual = sketch.work[OJA_WORK.along]
+    full = sketch.counts[COUNT.rank] == m
     for i in range(m):
         moved_dual[i] = 0.0
         for j in range(m):
             change[i, j] = 0.0
             moved[i, j] = 0.0
-        if sketch.squares[FACTOR, i, i] > 0.0:
+        if sketch.squares[OJA_SQUARE.factor, i, i] > 0.0:
             for j in range(i + 1):
-                change[i, j] = sketch.squares[FACTOR, i, j]
+                change[i, j] = sketch.squares[OJA_SQUARE.factor, i, j]
         else:
-            change[i, i] = 1.0 / math.sqrt(sketch.squares[GRAM, i, i]) if sketch.squares[GRAM, i, i] > 0.0 else 1.0
+            change[i, i] = (
+                1.0 / math.sqrt(sketch.squares[OJA_SQUARE.gram, i, i])
+                if sketch.squares[OJA_SQUARE.gram, i, i] > 0.0
+                else 1.0
+            )
     for i in range(m):
         for j in range(i + 1):
-            moved_dual[i] += change[i, j] * sketch.lines[DUAL, j]
+            moved_dual[i] += change[i, j] * sketch.lines[LINE.dual, j]
             for k in range(m):
-                moved[k, i] += change[i, j] * sketch.squares[START, k, j]
+                moved[k, i] += change[i, j] * sketch.squares[OJA_SQUARE.start, k, j]
     for i in range(m):
-        sketch.lines[DUAL, i] = moved_dual[i]
+        sketch.lines[LINE.dual, i] = moved_dual[i]
         for j in range(m):
-            sketch.squares[START, i, j] = moved[i, j]
+            sketch.squares[OJA_SQUARE.start, i, j] = moved[i, j]
             sketch.transform[i, j] = change[j, i]
-        a = sketch.lines[A, i]
+        a = sketch.lines[LINE.a, i]
         if setup.dual:
             sketch.transform[i, m] = 0.0
-            sketch.transform[i, m + 1] = sketch.lines[A_SUM, i]
+            sketch.transform[i, m + 1] = sketch.lines[LINE.a_sum, i]
         else:
             sketch.transform[i, m] = a
-            sketch.transform[i, m + 1] = sketch.lines[A_SUM, i] - sketch.numbers[BASE_SUM] * a
-            sketch.lines[A, i] = 0.0
-        sketch.lines[A_SUM, i] = 0.0
+            sketch.transform[i, m + 1] = sketch.lines[LINE.a_sum, i] - sketch.numbers[NUMBER.base_sum] * a
+            sketch.lines[LINE.a, i] = 0.0
+        sketch.lines[LINE.a_sum, i] = 0.0
     if full:
         for i in range(m):
             for j in range(m):
-                sketch.squares[FACTOR, i, j] = 1.0 if i == j else 0.0
+                sketch.squares[OJA_SQUARE.factor, i, j] = 1.0 if i == j else 0.0
         return
     for i in range(m):
         for j in range(m):
             moved[i, j] = 0.0
             for k in range(m):
-                moved[i, j] += change[i, k] * sketch.squares[GRAM, k, j]
+                moved[i, j] += change[i, k] * sketch.squares[OJA_SQUARE.gram, k, j]
     for i in range(m):
         for j in range(m):
-            sketch.squares[GRAM, i, j] = 0.0
+            sketch.squares[OJA_SQUARE.gram, i, j] = 0.0
             for k in range(m):
-                sketch.squares[GRAM, i, j] += moved[i, k] * change[j, k]
+                sketch.squares[OJA_SQUARE.gram, i, j] += moved[i, k] * change[j, k]
     _factorise(setup, sketch)
 
 
 def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
-    m = sketch.counts[ROWS]
+    m = sketch.counts[COUNT.rows]
     work = sketch.work
     stride = work.shape[1]
     lines = sketch.lines
     width = lines.shape[1]
-    factor = sketch.squares[FACTOR]
+    factor = sketch.squares[OJA_SQUARE.factor]
     energy = rho * rho * square
     if not energy <= limit * limit:
-        return REFUSED
+        return VERDICT.refused
     gamma = 1.0 / t
-    lengths = sketch.numbers[LENGTHS] + square
+    lengths = sketch.numbers[NUMBER.lengths] + square
     if setup.share > 0.0 and lengths > LONG * t:
         gamma = LONG / lengths
     if energy * gamma > STRETCH:
         gamma = STRETCH / energy
     stretch = gamma * rho * rho  # δ·ĝᵀ = stretch·(Zx)·xᵀ
     growth = 1.0 + gamma * energy  # Z_new x = growth·Zx
-    moved = stretch * dot(lines, A * width, p, SKETCH, width)
-    put(change, SKETCH, stretch, p, SKETCH, width)
-    if not (abs(moved) <= limit and within(change, SKETCH, width, limit)):
-        return REFUSED
-    change[SUM] -= stretch * dot(lines, A_SUM * width, p, SKETCH, width)
+    moved = stretch * dot(lines, LINE.a * width, p, COLUMN.sketch, width)
+    put(change, COLUMN.sketch, stretch, p, COLUMN.sketch, width)
+    if not (abs(moved) <= limit and within(change, COLUMN.sketch, width, limit)):
+        return VERDICT.refused
+    change[COLUMN.sum] -= stretch * dot(lines, LINE.a_sum * width, p, COLUMN.sketch, width)
     for k in range(0, width, 4):
-        u = product(spread(rho, 4), load(work, ALONG * stride + k, 4))
-        store(work, SCALED * stride + k, u)
-        store(lines, ENERGY * width + k, fma(u, u, load(lines, ENERGY * width + k, 4)))
+        u = product(spread(rho, 4), load(work, OJA_WORK.along * stride + k, 4))
+        store(work, OJA_WORK.scaled * stride + k, u)
+        store(lines, LINE.values * width + k, fma(u, u, load(lines, LINE.values * width + k, 4)))
     lifted = 2.0 * gamma + gamma * gamma * energy
-    if sketch.counts[RANK] == m:
+    if sketch.counts[COUNT.rank] == m:
         _pivots(width, work, lifted, growth)
-        flat = _weigh(setup, sketch, WEIGHED)
+        flat = _weigh(setup, sketch, OJA_WORK.weighed)
         _turn(factor, m, work)
     else:
         for i in range(m):
             for j in range(m):
-                sketch.squares[GRAM, i, j] += lifted * rho * rho * p[SKETCH + i] * p[SKETCH + j]
+                sketch.squares[OJA_SQUARE.gram, i, j] += (
+                    lifted * rho * rho * p[COLUMN.sketch + i] * p[COLUMN.sketch + j]
+                )
         _factorise(setup, sketch)
-        _along(sketch, p, SKETCH)
+        _along(sketch, p, COLUMN.sketch)
         flat = _precondition(setup, sketch)
-        put(work, COEFFICIENTS * stride, growth, work, COEFFICIENTS * stride, width)
+        put(work, OJA_WORK.coefficients * stride, growth, work, OJA_WORK.coefficients * stride, width)
     if not setup.dual:
-        change[HEAD] -= moved + setup.step * g * flat
-        add(lines, A * width, -setup.step * g, work, COEFFICIENTS * stride, width)
+        change[COLUMN.head] -= moved + setup.step * g * flat
+        add(lines, LINE.a * width, -setup.step * g, work, OJA_WORK.coefficients * stride, width)
     else:
-        change[HEAD] = g
-        add(lines, DUAL * width, stretch * p[HEAD] + g * growth, p, SKETCH, width)
+        change[COLUMN.head] = g
+        add(lines, LINE.dual * width, stretch * p[COLUMN.head] + g * growth, p, COLUMN.sketch, width)
     worst = 1.0
     scale = 1.0
     for i in range(m):
         if factor[i, i] > 0.0:
             worst = min(worst, factor[i, i])
         scale = max(scale, factor[i, i])
-    verdict = ABSORBED
+    verdict = VERDICT.absorbed
     if worst < _REBASE * scale:
         _rebase(setup, sketch)
-        verdict = FULL
+        verdict = VERDICT.full
     if setup.dual:
-        _along(sketch, lines[DUAL], 0)
-        sketch.numbers[BASE] = -setup.step * _precondition(setup, sketch)
-        put(lines, A * width, -setup.step, work, COEFFICIENTS * stride, width)
+        _along(sketch, lines[LINE.dual], 0)
+        sketch.numbers[NUMBER.base] = -setup.step * _precondition(setup, sketch)
+        put(lines, LINE.a * width, -setup.step, work, OJA_WORK.coefficients * stride, width)
     return verdict
 
 

@@ -17,16 +17,59 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-HEAD, EPOCH_OF, DIAGONAL, SUM, SKETCH = range(5)
-"""Columns of a packed row; the sketch rows start at SKETCH."""
 
-GATHERED, ALONG, CHANGE, MOVED = range(4)
-"""Rows of a table's scratch: Σ x_i·row_i; coefficients on the sketch's rows; what a round adds to a row; a row on its
-way through the log."""
+class Columns(NamedTuple):
+    """Columns of a packed row."""
 
-ROUNDS, SEEN, EPOCH, TOUCHED, CURRENT, MET = range(6)
-"""Entries of a table's clock: rounds played, slots in use, epochs logged, slots with rows in the buffer; whether no
-feature sleeps, so that no epoch need be looked up; non-zeros met since the last epoch ended, while some sleep."""
+    head: int
+    """h"""
+    epoch: int
+    """the epoch it is up to"""
+    diagonal: int
+    """Σg² for the diagonal adaptation"""
+    sum: int
+    """for the sum of iterates"""
+    sketch: int
+    """the first of the sketch rows"""
+
+
+COLUMN = Columns(*range(5))
+
+
+class Scratch(NamedTuple):
+    """Rows of a table's scratch."""
+
+    gathered: int
+    """Σ x_i·row_i"""
+    along: int
+    """coefficients on the sketch's rows"""
+    change: int
+    """what a round adds to a row"""
+    moved: int
+    """a row on its way through the log"""
+
+
+SCRATCH = Scratch(*range(4))
+
+
+class Clock(NamedTuple):
+    """Entries of a table's clock."""
+
+    rounds: int
+    """rounds played"""
+    seen: int
+    """slots in use"""
+    epoch: int
+    """epochs logged"""
+    touched: int
+    """slots with rows in the buffer"""
+    current: int
+    """whether no feature sleeps, so that no epoch need be looked up"""
+    met: int
+    """non-zeros met since the last epoch ended, while some sleep"""
+
+
+CLOCK = Clock(*range(6))
 
 
 class Table(NamedTuple):

@@ -8,15 +8,27 @@ where ``metric`` and ``absorb`` begin alike.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from numba.extending import overload
 
 from onsketch.jit.decorators import INNER
 
-ABSORBED, FULL, FULL_BEFORE, REFUSED = range(4)
-"""Verdicts of ``absorb``: done; done, and the transform is to be applied after the row is written, or before it;
-not finite, nothing changed."""
+
+class Verdicts(NamedTuple):
+    """What ``absorb`` returns."""
+
+    absorbed: int
+    """done"""
+    full: int
+    """done, and the transform is to be applied after the row is written"""
+    full_before: int
+    """done, and the transform is to be applied before the row is written"""
+    refused: int
+    """not finite, nothing changed"""
+
+
+VERDICT = Verdicts(*range(4))
 
 _parts: dict[str, dict[type, Callable[..., Any]]] = {
     part: {} for part in ("enter", "look", "metric", "absorb", "write", "lift")

@@ -9,8 +9,8 @@ import numpy as np
 
 from onsketch.jit.decorators import inlined
 from onsketch.jit.vectors import ask_for, fma, load, plus, spread, store
-from onsketch.learners.sketched.packed import EPOCH, EPOCH_OF, HEAD, SEEN, SUM, TOUCHED
-from onsketch.learners.sketched.state import COLUMN
+from onsketch.learners.sketched.packed import CLOCK, COLUMN
+from onsketch.learners.sketched.state import COUNT
 
 
 @inlined
@@ -82,13 +82,13 @@ def write_rows(table, sketch, slots, x, change, following):
 
 def write_buffer(table, sketch, slots, x, change, following):
     """Add ``x_i·change`` to the head, and write the new buffer row, if there is one; else as ``write_rows``."""
-    column = sketch.counts[COLUMN]
+    column = sketch.counts[COUNT.column]
     rows = table.rows
     clock = table.clock
-    epoch = clock[EPOCH]
-    head = change[HEAD]
-    total = change[SUM]
-    if head == 0.0 and column and clock[TOUCHED] == clock[SEEN]:  # dense rows: all are listed
+    epoch = clock[CLOCK.epoch]
+    head = change[COLUMN.head]
+    total = change[COLUMN.sum]
+    if head == 0.0 and column and clock[CLOCK.touched] == clock[CLOCK.seen]:  # dense rows: all are listed
         by = change[column]
         for i in range(x.size):
             rows[slots[i], column] = x[i] * by
@@ -99,11 +99,11 @@ def write_buffer(table, sketch, slots, x, change, following):
             for c in range(0, rows.shape[1], 16):
                 ask_for(rows, following[i] * rows.shape[1] + c, 16)
         if head != 0.0:
-            rows[slot, HEAD] += x[i] * head
-            rows[slot, SUM] += x[i] * total
+            rows[slot, COLUMN.head] += x[i] * head
+            rows[slot, COLUMN.sum] += x[i] * total
         if column:
             rows[slot, column] = x[i] * change[column]
-            if rows[slot, EPOCH_OF] == epoch:
-                rows[slot, EPOCH_OF] = epoch + 0.5  # listed; a whole number means: nothing in the buffer
-                table.touched[clock[TOUCHED]] = slot
-                clock[TOUCHED] += 1
+            if rows[slot, COLUMN.epoch] == epoch:
+                rows[slot, COLUMN.epoch] = epoch + 0.5  # listed; a whole number means: nothing in the buffer
+                table.touched[clock[CLOCK.touched]] = slot
+                clock[CLOCK.touched] += 1

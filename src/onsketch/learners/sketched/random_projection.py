@@ -9,7 +9,7 @@ The weights stay as they are when S moves: ``w = h + Sᵀa`` needs ``h ← h −
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -19,31 +19,32 @@ from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.vectors import dot, fma, load, spread, store
-from onsketch.learners.sketched.packed import HEAD, SKETCH, SUM
-from onsketch.learners.sketched.parts import ABSORBED, REFUSED, serve
+from onsketch.learners.sketched.packed import COLUMN
+from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_rows
 from onsketch.learners.sketched.spectral import spectral_weight
-from onsketch.learners.sketched.state import (
-    A_SUM,
-    BASE,
-    COLUMN,
-    DUAL,
-    GRAM,
-    INVERSE,
-    RANK,
-    RIDGE,
-    ROWS,
-    VALUES,
-    VECTORS,
-    A,
-    State,
-)
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 
 _REFRESH = 512
 """Rounds after which the inverse is computed afresh, so that rounding does not pile up."""
 
-DRAWN, SHIFTED, DRAWN_IMAGE, SHIFTED_IMAGE, COEFFICIENTS = range(5)
-"""Rows of scratch: r and q of a round; Hr and Hq for the inverse H; what P x has along the rows of S."""
+
+class ProjectionWork(NamedTuple):
+    """Rows of scratch, H being the small inverse."""
+
+    drawn: int
+    """r of a round"""
+    shifted: int
+    """q of a round"""
+    drawn_image: int
+    """Hr"""
+    shifted_image: int
+    """Hq"""
+    coefficients: int
+    """what P x has along the rows of S"""
+
+
+RP_WORK = ProjectionWork(*range(5))
 
 
 class Projection(State):
@@ -53,9 +54,9 @@ class Projection(State):
     def start(cls, size: int, ridge: float) -> Self:
         """A projection of nothing yet."""
         state = cls.empty(size, size, ridge)
-        state.counts[[ROWS, COLUMN, RANK]] = size, -1, size
+        state.counts[[COUNT.rows, COUNT.column, COUNT.rank]] = size, -1, size
         if ridge > 0.0:
-            state.squares[INVERSE, :size, :size] = np.eye(size) / ridge
+            state.squares[SQUARE.inverse, :size, :size] = np.eye(size) / ridge
         return state
 
 
@@ -66,45 +67,45 @@ def _enter(setup, table, sketch, slot):
 @inner
 def _metric(setup, sketch, p, start, q):
     """``P x = c·x + Sᵀq`` from Sx, which starts at ``start`` of p; returns c."""
-    n = sketch.counts[ROWS]
-    ridge = sketch.numbers[RIDGE]
+    n = sketch.counts[COUNT.rows]
+    ridge = sketch.numbers[NUMBER.ridge]
     width = sketch.squares.shape[2]
     if setup.geometry == NEWTON:
         for i in range(n):
-            q[i] = -dot(sketch.squares[INVERSE], i * width, p, start, width) / ridge
+            q[i] = -dot(sketch.squares[SQUARE.inverse], i * width, p, start, width) / ridge
         return 1.0 / ridge
     for i in range(n):
         q[i] = 0.0
     for e in range(n):
-        along = dot(sketch.squares[VECTORS], e * width, p, start, width)
-        along *= spectral_weight(setup.geometry, sketch.lines[VALUES, e], ridge, 0.0)
+        along = dot(sketch.squares[SQUARE.vectors], e * width, p, start, width)
+        along *= spectral_weight(setup.geometry, sketch.lines[LINE.values, e], ridge, 0.0)
         for j in range(n):
-            q[j] += along * sketch.squares[VECTORS, e, j]
+            q[j] += along * sketch.squares[SQUARE.vectors, e, j]
     return inverse_metric(setup.geometry, 0.0, ridge, 0.0)
 
 
 def _row_metric(setup, sketch, p, square, q):
-    return _metric(setup, sketch, p, SKETCH, q)
+    return _metric(setup, sketch, p, COLUMN.sketch, q)
 
 
 @inner
 def _decompose(setup, sketch):
     """The spectrum of K; for Newton, the inverse from it."""
-    n = sketch.counts[ROWS]
-    eigh(sketch.squares[GRAM], n, sketch.lines[VALUES], sketch.squares[VECTORS], sketch.room[0])
+    n = sketch.counts[COUNT.rows]
+    eigh(sketch.squares[SQUARE.gram], n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
     for e in range(n):
-        if sketch.lines[VALUES, e] <= CUTOFF * sketch.lines[VALUES, 0]:
-            sketch.lines[VALUES, e] = 0.0
+        if sketch.lines[LINE.values, e] <= CUTOFF * sketch.lines[LINE.values, 0]:
+            sketch.lines[LINE.values, e] = 0.0
     if setup.geometry == NEWTON:
         for i in range(n):
             for j in range(n):
-                sketch.squares[INVERSE, i, j] = 0.0
+                sketch.squares[SQUARE.inverse, i, j] = 0.0
         for e in range(n):
-            weight = 1.0 / (sketch.numbers[RIDGE] + sketch.lines[VALUES, e])
+            weight = 1.0 / (sketch.numbers[NUMBER.ridge] + sketch.lines[LINE.values, e])
             for i in range(n):
                 for j in range(n):
-                    sketch.squares[INVERSE, i, j] += (
-                        weight * sketch.squares[VECTORS, e, i] * sketch.squares[VECTORS, e, j]
+                    sketch.squares[SQUARE.inverse, i, j] += (
+                        weight * sketch.squares[SQUARE.vectors, e, i] * sketch.squares[SQUARE.vectors, e, j]
                     )
 
 
@@ -131,78 +132,85 @@ def _follow(sketch):
 
     Leaves H'q and H'r in the scratch; returns False when the result would not be trusted, with H as it was.
     """
-    n = sketch.counts[ROWS]
+    n = sketch.counts[COUNT.rows]
     work = sketch.work
-    h = sketch.squares[INVERSE]
+    h = sketch.squares[SQUARE.inverse]
     width = h.shape[1]
     long, cross, short = 0.0, 1.0, 0.0
     for i in range(n):
-        work[SHIFTED_IMAGE, i] = dot(h, i * width, work, SHIFTED * work.shape[1], width)
-        work[DRAWN_IMAGE, i] = dot(h, i * width, work, DRAWN * work.shape[1], width)
-        long += work[SHIFTED_IMAGE, i] * work[SHIFTED, i]
-        cross += work[DRAWN_IMAGE, i] * work[SHIFTED, i]
-        short += work[DRAWN_IMAGE, i] * work[DRAWN, i]
+        work[RP_WORK.shifted_image, i] = dot(h, i * width, work, RP_WORK.shifted * work.shape[1], width)
+        work[RP_WORK.drawn_image, i] = dot(h, i * width, work, RP_WORK.drawn * work.shape[1], width)
+        long += work[RP_WORK.shifted_image, i] * work[RP_WORK.shifted, i]
+        cross += work[RP_WORK.drawn_image, i] * work[RP_WORK.shifted, i]
+        short += work[RP_WORK.drawn_image, i] * work[RP_WORK.drawn, i]
     growth = cross * cross - long * short
     if not growth > 1e-6 * max(cross * cross, long * short):
         return False
     for i in range(n):
-        q = work[SHIFTED_IMAGE, i]
-        r = work[DRAWN_IMAGE, i]
-        work[SHIFTED, i] = (cross * q - long * r) / growth
-        work[DRAWN, i] = (cross * r - short * q) / growth
-        work[SHIFTED_IMAGE, i] = -q
-        work[DRAWN_IMAGE, i] = -r
-    _add_outer(h, n, work[DRAWN], work[SHIFTED_IMAGE], work[SHIFTED], work[DRAWN_IMAGE])
+        q = work[RP_WORK.shifted_image, i]
+        r = work[RP_WORK.drawn_image, i]
+        work[RP_WORK.shifted, i] = (cross * q - long * r) / growth
+        work[RP_WORK.drawn, i] = (cross * r - short * q) / growth
+        work[RP_WORK.shifted_image, i] = -q
+        work[RP_WORK.drawn_image, i] = -r
+    _add_outer(h, n, work[RP_WORK.drawn], work[RP_WORK.shifted_image], work[RP_WORK.shifted], work[RP_WORK.drawn_image])
     return True
 
 
 def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
-    n = sketch.counts[ROWS]
+    n = sketch.counts[COUNT.rows]
     work = sketch.work
-    fill_gaussian(setup.seed, ROUND, t, work[DRAWN, :n])
+    fill_gaussian(setup.seed, ROUND, t, work[RP_WORK.drawn, :n])
     along = 0.0
     energy = rho * rho * square
     sums = 0.0
     reach = energy
     for i in range(n):
-        r = work[DRAWN, i] / math.sqrt(n)
-        work[DRAWN, i] = r
-        work[SHIFTED, i] = rho * p[SKETCH + i] + 0.5 * energy * r
-        reach = max(reach, abs(work[SHIFTED, i]))
-        along += r * sketch.lines[A, i]
-        sums += sketch.lines[A_SUM, i] * r
-        change[SKETCH + i] = rho * r
-        p[SKETCH + i] += rho * r * square  # S x with the new S
+        r = work[RP_WORK.drawn, i] / math.sqrt(n)
+        work[RP_WORK.drawn, i] = r
+        work[RP_WORK.shifted, i] = rho * p[COLUMN.sketch + i] + 0.5 * energy * r
+        reach = max(reach, abs(work[RP_WORK.shifted, i]))
+        along += r * sketch.lines[LINE.a, i]
+        sums += sketch.lines[LINE.a_sum, i] * r
+        change[COLUMN.sketch + i] = rho * r
+        p[COLUMN.sketch + i] += rho * r * square  # S x with the new S
     if not max(reach, abs(along * rho)) <= limit * limit:
-        return REFUSED
-    change[SUM] -= rho * sums
+        return VERDICT.refused
+    change[COLUMN.sum] -= rho * sums
     if setup.dual:
         # S_new (ḡ + g x) from S_old ḡ: the rows moved along x first
         for i in range(n):
-            sketch.lines[DUAL, i] += rho * work[DRAWN, i] * p[HEAD] + g * p[SKETCH + i]
+            sketch.lines[LINE.dual, i] += rho * work[RP_WORK.drawn, i] * p[COLUMN.head] + g * p[COLUMN.sketch + i]
     followed = False
     if rho != 0.0:
-        _add_outer(sketch.squares[GRAM], n, work[SHIFTED], work[DRAWN], work[DRAWN], work[SHIFTED])
+        _add_outer(
+            sketch.squares[SQUARE.gram],
+            n,
+            work[RP_WORK.shifted],
+            work[RP_WORK.drawn],
+            work[RP_WORK.drawn],
+            work[RP_WORK.shifted],
+        )
         followed = setup.geometry == NEWTON and t % _REFRESH != 0 and _follow(sketch)
         if not followed:
             _decompose(setup, sketch)
-    q = work[COEFFICIENTS]
+    q = work[RP_WORK.coefficients]
     if setup.dual:
-        change[HEAD] = g
-        sketch.numbers[BASE] = -setup.step * _metric(setup, sketch, sketch.lines[DUAL], 0, q)
+        change[COLUMN.head] = g
+        sketch.numbers[NUMBER.base] = -setup.step * _metric(setup, sketch, sketch.lines[LINE.dual], 0, q)
         for i in range(n):
-            sketch.lines[A, i] = -setup.step * q[i]
-        return ABSORBED
+            sketch.lines[LINE.a, i] = -setup.step * q[i]
+        return VERDICT.absorbed
     if followed and abs(rho) > 1e-100:  # Sx = (q + ½|ĝ|²·r)/ρ, and H times both is known
-        flat = 1.0 / sketch.numbers[RIDGE]
+        flat = 1.0 / sketch.numbers[NUMBER.ridge]
         for i in range(n):
-            q[i] = -flat * (work[SHIFTED, i] + 0.5 * energy * work[DRAWN, i]) / rho
+            q[i] = -flat * (work[RP_WORK.shifted, i] + 0.5 * energy * work[RP_WORK.drawn, i]) / rho
     else:
-        flat = _metric(setup, sketch, p, SKETCH, q)
-    change[HEAD] -= along * rho + setup.step * g * flat
+        flat = _metric(setup, sketch, p, COLUMN.sketch, q)
+    change[COLUMN.head] -= along * rho + setup.step * g * flat
     for i in range(n):
-        sketch.lines[A, i] -= setup.step * g * q[i]
-    return ABSORBED
+        sketch.lines[LINE.a, i] -= setup.step * g * q[i]
+    return VERDICT.absorbed
 
 
 serve(Projection, enter=_enter, metric=_row_metric, absorb=_absorb, write=write_rows, lift=_lift)

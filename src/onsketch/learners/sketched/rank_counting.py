@@ -13,6 +13,7 @@ updates, and is worked out anew after 2m of them. O(m³) a round, of quick produ
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from onsketch.core.geometry import inverse_metric
 from onsketch.core.tolerances import CUTOFF
@@ -20,33 +21,40 @@ from onsketch.jit.decorators import inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.secular import LINES, absorb_row
 from onsketch.jit.vectors import add, dot, put
-from onsketch.learners.sketched.packed import HEAD, SKETCH
-from onsketch.learners.sketched.parts import ABSORBED, FULL, FULL_BEFORE, REFUSED, serve
+from onsketch.learners.sketched.packed import COLUMN
+from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_buffer
-from onsketch.learners.sketched.state import (
-    A_SUM,
-    AGE,
-    BASE,
-    BASE_SUM,
-    CLOSED,
-    COLUMN,
-    DUAL,
-    ESCAPED,
-    RIDGE,
-    ROWS,
-    VALUES,
-    VECTORS,
-    A,
-    State,
-)
-
-LOWER, SMALL = range(2)
-"""Squares: L with SSᵀ = LLᵀ, and M; VALUES and VECTORS are the spectrum of M."""
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
 
 
-ALONG, COORDINATES, COEFFICIENTS, LINE, MOVED = range(LINES, LINES + 5)
-"""Rows of scratch after those of the secular update: Vx = L^{-1}Sx; the coordinates of the row absorbed, and what P x
-has along S; two more."""
+class RankedSquares(NamedTuple):
+    """Squares of a rank-counting sketch; LINE.values and ``vectors`` are the spectrum of M."""
+
+    lower: int
+    """L with SSᵀ = LLᵀ"""
+    small: int
+    """M"""
+    vectors: int
+    """its eigenvectors, as rows"""
+
+
+FFD_SQUARE = RankedSquares(*range(3))
+
+
+class RankedWork(NamedTuple):
+    """Rows of scratch after those of the secular update."""
+
+    along: int
+    """Vx = L^{-1}Sx"""
+    coordinates: int
+    """the coordinates of the row absorbed"""
+    coefficients: int
+    """what P x has along S"""
+    line: int
+    moved: int
+
+
+FFD_WORK = RankedWork(*range(LINES, LINES + 5))
 
 
 class RankedDirections(State):
@@ -84,87 +92,93 @@ def _solve_upper(lower, n, out):
 @inner
 def _apply(setup, sketch, n, v, flat, out):
     """Out = (p(M) − flat·I) v, λ below the cutoff being 0; v has zeros up to a whole vector."""
-    vectors = sketch.squares[VECTORS]
+    vectors = sketch.squares[FFD_SQUARE.vectors]
     stride = vectors.shape[1]
     whole = (n + 3) // 4 * 4
-    least = CUTOFF * sketch.lines[VALUES, 0]
+    least = CUTOFF * sketch.lines[LINE.values, 0]
     for i in range(whole):
         out[i] = 0.0
     for e in range(n):
-        value = sketch.lines[VALUES, e] if sketch.lines[VALUES, e] > least else 0.0
-        weight = inverse_metric(setup.geometry, value, sketch.numbers[RIDGE], sketch.numbers[ESCAPED]) - flat
+        value = sketch.lines[LINE.values, e] if sketch.lines[LINE.values, e] > least else 0.0
+        weight = (
+            inverse_metric(setup.geometry, value, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped]) - flat
+        )
         add(out, 0, weight * dot(vectors, e * stride, v, 0, whole), vectors, e * stride, whole)
 
 
 def _look(setup, sketch, p):
-    _solve_lower(sketch.squares[LOWER], sketch.counts[ROWS], p, SKETCH, sketch.work[ALONG])
+    _solve_lower(
+        sketch.squares[FFD_SQUARE.lower], sketch.counts[COUNT.rows], p, COLUMN.sketch, sketch.work[FFD_WORK.along]
+    )
 
 
 @inner
 def _metric(setup, sketch, p, square, q):
-    n = sketch.counts[ROWS]
-    flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
-    _apply(setup, sketch, n, sketch.work[ALONG], flat, q)
-    _solve_upper(sketch.squares[LOWER], n, q)
+    n = sketch.counts[COUNT.rows]
+    flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped])
+    _apply(setup, sketch, n, sketch.work[FFD_WORK.along], flat, q)
+    _solve_upper(sketch.squares[FFD_SQUARE.lower], n, q)
     return flat
 
 
 @inner
 def _shrink(setup, sketch):
     """Subtract the m-th eigenvalue and keep m − 1 directions: fills the transform, resets L and M."""
-    n = sketch.counts[ROWS]
+    n = sketch.counts[COUNT.rows]
     kept = setup.size - 1
-    values = sketch.lines[VALUES]
+    values = sketch.lines[LINE.values]
     sigma = values[kept]
-    scales = sketch.work[LINE]
-    dual = sketch.work[MOVED]
+    scales = sketch.work[FFD_WORK.line]
+    dual = sketch.work[FFD_WORK.moved]
     for e in range(kept):
         dual[e] = 0.0
         scales[e] = math.sqrt(max(values[e], CUTOFF * values[0]))
-        row = sketch.squares[VECTORS, e]
-        _solve_upper(sketch.squares[LOWER], n, row)
+        row = sketch.squares[FFD_SQUARE.vectors, e]
+        _solve_upper(sketch.squares[FFD_SQUARE.lower], n, row)
         for i in range(n):
             sketch.transform[i, e] = scales[e] * row[i]
     for i in range(n):
         for e in range(kept):
-            dual[e] += sketch.transform[i, e] * sketch.lines[DUAL, i]
+            dual[e] += sketch.transform[i, e] * sketch.lines[LINE.dual, i]
         if setup.dual:
             sketch.transform[i, kept] = 0.0
-            sketch.transform[i, kept + 1] = sketch.lines[A_SUM, i]
+            sketch.transform[i, kept + 1] = sketch.lines[LINE.a_sum, i]
         else:
-            sketch.transform[i, kept] = sketch.lines[A, i]
-            sketch.transform[i, kept + 1] = sketch.lines[A_SUM, i] - sketch.numbers[BASE_SUM] * sketch.lines[A, i]
-        sketch.lines[A, i] = 0.0
-        sketch.lines[A_SUM, i] = 0.0
+            sketch.transform[i, kept] = sketch.lines[LINE.a, i]
+            sketch.transform[i, kept + 1] = (
+                sketch.lines[LINE.a_sum, i] - sketch.numbers[NUMBER.base_sum] * sketch.lines[LINE.a, i]
+            )
+        sketch.lines[LINE.a, i] = 0.0
+        sketch.lines[LINE.a_sum, i] = 0.0
         for j in range(n):
-            sketch.squares[LOWER, i, j] = 0.0
-            sketch.squares[SMALL, i, j] = 0.0
-            sketch.squares[VECTORS, i, j] = 1.0 if i == j else 0.0
+            sketch.squares[FFD_SQUARE.lower, i, j] = 0.0
+            sketch.squares[FFD_SQUARE.small, i, j] = 0.0
+            sketch.squares[FFD_SQUARE.vectors, i, j] = 1.0 if i == j else 0.0
     for e in range(kept):
-        sketch.lines[DUAL, e] = dual[e]
-        sketch.squares[LOWER, e, e] = scales[e]
+        sketch.lines[LINE.dual, e] = dual[e]
+        sketch.squares[FFD_SQUARE.lower, e, e] = scales[e]
         values[e] = max(values[e] - sigma, 0.0)
-        sketch.squares[SMALL, e, e] = values[e]
-    sketch.numbers[ESCAPED] += sigma
-    sketch.counts[ROWS] = kept
-    sketch.counts[CLOSED] = n
-    sketch.counts[AGE] = 0
+        sketch.squares[FFD_SQUARE.small, e, e] = values[e]
+    sketch.numbers[NUMBER.escaped] += sigma
+    sketch.counts[COUNT.rows] = kept
+    sketch.counts[COUNT.closed] = n
+    sketch.counts[COUNT.rank] = 0
 
 
 @inner
 def _take_in(setup, sketch, n, v):
     """M ← M + vvᵀ and its spectrum."""
-    small = sketch.squares[SMALL]
-    values = sketch.lines[VALUES]
-    vectors = sketch.squares[VECTORS]
+    small = sketch.squares[FFD_SQUARE.small]
+    values = sketch.lines[LINE.values]
+    vectors = sketch.squares[FFD_SQUARE.vectors]
     whole = (n + 3) // 4 * 4
     for i in range(n):
         add(small, i * small.shape[1], v[i], v, 0, whole)
-    sketch.counts[AGE] += 1
-    young = sketch.counts[AGE] < setup.capacity
+    sketch.counts[COUNT.rank] += 1
+    young = sketch.counts[COUNT.rank] < setup.capacity
     if not (young and absorb_row(values, vectors, n, v, sketch.work, sketch.room[0], sketch.room[1])):
         eigh(small, n, values, vectors, sketch.room[0])
-        sketch.counts[AGE] = 0
+        sketch.counts[COUNT.rank] = 0
     for e in range(n):
         values[e] = max(values[e], 0.0)
 
@@ -172,15 +186,15 @@ def _take_in(setup, sketch, n, v):
 @inner
 def _move(sketch, p):
     """Sx after a change of basis, from Sx before it."""
-    n = sketch.counts[ROWS]
-    moved = sketch.work[MOVED]
+    n = sketch.counts[COUNT.rows]
+    moved = sketch.work[FFD_WORK.moved]
     for e in range(n):
         moved[e] = 0.0
-    for i in range(sketch.counts[CLOSED]):
+    for i in range(sketch.counts[COUNT.closed]):
         for e in range(n):
-            moved[e] += sketch.transform[i, e] * p[SKETCH + i]
+            moved[e] += sketch.transform[i, e] * p[COLUMN.sketch + i]
     for e in range(n):
-        p[SKETCH + e] = moved[e]
+        p[COLUMN.sketch + e] = moved[e]
 
 
 @inner
@@ -204,84 +218,90 @@ def _noise(lower, n, v, coefficients, grain):
 @inner
 def _grow(setup, sketch, p, square, rho, change, v):
     """Take the row ρ·x into L and M; fills v with its coordinates, ρx = Vᵀv."""
-    n = sketch.counts[ROWS]
+    n = sketch.counts[COUNT.rows]
     energy = rho * rho * square
-    put(v, 0, rho, sketch.work[ALONG], 0, (n + 4) // 4 * 4)
+    put(v, 0, rho, sketch.work[FFD_WORK.along], 0, (n + 4) // 4 * 4)
     left = energy
     for i in range(n):
         left -= v[i] * v[i]
     independent = left > CUTOFF * energy
     if independent and left < 0.01 * energy:  # else there is no doubt
-        independent = left > _noise(sketch.squares[LOWER], n, v, sketch.work[LINE], setup.grain)
+        independent = left > _noise(sketch.squares[FFD_SQUARE.lower], n, v, sketch.work[FFD_WORK.line], setup.grain)
     if independent:
         v[n] = math.sqrt(left)
         for i in range(n):
-            sketch.squares[LOWER, n, i] = v[i]
-        sketch.squares[LOWER, n, n] = v[n]
+            sketch.squares[FFD_SQUARE.lower, n, i] = v[i]
+        sketch.squares[FFD_SQUARE.lower, n, n] = v[n]
         for i in range(n):
-            sketch.squares[VECTORS, i, n] = 0.0
-            sketch.squares[VECTORS, n, i] = 0.0
-        sketch.squares[VECTORS, n, n] = 1.0
-        sketch.lines[VALUES, n] = 0.0
-        sketch.counts[COLUMN] = SKETCH + n
-        change[SKETCH + n] = rho
-        sketch.lines[A, n] = 0.0
-        sketch.lines[A_SUM, n] = 0.0
-        sketch.lines[DUAL, n] = rho * p[HEAD]
-        p[SKETCH + n] = rho * square
+            sketch.squares[FFD_SQUARE.vectors, i, n] = 0.0
+            sketch.squares[FFD_SQUARE.vectors, n, i] = 0.0
+        sketch.squares[FFD_SQUARE.vectors, n, n] = 1.0
+        sketch.lines[LINE.values, n] = 0.0
+        sketch.counts[COUNT.column] = COLUMN.sketch + n
+        change[COLUMN.sketch + n] = rho
+        sketch.lines[LINE.a, n] = 0.0
+        sketch.lines[LINE.a_sum, n] = 0.0
+        sketch.lines[LINE.dual, n] = rho * p[COLUMN.head]
+        p[COLUMN.sketch + n] = rho * square
         n += 1
-        sketch.counts[ROWS] = n
+        sketch.counts[COUNT.rows] = n
     _take_in(setup, sketch, n, v)
 
 
 def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     energy = rho * rho * square
     if not energy <= limit * limit:
-        return REFUSED
-    if sketch.counts[ROWS] > 0 and energy <= NOTHING * sketch.lines[VALUES, 0]:
+        return VERDICT.refused
+    if sketch.counts[COUNT.rows] > 0 and energy <= NOTHING * sketch.lines[LINE.values, 0]:
         energy = 0.0
-    sketch.counts[COLUMN] = 0
-    v = sketch.work[COORDINATES]
-    q = sketch.work[COEFFICIENTS]
+    sketch.counts[COUNT.column] = 0
+    v = sketch.work[FFD_WORK.coordinates]
+    q = sketch.work[FFD_WORK.coefficients]
     if setup.dual:
-        verdict = ABSORBED
-        if sketch.counts[ROWS] == setup.capacity:
+        verdict = VERDICT.absorbed
+        if sketch.counts[COUNT.rows] == setup.capacity:
             # w was formed before this shrink, and has just predicted; only now may the rows go
             _shrink(setup, sketch)
             _move(sketch, p)
-            _solve_lower(sketch.squares[LOWER], sketch.counts[ROWS], p, SKETCH, sketch.work[ALONG])
-            verdict = FULL_BEFORE
+            _solve_lower(
+                sketch.squares[FFD_SQUARE.lower],
+                sketch.counts[COUNT.rows],
+                p,
+                COLUMN.sketch,
+                sketch.work[FFD_WORK.along],
+            )
+            verdict = VERDICT.full_before
         if energy > 0.0:
             _grow(setup, sketch, p, square, rho, change, v)
-        n = sketch.counts[ROWS]
+        n = sketch.counts[COUNT.rows]
         for i in range(n):
-            sketch.lines[DUAL, i] += g * p[SKETCH + i]
-        change[HEAD] = g
-        flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[RIDGE], sketch.numbers[ESCAPED])
-        _solve_lower(sketch.squares[LOWER], n, sketch.lines[DUAL], 0, v)
+            sketch.lines[LINE.dual, i] += g * p[COLUMN.sketch + i]
+        change[COLUMN.head] = g
+        flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped])
+        _solve_lower(sketch.squares[FFD_SQUARE.lower], n, sketch.lines[LINE.dual], 0, v)
         _apply(setup, sketch, n, v, flat, q)
-        _solve_upper(sketch.squares[LOWER], n, q)
-        sketch.numbers[BASE] = -setup.step * flat
+        _solve_upper(sketch.squares[FFD_SQUARE.lower], n, q)
+        sketch.numbers[NUMBER.base] = -setup.step * flat
         for i in range(n):
-            sketch.lines[A, i] = -setup.step * q[i]
+            sketch.lines[LINE.a, i] = -setup.step * q[i]
         return verdict
     if energy == 0.0:  # not a row to count, but still a gradient to follow
         flat = _metric(setup, sketch, p, square, q)
-        change[HEAD] -= setup.step * g * flat
-        for i in range(sketch.counts[ROWS]):
-            sketch.lines[A, i] -= setup.step * g * q[i]
-        return ABSORBED
+        change[COLUMN.head] -= setup.step * g * flat
+        for i in range(sketch.counts[COUNT.rows]):
+            sketch.lines[LINE.a, i] -= setup.step * g * q[i]
+        return VERDICT.absorbed
     _grow(setup, sketch, p, square, rho, change, v)
-    n = sketch.counts[ROWS]
+    n = sketch.counts[COUNT.rows]
     # the row is Vᵀv, all of it in the span: the head need not move
     _apply(setup, sketch, n, v, 0.0, q)
-    _solve_upper(sketch.squares[LOWER], n, q)
+    _solve_upper(sketch.squares[FFD_SQUARE.lower], n, q)
     for i in range(n):
-        sketch.lines[A, i] -= setup.step * g / rho * q[i]
+        sketch.lines[LINE.a, i] -= setup.step * g / rho * q[i]
     if n == setup.capacity:
         _shrink(setup, sketch)
-        return FULL
-    return ABSORBED
+        return VERDICT.full
+    return VERDICT.absorbed
 
 
 serve(RankedDirections, enter=_enter, look=_look, metric=_metric.py_func, absorb=_absorb, write=write_buffer)

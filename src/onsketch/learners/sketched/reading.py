@@ -7,9 +7,9 @@ import numpy as np
 from onsketch.jit.decorators import inner, kernel
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
 from onsketch.learners.sketched.epochs import bring_up_to_date
-from onsketch.learners.sketched.packed import DIAGONAL, EPOCH, EPOCH_OF, HEAD, ROUNDS, SKETCH, SUM
+from onsketch.learners.sketched.packed import CLOCK, COLUMN
 from onsketch.learners.sketched.parts import look, metric
-from onsketch.learners.sketched.state import A_SUM, BASE, BASE_SUM, FADE, RIDGE, ROWS, A
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
 
 
 @inner
@@ -17,8 +17,8 @@ def current_row(table, slot, rows, out):
     """Copy a packed row into the one-row table ``rows``, brought up to date; ``out`` is scratch."""
     for c in range(rows.shape[1]):
         rows[0, c] = table.rows[slot, c]
-    epoch = table.clock[EPOCH]
-    if rows[0, EPOCH_OF] < epoch:
+    epoch = table.clock[CLOCK.epoch]
+    if rows[0, COLUMN.epoch] < epoch:
         bring_up_to_date(rows, 0, epoch, table.running, table.past, table.places, out)
 
 
@@ -26,16 +26,16 @@ def current_row(table, slot, rows, out):
 def weight_of(setup, table, sketch, row, average):
     """The weight of a feature from its packed row: the running iterate's, or the mean over all of them."""
     if average:
-        total = row[SUM] + sketch.numbers[BASE_SUM] * row[HEAD]
-        for i in range(sketch.counts[ROWS]):
-            total += sketch.lines[A_SUM, i] * row[SKETCH + i]
-        total /= max(table.clock[ROUNDS], 1)
+        total = row[COLUMN.sum] + sketch.numbers[NUMBER.base_sum] * row[COLUMN.head]
+        for i in range(sketch.counts[COUNT.rows]):
+            total += sketch.lines[LINE.a_sum, i] * row[COLUMN.sketch + i]
+        total /= max(table.clock[CLOCK.rounds], 1)
     else:
-        total = sketch.numbers[BASE] * row[HEAD]
-        for i in range(sketch.counts[ROWS]):
-            total += sketch.lines[A, i] * row[SKETCH + i]
+        total = sketch.numbers[NUMBER.base] * row[COLUMN.head]
+        for i in range(sketch.counts[COUNT.rows]):
+            total += sketch.lines[LINE.a, i] * row[COLUMN.sketch + i]
     if setup.diagonal:
-        total /= np.sqrt(FIRST_DIAGONAL + row[DIAGONAL])
+        total /= np.sqrt(FIRST_DIAGONAL + row[COLUMN.diagonal])
     return total
 
 
@@ -81,19 +81,19 @@ def leverage_rows(setup, table, sketch, indptr, slots, values, extra, leverages)
             current_row(table, slots[j], rows, out)
             v = values[j]
             if setup.diagonal:
-                v /= np.sqrt(FIRST_DIAGONAL + row[DIAGONAL])
+                v /= np.sqrt(FIRST_DIAGONAL + row[COLUMN.diagonal])
             square += v * v
             for c in range(width):
                 p[c] += v * row[c]
         look(setup, sketch, p)
         flat = metric(setup, sketch, p, square, q)
-        if sketch.numbers[RIDGE] == 0.0 and flat > 0.0:
+        if sketch.numbers[NUMBER.ridge] == 0.0 and flat > 0.0:
             leverages[i] = np.inf  # x has a part of which nothing is known
             continue
         total = flat * square
-        for c in range(sketch.counts[ROWS]):
-            total += q[c] * p[SKETCH + c]
-        leverages[i] = max(total, 0.0) / sketch.numbers[FADE]
+        for c in range(sketch.counts[COUNT.rows]):
+            total += q[c] * p[COLUMN.sketch + c]
+        leverages[i] = max(total, 0.0) / sketch.numbers[NUMBER.fade]
 
 
 @kernel

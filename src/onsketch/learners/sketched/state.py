@@ -12,25 +12,75 @@ from numpy.typing import NDArray
 
 from onsketch.jit.secular import LINES
 from onsketch.jit.vectors import padded
-from onsketch.learners.sketched.packed import SKETCH
+from onsketch.learners.sketched.packed import COLUMN
 
-ROWS, CLOSED, COLUMN, RANK = range(4)
-"""Counts: rows of S; rows before the last change of basis; the packed column the last row went to (0: none,
-−1: all sketch columns changed); independent rows (Oja)."""
 
-AGE = RANK
-"""Where the spectrum is updated: rows since it was last worked out from the matrix itself."""
+class Counts(NamedTuple):
+    """Entries of a sketch's counts."""
 
-BASE, BASE_SUM, RIDGE, ESCAPED, FADE, LENGTHS = range(6)
-"""Numbers: the weights are ``base·head + Sᵀa``; the sum of base over the rounds; the ridge (growing under RFD, and with
-the rows when none was given); the mass Σρ shrunk away; what forgetting has left of the metric, ridge and all, since
-the last shrink; Σ|x|²."""
+    rows: int
+    """rows of S"""
+    closed: int
+    """rows before the last change of basis"""
+    column: int
+    """the packed column the last row went to (0: none, −1: all sketch columns changed)"""
+    rank: int
+    """independent rows (Oja); elsewhere rows since the spectrum was last worked out from the matrix itself"""
 
-A, A_SUM, DUAL, VALUES, KEEP = range(5)
-"""Lines: a; its sum over the rounds; Sḡ for dual averaging; a spectrum; √(true energy / energy shown) of each row."""
 
-GRAM, INVERSE, VECTORS = range(3)
-"""Squares of most sketches: SSᵀ; (ridge·I + SSᵀ)^{-1}; eigenvectors, as rows."""
+COUNT = Counts(*range(4))
+
+
+class Numbers(NamedTuple):
+    """Entries of a sketch's numbers."""
+
+    base: int
+    """the weights are ``base·head + Sᵀa``"""
+    base_sum: int
+    """the sum of base over the rounds"""
+    ridge: int
+    """it grows under RFD, and with the rows when none was given"""
+    escaped: int
+    """the mass Σρ shrunk away"""
+    fade: int
+    """what forgetting has left of the metric, ridge and all, since the last shrink"""
+    lengths: int
+    """Σ|x|²"""
+
+
+NUMBER = Numbers(*range(6))
+
+
+class Lines(NamedTuple):
+    """Vectors with one number for each row of S."""
+
+    a: int
+    """a"""
+    a_sum: int
+    """its sum over the rounds"""
+    dual: int
+    """Sḡ for dual averaging"""
+    values: int
+    """a spectrum"""
+    keep: int
+    """√(true energy / energy shown) of each row"""
+
+
+LINE = Lines(*range(5))
+
+
+class Squares(NamedTuple):
+    """Squares of most sketches."""
+
+    gram: int
+    """SSᵀ"""
+    inverse: int
+    """(ridge·I + SSᵀ)^{-1}"""
+    vectors: int
+    """eigenvectors, as rows"""
+
+
+SQUARE = Squares(*range(3))
 
 
 class State(NamedTuple):
@@ -64,11 +114,11 @@ class State(NamedTuple):
             lines=np.zeros((5, capacity)),
             squares=np.zeros((3, capacity, capacity)),
             transform=np.zeros((capacity, padded(kept + 2))),
-            work=np.zeros((LINES + 5, SKETCH + capacity)),
+            work=np.zeros((LINES + 5, COLUMN.sketch + capacity)),
             room=np.zeros((2, capacity, capacity)),
         )
-        state.lines[KEEP] = 1.0
-        state.squares[VECTORS] = np.eye(capacity)
+        state.lines[LINE.keep] = 1.0
+        state.squares[SQUARE.vectors] = np.eye(capacity)
         return state
 
     def copy(self) -> Self:

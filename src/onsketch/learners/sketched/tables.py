@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from onsketch.files.arrays import Arrays, require, take
 from onsketch.jit.vectors import aligned_zeros, padded
 from onsketch.learners.sketched.epochs import BITS, LEVELS, RADIX, epoch_limit
-from onsketch.learners.sketched.packed import CURRENT, EPOCH, EPOCH_OF, SEEN, SKETCH, TOUCHED, Table
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, Table
 
 
 def new_table(columns: int, k: int, dtype: np.dtype[np.floating]) -> Table:
     """An empty table for ``columns`` sketch columns, ``k`` of them subject to transforms."""
-    width = padded(SKETCH + columns, 8)
+    width = padded(COLUMN.sketch + columns, 8)
     table = Table(
         rows=aligned_zeros(0, width, dtype),
         features=np.empty(0, dtype=np.int64),
@@ -57,11 +57,11 @@ def _with_log_room(table: Table, slots: int) -> Table:
 def saved(table: Table) -> Arrays:
     """The table as a model file keeps it: the rows in use and the log, as they are, nothing brought up to date."""
     clock, levels = table.clock, range(LEVELS)
-    past = [table.past[table.places[level] :][: _past_units(int(clock[EPOCH]), level)] for level in levels]
+    past = [table.past[table.places[level] :][: _past_units(int(clock[CLOCK.epoch]), level)] for level in levels]
     return {
-        "rows": table.rows[: clock[SEEN]],
+        "rows": table.rows[: clock[CLOCK.seen]],
         "clock": clock,
-        "touched": table.touched[: clock[TOUCHED]],
+        "touched": table.touched[: clock[CLOCK.touched]],
         "running": table.running,
         "past": np.concatenate(past),
     }
@@ -72,13 +72,16 @@ def filled(table: Table, arrays: Arrays, features: NDArray[np.int64], logs: bool
     seen = features.size
     clock = take(arrays, "clock", np.int64, (6,))
     rows = take(arrays, "rows", table.rows.dtype, (seen, table.rows.shape[1]))
-    require(bool((clock >= 0).all()) and clock[SEEN] == seen and clock[TOUCHED] <= seen, "its clock is impossible")
-    epoch, epochs = int(clock[EPOCH]), rows[:, EPOCH_OF]
+    require(
+        bool((clock >= 0).all()) and clock[CLOCK.seen] == seen and clock[CLOCK.touched] <= seen,
+        "its clock is impossible",
+    )
+    epoch, epochs = int(clock[CLOCK.epoch]), rows[:, COLUMN.epoch]
     limit = epoch_limit.py_func(seen * table.rows.strides[0], table.running.shape[1])
     require(epoch < max(limit, 1), "too many epochs")
     require(bool(((epochs >= 0) & (epochs < epoch + 1)).all()), "a feature is of a future epoch")
-    require(not clock[CURRENT] or bool((epochs >= epoch).all()), "a feature sleeps")
-    touched = take(arrays, "touched", np.int32, (int(clock[TOUCHED]),))
+    require(not clock[CLOCK.current] or bool((epochs >= epoch).all()), "a feature sleeps")
+    touched = take(arrays, "touched", np.int32, (int(clock[CLOCK.touched]),))
     require(bool(((touched >= 0) & (touched < max(seen, 1))).all()), "a feature in the buffer is not there")
     table = grown(table, features, logs)
     table.rows[:seen] = rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, ReadError
 from onsketch.data.block import Block, Position, csr
-from onsketch.data.columns import Columns, Roles, find_columns
+from onsketch.data.columns import Roles, Sampled, decide
 from onsketch.data.hashing import column_mask, hash_name
-from onsketch.data.interactions import Pairs, interact
+from onsketch.data.interactions import Interactions, interact
+from onsketch.data.names import Names
+from onsketch.data.schema import Columns, Schema, fitted, without_label
 from onsketch.data.separated import CATEGORICAL, LABEL, NUMERIC, TAG, WEIGHT
 from onsketch.data.sources import STDIN, Bytes, shown
 from onsketch.data.text import Limits
@@ -22,6 +24,7 @@ from onsketch.data.text import Limits
 Floats = NDArray[np.float64]
 
 _NO_LABEL = "the label is missing"
+_NO_VALUE = 'no value in this field; missing="zero" reads such fields as 0, missing="indicate" as missing'
 
 
 def import_pyarrow() -> Any:
@@ -49,22 +52,41 @@ class Tables:
     """How tables become blocks. A row with a missing or infinite value is bad, as a line of text would be."""
 
     roles: Roles
+    schema: Schema | None
     bits: int
-    pairs: Pairs
-    names: dict[int, str]
+    pairs: Interactions
+    names: Names
     naming: bool
     columns: Columns | None = None
     first_skipped: ReadError | None = None
+    classes: list[str] = field(default_factory=list)
+    """The words met as labels, in their order; a label is a place among them."""
 
-    def begin(self, path: str, schema: Any) -> Columns:
-        """Find the columns in the schema; that of later files must have the same names."""
-        if self.columns is None:
-            wordy = [_kind(path, field, self.roles) == CATEGORICAL for field in schema]
-            self.columns = find_columns(path, schema.names, wordy, self.roles, self.bits)
-            self.names.update(self.columns.features)
-        elif tuple(schema.names) != self.columns.names:
-            raise InputError(f"{path}: its columns are not those of the first file.")
+    def begin(self, path: str, found: Any) -> Columns:
+        """Find the columns in the schema of the first file; those of later files are found by name."""
+        schema = self.schema
+        if schema is None:
+            wordy = [_kind(path, column, self.roles) == CATEGORICAL for column in found]
+            fields = decide(path, found.names, [Sampled(float(words), False, 0) for words in wordy], self.roles)
+            worded = any(words for words, one in zip(wordy, fields, strict=True) if one.kind == "label")
+            schema = Schema(fields, word_labels=worded and self.roles.everyday and self.roles.positive is None)
+        elif self.roles.label in (None, "none"):
+            schema = without_label(schema)
+        self.schema = schema
+        self.columns = fitted(schema, path, found.names, self.bits, self.roles.unlabelled)
+        if self.columns.extra and not self.roles.unlabelled:
+            raise InputError(f"{path}: its columns are not those of the first file: {self.columns.extra[0]!r} is new.")
+        self.names.known.update(self.columns.features)
         return self.columns
+
+    def codes(self, column: Any) -> Floats:
+        """Labels that are words as places among the classes; NaN where there is none."""
+        codes, words = _words(column)
+        for word in words:
+            if word not in self.classes:
+                self.classes.append(word)
+        places = np.array([*(float(self.classes.index(word)) for word in words), np.nan])
+        return places[codes]
 
 
 def read_arrow(
@@ -237,8 +259,11 @@ def _block(
     path: str, form: Tables, batch: Any, here: Position, skipping: bool
 ) -> tuple[Block, Position, ReadError | None]:
     """A batch as a block. Where a row is bad and must not be skipped, the block ends before it."""
-    columns, zero = form.columns, form.roles.missing == "zero"
+    columns, schema, missing = form.columns, form.schema, form.roles.missing
     assert columns is not None
+    assert schema is not None
+    gappy, indicated = missing != "error", missing == "indicate"
+    origins = form.pairs.origins(columns.names)
     count = batch.num_rows
     bad = np.zeros(count, dtype=bool)
     faults: list[tuple[int, int, str]] = []
@@ -251,30 +276,43 @@ def _block(
     y, weights, tags = np.full(count, np.nan), None, None
     picked: list[Floats] = []
     filed: list[NDArray[np.int64]] = []
+    spaced: list[int] = []
+
+    def feature(k: int, values: Floats, slots: NDArray[np.int64], there: NDArray[np.bool_]) -> None:
+        """A column's values, or in their place 1 in the column that says that they are missing."""
+        if indicated and not there.all():
+            values, slots = np.where(there, values, 1.0), np.where(there, slots, columns.absent[k])
+            form.names.known.setdefault(int(columns.absent[k]), f"{columns.names[k]} is missing")
+        picked.append(values)
+        filed.append(slots)
+        spaced.append(int(origins[k]))
+
     for k, kind in enumerate(columns.kinds.tolist()):
         column = batch.column(k)
         if kind == LABEL:
-            y, reason = _labels(column, form.roles.positive)
+            y, reason = (
+                _labels(column, form.roles.positive) if not schema.word_labels else (form.codes(column), _NO_LABEL)
+            )
             unlabelled = form.roles.unlabelled and reason == _NO_LABEL
             fault(np.isinf(y) if unlabelled else ~np.isfinite(y), k, reason)
         elif kind == TAG:
             tags = ["" if tag is None else str(tag) for tag in column.to_pylist()]
         elif kind == CATEGORICAL:
             codes, words = _words(column)
-            fault((codes < 0) & (not zero), k, 'no value in this field; missing="zero" reads such fields as 0')
+            fault((codes < 0) & (not gappy), k, _NO_VALUE)
             hashes = [hash_name(f"{columns.names[k]}={word}", bits=form.bits) for word in words]
             if form.naming:
                 for column_of_x, word in zip(hashes, words, strict=True):
-                    form.names.setdefault(column_of_x, f"{columns.names[k]}={word}")
-            filed.append(np.array([*hashes, 0], dtype=np.int64)[codes])
-            picked.append((codes >= 0).astype(np.float64))
+                    form.names.add(column_of_x, f"{columns.names[k]}={word}")
+            slots = np.array([*hashes, 0], dtype=np.int64)[codes]
+            feature(k, (codes >= 0).astype(np.float64), slots, codes >= 0)
         elif kind in (NUMERIC, WEIGHT):
             numbers = _numbers(column)
             fault(np.isinf(numbers), k, "an infinite value")
-            fault(np.isnan(numbers) & (not zero), k, 'no value in this field; missing="zero" reads such fields as 0')
+            fault(np.isnan(numbers) & (not gappy), k, _NO_VALUE)
             if kind == NUMERIC:
-                picked.append(np.nan_to_num(numbers, nan=0.0))
-                filed.append(np.full(count, columns.slots[k]))
+                slots = np.full(count, columns.slots[k])
+                feature(k, np.nan_to_num(numbers, nan=0.0), slots, ~np.isnan(numbers))
             else:
                 weights = np.nan_to_num(numbers, nan=1.0)
                 fault(weights < 0.0, k, "weights are not negative")
@@ -287,16 +325,21 @@ def _block(
         form.first_skipped = form.first_skipped or error
     kept = np.flatnonzero(~bad[:stop])
     here = replace(here, offset=here.offset + stop, rows=here.rows + kept.size, skipped=here.skipped + stop - kept.size)
-    values = np.column_stack(picked)[kept]
-    if columns.dense and not form.pairs:
-        X: Any = values
+    values, slots = np.column_stack(picked)[kept], np.column_stack(filed)[kept]
+    if columns.dense and not form.pairs and slots.max(initial=0) < columns.width:
+        X: Any = np.empty_like(values)
+        X[:, slots[0] if len(slots) else []] = values
     else:
         present = values != 0.0
         indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-        parts = indptr, np.column_stack(filed)[kept][present], values[present]
+        parts = indptr, slots[present], values[present]
+        width = columns.width if schema.hashed else 2 * columns.width
         if form.pairs:
-            parts = interact(*parts, np.full(parts[1].size, 32, dtype=np.uint8), form.pairs, column_mask(form.bits))
-        X = csr(*parts, max(columns.width, column_mask(form.bits) + 1))
+            spaces = np.tile(np.array(spaced, dtype=np.uint8), (len(values), 1))[present]
+            naming = form.names if form.naming else None
+            parts = interact(*parts, spaces, form.pairs, column_mask(form.bits), naming)
+            width = max(width, column_mask(form.bits) + 1)
+        X = csr(*parts, width)
     here = replace(here, width=int(X.shape[1]), line=here.offset)
     block = Block(
         rows=X,

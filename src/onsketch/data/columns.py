@@ -1,21 +1,31 @@
-"""What each column of a table is: label, weight, tag, number, category, or nothing. For CSV, Parquet and Arrow."""
+"""What each column of a table is, from the names, a sample of rows and the user's options. CSV, Parquet and Arrow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from onsketch.core.errors import InputError, OptionError
-from onsketch.data.hashing import column_mask, hash_name
-from onsketch.data.separated import CATEGORICAL, IGNORED, LABEL, NUMERIC, TAG, WEIGHT
+from onsketch.data.schema import Field
 
 Column = str | int
 
 LABEL_NAMES = ("label", "target", "y", "class")
 """Columns taken for the label where none is named, whatever their case."""
+
+_LIKELY = {
+    "churn", "click", "clicked", "cnt", "converted", "count", "default", "deposit", "diagnosis", "exited", "fraud",
+    "income", "outcome", "output", "price", "purchased", "quality", "rating", "response", "result", "revenue", "sales",
+    "score", "species", "subscribed", "survived", "type",
+}  # fmt: skip
+"""Names that labels often have; asked about, never taken."""
+
+_ROW_NUMBERS = ("", "id", "index", "row", "rowid", "row_id", "unnamed: 0")
+_ENOUGH = 100
+"""Rows of a sample from which on a column with no value twice is taken for a name of rows."""
+
+MISSING = ("error", "zero", "indicate")
 
 
 @dataclass(frozen=True)
@@ -26,77 +36,130 @@ class Roles:
     weight: Column | None = None
     tag: Column | None = None
     ignore: tuple[Column, ...] = ()
+    keep: tuple[Column, ...] = ()
+    """The only columns used as features, if any are given."""
     categorical: str | tuple[Column, ...] = "auto"
+    """Columns of categories; "auto" for those that hold words, which ``everyday`` adds to those named."""
+    numeric: tuple[Column, ...] = ()
+    """Columns of numbers, whatever their first rows hold."""
     positive: str | None = None
     missing: str = "error"
     unlabelled: bool = False
     """Whether the columns of label, weight and tag may be absent, and labels missing: to predict."""
+    everyday: bool = False
+    """Whether labels may be words, and columns that only name rows are left out: as the program reads."""
 
     def __post_init__(self) -> None:
-        if self.missing not in ("error", "zero"):
-            raise OptionError(f'missing={self.missing!r}: it is "error" or "zero".')
+        if self.missing not in MISSING:
+            raise OptionError(f"missing={self.missing!r}: it is {', '.join(map(repr, MISSING[:-1]))} or 'indicate'.")
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a table, once its first line (or schema) is known."""
+class Sampled(NamedTuple):
+    """What the first rows say of a column."""
 
-    names: tuple[str, ...]
-    kinds: NDArray[np.uint8]
-    slots: NDArray[np.int64]
-    """The column of X for each number: its place among the features, or its hash."""
-    dense: bool
-    """No categories: X is dense, with the features in the order of the file."""
-    width: int
+    words: float
+    """Share of words among the values that are there."""
+    gaps: bool
+    """Whether values are missing."""
+    rows: int
+    """Rows looked at in which there is a value."""
+    distinct: int = 0
+    """Different values among them."""
+    whole: bool = False
+    """Whether all are whole numbers."""
+    coded: bool = False
+    """Whether some number has a leading zero, as codes do (01234)."""
 
     @property
-    def features(self) -> dict[int, str]:
-        """Names of the columns of X that are known beforehand."""
-        numbers = np.flatnonzero(self.kinds == NUMERIC)
-        return {int(self.slots[k]): self.names[k] for k in numbers}
+    def wordy(self) -> bool:
+        """Whether the values are words: half of them, or some of a few that come again and again (1, 2, 3+)."""
+        return self.words >= 0.5 or (self.words > 0.0 and 5 * self.distinct <= self.rows)
 
 
-def find_columns(path: str, names: Sequence[str], wordy: Sequence[bool], roles: Roles, bits: int) -> Columns:
-    """Decide what each column is; ``wordy`` tells those that hold words."""
-    kinds = np.full(len(names), NUMERIC, dtype=np.uint8)
-    if roles.categorical == "auto":
-        kinds[np.flatnonzero(wordy)] = CATEGORICAL
-    else:
-        kinds[[_place(path, names, name, "categorical") for name in roles.categorical]] = CATEGORICAL
-    kinds[[_place(path, names, name, "ignore") for name in roles.ignore]] = IGNORED
-    for option, kind, column in (("weight", WEIGHT, roles.weight), ("tag", TAG, roles.tag)):
-        if column is not None and not (roles.unlabelled and _absent(column, names)):
-            kinds[_place(path, names, column, option)] = kind
+def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Roles) -> tuple[Field, ...]:
+    """What each column is."""
+    kinds = ["number"] * len(names)
+    why = [""] * len(names)
+    if roles.everyday or roles.categorical == "auto":
+        for k, seen in enumerate(sample):
+            kinds[k], why[k] = _by_sample(names[k], seen, roles.everyday)
+    chosen = () if roles.categorical == "auto" else roles.categorical
+    for option, kind, columns in (("categorical", "category", chosen), ("numeric", "number", roles.numeric)):
+        for column in columns:
+            place = place_of(path, names, column, option)
+            kinds[place], why[place] = kind, "as told"
+    if roles.keep:
+        kept = {place_of(path, names, column, "keep") for column in roles.keep}
+        for k in set(range(len(names))) - kept:
+            kinds[k], why[k] = "ignored", "not among those to keep"
+        for k in kept:
+            if kinds[k] == "ignored":
+                kinds[k], why[k] = ("category" if sample[k].wordy else "number"), "as told"
+    for column in roles.ignore:
+        place = place_of(path, names, column, "ignore")
+        kinds[place], why[place] = "ignored", "as told"
+    for option, given in (("weight", roles.weight), ("tag", roles.tag)):
+        if given is not None and not (roles.unlabelled and _absent(given, names)):
+            place = place_of(path, names, given, option)
+            kinds[place], why[place] = option, "as told"
+    label = _label(path, names, kinds, sample, roles)
+    if label is not None:
+        kinds[label], why[label] = "label", ""
+    if not {"number", "category"} & set(kinds):
+        raise InputError(f"{path}: no column is left for features.")
+    shares = [seen.words > 0.5 for seen in sample]
+    return tuple(Field(*entry) for entry in zip(names, kinds, why, shares, strict=True))
+
+
+def _by_sample(name: str, seen: Sampled, everyday: bool) -> tuple[str, str]:
+    """The kind that the first rows suggest."""
+    unique = everyday and seen.rows >= _ENOUGH and seen.distinct == seen.rows
+    if unique and (seen.words > 0.5 or (name.strip().lower() in _ROW_NUMBERS and seen.whole)):
+        return "ignored", "every row has another value"
+    if seen.wordy:
+        return "category", ""
+    if everyday and seen.coded:
+        return "category", "numbers with leading zeros are codes"
+    return "number", ""
+
+
+def _label(
+    path: str, names: Sequence[str], kinds: Sequence[str], sample: Sequence[Sampled], roles: Roles
+) -> int | None:
+    """The place of the label's column; None for no label."""
     label = roles.label
     if label == "none" and "none" not in names:  # what a command line can give
-        label = None
-    if roles.unlabelled and label is not None and _absent(label, names):
-        label = label if label == "auto" and any(name.lower() in LABEL_NAMES for name in names) else None
+        return None
+    usual = any(name.lower() in LABEL_NAMES for name in names)
+    if roles.unlabelled and label is not None and _absent(label, names) and not (label == "auto" and usual):
+        return None
     if label == "auto":
-        found = [
-            k for k, name in enumerate(names) if name.lower() in LABEL_NAMES and kinds[k] in (NUMERIC, CATEGORICAL)
-        ]
+        found = [k for k, name in enumerate(names) if name.lower() in LABEL_NAMES and kinds[k] not in ("weight", "tag")]
+        if roles.ignore or roles.keep:
+            found = [k for k in found if kinds[k] != "ignored"] or found
         if len(found) != 1:
-            shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
             which = "no column is" if not found else "several columns are"
             raise InputError(
                 f"{path}: {which} named {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}. Give the label's name or "
-                f"place: label=... (-1 for the last column, none for no label). The columns are: {shown}."
+                f"place: label=... (-1 for the last column, none for no label). {_candidates(names, sample)}"
             )
         label = found[0]
-    if label is not None:
-        place = _place(path, names, label, "label")
-        if kinds[place] in (WEIGHT, TAG, IGNORED):
-            raise OptionError(f"{path}: column {names[place]!r} cannot be the label and something else too.")
-        kinds[place] = LABEL
-    dense = not (kinds == CATEGORICAL).any()
-    numbers = np.flatnonzero(kinds == NUMERIC)
-    if not numbers.size and dense:
-        raise InputError(f"{path}: no column is left for features.")
-    slots = np.zeros(len(names), dtype=np.int64)
-    slots[numbers] = np.arange(numbers.size) if dense else [hash_name(names[int(k)], bits=bits) for k in numbers]
-    width = numbers.size if dense else column_mask(bits) + 1
-    return Columns(tuple(names), kinds, slots, dense, int(width))
+    if label is None:
+        return None
+    place = place_of(path, names, label, "label")
+    told = place in {place_of(path, names, column, "ignore") for column in roles.ignore}
+    if kinds[place] in ("weight", "tag") or told:
+        raise OptionError(f"{path}: column {names[place]!r} cannot be the label and something else too.")
+    return place
+
+
+def _candidates(names: Sequence[str], sample: Sequence[Sampled]) -> str:
+    """Columns that may well be the label, as a hint; all of them where there are few."""
+    usual = [name for name in names if name.strip().lower() in _LIKELY]
+    two = [name for name, seen in zip(names, sample, strict=True) if seen.distinct == 2]
+    likely = list(dict.fromkeys([*usual, *names[-1:], *two]))[:4]
+    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    return f"Likely: {', '.join(likely)}. The columns are: {shown}."
 
 
 def as_columns(columns: Column | Iterable[Column]) -> tuple[Column, ...]:
@@ -114,7 +177,7 @@ def _is_place(column: str) -> bool:
     return column.lstrip("-").isdigit()
 
 
-def _place(path: str, names: Sequence[str], column: Column, option: str) -> int:
+def place_of(path: str, names: Sequence[str], column: Column, option: str) -> int:
     """The place of a column given by name or by place, from the end where negative."""
     if isinstance(column, str):
         found = [k for k, name in enumerate(names) if name == column]
@@ -123,9 +186,13 @@ def _place(path: str, names: Sequence[str], column: Column, option: str) -> int:
         if found:
             return found[0]
         if _is_place(column):
-            return _place(path, names, int(column), option)
+            return place_of(path, names, int(column), option)
+        from difflib import get_close_matches
+
+        close = get_close_matches(column, names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
         shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-        raise InputError(f"{path}: {option}={column!r}: there is no such column. The columns are: {shown}.")
+        raise InputError(f"{path}: {option}={column!r}: there is no such column.{hint} The columns are: {shown}.")
     if not -len(names) <= column < len(names):
         hint = " If there is no label, say so: label='none' (--label none)." if option == "label" else ""
         raise InputError(f"{path}: {option}={column}: the file has {len(names)} columns, counted from 0.{hint}")

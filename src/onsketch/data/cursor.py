@@ -55,7 +55,7 @@ REASONS = {
     NO_BAR: "expected '|' before the features",
     NO_NAMESPACE: "expected a namespace or a space after '|', found {found}",
     STRAY: "unexpected {found}",
-    MISSING: 'no value in this field; missing="zero" reads such fields as 0',
+    MISSING: 'no value in this field; missing="zero" reads such fields as 0, missing="indicate" as missing',
     FEW_FIELDS: "the line has fewer fields than the first one",
     MANY_FIELDS: "the line has more fields than the first one, from {found} on",
     OPEN_QUOTE: "a quoted field does not end, or is followed by {found}; it must end on its own line",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.data.block import Block, Position, csr
-from onsketch.data.hashing import column_mask
-from onsketch.data.interactions import Pairs, interact
+from onsketch.data.hashing import column_mask, hash_name
+from onsketch.data.interactions import Interactions, interact
 from onsketch.data.libsvm import NO_GROUP, parse_libsvm
+from onsketch.data.names import Names
 from onsketch.data.text import TextFormat, longer
 from onsketch.data.vw import INITIAL, LABEL, WEIGHT, parse_vw
 
@@ -24,7 +25,7 @@ class Libsvm(TextFormat):
     """LIBSVM lines. Column = index, less 1 where indices count from 1, modulo 2^bits where bits are given."""
 
     def __init__(
-        self, rows: int, zero_based: bool | str, n_features: int | None, bits: int | None, pairs: Pairs
+        self, rows: int, zero_based: bool | str, n_features: int | None, bits: int | None, pairs: Interactions
     ) -> None:
         super().__init__(rows)
         self.base = UNDECIDED if zero_based == "auto" else int(not zero_based)
@@ -65,10 +66,35 @@ class Libsvm(TextFormat):
         )
 
 
+@dataclass(frozen=True)
+class Filter:
+    """Namespaces that are left out: a single letter stands for all that begin with it, a longer name for itself."""
+
+    ignore: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    """If any are given, all others are left out."""
+
+    def letters(self) -> NDArray[np.bool_]:
+        """Whether namespaces that begin with a byte are left out."""
+        table = np.zeros(256, dtype=bool)
+        table[[ord(name) for name in self.ignore if len(name.encode()) == 1]] = True
+        if self.keep:
+            table[:] = True
+            table[[ord(name) for name in self.keep if len(name.encode()) == 1]] = False
+        return table
+
+    def hashes(self) -> NDArray[np.uint64]:
+        """The hashes of the namespaces for which it is the other way round."""
+        names = [name for name in self.keep or self.ignore if len(name.encode()) > 1]
+        return np.array([hash_name(name, bits=31) for name in names], dtype=np.uint64)
+
+
 class VW(TextFormat):
     """VW lines, with names hashed to ``bits`` bits."""
 
-    def __init__(self, rows: int, bits: int, pairs: Pairs, names: dict[int, str] | None) -> None:
+    def __init__(
+        self, rows: int, bits: int, pairs: Interactions, names: Names | None, spaces: Filter | None = None
+    ) -> None:
         super().__init__(rows)
         self.mask = column_mask(bits)
         self.width = 1 << bits
@@ -77,6 +103,10 @@ class VW(TextFormat):
         self.heads = np.empty((rows, 3))
         self.tag_spans = np.empty((rows, 2), dtype=np.int64)
         self.spaces = np.empty(0, dtype=np.uint8)
+        self.met = np.zeros(256, dtype=bool)
+        """First letters of namespaces met, where products are made of them."""
+        spaces = spaces or Filter()
+        self.dropped, self.dropped_names = spaces.letters(), spaces.hashes()
         self.marks = np.empty((0, 4), dtype=np.int64)
         self.tags: list[str] = []
 
@@ -90,7 +120,7 @@ class VW(TextFormat):
 
     def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
         """Parse lines of the text from ``state`` on."""
-        how = np.uint64(self.mask), bool(self.pairs), self.names is not None
+        how = np.uint64(self.mask), bool(self.pairs), self.names is not None, self.dropped, self.dropped_names
         into = self.indptr, self.indices, self.values, self.heads, self.tag_spans, self.spaces, self.marks
         parse_vw(text, state, stop, budget, self.rows, skipping, *how, *into)
 
@@ -101,19 +131,19 @@ class VW(TextFormat):
             self.tags.extend([""] * (rows[0] - len(self.tags)))
             self.tags.extend(text[a:b].decode("utf-8", "replace") for a, b in spans.tolist())
         if self.names is not None:
-            columns, first = np.unique(self.indices[values[0] : values[1]], return_index=True)
-            for column, at in zip(columns.tolist(), first.tolist(), strict=True):
-                if column not in self.names:
-                    space, space_stop, start, stop = self.marks[values[0] + at].tolist()
-                    name = text[start:stop].decode("utf-8", "replace")
-                    within = text[space:space_stop].decode("utf-8", "replace")
-                    self.names[column] = f"{within}^{name}" if within else name
+            for at in self.names.new(self.indices[values[0] : values[1]], self.mask + 1):
+                space, space_stop, start, stop = self.marks[values[0] + at].tolist()
+                name = text[start:stop].decode("utf-8", "replace")
+                within = text[space:space_stop].decode("utf-8", "replace")
+                self.names.add(int(self.indices[values[0] + at]), f"{within}^{name}" if within else name)
 
     def block(self, rows: int, count: int, position: Position) -> Block:
         """The rows parsed, copied out of the scratch arrays."""
         indptr, indices, values = self.indptr[: rows + 1], self.indices[:count], self.values[:count]
         if self.pairs:
-            indptr, indices, values = interact(indptr, indices, values, self.spaces[:count], self.pairs, self.mask)
+            spaces = self.spaces[:count]
+            indptr, indices, values = interact(indptr, indices, values, spaces, self.pairs, self.mask, self.names)
+            self.met[np.unique(spaces)] = True
         heads = self.heads[:rows]
         tags, self.tags = self.tags, []
         tags.extend([""] * (rows - len(tags)))

@@ -1,14 +1,17 @@
-"""Products of pairs of features, as ``-q`` of Vowpal Wabbit makes them.
+"""Products of two or three features, as ``-q`` and ``--cubic`` of Vowpal Wabbit make them.
 
 ``ab`` multiplies every feature of the namespaces that begin with ``a`` by every one of those with ``b``; ``aa``
 multiplies each pair within ``a`` once, squares included; a colon stands for any namespace, so ``::`` makes all pairs
-(those of two namespaces once, the lower byte first). The product of columns i and j goes to column
-(16777619·i) xor j, of which the hash's bits are kept.
+(those of two namespaces once, the lower byte first). Three letters make products of three alike. The product of
+columns i and j goes to column (16777619·i) xor j, that of three to (16777619·((16777619·i) xor j)) xor k, of which the
+hash's bits are kept. In tables a column is a namespace: ``-q ab`` goes by the first letters of the columns' names, and
+``interact=[("age", "job")]`` names the columns themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +19,87 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
 from onsketch.data.hashing import FNV_PRIME
+from onsketch.data.names import Names
 from onsketch.data.numbers import inlined, kernel
 
 ANY = ord(":")
+_NOWHERE = 0
+"""The namespace of what is multiplied with nothing."""
 
 Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """Which features are to be multiplied."""
+
+    pairs: Pairs = ()
+    triples: tuple[tuple[int, int, int], ...] = ()
+    columns: tuple[tuple[str, ...], ...] = ()
+    """Columns of a table, by name."""
+
+    def __bool__(self) -> bool:
+        return bool(self.pairs or self.triples or self.columns)
+
+    @property
+    def letters(self) -> set[int]:
+        """The first letters of namespaces that are asked for."""
+        return {letter for product in (*self.pairs, *self.triples) for letter in product} - {ANY}
+
+    def origins(self, names: Sequence[str]) -> NDArray[np.uint8]:
+        """The namespace of each column of a table: a number for those named, else the first letter of its name."""
+        if self.columns:
+            places = {name: 1 + k for k, name in enumerate(self._named())}
+            unknown = [name for name in places if name not in names]
+            if unknown:
+                shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+                raise InputError(f"interact={unknown[0]!r}: there is no such column. The columns are: {shown}.")
+            return np.array([places.get(name, _NOWHERE) for name in names], dtype=np.uint8)
+        if not self.letters:
+            return np.full(len(names), ord(" "), dtype=np.uint8)
+        return np.array([(name.encode() or b" ")[0] for name in names], dtype=np.uint8)
+
+    def table(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Pairs and triples as compiled loops read them."""
+        places = {name: 1 + k for k, name in enumerate(self._named())}
+        named = [tuple(sorted(places[name] for name in group)) for group in self.columns]
+        pairs = [*self.pairs, *(group for group in named if len(group) == 2)]
+        triples = [*self.triples, *(group for group in named if len(group) == 3)]
+        two, three = np.array(pairs, dtype=np.uint8), np.array(triples, dtype=np.uint8)
+        return two.reshape(-1, 2), three.reshape(-1, 3)
+
+    def _named(self) -> list[str]:
+        return list(dict.fromkeys(name for group in self.columns for name in group))
+
+
+def as_interactions(
+    quadratic: str | Iterable[str] = (), cubic: str | Iterable[str] = (), interact: Iterable[Any] = ()
+) -> Interactions:
+    """The products meant by these options.
+
+    >>> as_interactions("ab", cubic="bca").triples
+    ((97, 98, 99),)
+    """
+    triples = []
+    for word in [cubic] if isinstance(cubic, str) else cubic:
+        letters = word.encode() if isinstance(word, str) else b""
+        if len(letters) != 3:
+            raise OptionError(f'cubic={word!r}: expected the first letters of three namespaces, as "abc", or ":::".')
+        first, second, third = sorted(letters, key=lambda letter: (letter == ANY, letter))
+        triples.append((first, second, third))
+    groups = []
+    for group in [interact] if isinstance(interact, str) else interact:
+        names = tuple(part.strip() for part in group.split(",")) if isinstance(group, str) else tuple(group)
+        if len(names) not in (2, 3):
+            raise OptionError(f"interact={group!r}: expected two or three columns, as 'age,job'.")
+        groups.append(names)
+    pairs = as_pairs(quadratic)
+    found = Interactions(pairs, tuple(dict.fromkeys(triples)), tuple(dict.fromkeys(groups)))
+    if groups and (pairs or triples):
+        raise OptionError("interact names columns and quadratic and cubic their first letters; give one or the other.")
+    if len(found._named()) > 255:
+        raise OptionError("interact: at most 255 different columns.")
+    return found
 
 
 def as_pairs(quadratic: str | Iterable[str]) -> Pairs:
@@ -60,41 +139,78 @@ def _multiply(first, second, i, j, spaces):
 
 
 @kernel
-def _count_products(indptr, spaces, pairs, out_ptr):
+def _count_products(indptr, spaces, pairs, triples, out_ptr):
     """How many values each row has with its products."""
     for row in range(indptr.size - 1):
-        count = indptr[row + 1] - indptr[row]
+        low, high = indptr[row], indptr[row + 1]
+        count = high - low
         for k in range(pairs.shape[0]):
             first, second = pairs[k, 0], pairs[k, 1]
-            for i in range(indptr[row], indptr[row + 1]):
+            for i in range(low, high):
                 if first == ANY or first == spaces[i]:
-                    for j in range(indptr[row], indptr[row + 1]):
+                    for j in range(low, high):
                         count += _multiply(first, second, i, j, spaces)
+        for k in range(triples.shape[0]):
+            first, second, third = triples[k, 0], triples[k, 1], triples[k, 2]
+            for i in range(low, high):
+                if first == ANY or first == spaces[i]:
+                    for j in range(low, high):
+                        if _multiply(first, second, i, j, spaces):
+                            for m in range(low, high):
+                                count += _multiply(second, third, j, m, spaces)
         out_ptr[row + 1] = out_ptr[row] + count
 
 
 @kernel
-def _multiply_rows(indptr, indices, values, spaces, pairs, mask, out_ptr, out_indices, out_values):
-    """Copy each row, followed by its products. Returns the first row with a product that is not finite, or −1."""
+def _multiply_rows(indptr, indices, values, spaces, pairs, triples, mask, out_ptr, out_indices, out_values, made):
+    """Copy each row, followed by its products. Returns the first row with a product that is not finite, or −1.
+
+    ``made`` takes the places of what was multiplied, where it is not empty.
+    """
+    named = made.shape[0] > 0
     for row in range(indptr.size - 1):
         end = out_ptr[row]
-        for i in range(indptr[row], indptr[row + 1]):
+        low, high = indptr[row], indptr[row + 1]
+        for i in range(low, high):
             out_indices[end] = indices[i] & mask
             out_values[end] = values[i]
+            if named:
+                made[end, 0], made[end, 1], made[end, 2] = i, -1, -1
             end += 1
         for k in range(pairs.shape[0]):
             first, second = pairs[k, 0], pairs[k, 1]
-            for i in range(indptr[row], indptr[row + 1]):
+            for i in range(low, high):
                 if first == ANY or first == spaces[i]:
                     half = FNV_PRIME * np.uint64(indices[i] & mask)
-                    for j in range(indptr[row], indptr[row + 1]):
+                    for j in range(low, high):
                         if _multiply(first, second, i, j, spaces):
                             product = values[i] * values[j]
                             if not abs(product) < np.inf:
                                 return row
                             out_indices[end] = np.int64(half ^ np.uint64(indices[j])) & mask
                             out_values[end] = product
+                            if named:
+                                made[end, 0], made[end, 1], made[end, 2] = i, j, -1
                             end += 1
+        for k in range(triples.shape[0]):
+            first, second, third = triples[k, 0], triples[k, 1], triples[k, 2]
+            for i in range(low, high):
+                if first == ANY or first == spaces[i]:
+                    half = FNV_PRIME * np.uint64(indices[i] & mask)
+                    for j in range(low, high):
+                        if _multiply(first, second, i, j, spaces):
+                            whole = FNV_PRIME * (half ^ np.uint64(indices[j]))
+                            pair = values[i] * values[j]
+                            for m in range(low, high):
+                                if _multiply(second, third, j, m, spaces):
+                                    product = pair * values[m]
+                                    if not abs(product) < np.inf:
+                                        return row
+                                    out_indices[end] = np.int64(whole ^ np.uint64(indices[m])) & mask
+                                    out_values[end] = product
+                                    if named:
+                                        made[end, 0], made[end, 1], made[end, 2] = i, j, m
+                                    end += 1
     return -1
 
 
@@ -103,19 +219,27 @@ def interact(
     indices: NDArray[np.int64],
     values: NDArray[np.float64],
     spaces: NDArray[np.uint8],
-    pairs: Pairs,
+    wanted: Interactions | Pairs,
     mask: int,
+    names: Names | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """The rows with the products of these pairs of namespaces after their own values.
+    """The rows with the products of these namespaces after their own values; new columns are named where asked for.
 
-    Cost: for each row and pair, (values of the first namespace)·(values of the row).
+    Cost: for each row and pair, (values of the first namespace)·(values of the row); for three, once more that many.
     """
-    table: Any = np.array(pairs, dtype=np.uint8)
+    pairs, triples = (wanted if isinstance(wanted, Interactions) else Interactions(wanted)).table()
     out_ptr = np.zeros_like(indptr)
-    _count_products(indptr, spaces, table, out_ptr)
+    _count_products(indptr, spaces, pairs, triples, out_ptr)
     out_indices = np.empty(out_ptr[-1], dtype=np.int64)
     out_values = np.empty(out_ptr[-1])
-    row = _multiply_rows(indptr, indices, values, spaces, table, mask, out_ptr, out_indices, out_values)
+    made = np.empty((0 if names is None else out_ptr[-1], 3), dtype=np.int64)
+    whole = np.ascontiguousarray(indptr), np.ascontiguousarray(indices), np.ascontiguousarray(values)
+    row = _multiply_rows(*whole, spaces, pairs, triples, mask, out_ptr, out_indices, out_values, made)
     if row >= 0:
         raise InputError(f"quadratic: a product in row {row} of this block is beyond float64; rescale the features.")
+    if names is not None:
+        for at in names.new(out_indices, mask + 1):
+            parts = [names.of(int(indices[place])) for place in made[at].tolist() if place >= 0]
+            if len(parts) > 1:
+                names.add(int(out_indices[at]), "*".join(parts))
     return out_ptr, out_indices, out_values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 from onsketch.core.errors import InputError, OptionError, ReadError
 from onsketch.data.block import Block, Position
 from onsketch.data.hashing import DEFAULT_BITS, column_mask
-from onsketch.data.interactions import as_pairs
+from onsketch.data.interactions import as_interactions
 from onsketch.data.labels import LabelMap
+from onsketch.data.names import Names
 from onsketch.data.prefetch import ahead
 from onsketch.data.sniff import FORMATS, sniff
 from onsketch.data.sources import STDIN, Bytes, Paths, can_be_read_again, expand
@@ -30,7 +31,11 @@ _CONCERNS: dict[str, tuple[str, ...]] = {
     "n_features": ("libsvm",),
     "header": ("csv",),
     "delimiter": ("csv",),
-    **dict.fromkeys(("label", "weight", "tag", "ignore", "categorical", "missing"), ("csv", "parquet", "arrow")),
+    "decimal": ("csv",),
+    **dict.fromkeys(("ignore", "keep"), ("vw", "csv", "parquet", "arrow")),
+    **dict.fromkeys(
+        ("label", "weight", "tag", "categorical", "numeric", "missing", "interact"), ("csv", "parquet", "arrow")
+    ),
 }
 """Formats that an option concerns; the others concern all."""
 
@@ -39,12 +44,16 @@ _DEFAULTS: dict[str, Any] = {
     "n_features": None,
     "header": "auto",
     "delimiter": "auto",
+    "decimal": "auto",
     "label": "auto",
     "weight": None,
     "tag": None,
     "ignore": (),
+    "keep": (),
     "categorical": "auto",
-    "missing": "error",
+    "numeric": (),
+    "missing": None,
+    "interact": (),
 }
 
 
@@ -56,7 +65,7 @@ class Stream:
         self.files = expand(paths)
         """The files, in the order of reading."""
         self._options = options
-        self._pairs = as_pairs(options["quadratic"])
+        self._pairs = as_interactions(options["quadratic"], options["cubic"], options["interact"])
         self._limits = Limits(
             _whole("block_rows", options["block_rows"]),
             _whole("block_bytes", options["block_bytes"]),
@@ -66,7 +75,8 @@ class Stream:
             raise OptionError(f'on_error={options["on_error"]!r}: it is "stop" or "skip".')
         if format is not None and format not in FORMATS:
             raise OptionError(f"format={format!r}: known are {', '.join(FORMATS)}.")
-        self.names: dict[int, str] = {}
+        self._names = Names()
+        self.names = self._names.known
         """Names of columns of X, as far as read: those of tables, and with ``names=True`` all hashed features."""
         self.position = self._start(options["resume"])
         """Where the stream stands after the blocks taken so far."""
@@ -91,6 +101,35 @@ class Stream:
     def first_skipped(self) -> ReadError | None:
         """What was wrong with the first bad line passed over."""
         return self._form.first_skipped
+
+    @property
+    def schema(self) -> dict[str, Any] | None:
+        """What the columns of a table are, once its first lines are read; JSON can hold it."""
+        found = getattr(self._form, "schema", None)
+        return None if found is None else found.state()
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The words met as labels, of which ``y`` has the places; None where labels are numbers."""
+        schema = getattr(self._form, "schema", None)
+        return self._form.classes if schema is not None and schema.word_labels else None  # type: ignore[union-attr]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns of the file at hand that the schema does not know."""
+        columns = getattr(self._form, "columns", None)
+        return () if columns is None else columns.extra
+
+    @property
+    def sample(self) -> list[list[str]]:
+        """The fields of the first rows of a CSV file, by which the schema was decided."""
+        return getattr(self._form, "sample", [])
+
+    @property
+    def unmet(self) -> set[str]:
+        """First letters of namespaces that products were asked of and that have not come."""
+        met = getattr(self._form, "met", None)
+        return set() if met is None else {chr(letter) for letter in self._pairs.letters if not met[letter]}
 
     def __iter__(self) -> Iterator[Block]:
         return self
@@ -169,28 +208,35 @@ class Stream:
             width = None if width is None else _whole("n_features", width)
             form: TextFormat | Tables = Libsvm(rows, zero_based, width, hashed if self._pairs else bits, self._pairs)
         elif self.format == "vw":
-            from onsketch.data.formats import VW
+            from onsketch.data.formats import VW, Filter
 
-            form = VW(rows, hashed, self._pairs, self.names if options["names"] else None)
+            spaces = Filter(tuple(_words(options["ignore"])), tuple(_words(options["keep"])))
+            form = VW(rows, hashed, self._pairs, self._names if options["names"] else None, spaces)
         else:
             from onsketch.data.columns import Roles, as_columns
+            from onsketch.data.schema import Schema
 
-            positive = options["positive"]
+            positive, everyday = options["positive"], options["everyday"]
             roles = Roles(
                 label=options["label"],
                 weight=options["weight"],
                 tag=options["tag"],
                 ignore=as_columns(options["ignore"]),
+                keep=as_columns(options["keep"]),
                 categorical="auto" if options["categorical"] == "auto" else as_columns(options["categorical"]),
+                numeric=as_columns(options["numeric"]),
                 positive=None if positive is None else str(positive),
-                missing=options["missing"],
+                missing=options["missing"] or ("indicate" if everyday else "error"),
                 unlabelled=options["unlabelled"],
+                everyday=everyday,
             )
-            common = hashed, self._pairs, self.names, options["names"]
+            state = options["schema"]
+            schema = None if state is None else Schema.from_state(state)
+            common = schema, hashed, self._pairs, self._names, options["names"] or everyday
             if self.format == "csv":
                 from onsketch.data.tables import CSV
 
-                form = CSV(rows, roles, options["header"], options["delimiter"], *common)
+                form = CSV(rows, roles, options["header"], options["delimiter"], options["decimal"], *common)
             else:
                 from onsketch.data.arrow import Tables
 
@@ -240,6 +286,8 @@ def stream(
     resume: Position | None = None,
     bits: int | None = None,
     quadratic: str | Iterable[str] = (),
+    cubic: str | Iterable[str] = (),
+    interact: str | Iterable[str | Iterable[str]] = (),
     names: bool = False,
     positive: str | float | None = None,
     zero_based: bool | str = True,
@@ -249,10 +297,15 @@ def stream(
     weight: Column | None = None,
     tag: Column | None = None,
     ignore: Column | Iterable[Column] = (),
+    keep: Column | Iterable[Column] = (),
     categorical: str | Iterable[Column] = "auto",
-    missing: str = "error",
+    numeric: Column | Iterable[Column] = (),
+    missing: str | None = None,
     header: bool | str = "auto",
     delimiter: str = "auto",
+    decimal: str = "auto",
+    schema: Mapping[str, Any] | None = None,
+    everyday: bool = False,
     prefetch: int = 2,
 ) -> Stream:
     r"""Read rows in blocks; memory does not grow with the file, and reading runs ahead in another thread.
@@ -268,7 +321,10 @@ def stream(
         resume: the ``position`` of a block: reading goes on with the row after it.
         bits: hashed columns are numbers below 2^bits; 18 where something is hashed. LIBSVM columns are indices
             and hashed only where ``bits`` is given.
-        quadratic: pairs of namespaces to multiply, as ``-q`` of Vowpal Wabbit; "::" for all pairs.
+        quadratic: pairs of namespaces to multiply, as ``-q`` of Vowpal Wabbit; "::" for all pairs. In tables a column
+            is a namespace, by the first letter of its name.
+        cubic: three namespaces to multiply, as ``--cubic`` of Vowpal Wabbit.
+        interact: tables: columns to multiply by name, two or three each, as "age,job".
         names: collect the names of hashed features in ``Stream.names``.
         positive: the label that becomes +1, all others −1.
         zero_based: LIBSVM: True takes column = index; False column = index − 1; "auto" is False unless the first
@@ -279,12 +335,20 @@ def stream(
         unlabelled: tables: labels may be missing (NaN then), and the columns of label, weight and tag absent.
         weight: tables: the column of sample weights.
         tag: tables: the column that names rows.
-        ignore: tables: columns left out.
-        categorical: tables: columns of categories, hashed as ``name=value``; "auto" are those whose first row
-            holds a word. With any, all columns are hashed and X is sparse; without, X is dense.
-        missing: tables: "error" makes an empty field (or NA, NaN, null, ?) a bad line, "zero" reads it as 0.
+        ignore: tables: columns left out; VW: namespaces left out, by their first letter or in full.
+        keep: the only columns (or namespaces) used as features.
+        categorical: tables: columns of categories, hashed as ``name=value``; "auto" are those that hold words in the
+            first 500 rows. With any, all columns are hashed and X is sparse.
+        numeric: tables: columns of numbers, whatever their first rows hold.
+        missing: tables: what becomes of an empty field (or NA, NaN, null, ?): "error" makes it a bad line, "zero" reads
+            it as 0, "indicate" as 0 and sets a feature that says so. Left out, "error"; with ``everyday`` "indicate".
         header: CSV: whether the first line names the columns; "auto": unless it holds a number.
-        delimiter: CSV: one character; "auto" is the one of , tab ; | met most often in the first line.
+        delimiter: CSV: one character; "auto" is the one of , tab ; | that cuts the first lines alike.
+        decimal: CSV: "." or ","; "auto" is a comma where numbers have one and the delimiter is another.
+        schema: tables: what columns are, as ``Stream.schema`` said of another file: they are found by name then.
+        everyday: tables: as the program reads: labels may be words (places in ``Stream.classes``), names of
+            categories are kept, missing values indicated, columns in which every row has another word left out, and
+            columns that hold words categories beside those named.
         prefetch: blocks read ahead; 0 reads in the calling thread.
 
     >>> import io
@@ -296,6 +360,10 @@ def stream(
     """
     options = {name: value for name, value in locals().items() if name not in ("path", "format")}
     return Stream(path, format, options)
+
+
+def _words(given: Any) -> list[str]:
+    return [given] if isinstance(given, str) else [str(word) for word in given]
 
 
 def _whole(name: str, value: Any) -> int:

@@ -7,6 +7,7 @@ import numpy as np
 from onsketch.data.cursor import (
     AT,
     BAD_WEIGHT,
+    COMMA,
     COUNT,
     FEW_FIELDS,
     LAST,
@@ -26,13 +27,20 @@ from onsketch.data.cursor import (
     note_bad_line,
 )
 from onsketch.data.hashing import name_hash
-from onsketch.data.numbers import GOOD, MALFORMED, NOT_FINITE, inlined, inner, kernel, read_number
+from onsketch.data.numbers import GOOD, MALFORMED, NOT_FINITE, PADDING, inlined, inner, kernel, read_number
+
+POINT = 46
+ROOM = len(PADDING)
+"""Bytes after the end of a number that may be looked at."""
 
 IGNORED, NUMERIC, CATEGORICAL, LABEL, WEIGHT, TAG = range(6)
 """What a column is."""
 
 WORD = 1
 """``positive`` is a word, and labels are compared with it as text; a number is compared as a number."""
+
+REFUSED, ZERO, INDICATED = range(3)
+"""What becomes of a missing value: a bad line, nothing, or a feature that says so."""
 
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "null", "NULL", "None", "?")
 _LONGEST = 4
@@ -89,6 +97,35 @@ def _is_missing(text, start, stop):
 
 
 @inner
+def _with_point(text, start, stop, scratch):
+    """Write 1.234,5 as 1234.5 to the scratch, ended by a newline; returns how long it is."""
+    size = 0
+    for at in range(start, stop):
+        c = text[at]
+        if c != POINT:
+            scratch[size] = POINT if c == COMMA else c
+            size += 1
+    for k in range(ROOM):
+        scratch[size + k] = NEWLINE
+    return size
+
+
+@inner
+def _comma_number(text, at, delimiter, scratch):
+    """As ``_number_field``, where the decimal mark is a comma and points part the thousands."""
+    start, stop, end, trouble = _field(text, at, delimiter)
+    if trouble:
+        return 0.0, end, trouble
+    if _is_missing(text, start, stop):
+        return 0.0, end, MISSING
+    size = _with_point(text, start, stop, scratch)
+    value, last, code = read_number(scratch, 0)
+    if code == GOOD and last != size:
+        code = MALFORMED
+    return value, end, code
+
+
+@inner
 def _number_field(text, at, delimiter):
     """The number in the field at ``at``, where the field ends, and 0 or why it is none."""
     while _is_space(np.int64(text[at]), delimiter):
@@ -114,12 +151,17 @@ def _number_field(text, at, delimiter):
 
 
 @inner
-def _read_label(text, start, stop, positive, positive_kind, positive_value):
+def _read_label(text, start, stop, comma, scratch, positive, positive_kind, positive_value):
     """The label in a field, and 0 or why it is none; +1 and −1 where a positive class is named."""
     if _is_missing(text, start, stop):
         return 0.0, NULL_LABEL
-    value, at, code = read_number(text, start)
-    number = code == GOOD and at == stop
+    if comma:
+        size = _with_point(text, start, stop, scratch)
+        value, at, code = read_number(scratch, 0)
+        number = code == GOOD and at == size
+    else:
+        value, at, code = read_number(text, start)
+        number = code == GOOD and at == stop
     if positive.size == 0:
         return value, GOOD if number else code if code > NOT_FINITE else STRANGE_LABEL
     if positive_kind != WORD and number:
@@ -148,8 +190,10 @@ def _category(text, start, stop, prefix, begin, end, key):
 @inlined
 def _row(text, at, row, count, table, aim, key, into):
     """One line. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
-    delimiter, kinds, columns, prefix, prefix_ptr, dense, zero, unlabelled, named, mask = table
-    indices, values, labels, weights, tags, marks = into
+    delimiter, comma, kinds, columns, absent, origins, prefix, prefix_ptr, dense, missing, unlabelled, worded, mask = (
+        table
+    )
+    indices, values, labels, weights, tags, words, marks, spaces = into
     base = count
     last = kinds.size - 1
     for k in range(kinds.size):
@@ -157,27 +201,30 @@ def _row(text, at, row, count, table, aim, key, into):
         begin = at
         if kind in (NUMERIC, WEIGHT):
             c = np.int64(text[at])
+            code = 0
             if 48 <= c <= 57 and text[at + 1] == delimiter:  # counts and indicators are most of what tables hold
                 value = float(c - 48)
                 at += 1
+            elif comma:
+                value, at, code = _comma_number(text, at, delimiter, key)
             else:
                 value, at, code = _number_field(text, at, delimiter)
-                if code == MISSING and zero:
-                    value = 1.0 if kind == WEIGHT else 0.0
-                elif code:
-                    return at if code == OPEN_QUOTE else begin, count, code
+            gap = code == MISSING and missing != REFUSED
+            if code and not gap:
+                return at if code == OPEN_QUOTE else begin, count, code
             if kind == WEIGHT:
+                value = 1.0 if gap else value
                 if value < 0.0:
                     return begin, count, BAD_WEIGHT
                 weights[row] = value
             elif dense:
-                values[base + columns[k]] = value
+                values[base + columns[k]] = np.nan if gap and missing == INDICATED else 0.0 if gap else value
                 count += 1
-            elif value != 0.0:
-                indices[count] = columns[k]
-                values[count] = value
-                if named:
-                    marks[count, 0] = -1
+            elif gap and missing == INDICATED:
+                indices[count], values[count], marks[count, 0], spaces[count] = absent[k], 1.0, -1, origins[k]
+                count += 1
+            elif value != 0.0 and not gap:
+                indices[count], values[count], marks[count, 0], spaces[count] = columns[k], value, -1, origins[k]
                 count += 1
         else:
             start, stop, at, code = _field(text, begin, delimiter)
@@ -185,17 +232,22 @@ def _row(text, at, row, count, table, aim, key, into):
                 return at, count, code
             if kind == CATEGORICAL:
                 if _is_missing(text, start, stop):
-                    if not zero:
+                    if missing == REFUSED:
                         return begin, count, MISSING
+                    if missing == INDICATED:
+                        indices[count], values[count], marks[count, 0], spaces[count] = absent[k], 1.0, -1, origins[k]
+                        count += 1
                 else:
                     column = _category(text, start, stop, prefix, prefix_ptr[k], prefix_ptr[k + 1], key)
-                    indices[count] = np.int64(column & mask)
-                    values[count] = 1.0
-                    if named:
-                        marks[count, 0], marks[count, 1], marks[count, 2] = k, start, stop
+                    indices[count], values[count], spaces[count] = np.int64(column & mask), 1.0, origins[k]
+                    marks[count, 0], marks[count, 1], marks[count, 2] = k, start, stop
                     count += 1
+            elif kind == LABEL and worded:
+                words[row, 0], words[row, 1] = start, 0 if _is_missing(text, start, stop) else stop
+                if words[row, 1] == 0 and not unlabelled:
+                    return start, count, NULL_LABEL
             elif kind == LABEL:
-                label, code = _read_label(text, start, stop, aim[0], aim[1], aim[2])
+                label, code = _read_label(text, start, stop, comma, key, aim[0], aim[1], aim[2])
                 if code == NULL_LABEL and unlabelled:
                     label = np.nan
                 elif code:
@@ -217,9 +269,9 @@ def _row(text, at, row, count, table, aim, key, into):
 def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr, into):
     """Parse lines until ``stop``, beyond ``budget`` or until ``room`` rows; there is space for all values of the text.
 
-    ``table`` tells the columns: delimiter, kind and column of X for each, the text ``name=`` of each, whether rows are
-    dense, whether missing values are 0, whether labels may be missing, whether the places of categories are marked,
-    and the mask of a hash.
+    ``table`` tells the columns: delimiter, whether the decimal mark is a comma, for each column its kind, the columns
+    of X for its value and for a missing one, its namespace in interactions and the text ``name=``; whether rows are
+    dense, what becomes of missing values, whether labels may be missing, whether they are words, and the hash's mask.
     ``aim`` is the positive class, as text, its kind, and as a number.
     """
     delimiter = table[0]

@@ -1,31 +1,33 @@
-"""CSV: what its first lines say, its scratch arrays, and blocks made from them."""
+"""CSV: its scratch arrays, and blocks made from them."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import OptionError, ReadError
-from onsketch.data.block import Block, Position, csr
-from onsketch.data.columns import Columns, Roles, find_columns
+from onsketch.core.errors import InputError, OptionError, ReadError
+from onsketch.data.block import Block, Position, Sparse, csr
+from onsketch.data.columns import MISSING, Roles, decide
 from onsketch.data.hashing import column_mask
-from onsketch.data.interactions import Pairs, interact
-from onsketch.data.separated import MISSING_WORDS, TAG, WEIGHT, WORD, parse_csv
+from onsketch.data.interactions import Interactions, interact
+from onsketch.data.names import Names
+from onsketch.data.sampling import SAMPLE_LINES, find_decimal, find_delimiter, first_lines, look_at, number, split
+from onsketch.data.schema import Columns, Schema, fitted, without_label
+from onsketch.data.separated import CATEGORICAL, LABEL, MISSING_WORDS, ROOM, TAG, WEIGHT, WORD, parse_csv
 from onsketch.data.sources import Bytes
 from onsketch.data.text import TextFormat, longer
 
-DELIMITERS = ",\t;|"
-"""Tried where none is given: the one met most often in the first line."""
+Floats = NDArray[np.float64]
 
-_LONGEST_HEADER = 1 << 24
+MOST_CLASSES = 10_000
+"""Different words that labels may have."""
 
 
 class CSV(TextFormat):
-    """Lines of separated values. Without categories X is dense; with some, all columns are hashed."""
+    """Lines of separated values. Without categories and gaps X is dense; with categories, all columns are hashed."""
 
     def __init__(
         self,
@@ -33,9 +35,11 @@ class CSV(TextFormat):
         roles: Roles,
         header: bool | str,
         delimiter: str,
+        decimal: str,
+        schema: Schema | None,
         bits: int,
-        pairs: Pairs,
-        names: dict[int, str],
+        pairs: Interactions,
+        names: Names,
         naming: bool,
     ) -> None:
         super().__init__(rows)
@@ -44,50 +48,94 @@ class CSV(TextFormat):
         single = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
         if delimiter != "auto" and not (single and not delimiter.isdigit()):
             raise OptionError(f'delimiter={delimiter!r}: it is one ASCII character, or "auto".')
-        self.roles, self.header, self.delimiter = roles, header, delimiter
+        if decimal not in ("auto", ".", ","):
+            raise OptionError(f'decimal={decimal!r}: it is ".", "," or "auto".')
+        if schema is not None and roles.label in (None, "none"):
+            schema = without_label(schema)
+        self.roles, self.header, self.delimiter, self.decimal = roles, header, delimiter, decimal
         self.bits, self.pairs, self.names, self.naming = bits, pairs, names, naming
+        self.schema = schema
+        self.sample: list[list[str]] = []
+        """The fields of the first rows, by which the schema was decided."""
         self.mask = column_mask(bits)
         self.columns: Columns | None = None
+        self.classes: list[str] = []
+        """The words met as labels, in their order; a label is a place among them."""
+        self._codes: dict[bytes, int] = {}
         self.labels = np.full(rows, np.nan)
         self.weights = np.ones(rows)
         self.tag_spans = np.zeros((rows, 2), dtype=np.int64)
+        self.word_spans = np.zeros((rows, 2), dtype=np.int64)
         self.tags: list[str] = []
         self.marks = np.empty((0, 3), dtype=np.int64)
+        self.spaces = np.empty(0, dtype=np.uint8)
         self.key = np.empty(0, dtype=np.uint8)
         positive = "" if roles.positive is None else str(roles.positive)
-        value = _number(positive)
+        value = number(positive)
         text = np.array(bytearray(positive.encode()), dtype=np.uint8)
         self.aim = text, WORD if value is None else 0, 0.0 if value is None else value
 
     def begin(self, source: Bytes) -> int:
-        """Find the columns in the first lines of the first file; the header of later files must be the same."""
-        lines = _first_lines(source)
-        if not lines:
+        """Find the columns in the first lines of the first file; those of later files are found by name."""
+        head = first_lines(source, SAMPLE_LINES if self.schema is None else 2)
+        if not head.lines:
             return 0
-        if self.delimiter == "auto":
-            self.delimiter = max(DELIMITERS, key=lambda d: (lines[-1][0].count(d), -DELIMITERS.index(d)))
-        fields = [_fields(line, self.delimiter) for line, _ in lines]
-        if self.header == "auto":
-            self.header = not any(_number(field) is not None for field in fields[0])
-        if self.columns is None:
-            names = fields[0] if self.header else [str(k) for k in range(len(fields[0]))]
-            row = fields[-1] if len(fields) > int(self.header is True) else [""] * len(names)
-            wordy = [field not in MISSING_WORDS and _number(field) is None for field in row]
-            wordy += [False] * (len(names) - len(wordy))
-            self.columns = find_columns(source.name, names, wordy[: len(names)], self.roles, self.bits)
-            self.width = self.columns.width
-            self.names.update(self.columns.features)
-            prefixes = [f"{name}=".encode() for name in names]
-            pointers = np.zeros(len(names) + 1, dtype=np.int64)
-            pointers[1:] = np.cumsum([len(prefix) for prefix in prefixes])
-            self.prefix = np.frombuffer(b"".join(prefixes), dtype=np.uint8)
-            self.prefix_ptr = pointers
-        elif self.header and tuple(fields[0]) != self.columns.names:
-            raise ReadError(source.name, 1, None, "the header is not that of the first file")
-        if not self.header:
+        if self.schema is None:
+            self.schema = self._decide(source.name, head.lines)
+        schema = self.schema
+        self.delimiter, self.header = schema.delimiter, schema.header
+        fields = split(head.lines[:2], self.delimiter)
+        names = fields[0] if schema.header else [str(k) for k in range(len(fields[0]))]
+        self.columns = columns = self._fitted(schema, source.name, names)
+        self.width = columns.width
+        self.names.known.update(columns.features)
+        if not columns.dense and self.roles.missing == "indicate":
+            self.names.known.update(columns.gap_names)
+        prefixes = [f"{name}=".encode() for name in columns.names]
+        pointers = np.zeros(len(prefixes) + 1, dtype=np.int64)
+        pointers[1:] = np.cumsum([len(prefix) for prefix in prefixes])
+        self.prefix = np.frombuffer(b"".join(prefixes) or b" ", dtype=np.uint8)
+        self.prefix_ptr = pointers
+        self.origins = self.pairs.origins(columns.names)
+        if not schema.header:
             return 0
-        source.skip(lines[0][1])
-        return lines[0][0].count("\n")
+        source.skip(head.first_end)
+        return head.first_lines
+
+    def _fitted(self, schema: Schema, path: str, names: list[str]) -> Columns:
+        """The columns of a file, which must be those of the first one, or of the training."""
+        learning = not self.roles.unlabelled
+        try:
+            columns = fitted(schema, path, names, self.bits, self.roles.unlabelled)
+        except InputError as error:
+            if self.columns is None:
+                raise
+            raise ReadError(path, 1, None, f"the header is not that of the first file ({error})") from None
+        if learning and columns.extra:
+            raise ReadError(path, 1, None, f"the header is not that of the first file: {columns.extra[0]!r} is new")
+        return columns
+
+    def _decide(self, path: str, lines: list[str]) -> Schema:
+        """The schema that the first lines of the first file suggest."""
+        delimiter = find_delimiter(lines) if self.delimiter == "auto" else self.delimiter
+        rows = split(lines, delimiter)
+        header = self.header
+        if header == "auto":
+            header = not any(number(field) is not None for field in rows[0])
+        names = rows[0] if header else [str(k) for k in range(len(rows[0]))]
+        self.sample = rows[1:] if header else rows
+        decimal = find_decimal(self.sample, delimiter) if self.decimal == "auto" else self.decimal
+        seen = look_at(self.sample, len(names), decimal)
+        fields = decide(path, names, seen, self.roles)
+        label = next((k for k, field in enumerate(fields) if field.kind == "label"), None)
+        worded = False
+        if label is not None and self.roles.everyday:
+            worded = seen[label].wordy and self.roles.positive is None
+            if self.roles.positive is not None and not self.roles.unlabelled:
+                _check_positive(path, self.roles.positive, [row[label] for row in self.sample if len(row) > label])
+        gaps = any(one.gaps for one, field in zip(seen, fields, strict=True) if field.kind == "number")
+        indicated = self.roles.missing == "indicate"
+        return Schema(fields, bool(header), delimiter, decimal, worded, gaps and indicated)
 
     def resume(self, position: Position) -> None:
         """Nothing is decided by earlier blocks: the first lines of the first file say it all."""
@@ -95,42 +143,77 @@ class CSV(TextFormat):
     def reserve(self, count: int, text: int) -> None:
         """Make room for the values of ``text`` bytes after ``count`` values: an empty field takes one byte."""
         super().reserve(count, 2 * (text + 1))
-        if self.naming and len(self.marks) < self.values.size:
+        assert self.columns is not None
+        if not self.columns.dense and len(self.marks) < self.values.size:
             self.marks = longer(self.marks, self.values.size, count)
-        if self.key.size < text + self.prefix.size:
-            self.key = np.empty(text + self.prefix.size, dtype=np.uint8)
+            self.spaces = longer(self.spaces, self.values.size, count)
+        if self.key.size < text + self.prefix.size + ROOM:
+            self.key = np.empty(text + self.prefix.size + ROOM, dtype=np.uint8)
 
     def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
         """Parse lines of the text from ``state`` on."""
-        columns = self.columns
+        columns, schema = self.columns, self.schema
         assert columns is not None
+        assert schema is not None
         table = (
             ord(self.delimiter),
+            schema.decimal == ",",
             columns.kinds,
             columns.slots,
+            columns.absent,
+            self.origins,
             self.prefix,
             self.prefix_ptr,
             columns.dense,
-            self.roles.missing == "zero",
+            MISSING.index(self.roles.missing),
             self.roles.unlabelled,
-            self.naming,
+            schema.word_labels,
             np.uint64(self.mask),
         )
-        into = self.indices, self.values, self.labels, self.weights, self.tag_spans, self.marks
+        into = (
+            self.indices, self.values, self.labels, self.weights, self.tag_spans, self.word_spans, self.marks,
+            self.spaces,
+        )  # fmt: skip
         parse_csv(text, state, stop, budget, self.rows, skipping, table, self.aim, self.key, self.indptr, into)
 
     def collect(self, text: bytearray, rows: tuple[int, int], values: tuple[int, int]) -> None:
-        """Keep the tags of these rows, and the names of categories met for the first time."""
-        assert self.columns is not None
-        if (self.columns.kinds == TAG).any():
+        """Keep the tags and the labels that are words, and the names of categories met for the first time."""
+        columns, schema = self.columns, self.schema
+        assert columns is not None
+        assert schema is not None
+        if (columns.kinds == TAG).any():
             spans = self.tag_spans[rows[0] : rows[1]].tolist()
             self.tags.extend(_word(text, start, stop) for start, stop in spans)
-        if self.naming and not self.columns.dense:
-            found, first = np.unique(self.indices[values[0] : values[1]], return_index=True)
-            for column, at in zip(found.tolist(), first.tolist(), strict=True):
-                if column not in self.names:
-                    k, start, stop = self.marks[values[0] + at].tolist()
-                    self.names[column] = f"{self.columns.names[k]}={_word(text, start, stop)}"
+        if schema.word_labels and (columns.kinds == LABEL).any():
+            spans = self.word_spans[rows[0] : rows[1]].tolist()
+            self.labels[rows[0] : rows[1]] = [self._code(text, start, stop) for start, stop in spans]
+        if self.naming and (columns.kinds == CATEGORICAL).any():
+            part = slice(*values)
+            for at in self.names.new(self.indices[part], self.mask + 1):
+                k, start, stop = self.marks[values[0] + at].tolist()
+                if k >= 0:
+                    self.names.add(int(self.indices[values[0] + at]), f"{columns.names[k]}={_word(text, start, stop)}")
+
+    def _code(self, text: bytearray, start: int, stop: int) -> float:
+        """The place of a label among the words met; NaN where there is none."""
+        if stop == 0:
+            return np.nan
+        quoted = text[start - 1 : start] == b'"'
+        key = bytes(text[start:stop])
+        code = self._codes.get(key)
+        if code is None:
+            name = (key.replace(b'""', b'"') if quoted else key).decode("utf-8", "replace")
+            if name in self.classes:
+                code = self.classes.index(name)
+            elif len(self.classes) < MOST_CLASSES:
+                code = len(self.classes)
+                self.classes.append(name)
+            else:
+                raise InputError(
+                    f"labels: more than {MOST_CLASSES:,} different words are no classes; is it this column?"
+                )
+            self._codes[key] = code
+        return float(code)
 
     def word(self, rest: bytearray) -> bytearray:
         """What to show of the rest of a bad line: up to the next delimiter, unless it is that which is wrong."""
@@ -138,50 +221,81 @@ class CSV(TextFormat):
 
     def block(self, rows: int, count: int, position: Position) -> Block:
         """The rows parsed, copied out of the scratch arrays."""
-        assert self.columns is not None
+        columns = self.columns
+        assert columns is not None
         tags, self.tags = self.tags, []
         values = self.values[:count]
-        if self.columns.dense and not self.pairs:
+        if columns.dense:
             X: Any = values.reshape(rows, self.width).copy()
+            if np.isnan(values.sum()) and (gaps := np.isnan(X)).any():
+                X = sparse_with_gaps(X, gaps)
+                self.names.known.update(columns.gap_names)
+            if self.pairs:
+                X = self._interacting(*_parts(X), self.origins_of(X))
         else:
             indptr, indices = self.indptr[: rows + 1], self.indices[:count]
-            if self.columns.dense:
-                indices = np.tile(np.arange(self.width), rows)
             if self.pairs:
-                spaces = np.full(count, ord(" "), dtype=np.uint8)
-                indptr, indices, values = interact(indptr, indices, values, spaces, self.pairs, self.mask)
-            X = csr(indptr, indices, values, max(self.width, self.mask + 1))
-        weighted = (self.columns.kinds == WEIGHT).any()
+                X = self._interacting(indptr, indices, values, self.spaces[:count])
+            else:
+                X = csr(indptr, indices, values, self.width)
+        weighted = (columns.kinds == WEIGHT).any()
         return Block(
             rows=X,
             y=self.labels[:rows].copy(),
             sample_weight=self.weights[:rows].copy() if weighted else None,
-            tags=tags if (self.columns.kinds == TAG).any() else None,
+            tags=tags if (columns.kinds == TAG).any() else None,
             groups=None,
             initial=None,
             position=replace(position, width=X.shape[1]),
         )
 
+    def origins_of(self, X: Floats | Sparse) -> NDArray[np.uint8]:
+        """The namespace of each value of a table without categories."""
+        columns = self.columns
+        assert columns is not None
+        by_slot = np.zeros(2 * columns.width, dtype=np.uint8)
+        by_slot[columns.slots] = self.origins
+        by_slot[columns.absent] = self.origins
+        found: NDArray[np.uint8] = by_slot[_parts(X)[1]]
+        return found
 
-def _first_lines(source: Bytes) -> list[tuple[str, int]]:
-    """The first two lines that are not blank, each with its end in the file; blank ones before belong to it."""
-    size, wanted = 1 << 16, 2
-    while True:
-        head = source.peek(size, wanted)
-        lines: list[tuple[str, int]] = []
-        at = start = 0
-        while len(lines) < 2 and at < len(head):
-            end = head.find(b"\n", at) + 1 or len(head)
-            if head[at:end].strip():
-                lines.append((head[start:end].decode("utf-8", "replace"), end))
-                start = end
-            at = end
-        complete = sum(head[:end].endswith(b"\n") for _, end in lines)
-        if complete == 2 or (len(head) < size and head.count(b"\n") < wanted):
-            return lines
-        if size > _LONGEST_HEADER:
-            raise ReadError(source.name, 1, None, f"a line of more than {_LONGEST_HEADER:,} bytes; is this CSV?")
-        size, wanted = 4 * size, 4 * wanted
+    def _interacting(self, indptr: Any, indices: Any, values: Floats, spaces: NDArray[np.uint8]) -> Sparse:
+        naming = self.names if self.naming else None
+        parts = interact(indptr, indices, values, spaces, self.pairs, self.mask, naming)
+        return csr(*parts, max(self.width, self.mask + 1))
+
+
+def sparse_with_gaps(X: Floats, gaps: NDArray[np.bool_]) -> Sparse:
+    """The rows of a dense block with missing values, in sparse form: behind the columns follow those that say so."""
+    whole = np.concatenate([np.where(gaps, 0.0, X), gaps], axis=1)
+    there = whole != 0.0
+    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    return csr(indptr, np.nonzero(there)[1], whole[there], whole.shape[1])
+
+
+def _parts(X: Floats | Sparse) -> tuple[Any, Any, Floats]:
+    """Rows as pointers, columns and values."""
+    if isinstance(X, Sparse):
+        return X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data
+    rows, width = X.shape
+    return np.arange(rows + 1) * width, np.tile(np.arange(width), rows), X.reshape(-1)
+
+
+def _check_positive(path: str, positive: str, labels: list[str]) -> None:
+    """Refuse a class that no row has and that looks like a slip: another case, or a letter more or less."""
+    from difflib import get_close_matches
+
+    known = sorted({label for label in labels if label not in MISSING_WORDS})
+    value = number(positive)
+    if positive in known or (value is not None and any(number(label) == value for label in known)):
+        return
+    folded = {label.casefold(): label for label in known}
+    close = get_close_matches(positive.casefold(), folded, n=1, cutoff=0.75)
+    if close and value is None:
+        raise InputError(
+            f"{path}: positive={positive!r}: no label of the first rows is spelt like this; did you mean "
+            f"{folded[close[0]]!r}? The labels are {', '.join(known[:8])}{', ...' if len(known) > 8 else ''}."
+        )
 
 
 def _word(text: bytearray, start: int, stop: int) -> str:
@@ -189,31 +303,3 @@ def _word(text: bytearray, start: int, stop: int) -> str:
     word = text[start:stop]
     quoted = start > 0 and text[start - 1 : start] == b'"'
     return (word.replace(b'""', b'"') if quoted else word).decode("utf-8", "replace")
-
-
-def _fields(line: str, delimiter: str) -> list[str]:
-    """The fields of one of the first lines, without quotes and the blanks around them."""
-    line = line.strip("\r\n")
-    mark = re.escape(delimiter)
-    field = re.compile(rf'[ \r]*"((?:[^"]|"")*)"[ \t\r]*(?:{mark}|$)|([^{mark}]*)(?:{mark}|$)')
-    fields = []
-    at = 0
-    while at <= len(line):
-        match = field.match(line, at)
-        assert match is not None  # the second form takes anything
-        quoted, plain = match.groups()
-        fields.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
-        if not match[0].endswith(delimiter):
-            break
-        at = match.end()
-    return fields
-
-
-def _number(field: str) -> float | None:
-    """A field as a number, None for a word. Only for the first lines and options."""
-    if "_" in field:
-        return None
-    try:
-        return float(field)
-    except ValueError:
-        return None

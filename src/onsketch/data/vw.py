@@ -37,6 +37,7 @@ _ENDS_NAME = np.isin(np.arange(256), list(b" \t\n\v\f\r:|"))
 """Whether a byte ends a name."""
 
 _TEN = np.uint64(10)
+_31 = np.uint64(2**31 - 1)
 
 
 @inlined
@@ -86,13 +87,14 @@ def _head(text, at, row, heads, tags):
 
 
 @inlined
-def _features(text, at, count, mask, spaced, named, indices, values, spaces, marks):
+def _features(text, at, count, mask, spaced, named, dropped, dropped_names, indices, values, spaces, marks):
     """The namespaces of a line, from the first bar on: where it ends, the values so far, and 0 or why it is bad."""
     space_hash = np.uint64(0)
     scale = 1.0
     nameless = np.uint64(0)
     space_start = space_stop = at
     space = np.int64(SPACE)
+    drop = dropped[space]
     while True:
         at = skip_blanks(text, at)
         c = np.int64(text[at])
@@ -113,6 +115,10 @@ def _features(text, at, count, mask, spaced, named, indices, values, spaces, mar
             if at > start:
                 space_hash = name_hash(text, start, at, np.uint64(0))
                 space = np.int64(text[start])
+            drop = dropped[space]
+            for k in range(dropped_names.size):
+                if dropped_names[k] == space_hash & _31:
+                    drop = not dropped[space]
             if c == COLON:
                 start = at + 1
                 scale, at, code = read_number(text, start)
@@ -121,7 +127,7 @@ def _features(text, at, count, mask, spaced, named, indices, values, spaces, mar
                 if not _ends_word(np.int64(text[at])):
                     return at, count, STRAY
             continue
-        if 48 <= c <= 57 and scale == 1.0:  # indicators and counts, as most features of most files are
+        if 48 <= c <= 57 and scale == 1.0 and not drop:  # indicators and counts, as most features of most files are
             number, digit, after, size = short_pair(text, at)
             while after and digit:
                 indices[count] = np.int64((number + space_hash) & mask)
@@ -178,7 +184,7 @@ def _features(text, at, count, mask, spaced, named, indices, values, spaces, mar
                 value = 1.0
                 stop = at
         value *= scale
-        if value != 0.0:
+        if value != 0.0 and not drop:
             if not abs(value) < np.inf:
                 return start, count, TOO_LARGE
             indices[count] = np.int64(column & mask)
@@ -197,12 +203,31 @@ def _features(text, at, count, mask, spaced, named, indices, values, spaces, mar
 
 @kernel
 def parse_vw(
-    text, state, stop, budget, room, skipping, mask, spaced, named, indptr, indices, values, heads, tags, spaces, marks
+    text,
+    state,
+    stop,
+    budget,
+    room,
+    skipping,
+    mask,
+    spaced,
+    named,
+    dropped,
+    dropped_names,
+    indptr,
+    indices,
+    values,
+    heads,
+    tags,
+    spaces,
+    marks,
 ):
     """Parse lines until ``stop``, beyond ``budget`` or until ``room`` rows; there is space for all values of the text.
 
     ``spaces`` takes the first byte of each value's namespace where ``spaced``, ``marks`` the places of its namespace
-    and name in the text where ``named``. Values that are 0 are left out, as Vowpal Wabbit does.
+    and name in the text where ``named``. ``dropped`` tells by their first byte which namespaces are left out,
+    ``dropped_names`` has the hashes of those for which it is the other way round. Values that are 0 are left out, as
+    Vowpal Wabbit does.
     """
     at, rows, count, line, last = state[AT], state[ROWS], state[COUNT], state[LINE], state[LAST]
     while at < stop and at < budget and rows < room:
@@ -213,7 +238,9 @@ def parse_vw(
             end = count
             at, code = _head(text, at, rows, heads, tags)
             if code == 0:
-                at, end, code = _features(text, at, count, mask, spaced, named, indices, values, spaces, marks)
+                at, end, code = _features(
+                    text, at, count, mask, spaced, named, dropped, dropped_names, indices, values, spaces, marks
+                )
             if code:
                 note_bad_line(state, code, at, last, line)
                 if not skipping:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError, UpdateError
 from onsketch.core.losses import LOSSES
+from onsketch.core.turns import TakesTurns, reading, together
 from onsketch.files import model_file
 from onsketch.files.arrays import Arrays
 from onsketch.learners.features import INTERCEPT
@@ -23,11 +24,17 @@ _CHUNK = 1 << 18
 """Values handed to a compiled loop at a time, which bounds the working memory; it changes no result."""
 
 
-class Learner(ABC):
+class Learner(TakesTurns, ABC):
     """An online linear learner. Made by :func:`onsketch.learner` or :func:`onsketch.compose`.
 
-    Subclasses hold the state and implement the five underscored methods.
+    It may be used from several threads: one learns at a time, any number predict meanwhile; see ``turns.py``.
+
+    Subclasses hold the state and implement the underscored methods, which are called when it is their turn.
     """
+
+    reads = (
+        "spectrum", "state_bytes", "shared", "certificate", "shares", "expansion", "diagnostics", "history",
+    )  # fmt: skip
 
     def __init__(self, method: Method, options: Options) -> None:
         self.method = method
@@ -76,28 +83,35 @@ class Learner(ABC):
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """As ``learn``, for input that ``as_rows``, ``as_labels`` and ``as_weights`` have let through already."""
-        count, played = rows.count, self.rounds
+        count = rows.count
         # compiled loops take their word for type and layout, and read whatever memory is there
         labels, weights = np.ascontiguousarray(labels, np.float64), np.ascontiguousarray(weights, np.float64)
         if not labels.shape == weights.shape == (count,):
             raise InputError(f"y, sample_weight: shapes {labels.shape}, {weights.shape} for {count} rows.")
-        width, self._width = self._width, max(self._width, rows.n_features)
         predictions = np.empty(count)
-        for start, stop in _chunks(rows):
-            try:
-                if stop - start == count:
-                    done = self._learn(rows, labels, weights, predictions)
-                else:
-                    part = slice(start, stop)
-                    done = start + self._learn(rows.part(start, stop), labels[part], weights[part], predictions[part])
-            except BaseException:
-                if start == 0 and self.rounds == played:
-                    self._width = width
-                raise
-            if done < stop:
-                if done == 0:
-                    self._width = width
-                raise UpdateError(f"method {self.method.name}, loss {self.loss}", done, predictions[:done])
+        turns = self.turns
+        with turns.writer:
+            played, width = self.rounds, self._width
+            for start, stop in _chunks(rows):
+                with turns.writing:  # whoever wants to read comes in between
+                    self._width = max(width, rows.n_features)
+                    try:
+                        if stop - start == count:
+                            done = self._learn(rows, labels, weights, predictions)
+                        else:
+                            part = slice(start, stop)
+                            block = rows.part(start, stop), labels[part], weights[part], predictions[part]
+                            done = start + self._learn(*block)
+                    except BaseException:
+                        if start == 0 and self.rounds == played:
+                            self._width = width
+                        raise
+                    if done == 0 < stop:
+                        self._width = width
+                if done < stop:
+                    raise UpdateError(f"method {self.method.name}, loss {self.loss}", done, predictions[:done])
+            if not count:
+                self._width = max(width, rows.n_features)
         return predictions
 
     def shared(self, rows: Rows, *, learn: bool) -> Rows:
@@ -108,12 +122,13 @@ class Learner(ABC):
         """The clipped margins of these rows; the state does not change."""
         rows = as_rows(X, self.options.n_features)
         chunks = _chunks(rows)
-        if len(chunks) == 1:
-            return self._predict(rows)
-        predictions = np.empty(rows.count)
-        for start, stop in chunks:
-            predictions[start:stop] = self._predict(rows.part(start, stop))
-        return predictions
+        with self.turns.reading:
+            if len(chunks) == 1:
+                return self._predict(rows)
+            predictions = np.empty(rows.count)
+            for start, stop in chunks:
+                predictions[start:stop] = self._predict(rows.part(start, stop))
+            return predictions
 
     def leverage(self, X: Any) -> NDArray[np.float64]:
         """x·A⁻¹x of each row under the learner's current metric A: how little the past says of it."""
@@ -121,8 +136,9 @@ class Learner(ABC):
             raise OptionError(f"{self.method.name}: leverage is for methods of Newton geometry.")
         rows = as_rows(X, self.options.n_features)
         leverages = np.empty(rows.count)
-        for start, stop in _chunks(rows):
-            leverages[start:stop] = self._leverage(rows.part(start, stop))
+        with self.turns.reading:
+            for start, stop in _chunks(rows):
+                leverages[start:stop] = self._leverage(rows.part(start, stop))
         return leverages
 
     def spectrum(self) -> NDArray[np.float64]:
@@ -130,6 +146,7 @@ class Learner(ABC):
         raise OptionError(f"{self.method.name} keeps no summary with a spectrum.")
 
     @property
+    @reading
     def weights(self) -> NDArray[np.float64]:
         """The weights of all features, dense; the unprojected iterate, or the mean of iterates with ``average``."""
         features, values = self._coefficients()
@@ -139,11 +156,13 @@ class Learner(ABC):
         return weights
 
     @property
+    @reading
     def intercept(self) -> float:
         """The weight of the constant feature of ``fit_intercept``."""
         features, values = self._coefficients()
         return float(values[features == INTERCEPT].sum())
 
+    @reading
     def coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The features seen, ascending, and their weights: what ``weights`` holds, without the zeros between."""
         features, values = self._coefficients()
@@ -167,14 +186,16 @@ class Learner(ABC):
                 raise OptionError(f"merge: a {self.method.name} learner cannot take in {learner!r} ({role}).")
             if replace(self.options, seed=0) != replace(learner.options, seed=0):
                 raise OptionError(f"merge: {role} must have the same options (but for the seed).")
-        if base is not None and base.rounds > min(self.rounds, other.rounds):
-            raise OptionError("merge: the base has learned more rows than a learner said to start from it.")
         if self.options.forget < 1.0:
             raise OptionError("merge: learners that forget cannot be merged, for neither stream came first.")
-        self._merge(other, base)
-        self._width = max(self._width, other._width)
+        with together(self, other, *([] if base is None else [base])):
+            if base is not None and base.rounds > min(self.rounds, other.rounds):
+                raise OptionError("merge: the base has learned more rows than a learner said to start from it.")
+            self._merge(other, base)
+            self._width = max(self._width, other._width)
         return self
 
+    @reading
     def fork(self, seed: int | None = None) -> Self:
         """A learner of its own that goes on from here, to be merged with this one as the ``base``.
 
@@ -187,6 +208,7 @@ class Learner(ABC):
         twin._restore(self._arrays())
         return twin
 
+    @reading
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """Write the learner to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit.
 

@@ -10,16 +10,22 @@ from typing import Any, Self
 import numpy as np
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.core.turns import TakesTurns, reading, together
 from onsketch.sketches.rows import Array, checked, dense_chunks
 from onsketch.sketches.spectral import eigenvalues
 
 
-class Sketch(ABC):
+class Sketch(TakesTurns, ABC):
     """A summary of the rows of a matrix ``A`` that come one after the other.
 
     Rows come as one row ``(d,)``, a block ``(n, d)`` or a scipy sparse matrix; how a stream is cut into
-    blocks does not change a single bit of the result. Input that is refused leaves the sketch as it was.
+    blocks does not change a single bit of the result. Input that is refused leaves the sketch as it was. Threads may
+    share a sketch: see ``onsketch.core.turns``.
     """
+
+    reads = (
+        "matrix", "ridge", "spectrum", "covariance", "energy", "rows", "indices", "weights", "leverage", "diagnostics",
+    )  # fmt: skip
 
     def __init__(self, n_features: int) -> None:
         self.n_features = whole_number("n_features", n_features, at_least=1)
@@ -29,8 +35,10 @@ class Sketch(ABC):
     def update(self, rows: Any) -> Self:
         """Absorb one row or a block of rows; returns the sketch itself."""
         block = checked(rows, self.n_features)
-        self._absorb(block)
-        self.n_rows += block.shape[0]
+        turns = self.turns
+        with turns.writer, turns.writing:
+            self._absorb(block)
+            self.n_rows += block.shape[0]
         return self
 
     @property
@@ -44,12 +52,14 @@ class Sketch(ABC):
         return 0.0
 
     @property
+    @reading
     def spectrum(self) -> Array:
         """The largest ``min(len(B), d)`` eigenvalues of ``BᵀB``, descending; the others are zero."""
         rows = self.matrix
         gram = rows @ rows.T if len(rows) <= self.n_features else rows.T @ rows
         return eigenvalues(gram)
 
+    @reading
     def covariance(self) -> Array:
         """The sketch's word for ``AᵀA``, ``BᵀB + ridge·I``: d×d numbers, so for small d only."""
         rows = self.matrix
@@ -65,10 +75,12 @@ class Sketch(ABC):
         for name, value in mine.items():
             if theirs[name] != value:
                 raise InputError(f"cannot merge: {name} is {value} here and {theirs[name]} there")
-        self._merge(other)
-        self.n_rows += other.n_rows
+        with together(self, other):
+            self._merge(other)
+            self.n_rows += other.n_rows
         return self
 
+    @reading
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sketch to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit."""
         from onsketch.sketches.saving import save_sketch

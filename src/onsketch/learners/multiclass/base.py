@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
+from onsketch.core.turns import TakesTurns, reading
 from onsketch.files import model_file
 from onsketch.files.arrays import Arrays
 from onsketch.learners.rows import Rows
@@ -17,8 +18,14 @@ from onsketch.learners.rows import Rows
 Floats = NDArray[np.float64]
 
 
-class ManyClasses(ABC):
-    """An online learner whose labels are class codes 0 … K − 1; a margin for each class."""
+class ManyClasses(TakesTurns, ABC):
+    """An online learner whose labels are class codes 0 … K − 1; a margin for each class.
+
+    It may be used from several threads: one learns at a time, any number predict between two calls; see ``turns.py``.
+    """
+
+    reads = ("weights", "intercept", "predict", "spectrum", "state_bytes")
+    writes = ("learn_checked", "add_class", "drop_class")
 
     @property
     @abstractmethod
@@ -65,6 +72,7 @@ class ManyClasses(ABC):
     def drop_class(self) -> None:
         """Forget the class that was added last, of which no row has been learned."""
 
+    @reading
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """Write the learner to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit."""
         model_file.write(path, "classes", self._header(), self._arrays(), notes)

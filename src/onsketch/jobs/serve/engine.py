@@ -1,0 +1,443 @@
+"""One writer, many readers: rows are logged and learned by one thread, in order of arrival, and answered when safe.
+
+    submit → queue → [writer: log, learn] → [committer: one fsync for all that has gathered] → answers
+
+The queue is bounded: what is beyond is refused at once. While an fsync runs, the writer goes on with the next
+requests, which share the next one; so the batch grows with the load by itself, and ``delay`` makes it larger still.
+Predictions take turns with the steps of the writer, each half a millisecond, and never wait for the queue.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onsketch.core.errors import OnsketchError
+from onsketch.jobs.serve.batch import Batch, Floats, Rows, chosen_of, joined
+from onsketch.jobs.serve.log import Log
+from onsketch.jobs.serve.model import Learned, Model
+from onsketch.jobs.serve.store import Store
+from onsketch.jobs.serve.watch import Watch
+
+DURABILITY = ("none", "batch", "row")
+
+
+class Refused(OnsketchError):
+    """A request that cannot be served now."""
+
+    status = 503
+
+
+class Busy(Refused):
+    """The queue is full."""
+
+
+class Stopping(Refused):
+    """The service is draining."""
+
+
+class DiskFull(Refused):
+    """The log cannot be written."""
+
+    status = 507
+
+
+class Broken(Refused):
+    """Something failed after which learning must not go on."""
+
+    status = 500
+
+
+@dataclass
+class Outcome:
+    """What came of one request's rows."""
+
+    margins: Floats
+    """Of the rows that were learned, NaN for the others."""
+    refused: dict[int, str]
+    """Why rows were not learned."""
+
+
+@dataclass
+class Ticket:
+    """A request on its way through the queue."""
+
+    rows: Rows | None
+    labels: Sequence[Any] | Floats
+    weights: Floats | None
+    done: Callable[[Outcome | Exception], None]
+    notes: dict[str, Any] = field(default_factory=dict)
+    result: Outcome | Exception | None = None
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the engine runs."""
+
+    durability: str = "batch"
+    delay: float = 0.0
+    """Seconds to gather requests before an fsync."""
+    queue_rows: int = 100_000
+    batch_rows: int = 8192
+    snapshot_rows: int = 100_000
+
+
+class Engine:
+    """A model, its log, and the threads between."""
+
+    def __init__(
+        self, model: Model, shadow: Model | None = None, store: Store | None = None, settings: Settings | None = None
+    ) -> None:
+        self.model, self.shadow, self.store = model, shadow, store
+        self.settings = settings or Settings()
+        self.durability = self.settings.durability if store is not None else "none"
+        self.watch = Watch(model.kind)
+        self.shadow_watch = Watch(model.kind)
+        self.deliver: Callable[[list[Ticket]], None] = _hand_over
+        self.notes: list[str] = []
+        """What happened while starting."""
+        self.position: dict[str, Any] = {}
+        """Where streams stand that are consumed, by name."""
+        self.failure: str | None = None
+        self.disk_full = False
+        self.queued = 0
+        """Rows waiting or being learned."""
+        self.refused_rows = 0
+        self.snapshots = 0
+        self.snapshot_rows = model.rows
+        self._queue: deque[Ticket] = deque()
+        self._learned: deque[tuple[int, list[Ticket]]] = deque()
+        self._change = threading.Condition()
+        self._turn = threading.Lock()
+        self._readers = 0
+        self._counting = threading.Lock()
+        self._stopping = False
+        self._log: Log | None = None
+        self._number = 0
+        self._saver: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
+
+    # Starting and stopping --------------------------------------------------------------------------------
+
+    def recover(self, number: int, cut_damaged: bool = False) -> None:
+        """Learn what the log holds since a snapshot before this record, then begin to write."""
+        if self.store is not None:
+            for item in self.store.batches(number, cut_damaged):
+                if isinstance(item, str):
+                    self.notes.append(item)
+                    continue
+                found, batch = item
+                self._apply(batch)
+                number = found + 1
+            self._number = number
+            self.snapshot_rows = self.model.rows
+            if self.durability != "none":
+                self._log = self.store.log(number)
+            self.store.snapshot(number, self.model, self.shadow, self._told())
+
+    def start(self) -> None:
+        """Begin to learn."""
+        self._threads = [threading.Thread(target=self._write, name="onsketch-writer", daemon=True)]
+        if self._log is not None and self.durability == "batch":
+            self._threads.append(threading.Thread(target=self._commit, name="onsketch-committer", daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def drain(self) -> None:
+        """Take no new rows, learn those in the queue, write a snapshot, and end."""
+        with self._change:
+            self._stopping = True
+            self._change.notify_all()
+        for thread in self._threads:
+            thread.join()
+        if self._saver is not None:
+            self._saver.join()
+        if self._log is not None:
+            self._log.close()
+        if self.store is not None:
+            if self.failure is None:
+                self.store.snapshot(self._number, self.model, self.shadow, self._told())
+            self.store.close()
+
+    @property
+    def ready(self) -> bool:
+        """Whether rows are taken."""
+        return self.failure is None and not self._stopping and bool(self._threads)
+
+    # From other threads -----------------------------------------------------------------------------------
+
+    def submit(self, ticket: Ticket) -> None:
+        """Queue rows to be learned; ``ticket.done`` is told when they are safe, or why not."""
+        with self._change:
+            if self._stopping:
+                raise Stopping("the service is stopping; try another one")
+            if self.failure is not None:
+                raise Broken(self.failure)
+            if self.queued and self.queued + ticket.count > self.settings.queue_rows:
+                raise Busy(f"{self.queued:,} rows are waiting to be learned; try again in a second")
+            self.queued += ticket.count
+            self._queue.append(ticket)
+            self._change.notify_all()
+
+    def predict(self, rows: Rows) -> Floats:
+        """Margins of the model as it is."""
+        with self._counting:
+            self._readers += 1
+        try:
+            with self._turn:
+                return self.model.predict(rows)
+        finally:
+            with self._counting:
+                self._readers -= 1
+
+    def look(self, at: Callable[[Model], Any]) -> Any:
+        """Something of the model that needs it to stand still for a moment."""
+        with self._counting:
+            self._readers += 1
+        try:
+            with self._turn:
+                return at(self.model)
+        finally:
+            with self._counting:
+                self._readers -= 1
+
+    def save(self, path: Path) -> None:
+        """Write the model as it is; only copying it makes others wait."""
+        twin = self.look(lambda model: model.copy())
+        twin.save(path)
+
+    # The writer -------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        try:
+            while tickets := self._take():
+                self._process(tickets)
+        except BaseException as error:
+            self._fail(f"learning stopped: {type(error).__name__}; restart the service", [])
+            raise
+        finally:
+            with self._change:
+                self._learned.append((-1, []))
+                self._change.notify_all()
+
+    def _take(self) -> list[Ticket]:
+        """The requests that wait, up to a number of rows; waits for the first."""
+        with self._change:
+            while not self._queue and not self._stopping:
+                self._change.wait()
+            taken, rows = [], 0
+            while self._queue and (not taken or rows + self._queue[0].count <= self.settings.batch_rows):
+                if self._queue[0].rows is None and taken:
+                    break
+                ticket = self._queue.popleft()
+                taken.append(ticket)
+                rows += ticket.count
+                if self.durability == "row" or ticket.rows is None:
+                    break
+            return taken
+
+    def _process(self, tickets: list[Ticket]) -> None:
+        batch, kept, refused = self._admitted(tickets)
+        if len(batch) or batch.notes:
+            if self._log is not None:
+                try:
+                    self._log.append(batch.encode())
+                    if self.durability == "row":
+                        self._log.sync(self._log.number)
+                    self.disk_full = False
+                except OSError as error:
+                    self._unwritten(error, tickets)
+                    return
+            self._number += 1
+            learned = self._apply(batch)
+        else:
+            learned = Learned(np.empty(0), np.empty(0, dtype=bool))
+        self._share(tickets, kept, refused, learned)
+        self._snapshot_when_due()
+        if self._log is not None and self.durability == "batch":
+            with self._change:
+                self._learned.append((self._number, tickets))
+                self._change.notify_all()
+        else:
+            self._finish(tickets)
+
+    def _admitted(self, tickets: list[Ticket]) -> tuple[Batch, Any, dict[int, str]]:
+        """All rows with a label that the model can take; which rows of the tickets they are; why the others not."""
+        some = [ticket for ticket in tickets if ticket.rows is not None]
+        notes: dict[str, Any] = {}
+        for ticket in tickets:
+            notes.update(ticket.notes)
+        if not some:
+            return Batch(np.empty((0, 1)), np.empty(0), None, notes), np.empty(0, dtype=bool), {}
+        rows = joined([ticket.rows for ticket in some if ticket.rows is not None])
+        if len(some) == 1:
+            labels: Any = some[0].labels
+        elif all(isinstance(ticket.labels, np.ndarray) for ticket in some):
+            labels = np.concatenate([ticket.labels for ticket in some])
+        else:
+            labels = [label for ticket in some for label in ticket.labels]
+        weights = None
+        if any(ticket.weights is not None for ticket in some):
+            weights = np.concatenate([_or_ones(ticket) for ticket in some])
+        codes, refused, classes = self.model.admit(labels)
+        kept = ~np.isnan(codes)
+        if refused:
+            rows, codes = chosen_of(rows, kept), codes[kept]
+            weights = None if weights is None else weights[kept]
+        if classes:
+            notes["classes"] = classes
+        return Batch(rows, codes, weights, notes), kept, refused
+
+    def _apply(self, batch: Batch) -> Learned:
+        """Change the models as the batch says: the same now and when the log is read."""
+        self.position.update(batch.notes.get("position", {}))
+        if batch.notes.get("promote") and self.shadow is not None:
+            with self._turn:
+                self.model, self.shadow = self.shadow, self.model
+                self.watch, self.shadow_watch = self.shadow_watch, self.watch
+        learned = Learned(np.empty(0), np.empty(0, dtype=bool))
+        if len(batch):
+            for model, watch in ((self.model, self.watch), (self.shadow, self.shadow_watch)):
+                if model is None:
+                    continue
+                with self._turn:
+                    found = model.learn(batch, self._pause)
+                taken = found.taken
+                whole = bool(taken.all())
+                labels, margins = (batch.labels, found.margins) if whole else (batch.labels[taken], found.margins[taken])
+                watch.add(model, labels, margins)
+                if model is self.model:
+                    learned = found
+        return learned
+
+    def _pause(self) -> None:
+        """Let predictions that wait have their turn."""
+        self._turn.release()
+        patience = 100
+        while self._readers and patience:
+            time.sleep(0.00002)
+            patience -= 1
+        self._turn.acquire()
+
+    def _share(self, tickets: list[Ticket], kept: Any, refused: dict[int, str], learned: Learned) -> None:
+        """Give each request what concerns its rows."""
+        taken, margins = learned.taken, learned.margins
+        width = margins.shape[1:]
+        everywhere = margins
+        if refused or not taken.all():
+            everywhere = np.full((kept.size, *width), np.nan)
+            places = np.flatnonzero(kept)
+            everywhere[places[taken]] = margins[taken]
+            for row in places[~taken].tolist():
+                refused[row] = "the update would not be finite: the values of this row are too large. Nothing was learned"
+            self.refused_rows += len(refused)
+        start = 0
+        for ticket in tickets:
+            stop = start + (0 if ticket.rows is None else ticket.count)
+            mine = {row - start: why for row, why in refused.items() if start <= row < stop} if refused else {}
+            ticket.result = Outcome(everywhere[start:stop], mine)
+            start = stop
+
+    def _unwritten(self, error: OSError, tickets: list[Ticket]) -> None:
+        """The log could not be written: nothing was learned of these rows."""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        self.disk_full = full
+        why = "the disk is full: nothing was learned; predictions go on" if full else "the log cannot be written"
+        for ticket in tickets:
+            ticket.result = DiskFull(why) if full else Broken(why)
+        self._finish(tickets)
+
+    # The committer ----------------------------------------------------------------------------------------
+
+    def _commit(self) -> None:
+        """One fsync for all that has been learned since the last, then the answers."""
+        while True:
+            with self._change:
+                while not self._learned:
+                    self._change.wait()
+            if self.settings.delay:
+                time.sleep(self.settings.delay)
+            with self._change:
+                gathered = list(self._learned)
+                self._learned.clear()
+            tickets = [ticket for _, some in gathered for ticket in some]
+            number = max(number for number, _ in gathered)
+            try:
+                if number > 0 and self._log is not None:
+                    self._log.sync(number)
+            except OSError as error:
+                self._fail(f"the log could not be put on the disk (errno {error.errno}); restart the service", tickets)
+            self._finish(tickets)
+            if gathered[-1][0] < 0:
+                return
+
+    def _finish(self, tickets: list[Ticket]) -> None:
+        with self._change:
+            self.queued -= sum(ticket.count for ticket in tickets)
+        if tickets:
+            self.deliver(tickets)
+
+    def _fail(self, why: str, tickets: list[Ticket]) -> None:
+        """Learn no more: what is in memory may be ahead of what is on the disk."""
+        with self._change:
+            self.failure = why
+            waiting = list(self._queue)
+            self._queue.clear()
+        for ticket in [*tickets, *waiting]:
+            ticket.result = Broken(why)
+        self._finish(waiting)
+
+    # Snapshots --------------------------------------------------------------------------------------------
+
+    def _snapshot_when_due(self) -> None:
+        """Copy the models and let another thread write them, while the log goes on in a new segment."""
+        if self.store is None or self.model.rows - self.snapshot_rows < self.settings.snapshot_rows:
+            return
+        if self._saver is not None and self._saver.is_alive():
+            return
+        with self._turn:
+            model, shadow = self.model.copy(), None if self.shadow is None else self.shadow.copy()
+        number, told = self._number, self._told()
+        self.snapshot_rows = self.model.rows
+        try:
+            if self._log is not None:
+                self._log.rotate()
+        except OSError:
+            self.disk_full = True
+            return
+        self._saver = threading.Thread(target=self._save, args=(number, model, shadow, told), name="onsketch-saver")
+        self._saver.start()
+
+    def _save(self, number: int, model: Model, shadow: Model | None, told: dict[str, Any]) -> None:
+        assert self.store is not None
+        try:
+            self.store.snapshot(number, model, shadow, told)
+            self.snapshots += 1
+        except OSError:
+            self.disk_full = True  # the log is longer for it; the next snapshot cuts it
+
+    def _told(self) -> dict[str, Any]:
+        return {"position": dict(self.position)}
+
+
+def _hand_over(tickets: list[Ticket]) -> None:
+    for ticket in tickets:
+        assert ticket.result is not None
+        ticket.done(ticket.result)
+
+
+def _or_ones(ticket: Ticket) -> Floats:
+    return np.ones(ticket.count) if ticket.weights is None else ticket.weights

@@ -1,0 +1,120 @@
+"""How a model does on live rows: the long run, the recent window, the baseline, and curves short enough to send.
+
+The baseline is the best constant so far, learned as the rows come: the mean of the labels for numbers (squared loss),
+else the frequency of each class (−ln of it, and the error of always saying the most frequent).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter, deque
+from typing import Any
+
+import numpy as np
+
+from onsketch.jobs.serve.batch import Floats
+from onsketch.jobs.serve.model import Model
+
+WINDOW = 1000
+"""Rows of the recent window."""
+POINTS = 400
+"""Points of a curve; when it is full every second one is left out."""
+
+
+class Watch:
+    """Tallies beside those of the model itself, since the service started."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.rows = 0
+        self.loss = self.mistakes = self.base_loss = self.base_mistakes = 0.0
+        self.recent: deque[tuple[float, float]] = deque(maxlen=WINDOW)
+        self.curve: list[list[float | None]] = []
+        """Rows, seconds, mean loss, error, recent loss, recent error, baseline's loss, baseline's error."""
+        self._due, self._stride = 1, 1
+        self._counts: Counter[float] = Counter()
+        self._sum = 0.0
+        self._began = time.time()
+        self._rates: deque[tuple[float, int]] = deque(maxlen=64)
+        self._lock = threading.Lock()
+
+    def add(self, model: Model, labels: Floats, margins: Floats) -> None:
+        """Count rows that were learned."""
+        losses, wrong = model.losses(labels, margins)
+        with self._lock:
+            missed = np.zeros(labels.size) if wrong is None else wrong
+            for label, loss, miss in zip(labels.tolist(), losses.tolist(), missed.tolist(), strict=True):
+                base, base_miss = self._baseline(label)
+                self.rows += 1
+                self.loss += loss
+                self.mistakes += miss
+                self.base_loss += base
+                self.base_mistakes += base_miss
+                self.recent.append((loss, miss))
+                if self.rows >= self._due:
+                    self._point()
+            now = time.time()
+            if not self._rates or now - self._rates[-1][0] > 0.5:
+                self._rates.append((now, self.rows))
+
+    def _baseline(self, label: float) -> tuple[float, float]:
+        """The loss and mistake of the best constant before this row; then the row counts."""
+        if self.kind == "regression":
+            mean = self._sum / self.rows if self.rows else 0.0
+            self._sum += label
+            return (mean - label) ** 2, 0.0
+        counts, seen = self._counts, self.rows
+        share = (counts[label] + 0.5) / (seen + 0.5 * max(len(counts), 2))
+        best = max(counts.values(), default=0)
+        counts[label] += 1
+        return -math.log(share), float(counts[label] - 1 < best or not seen)
+
+    def _point(self) -> None:
+        self.curve.append([self.rows, round(time.time() - self._began, 3), *self._figures()])
+        if len(self.curve) >= POINTS:
+            self.curve = self.curve[1::2]
+            self._stride *= 2
+        self._due = max(self.rows + self._stride, int(self.rows * 1.01) if self.rows < 10_000 else 0)
+
+    def _figures(self) -> list[float | None]:
+        rows, recent = max(self.rows, 1), len(self.recent) or 1
+        figures: list[float | None] = [self.loss / rows, self.mistakes / rows]
+        figures += [sum(loss for loss, _ in self.recent) / recent, sum(miss for _, miss in self.recent) / recent]
+        figures += [self.base_loss / rows, self.base_mistakes / rows]
+        if self.kind == "regression":
+            figures[1] = figures[3] = figures[5] = None
+        return figures
+
+    def rate(self) -> float:
+        """Rows a second over the last half minute."""
+        now = time.time()
+        for then, rows in self._rates:
+            if now - then < 30.0:
+                return (self.rows - rows) / max(now - then, 0.5)
+        return 0.0
+
+    def figures(self) -> dict[str, Any]:
+        """What is shown, as JSON has it."""
+        with self._lock:
+            loss, error, recent_loss, recent_error, base_loss, base_error = self._figures()
+            return {
+                "rows": self.rows,
+                "loss": loss,
+                "error": error,
+                "recent": {"rows": len(self.recent), "loss": recent_loss, "error": recent_error},
+                "baseline": {"loss": base_loss, "error": base_error},
+                "rows_a_second": round(self.rate(), 1),
+                "drift": self._drift(),
+            }
+
+    def _drift(self) -> float:
+        """The recent window against the long run: how many standard errors its mean loss lies above."""
+        count = len(self.recent)
+        if count < WINDOW or self.rows < 2 * WINDOW:
+            return 0.0
+        losses = [loss for loss, _ in self.recent]
+        mean = sum(losses) / count
+        spread = math.sqrt(sum((loss - mean) ** 2 for loss in losses) / (count - 1) / count)
+        return round((mean - self.loss / self.rows) / max(spread, 1e-12), 2)

@@ -20,6 +20,7 @@ from onsketch.cli.data import data
 from onsketch.cli.inspect import inspect
 from onsketch.cli.predict import predict
 from onsketch.cli.reproduce import reproduce
+from onsketch.cli.serve import serve
 from onsketch.cli.sketch import sketch
 from onsketch.cli.train import train
 
@@ -69,6 +70,7 @@ def _methods() -> None:
 app.command(cls=Command)(train)
 app.command(cls=Command)(predict)
 app.command(cls=Command)(compare)
+app.command(cls=Command)(serve)
 app.command(cls=Command)(sketch)
 app.command(cls=Command)(inspect)
 app.command(cls=Command)(reproduce)

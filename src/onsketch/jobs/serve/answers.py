@@ -1,0 +1,102 @@
+"""Margins as answers: label, probability, margin, and what each feature contributed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from onsketch.jobs.serve.batch import Floats, Rows
+from onsketch.jobs.serve.classes import ClassModel
+from onsketch.jobs.serve.model import Model, TrainedModel
+
+
+def answers(model: Model, margins: Floats) -> list[dict[str, Any]]:
+    """An answer for each margin.
+
+    ``prediction`` is the label or number predicted; ``probability`` that of the positive label or of the class
+    predicted, where the loss gives one.
+    """
+    if isinstance(model, ClassModel):
+        return _classes(model, margins)
+    assert isinstance(model, TrainedModel)
+    if model.kind == "regression":
+        return [{"prediction": margin, "margin": margin} for margin in margins.tolist()]
+    positive, negative = label_names(model)
+    logistic = model.learner.loss == "logistic"
+    found = []
+    for margin in margins.tolist():
+        label = positive if margin > 0.0 else negative
+        answer = {"prediction": label, "label": label, "margin": margin}
+        if logistic:
+            answer["probability"] = probability(margin)
+        found.append(answer)
+    return found
+
+
+def probability(margin: float) -> float:
+    """1/(1 + e^−margin) without overflow.
+
+    >>> probability(0.0), probability(-1000.0)
+    (0.5, 0.0)
+    """
+    if margin >= 0.0:
+        return 1.0 / (1.0 + math.exp(-margin))
+    power = math.exp(margin)
+    return power / (1.0 + power)
+
+
+def label_names(model: TrainedModel) -> tuple[Any, Any]:
+    """The labels told apart, as requests have them."""
+    task = model.task
+    if task.named is not None:
+        return task.named, "other"
+    return _short(task.positive), _short(0.0 if task.negative is None else task.negative)
+
+
+def _short(label: float | None) -> Any:
+    return int(label) if label is not None and label == math.floor(label) else label
+
+
+def _classes(model: ClassModel, margins: Floats) -> list[dict[str, Any]]:
+    if not margins.shape[1]:
+        return [{"prediction": None, "label": None, "probabilities": {}} for _ in range(len(margins))]
+    probabilities = model.probabilities(margins)
+    names = model.names[: margins.shape[1]]
+    found = []
+    for row, best in enumerate(probabilities.argmax(axis=1).tolist()):
+        answer: dict[str, Any] = {"prediction": names[best], "label": names[best]}
+        answer["probability"] = float(probabilities[row, best])
+        answer["probabilities"] = dict(zip(names, probabilities[row].tolist(), strict=True))
+        answer["margins"] = {name: m for name, m in zip(names, margins[row].tolist(), strict=True) if math.isfinite(m)}
+        found.append(answer)
+    return found
+
+
+def contributions(model: Model, rows: Rows, names: dict[int, str], most: int = 100) -> list[dict[str, Any]]:
+    """Weight times value of each feature, the largest first; their sum and the intercept is the margin, unclipped.
+
+    Cost: that of writing out the weights of all features seen.
+    """
+    if isinstance(model, ClassModel):
+        return [{} for _ in range(rows.shape[0])]
+    features, weights = model.learner.coefficients()
+    found = []
+    for row in range(rows.shape[0]):
+        if isinstance(rows, np.ndarray):
+            columns, values = np.flatnonzero(rows[row]), rows[row][rows[row] != 0.0]
+        else:
+            part = slice(int(rows.indptr[row]), int(rows.indptr[row + 1]))
+            columns, values = rows.indices[part], rows.data[part]
+        places = np.searchsorted(features, columns)
+        known = (places < features.size) & (features[np.minimum(places, max(features.size - 1, 0))] == columns) if (
+            features.size
+        ) else np.zeros(columns.size, dtype=bool)  # fmt: skip
+        shares: dict[str, float] = {}
+        for column, value, place in zip(columns[known].tolist(), values[known].tolist(), places[known], strict=True):
+            name = names.get(column, str(column))
+            shares[name] = shares.get(name, 0.0) + value * float(weights[place])
+        largest = sorted(shares.items(), key=lambda share: -abs(share[1]))[:most]
+        found.append({"intercept": model.learner.intercept, "features": dict(largest)})
+    return found

@@ -1,0 +1,297 @@
+"""The HTTP door: what is asked for, who asks, how much it may bring, and answers in the form of the question."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from onsketch.core.errors import InputError, OnsketchError
+from onsketch.jobs.serve.access import LEARN, READ, Access
+from onsketch.jobs.serve.engine import Busy, Refused
+from onsketch.jobs.serve.metrics import Metrics
+from onsketch.jobs.serve.openapi import description
+from onsketch.jobs.serve.page import PAGE, figures
+from onsketch.jobs.serve.requests import Bad, Row, labels_of_body, rows_of_body
+from onsketch.jobs.serve.service import Service
+
+_JSON = msgspec.json.Encoder()
+_EVERY = 1.0
+"""Seconds between events of the live page."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class _TooLarge(OnsketchError):
+    """A body beyond the limit."""
+
+
+class Door:
+    """The routes of a service."""
+
+    def __init__(self, service: Service, access: Access) -> None:
+        self.service, self.access = service, access
+        self.metrics = Metrics(service)
+        self.stopping = False
+
+    def app(self) -> Starlette:
+        """What uvicorn runs."""
+        routes = [
+            self._route("/predict", self.predict, READ, "POST"),
+            self._route("/learn", self.learn, LEARN, "POST"),
+            self._route("/label", self.label, LEARN, "POST"),
+            self._route("/promote", self.promote, LEARN, "POST"),
+            self._route("/status", self.status, READ),
+            self._route("/model", self.model, READ),
+            self._route("/metrics", self.prometheus, READ),
+            self._route("/openapi.json", self.openapi, READ),
+            self._route("/events", self.events, READ),
+            self._route("/", self.page, READ),
+            self._route("/healthz", self.healthz, None),
+            self._route("/readyz", self.readyz, None),
+        ]
+        return Starlette(routes=routes)
+
+    def _route(self, path: str, endpoint: Endpoint, right: str | None, method: str = "GET") -> Route:
+        """An endpoint with what all have in common: access, errors as JSON, figures."""
+
+        async def guarded(request: Request) -> Response:
+            began = time.perf_counter()
+            response = await self._answer(request, endpoint, right)
+            self.metrics.observe(path, response.status_code, time.perf_counter() - began)
+            return response
+
+        return Route(path, guarded, methods=[method])
+
+    async def _answer(self, request: Request, endpoint: Endpoint, right: str | None) -> Response:
+        if right is not None:
+            refusal = self.access.refusal(right, dict(request.scope["headers"]))
+            if refusal is not None:
+                status, why = refusal
+                extra = {"www-authenticate": 'Bearer, Basic realm="onsketch"'} if status == 401 else None
+                return _error(status, why, extra)
+        try:
+            return await endpoint(request)
+        except Busy as error:
+            return _error(503, str(error), {"retry-after": "1"})
+        except Refused as error:
+            return _error(error.status, str(error), {"retry-after": "5"})
+        except Bad as error:
+            return _error(400, str(error))
+        except _TooLarge as error:
+            return _error(413, str(error), {"connection": "close"})
+        except InputError as error:
+            return _error(422, str(error))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # nothing of the machine goes out
+            return _error(500, f"the service failed at this request ({type(error).__name__})")
+
+    async def _body(self, request: Request) -> bytes:
+        most = self.service.limits.body
+        length = request.headers.get("content-length", "")
+        if length.isdigit() and int(length) > most:
+            raise _TooLarge(f"the body has {int(length):,} bytes; the limit is {most:,}")
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > most:
+                raise _TooLarge(f"the body has more than {most:,} bytes")
+            parts.append(part)
+        return b"".join(parts)
+
+    # Rows -------------------------------------------------------------------------------------------------
+
+    async def predict(self, request: Request) -> Response:
+        """POST /predict."""
+        body = await self._body(request)
+        form = _form(request)
+        explain = request.query_params.get("explain", "") in ("1", "true", "yes")
+        if form in ("vw", "libsvm"):
+            block = self._lines(body, form)
+            margins_only = _wants_text(request)
+            if margins_only:
+                return _text(self.service.engine.predict(block.rows), block.tags)
+            return _json(_tagged(self.service.predict_rows(block.rows, explain), block.tags))
+        rows, single = rows_of_body(body, form == "ndjson")
+        found = self.service.predict(rows, explain)
+        return _formed(found, single, form)
+
+    async def learn(self, request: Request) -> Response:
+        """POST /learn."""
+        body = await self._body(request)
+        form = _form(request)
+        if form in ("vw", "libsvm"):
+            block = self._lines(body, form)
+            if np.isnan(block.y).any():
+                raise InputError(f"row {int(np.isnan(block.y).argmax())}: has no label. Nothing was learned.")
+            if _wants_text(request):
+                outcome = await self.service.outcome(block.rows, block.y, block.sample_weight)
+                return _text(outcome.margins, block.tags)
+            found = await self.service.learn_rows(block.rows, block.y, block.sample_weight)
+            return _learned(_tagged(found, block.tags), False, form)
+        rows, single = rows_of_body(body, form == "ndjson")
+        for place, row in enumerate(rows):
+            if row.label is None:
+                raise InputError(f"row {place}: label: there is none. Nothing was learned.")
+        return _learned(await self.service.learn(rows), single, form)
+
+    def _lines(self, body: bytes, form: str) -> Any:
+        if body.count(b"\n") > self.service.limits.rows:
+            raise InputError(f"more than {self.service.limits.rows:,} lines in one request.")
+        block = self.service.reader.lines(body, form)
+        if not len(block):
+            raise InputError("the request holds not a single row.")
+        return block
+
+    async def label(self, request: Request) -> Response:
+        """POST /label."""
+        labels, single = labels_of_body(await self._body(request))
+        found = await self.service.label(labels)
+        if single:
+            return _json(found[0][1], found[0][0])
+        answers = [answer for _, answer in found]
+        return _json(answers, 200 if any(status == 200 for status, _ in found) or not found else found[0][0])
+
+    async def promote(self, request: Request) -> Response:
+        """POST /promote."""
+        return _json(await self.service.promote())
+
+    # The service ------------------------------------------------------------------------------------------
+
+    async def status(self, request: Request) -> Response:
+        """GET /status."""
+        return _json({**self.service.status(), "latency": self._latency()})
+
+    def _latency(self) -> dict[str, Any]:
+        return {path.strip("/"): self.metrics.quantiles(path) for path in ("/predict", "/learn")}
+
+    async def model(self, request: Request) -> Response:
+        """GET /model: the current model file."""
+        handle, name = tempfile.mkstemp(suffix=".model")
+        path = Path(name)
+        try:
+            await asyncio.to_thread(self.service.engine.save, path)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        finally:
+            import os
+
+            os.close(handle)
+        from starlette.background import BackgroundTask
+
+        headers = {"x-onsketch-rows": str(self.service.engine.model.rows)}
+        remove = BackgroundTask(path.unlink, missing_ok=True)
+        return FileResponse(
+            path, media_type="application/octet-stream", filename="onsketch.model", headers=headers, background=remove
+        )
+
+    async def prometheus(self, request: Request) -> Response:
+        """GET /metrics."""
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    async def openapi(self, request: Request) -> Response:
+        """GET /openapi.json."""
+        return _json(description())
+
+    async def healthz(self, request: Request) -> Response:
+        """GET /healthz: whether the process is alive and not broken."""
+        broken = self.service.engine.failure is not None
+        return _json({"ok": not broken}, 500 if broken else 200)
+
+    async def readyz(self, request: Request) -> Response:
+        """GET /readyz: whether rows are taken."""
+        ready = self.service.engine.ready and not self.service.engine.disk_full
+        return _json({"ready": ready}, 200 if ready else 503)
+
+    async def page(self, request: Request) -> Response:
+        """GET /: the live page."""
+        policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+        return HTMLResponse(PAGE, headers={"content-security-policy": policy, "cache-control": "no-store"})
+
+    async def events(self, request: Request) -> Response:
+        """GET /events: figures for the live page, as server-sent events."""
+
+        async def flow() -> AsyncIterator[bytes]:
+            number = 0
+            while not self.stopping:
+                state = {**self.service.status(), "latency": self._latency(), **figures(self.service, number)}
+                yield b"data: " + _JSON.encode(state) + b"\n\n"
+                number += 1
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.sleep(_EVERY)
+
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(flow(), media_type="text/event-stream", headers=headers)
+
+
+def _form(request: Request) -> str:
+    """What kind of body this is: json, ndjson, vw or libsvm."""
+    asked = request.query_params.get("format")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    found = asked or {
+        "application/x-ndjson": "ndjson",
+        "application/jsonl": "ndjson",
+        "application/ndjson": "ndjson",
+        "text/x-vw": "vw",
+        "text/plain": "vw",
+        "text/x-libsvm": "libsvm",
+    }.get(kind, "json")
+    if found not in ("json", "ndjson", "vw", "libsvm"):
+        raise Bad("format: expected json, ndjson, vw or libsvm.")
+    return found
+
+
+def _wants_text(request: Request) -> bool:
+    return request.headers.get("accept", "").startswith("text/plain")
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(_JSON.encode(content), status, media_type="application/json")
+
+
+def _error(status: int, why: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(_JSON.encode({"error": why}), status, headers, "application/json")
+
+
+def _formed(found: list[dict[str, Any]], single: bool, form: str, status: int = 200) -> Response:
+    if form == "ndjson":
+        return Response(_JSON.encode_lines(found), status, media_type="application/x-ndjson")
+    return _json(found[0] if single else found, status)
+
+
+def _learned(found: list[dict[str, Any]], single: bool, form: str) -> Response:
+    """Answers of rows that were learned; 422 where not one was."""
+    none = all("error" in answer for answer in found)
+    return _formed(found, single, form, 422 if none else 200)
+
+
+def _tagged(found: list[dict[str, Any]], tags: list[str] | None) -> list[dict[str, Any]]:
+    for answer, tag in zip(found, tags or (), strict=False):
+        if tag:
+            answer["tag"] = tag
+    return found
+
+
+def _text(margins: Any, tags: list[str] | None) -> Response:
+    """A line for each row, as ``onsketch predict`` writes them."""
+    from onsketch.jobs.training import lines
+
+    if margins.ndim != 1:
+        raise InputError("lines as answers are for two labels and for numbers; ask for JSON.")
+    return Response(lines(margins, tags), media_type="text/plain")
+
+
+__all__ = ["Door", "Row"]

@@ -1,0 +1,70 @@
+"""The bodies of requests, decoded and checked by their types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from onsketch.core.errors import InputError
+
+Features = dict[str, Any] | list[Any] | str
+
+
+class Row(msgspec.Struct, forbid_unknown_fields=True):
+    """A row to predict or to learn."""
+
+    features: Features
+    """Names to numbers or words, objects as namespaces; a list of numbers; or a VW line without a label."""
+    label: Any = None
+    weight: float | None = None
+    id: str | int | None = None
+    tag: str | None = None
+
+
+class Label(msgspec.Struct, forbid_unknown_fields=True):
+    """A label that comes after its row was predicted."""
+
+    id: str | int
+    label: Any
+    weight: float | None = None
+
+
+_ROWS = msgspec.json.Decoder(Row | list[Row])
+_ROW = msgspec.json.Decoder(Row)
+_LABELS = msgspec.json.Decoder(Label | list[Label])
+
+
+class Bad(InputError):
+    """A body that cannot be understood."""
+
+
+def rows_of_body(body: bytes, ndjson: bool) -> tuple[list[Row], bool]:
+    """The rows of a body, and whether it was one row rather than a list."""
+    try:
+        if ndjson:
+            return _ROW.decode_lines(body), False
+        found = _ROWS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Bad(_words(error)) from None
+    return (found, False) if isinstance(found, list) else ([found], True)
+
+
+def labels_of_body(body: bytes) -> tuple[list[Label], bool]:
+    """Labels with the ids of their rows."""
+    try:
+        found = _LABELS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Bad(_words(error)) from None
+    return (found, False) if isinstance(found, list) else ([found], True)
+
+
+def _words(error: Exception) -> str:
+    """msgspec names the place as ``$[2].features``."""
+    return f"not a body of this kind: {error}" if str(error) else f"not a body of this kind ({type(error).__name__})"
+
+
+def schemas() -> dict[str, Any]:
+    """JSON Schema of the bodies, for the OpenAPI description."""
+    _, found = msgspec.json.schema_components([Row, Label], ref_template="#/components/schemas/{name}")
+    return dict(found)

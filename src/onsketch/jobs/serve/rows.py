@@ -1,0 +1,184 @@
+"""What a request brings, as rows of the model's own columns: objects, lists, LIBSVM and VW lines.
+
+The columns are those of the model's training: hashed names (VW text, JSON), numbers of features (LIBSVM), or the
+columns of a table by name.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onsketch.core.errors import InputError, OptionError
+from onsketch.core.tolerances import LARGEST
+from onsketch.data import stream
+from onsketch.data.block import Block, Position, Sparse, csr
+from onsketch.data.cursor import AT, BAD_AT, CODE, COUNT, ROWS
+from onsketch.data.hashing import DEFAULT_BITS
+from onsketch.data.interactions import as_pairs, interact
+from onsketch.data.json_rows import ObjectRows, shown
+from onsketch.data.numbers import PADDING
+from onsketch.data.text import TextFormat, _bad_line
+from onsketch.data.usable import refuse_initial
+from onsketch.jobs.serve.batch import Rows
+from onsketch.jobs.serve.model import Model
+
+FORMATS = ("vw", "libsvm")
+_FEWEST = 64
+"""Rows that a parser of lines has room for at least."""
+_MOST_NAMES = 1 << 17
+"""Names of hashed columns kept for the live page."""
+
+
+class RowReader:
+    """Makes rows for one model. Used by one thread at a time."""
+
+    def __init__(self, model: Model, names: dict[int, str], most_features: int) -> None:
+        self.reading = {name: value for name, value in model.reading.items() if name in ("bits", "quadratic")}
+        self.most_features = most_features
+        self.names = names
+        """Names of columns as far as they are known; those of hashed features are collected as they come."""
+        width = model.learner.n_features
+        bits = self.reading.get("bits") or DEFAULT_BITS
+        fixed = model.reading.get("format") in ("libsvm", "csv", "parquet", "arrow")
+        self.hashed = width in (0, 1 << bits) and not (fixed and not width)
+        self.width = (1 << bits) if self.hashed else width
+        self.pairs = as_pairs(self.reading.get("quadratic", ()))
+        self._objects = ObjectRows(bits, names) if self.hashed else None
+        told = {name: column for column, name in names.items()}
+        self.columns = told if not self.hashed and len(told) == width else None
+        """Columns of a table by name, where the model is of one."""
+        self._forms: dict[tuple[str, int], TextFormat] = {}
+
+    def objects(self, features: Sequence[Any]) -> Rows:
+        """Rows from objects or lists. An InputError names row and field."""
+        if self._objects is not None:
+            return self._checked(self._hashed(features, self._objects))
+        if self.columns is not None:
+            return self._checked(np.stack([self._table_row(row, k) for k, row in enumerate(features)]))
+        return self._checked(self._indexed(features))
+
+    def _hashed(self, features: Sequence[Any], rows: ObjectRows) -> Rows:
+        if len(self.names) > _MOST_NAMES:
+            rows.names = None  # enough of them
+        try:
+            for place, row in enumerate(features):
+                try:
+                    rows.add(row)
+                except InputError as error:
+                    raise InputError(f"row {place}: {error}") from None
+        except BaseException:
+            rows.take()
+            raise
+        if not self.pairs:
+            return rows.take()
+        spaces = np.array(rows.spaces, dtype=np.uint8)
+        plain = rows.take()
+        indptr, indices, values = plain.indptr.astype(np.int64), plain.indices.astype(np.int64), plain.data
+        return csr(*interact(indptr, indices, values, spaces, self.pairs, self.width - 1), self.width)
+
+    def _table_row(self, features: Any, place: int) -> Any:
+        assert self.columns is not None
+        row = np.zeros(self.width)
+        if isinstance(features, Mapping):
+            for name, value in features.items():
+                column = self.columns.get(name)
+                if column is None:
+                    raise InputError(f"row {place}: {shown(name)}: the model was trained on a table without this column.")
+                row[column] = 0.0 if value is None else _number(value, f"row {place}: {name}")
+            return row
+        if not isinstance(features, list) or len(features) != self.width:
+            raise InputError(f"row {place}: features: expected an object or a list of {self.width} numbers.")
+        row[:] = [_number(value, f"row {place}: place {k}") for k, value in enumerate(features)]
+        return row
+
+    def _indexed(self, features: Sequence[Any]) -> Sparse:
+        """Rows whose names are the numbers of features, as in a LIBSVM file."""
+        ends, columns, values = [0], [], []
+        for place, row in enumerate(features):
+            pairs = row.items() if isinstance(row, Mapping) else enumerate(row) if isinstance(row, list) else None
+            if pairs is None:
+                raise InputError(f"row {place}: features: expected an object or a list of numbers, found {shown(row)}.")
+            for name, value in pairs:
+                if isinstance(name, str) and not (name.isascii() and name.isdigit() and len(name) < 10):
+                    raise InputError(
+                        f"row {place}: {shown(name)}: features of this model are numbered, as in a LIBSVM file."
+                    )
+                number = 0.0 if value is None else _number(value, f"row {place}: {name}")
+                if number != 0.0:
+                    columns.append(int(name))
+                    values.append(number)
+            ends.append(len(columns))
+        width = max(self.width, max(columns, default=-1) + 1)
+        return csr(np.array(ends), np.array(columns, dtype=np.int64), np.array(values), width)
+
+    def lines(self, text: bytes, form: str) -> Block:
+        """Rows from LIBSVM or VW lines, with their labels, weights and tags."""
+        count = text.count(b"\n") + 1
+        size = max(_FEWEST, 1 << (count - 1).bit_length())
+        parser = self._form(form, size)
+        buffer = bytearray(text + b"\n" + PADDING)
+        length = len(text) + 1
+        array = np.frombuffer(buffer, dtype=np.uint8)
+        state = np.zeros(BAD_AT + 1, dtype=np.int64)
+        parser.reserve(0, length)
+        while state[AT] < length:
+            before = int(state[AT]), int(state[ROWS]), int(state[COUNT])
+            parser.parse(array, state, length, length, False)
+            if state[CODE]:
+                parser.collect(buffer, (0, 0), (0, 0))
+                parser.block(0, 0, Position())
+                error = _bad_line("line", parser, state, buffer)
+                raise InputError(str(error).replace("line:", "line ", 1))
+            parser.collect(buffer, (before[1], int(state[ROWS])), (before[2], int(state[COUNT])))
+            if int(state[AT]) == before[0]:
+                break
+        block = parser.block(int(state[ROWS]), int(state[COUNT]), Position(path="lines", rows=int(state[ROWS])))
+        refuse_initial(block)
+        block.rows = self._checked(block.rows)
+        return block
+
+    def _form(self, form: str, rows: int) -> TextFormat:
+        """The compiled parser of a format, with room for so many rows."""
+        if form not in FORMATS:
+            raise InputError(f"format: {shown(form)}: lines are of format vw or libsvm.")
+        if form == "vw" and not self.hashed:
+            raise InputError("VW lines need a model of hashed features; this one has numbered ones.")
+        found = self._forms.get((form, rows))
+        if found is None:
+            reading: dict[str, Any] = dict(self.reading)
+            if form == "libsvm" and self.hashed:
+                reading.setdefault("bits", DEFAULT_BITS)
+            with stream(io.BytesIO(b""), form, block_rows=rows, prefetch=0, **reading) as opened:
+                made = opened._form
+            if not isinstance(made, TextFormat):
+                raise OptionError(f"{form}: not a format of lines.")
+            found = self._forms[form, rows] = made
+        return found
+
+    def _checked(self, rows: Rows) -> Rows:
+        """Rows that are short enough in every sense."""
+        values = rows.data if isinstance(rows, Sparse) else rows
+        if np.abs(values).max(initial=0.0) * max(values.size, 1) ** 0.5 > LARGEST:
+            raise InputError(f"a row of this request is longer than {LARGEST:g}: rescale its features.")
+        if isinstance(rows, Sparse) and rows.indptr.size > 1:
+            most = np.diff(rows.indptr)
+            if most.max() > self.most_features:
+                place = int(most.argmax())
+                raise InputError(f"row {place}: {int(most[place]):,} features; the limit is {self.most_features:,}.")
+        return rows
+
+
+def _number(value: Any, place: str) -> float:
+    if not isinstance(value, (int, float)):
+        raise InputError(f"{place}: expected a number, found {shown(value)}.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
+    if not abs(number) <= LARGEST:
+        raise InputError(f"{place}: {shown(value)} is beyond ±{LARGEST:g}.")
+    return number

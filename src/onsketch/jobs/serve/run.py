@@ -1,0 +1,265 @@
+"""A service from start to end: recover, warm up, listen, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uvicorn
+
+from onsketch.core.errors import OptionError
+from onsketch.jobs.serve.access import Access, is_loopback, read_tokens
+from onsketch.jobs.serve.engine import DURABILITY, Engine, Settings
+from onsketch.jobs.serve.http import Door
+from onsketch.jobs.serve.limits import with_time_limits
+from onsketch.jobs.serve.model import Model, load_model, new_model
+from onsketch.jobs.serve.service import Limits, Service
+from onsketch.jobs.serve.store import Store
+from onsketch.jobs.serve.vw_daemon import VWDaemon
+
+_SWITCH = 0.0005
+"""Seconds for which one thread may hold Python to itself; the usual 5 ms would be what a prediction waits."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for."""
+
+    model: Path | None = None
+    method: str = "auto"
+    task: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    reading: dict[str, Any] = field(default_factory=dict)
+    log: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8000
+    vw_port: int | None = None
+    shadow: Path | None = None
+    shadow_method: str | None = None
+    consume: str | None = None
+    tokens: Path | None = None
+    insecure: bool = False
+    tls: tuple[str, str] | None = None
+    cut_damaged: bool = False
+    settings: Settings = field(default_factory=Settings)
+    limits: Limits = field(default_factory=Limits)
+
+    def check(self) -> None:
+        """Refuse what cannot be, before anything is opened."""
+        if self.settings.durability not in DURABILITY:
+            raise OptionError(f"durability={self.settings.durability!r}: expected one of {', '.join(DURABILITY)}.")
+        if not is_loopback(self.host) and self.tokens is None and not self.insecure:
+            raise OptionError(
+                f"host={self.host}: other machines could reach this service. Give --tokens FILE (lines 'read TOKEN' and "
+                "'learn TOKEN'), or say --insecure if a proxy in front of it decides who gets in."
+            )
+        if self.vw_port is not None and not is_loopback(self.host) and not self.insecure:
+            raise OptionError("--vw-port: VW's protocol knows no tokens; bind it to loopback or say --insecure.")
+        if self.model is not None and (self.task is not None or self.options):
+            raise OptionError("a MODEL knows its task and options; leave out --task and the options of the learner.")
+        if self.shadow is not None and self.shadow_method is not None:
+            raise OptionError("--shadow and --shadow-learner: one second model at a time.")
+
+
+def make_engine(wish: Wish, say: Callable[[str], None]) -> Engine:
+    """The models, as they were when the log ended."""
+    store = None if wish.log is None else Store(wish.log)
+    found = None if store is None else store.load()
+    number = 0
+    if found is not None:
+        number, model, shadow, notes = found
+        _same_wish(wish, model)
+    else:
+        if wish.model is not None:
+            model = load_model(wish.model)[0]
+        else:
+            model = new_model(wish.method, wish.options, wish.task or "binary", wish.reading)
+        shadow, notes = None, {}
+    if shadow is None:
+        shadow = _shadow(wish, model)
+    engine = Engine(model, shadow, store, wish.settings)
+    engine.position.update(notes.get("position", {}))
+    engine.recover(number, wish.cut_damaged)
+    for note in engine.notes:
+        say(note)
+    if found is not None:
+        say(f"Going on from {wish.log} after {engine.model.rows:,} rows.")
+    return engine
+
+
+def _same_wish(wish: Wish, model: Model) -> None:
+    """The folder says what the model is; options that say otherwise are refused."""
+    name = getattr(getattr(model.learner, "method", None), "name", None)
+    if wish.model is None and wish.task is not None and name is not None and wish.method not in (name, "auto"):
+        raise OptionError(
+            f"{wish.log}: holds a model of {name}, not of {wish.method}. Leave out --learner to go on with it, or give "
+            "another folder to start anew."
+        )
+
+
+def _shadow(wish: Wish, model: Model) -> Model | None:
+    """The second model: from a file, or empty with another learner."""
+    if wish.shadow is not None:
+        shadow = load_model(wish.shadow)[0]
+    elif wish.shadow_method is not None:
+        shadow = new_model(wish.shadow_method, {}, model.kind, model.reading)
+    else:
+        return None
+    if shadow.kind != model.kind or getattr(shadow, "names", []) != getattr(model, "names", []):
+        raise OptionError(f"the second model is for {shadow.kind}, the first for {model.kind}, or of other classes.")
+    width, other = model.learner.n_features, shadow.learner.n_features
+    if shadow.reading.get("bits") != model.reading.get("bits") or (width and other and width != other):
+        raise OptionError("the second model has other columns than the first; both must be trained alike.")
+    return shadow
+
+
+def warm_up(model: Model) -> None:
+    """Let everything be compiled or loaded before the first request."""
+    twin = model.copy()
+    width = max(model.learner.n_features, 1)
+    row = np.zeros((1, width)) if width < 4096 else None
+    from onsketch.data.json_rows import ObjectRows
+
+    rows: Any = row
+    if row is None or not model.learner.n_features:
+        objects = ObjectRows(max(width - 1, 1).bit_length() if model.learner.n_features else 18)
+        objects.add({"a": 1.0})
+        rows = objects.take()
+    with contextlib.suppress(ValueError):
+        from onsketch.jobs.serve.batch import Batch
+
+        label = np.array([1.0])
+        notes = {"classes": ["a"]} if model.kind == "classes" and not getattr(model, "names", []) else {}
+        if model.kind == "classes":
+            label = np.array([0.0])
+        elif model.kind == "binary":
+            label = np.array([float(model.task.positive)])  # type: ignore[attr-defined]
+        twin.learn(Batch(rows, label, None, notes))
+        twin.predict(rows)
+
+
+async def serve(wish: Wish, engine: Engine, say: Callable[[str], None]) -> None:
+    """Listen until a signal comes, then drain."""
+    loop = asyncio.get_running_loop()
+    service = Service(engine, wish.limits)
+    service.attach(loop)
+    tokens = () if wish.tokens is None else read_tokens(wish.tokens)
+    door = Door(service, Access(tokens, is_loopback(wish.host)))
+    limits = wish.limits
+    config = uvicorn.Config(
+        door.app(),
+        http=with_time_limits(limits.header_seconds, limits.body_seconds),
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=30,
+        limit_concurrency=None,
+        backlog=4096,
+        ssl_certfile=None if wish.tls is None else wish.tls[0],
+        ssl_keyfile=None if wish.tls is None else wish.tls[1],
+    )
+    server = _Server(config, door)
+    listening = _listen(wish.host, wish.port)
+    daemon = VWDaemon(service)
+    engine.start()
+    consumer = None
+    try:
+        if wish.vw_port is not None:
+            port = await daemon.start(wish.host, wish.vw_port)
+            say(f"Vowpal Wabbit's protocol on {wish.host}:{port}")
+        if wish.consume is not None:
+            from onsketch.jobs.serve.consume import Consumer
+
+            consumer = Consumer(service, wish.consume)
+            consumer.start()
+        scheme = "http" if wish.tls is None else "https"
+        host, port = listening.getsockname()[:2]
+        say(f"Serving on {scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+        await server.serve([listening])
+    finally:
+        if consumer is not None:
+            await asyncio.to_thread(consumer.stop)
+        await daemon.stop()
+        await asyncio.to_thread(engine.drain)
+    if engine.failure is None:
+        say(f"Stopped after {engine.model.rows:,} rows.")
+
+
+class _Server(uvicorn.Server):
+    """Stops at a signal, and lets what comes after decide how the process ends: uvicorn would end it by the signal."""
+
+    def __init__(self, config: uvicorn.Config, door: Door) -> None:
+        super().__init__(config)
+        self._door = door
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGTERM, SIGHUP and Ctrl-C drain; the live page's streams end, so that they keep nothing waiting."""
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        for number in numbers:
+            loop.add_signal_handler(number, self.stop)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+                signal.signal(number, signal.SIG_IGN)  # a second one must not cut the drain short
+
+    def stop(self) -> None:
+        """Take no more connections, answer those that are open, and end."""
+        self._door.stopping = True
+        self.should_exit = True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise OptionError(f"{host}:{port}: cannot be listened on ({error.strerror}).") from None
+    return made
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it is installed: half the time for a request."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop  # type: ignore[no-any-return]
+
+
+def run(wish: Wish, say: Callable[[str], None]) -> int:
+    """Run a service; returns the exit code."""
+    wish.check()
+    sys.setswitchinterval(_SWITCH)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536) if hard > 0 else 65536, hard))
+    engine = make_engine(wish, say)
+    warm_up(engine.model)
+    if engine.shadow is not None:
+        warm_up(engine.shadow)
+    gc.collect()
+    gc.freeze()
+    with contextlib.suppress(KeyboardInterrupt):
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(serve(wish, engine, say))
+    return 0 if engine.failure is None else 1

@@ -1,0 +1,250 @@
+"""What the service does, whatever door a request came by: predict, learn, label, promote, say how it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import onsketch
+from onsketch.core.errors import InputError
+from onsketch.core.tolerances import LARGEST
+from onsketch.jobs.serve.answers import answers, contributions
+from onsketch.jobs.serve.batch import Floats, Rows, part_of
+from onsketch.jobs.serve.engine import Engine, Outcome, Ticket
+from onsketch.jobs.serve.model import TrainedModel
+from onsketch.jobs.serve.requests import Label, Row
+from onsketch.jobs.serve.rows import RowReader
+from onsketch.jobs.serve.waiting import Waitlist
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may bring."""
+
+    body: int = 16 << 20
+    rows: int = 10_000
+    features: int = 10_000
+    waiting: int = 100_000
+    label_seconds: float = 3600.0
+    header_seconds: float = 10.0
+    body_seconds: float = 30.0
+    connections: int = 10_000
+
+
+class Service:
+    """Lives in the event loop's thread; learning is handed to the engine."""
+
+    def __init__(self, engine: Engine, limits: Limits | None = None) -> None:
+        self.engine = engine
+        self.limits = limits or Limits()
+        self.waitlist = Waitlist(self.limits.waiting, self.limits.label_seconds)
+        model = engine.model
+        self.names: dict[int, str] = dict(model.job.names) if isinstance(model, TrainedModel) else {}
+        self.reader = RowReader(model, self.names, self.limits.features)
+        self.began = time.time()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answers of the engine come into this loop, all that are ready at once."""
+        self._loop = loop
+        self.engine.deliver = lambda tickets: loop.call_soon_threadsafe(_resolve, tickets)
+
+    # Predicting -------------------------------------------------------------------------------------------
+
+    def predict(self, rows: list[Row], explain: bool = False) -> list[dict[str, Any]]:
+        """Answers for rows; those with an id wait for their labels from now on."""
+        matrix = self.matrix(rows)
+        found = self.predict_rows(matrix, explain)
+        for place, row in enumerate(rows):
+            if row.tag is not None:
+                found[place]["tag"] = row.tag
+            if row.id is not None:
+                found[place]["id"] = row.id
+                weight = None if row.weight is None else _weight(row.weight, place)
+                self.waitlist.put(str(row.id), _owned(matrix, place), weight, found[place])
+        return found
+
+    def predict_rows(self, matrix: Rows, explain: bool = False) -> list[dict[str, Any]]:
+        """Answers for rows of the model's own columns."""
+        engine = self.engine
+        found = answers(engine.model, engine.predict(matrix))
+        if explain:
+            shares = engine.look(lambda model: contributions(model, matrix, self.names))
+            for answer, share in zip(found, shares, strict=True):
+                answer["contributions"] = share
+        return found
+
+    def matrix(self, rows: Sequence[Row]) -> Rows:
+        """Rows of the model's own columns."""
+        if len(rows) > self.limits.rows:
+            raise InputError(f"{len(rows):,} rows in one request; the limit is {self.limits.rows:,}.")
+        if not rows:
+            raise InputError("the request holds not a single row.")
+        words = sum(isinstance(row.features, str) for row in rows)
+        if words == 0:
+            return self.reader.objects([row.features for row in rows])
+        if words < len(rows):
+            raise InputError("some rows are objects and some are lines; send them apart.")
+        lines = [str(row.features) for row in rows]
+        for place, line in enumerate(lines):
+            if "\n" in line:
+                raise InputError(f"row {place}: features: a line has no line break in it.")
+        block = self.reader.lines("\n".join(lines).encode(), "vw" if "|" in lines[0] else "libsvm")
+        if len(block) != len(rows):
+            raise InputError("features: a line is empty.")
+        return block.rows
+
+    # Learning ---------------------------------------------------------------------------------------------
+
+    async def learn(self, rows: list[Row]) -> list[dict[str, Any]]:
+        """Learn rows; answers with the predictions made before each was learned."""
+        matrix = self.matrix(rows)
+        labels = [row.label for row in rows]
+        weights = None
+        if any(row.weight is not None for row in rows):
+            weights = np.array([1.0 if row.weight is None else _weight(row.weight, k) for k, row in enumerate(rows)])
+        found = await self.learn_rows(matrix, labels, weights)
+        for answer, row in zip(found, rows, strict=True):
+            if row.tag is not None:
+                answer["tag"] = row.tag
+            if row.id is not None:
+                answer["id"] = row.id
+        return found
+
+    async def learn_rows(
+        self, matrix: Rows, labels: Sequence[Any] | Floats, weights: Floats | None
+    ) -> list[dict[str, Any]]:
+        """The same for rows of the model's own columns."""
+        outcome = await self.outcome(matrix, labels, weights)
+        return self.told(outcome)
+
+    def told(self, outcome: Outcome) -> list[dict[str, Any]]:
+        """An answer for each row of a request that was learned."""
+        found = answers(self.engine.model, outcome.margins)
+        for row, why in outcome.refused.items():
+            found[row] = {"error": why}
+        return found
+
+    async def outcome(self, matrix: Rows, labels: Sequence[Any] | Floats, weights: Floats | None) -> Outcome:
+        """Queue rows and wait until they are learned and safe."""
+        refused = self.engine.model.admit(labels).refused
+        if refused:
+            row, why = next(iter(refused.items()))
+            raise InputError(f"row {row}: {why} Nothing was learned.")
+        return await self.queued(matrix, labels, weights)
+
+    async def queued(
+        self, matrix: Rows | None, labels: Sequence[Any] | Floats, weights: Floats | None, notes: Any = None
+    ) -> Outcome:
+        """Hand rows to the engine and wait for what comes of them."""
+        assert self._loop is not None
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+
+        def done(result: Outcome | Exception) -> None:
+            if future.cancelled():
+                return
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+        self.engine.submit(Ticket(matrix, labels, weights, done, notes or {}))
+        return await future
+
+    async def label(self, labels: list[Label]) -> list[tuple[int, dict[str, Any]]]:
+        """Learn rows that were predicted before under their ids; a status and an answer for each."""
+        if len(labels) > self.limits.rows:
+            raise InputError(f"{len(labels):,} labels in one request; the limit is {self.limits.rows:,}.")
+        return [await self._label(label, place) for place, label in enumerate(labels)]
+
+    async def _label(self, label: Label, place: int) -> tuple[int, dict[str, Any]]:
+        key = str(label.id)
+        waiting = self.waitlist.get(key)
+        if waiting is None:
+            status, why = self.waitlist.why_not(key)
+            return status, {"id": label.id, "error": why}
+        given = waiting.weight if label.weight is None else _weight(label.weight, place)
+        refused = self.engine.model.admit([label.label]).refused
+        if refused:
+            return 422, {"id": label.id, "error": refused[0]}
+        self.waitlist.done(key)  # before it is learned, so that a second label at the same moment finds it gone
+        weights = None if given is None else np.array([given])
+        try:
+            outcome = await self.queued(waiting.rows, [label.label], weights)
+        except Exception:
+            self.waitlist.put(key, waiting.rows, waiting.weight, waiting.predicted)
+            self.waitlist.labelled -= 1
+            raise
+        answer = self.told(outcome)[0]
+        return 422 if outcome.refused else 200, {"id": label.id, "predicted": waiting.predicted, **answer}
+
+    async def promote(self) -> dict[str, Any]:
+        """Let the second model answer from now on, and the first learn beside it."""
+        if self.engine.shadow is None:
+            raise InputError("there is no second model; start the service with --shadow.")
+        await self.queued(None, [], None, {"promote": True})
+        return self.status()
+
+    # How it goes ------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """What GET /status answers."""
+        engine = self.engine
+        model = engine.model
+        tally = model.tally
+        learner = model.learner
+        name = getattr(getattr(learner, "method", None), "name", None) or type(learner).__name__
+        found = {
+            "rows": tally["rows"],
+            "version": onsketch.__version__,
+            "learner": name,
+            "task": model.kind,
+            "ready": engine.ready,
+            "average": {"loss": tally["loss"], "error": tally["error"]},
+            "since_start": engine.watch.figures(),
+            "queue": engine.queued,
+            "durability": engine.durability,
+            "disk_full": engine.disk_full,
+            "failure": engine.failure,
+            "unsaved_rows": tally["rows"] - engine.snapshot_rows,
+            "labels": self.waitlist.counts(),
+            "seconds": round(time.time() - self.began, 3),
+            "features": learner.n_features,
+        }
+        if model.kind == "classes":
+            found["classes"] = tally["classes"]
+        if engine.shadow is not None:
+            shadow = engine.shadow.tally
+            found["shadow"] = {
+                "rows": shadow["rows"],
+                "average": {"loss": shadow["loss"], "error": shadow["error"]},
+                "since_start": engine.shadow_watch.figures(),
+            }
+        if engine.position:
+            found["position"] = engine.position
+        return found
+
+
+def _resolve(tickets: list[Ticket]) -> None:
+    for ticket in tickets:
+        assert ticket.result is not None
+        ticket.done(ticket.result)
+
+
+def _owned(matrix: Rows, place: int) -> Rows:
+    """A row in memory of its own, so that one that waits does not keep its request in memory."""
+    part = part_of(matrix, place, place + 1)
+    if isinstance(part, np.ndarray):
+        return part.copy()
+    return part._replace(data=part.data.copy(), indices=part.indices.copy(), indptr=part.indptr.copy())
+
+
+def _weight(weight: float, place: int) -> float:
+    if not 0.0 <= weight <= LARGEST:
+        raise InputError(f"row {place}: weight: {weight:g} is no weight: weights are finite and not negative.")
+    return weight

@@ -1,0 +1,121 @@
+"""Vowpal Wabbit's daemon protocol: lines in, a prediction a line out, with its tag; clients of ``vw --daemon`` go on.
+
+A line with a label is predicted and then learned, one without is predicted. Answers come in the order of the lines.
+Lines that have arrived together are handled together. An empty line has no answer, as with VW; where VW would end the
+connection at a bad line, the answer here is ``nan`` followed by the tag, so that the client stays in step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from onsketch.core.errors import InputError
+from onsketch.jobs.serve.batch import chosen_of
+from onsketch.jobs.serve.engine import Refused
+from onsketch.jobs.serve.service import Service
+
+_AT_ONCE = 1 << 18
+"""Bytes read at a time."""
+
+
+class VWDaemon:
+    """A door for clients of VW."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.Task[Any]] = set()
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port."""
+        self._server = await asyncio.start_server(self._client, host, port, limit=1 << 20)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Let go of all clients."""
+        if self._server is not None:
+            self._server.close()
+            for task in list(self._clients):
+                task.cancel()
+            await asyncio.gather(*self._clients, return_exceptions=True)
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._clients.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._clients.discard(task)
+            writer.close()
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held = b""
+        while True:
+            more = await reader.read(_AT_ONCE)
+            held += more
+            cut = held.rfind(b"\n") + 1 if more else len(held)
+            text, held = held[:cut], held[cut:]
+            if len(held) > self.service.limits.body:
+                return
+            lines = [line for line in text.split(b"\n") if line.strip()]
+            most = self.service.limits.rows
+            for start in range(0, len(lines), most):
+                writer.write(await self.answers(lines[start : start + most]))
+                await writer.drain()
+            if not more:
+                return
+
+    async def answers(self, lines: list[bytes]) -> bytes:
+        """The answers to some lines."""
+        try:
+            block = self.service.reader.lines(b"\n".join(lines), "vw")
+        except InputError:
+            if len(lines) == 1:
+                return b"nan\n"
+            half = len(lines) // 2  # find the bad lines among them
+            return await self.answers(lines[:half]) + await self.answers(lines[half:])
+        return await self._answered(block)
+
+    async def _answered(self, block: Any) -> bytes:
+        """Learn stretches of rows with labels, predict those without, in order."""
+        engine = self.service.engine
+        labelled = ~np.isnan(block.y)
+        found: list[str] = []
+        edges = [0, *(np.flatnonzero(np.diff(labelled)) + 1).tolist(), len(block)]
+        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+            chosen = np.zeros(len(block), dtype=bool)
+            chosen[start:stop] = True
+            rows = block.rows if stop - start == len(block) else chosen_of(block.rows, chosen)
+            if labelled[start]:
+                weights = None if block.sample_weight is None else block.sample_weight[start:stop]
+                margins = await self._learned(rows, block.y[start:stop], weights)
+            else:
+                margins = engine.predict(rows)
+            found += self._words(margins)
+        tags = block.tags or [""] * len(found)
+        return "".join([f"{word} {tag}\n" if tag else f"{word}\n" for word, tag in zip(found, tags, strict=True)]).encode()
+
+    async def _learned(self, rows: Any, labels: Any, weights: Any) -> Any:
+        """Margins before learning; where the queue is full the client waits, as it would for VW."""
+        while True:
+            try:
+                return (await self.service.queued(rows, labels, weights)).margins
+            except Refused as error:
+                if error.status != 503 or not self.service.engine.ready:
+                    return self.service.engine.predict(rows)  # cannot be learned now: a prediction is still one
+                await asyncio.sleep(0.05)
+
+    def _words(self, margins: Any) -> list[str]:
+        if margins.ndim == 1:
+            return [f"{margin:.6g}" for margin in margins.tolist()]
+        names = getattr(self.service.engine.model, "names", [])
+        return [names[best] if names else "0" for best in (margins.argmax(axis=1) if margins.shape[1] else [])]

@@ -11,8 +11,8 @@ from onsketch.cli.console import told_plainly
 from onsketch.cli.options import gathering, known_method, learner_options
 
 _WITHOUT = (
-    "format", "label", "weight", "tag", "ignore", "categorical", "delimiter", "header", "names", "zero_based", "missing",
-    "on_error", "block_rows", "keep", "describe", "cubic", "decimal",
+    "format", "label", "weight", "tag", "ignore", "categorical", "delimiter", "header", "names", "zero_based",
+    "missing", "on_error", "block_rows", "keep", "describe", "cubic", "decimal",
 )  # fmt: skip
 """Options of reading that concern files."""
 
@@ -24,10 +24,10 @@ def serve(
     model: Annotated[
         Path | None, typer.Argument(metavar="[MODEL]", help="A file that 'onsketch train --save' wrote; none: empty.")
     ] = None,
-    learner: Annotated[str, typer.Option("--learner", "-l", metavar="NAME", help="The method of an empty model.")] = "auto",
-    task: Annotated[
-        str | None, typer.Option(help="binary, classes or regression.", show_default="binary")
-    ] = None,
+    learner: Annotated[
+        str, typer.Option("--learner", "-l", metavar="NAME", help="The method of an empty model.")
+    ] = "auto",
+    task: Annotated[str | None, typer.Option(help="binary, classes or regression.", show_default="binary")] = None,
     log: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep what is learned here; a restart goes on from it.")
     ] = None,
@@ -129,6 +129,6 @@ def serve(
             settings=Settings(durability, commit_delay / 1000.0, queue, snapshot_rows=snapshot_every),
             limits=Limits(max_body, max_rows, max_features, max_waiting, label_timeout, header_timeout),
         )
-        code = running.run(wish, lambda text: typer.echo(text))
+        code = running.run(wish, typer.echo)
     if code:
         raise typer.Exit(code)

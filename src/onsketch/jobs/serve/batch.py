@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import ModelFileError
 from onsketch.data.block import Sparse
-from onsketch.files.model_file import ModelFileError
 
 Floats = NDArray[np.float64]
 Rows = Sparse | Floats

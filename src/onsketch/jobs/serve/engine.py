@@ -238,7 +238,8 @@ class Engine:
         with self._change:
             while not self._queue and not self._stopping:
                 self._change.wait()
-            taken, rows = [], 0
+            taken: list[Ticket] = []
+            rows = 0
             while self._queue and (not taken or rows + self._queue[0].count <= self.settings.batch_rows):
                 if self._queue[0].rows is None and taken:
                     break
@@ -317,7 +318,9 @@ class Engine:
                     found = model.learn(batch, self._pause)
                 taken = found.taken
                 whole = bool(taken.all())
-                labels, margins = (batch.labels, found.margins) if whole else (batch.labels[taken], found.margins[taken])
+                labels, margins = (
+                    (batch.labels, found.margins) if whole else (batch.labels[taken], found.margins[taken])
+                )
                 watch.add(model, labels, margins)
                 if model is self.model:
                     learned = found
@@ -342,7 +345,9 @@ class Engine:
             places = np.flatnonzero(kept)
             everywhere[places[taken]] = margins[taken]
             for row in places[~taken].tolist():
-                refused[row] = "the update would not be finite: the values of this row are too large. Nothing was learned"
+                refused[row] = (
+                    "the update would not be finite: the values of this row are too large. Nothing was learned"
+                )
             self.refused_rows += len(refused)
         start = 0
         for ticket in tickets:

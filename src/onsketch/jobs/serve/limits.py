@@ -28,7 +28,7 @@ def with_time_limits(header_seconds: float, body_seconds: float) -> type[HttpToo
 
         def data_received(self, data: bytes) -> None:
             """The first bytes of a later request start the clock again."""
-            if self._clock is None and self.cycle is None or getattr(self.cycle, "response_complete", False):
+            if (self._clock is None and self.cycle is None) or getattr(self.cycle, "response_complete", False):
                 self._wait(header_seconds)
             super().data_received(data)
 

@@ -6,8 +6,8 @@ A record is a head and a payload:
 
 ``number`` counts records from the beginning of the log. ``safe`` is the number of records known to be on the disk when
 this one was written: all that was acknowledged by then. So what a crash has torn can be told from what a disk has
-lost. A bad record that no later one calls safe was never acknowledged: it and what follows are cut off. One that a
-later record calls safe was: nothing is cut, and the log is refused.
+lost. A bad record that no later one calls safe is what a crash leaves at the end: it and what follows are cut off, and
+kept beside. One that a later record calls safe was acknowledged: nothing is cut, and the log is refused.
 
 A segment is a file ``log-NUMBER.rows``, named by its first record; a snapshot begins a new one, so that those before
 it can be removed.

@@ -19,9 +19,7 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "onsketch_requests", "Requests answered.", ["path", "status"], registry=self.registry
-        )
+        self.requests = Counter("onsketch_requests", "Requests answered.", ["path", "status"], registry=self.registry)
         self.seconds = Histogram(
             "onsketch_request_seconds", "Time to answer.", ["path"], registry=self.registry, buckets=_SECONDS
         )

@@ -147,7 +147,7 @@ class TrainedModel(Model):
         self.reading = job.plan.reading
 
     @property
-    def learner(self) -> Any:  # type: ignore[override]
+    def learner(self) -> Any:
         """The learner."""
         return self.job.learner
 

@@ -23,7 +23,10 @@ _ANSWER = {
     },
 }
 _ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
-_STATUS = {"type": "object", "properties": {"rows": {"type": "integer", "description": "Learned since the model began."}}}
+_STATUS = {
+    "type": "object",
+    "properties": {"rows": {"type": "integer", "description": "Learned since the model began."}},
+}
 
 _REASONS = {
     "400": "The body is not of its kind.",
@@ -57,7 +60,11 @@ def description() -> dict[str, Any]:
     }
     return {
         "openapi": "3.1.0",
-        "info": {"title": "onsketch", "version": onsketch.__version__, "description": "A model that learns while it answers."},
+        "info": {
+            "title": "onsketch",
+            "version": onsketch.__version__,
+            "description": "A model that learns while it answers.",
+        },
         "paths": paths,
         "components": {
             "schemas": {**schemas(), "Answer": _ANSWER, "Error": _ERROR, "Status": _STATUS},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -39,18 +40,16 @@ def _inside(model: Model, names: dict[int, str]) -> dict[str, Any]:
     if isinstance(model, ClassModel):
         return found
     learner = model.learner
-    try:
+    with contextlib.suppress(OnsketchError):  # a kernel learner has no weights of features
         features, weights = learner.coefficients()
         largest = np.argsort(-np.abs(weights), kind="stable")[:_MOST]
         found["weights"] = [
-            [names.get(int(features[k]), str(int(features[k]))), float(weights[k])] for k in largest if weights[k] != 0.0
+            [names.get(int(features[k]), str(int(features[k]))), float(weights[k])]
+            for k in largest
+            if weights[k] != 0.0
         ]
-    except OnsketchError:
-        pass  # a kernel learner has no weights of features
-    try:
+    with contextlib.suppress(OnsketchError):
         found["spectrum"] = [value for value in learner.spectrum().tolist() if value > 0.0 and math.isfinite(value)]
-    except OnsketchError:
-        pass
     experts = getattr(learner, "experts", None)
     if callable(experts):
         experts = experts()

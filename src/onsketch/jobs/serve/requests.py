@@ -60,7 +60,7 @@ def labels_of_body(body: bytes) -> tuple[list[Label], bool]:
 
 
 def _words(error: Exception) -> str:
-    """msgspec names the place as ``$[2].features``."""
+    """Msgspec names the place as ``$[2].features``."""
     return f"not a body of this kind: {error}" if str(error) else f"not a body of this kind ({type(error).__name__})"
 
 

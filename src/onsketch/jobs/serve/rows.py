@@ -87,7 +87,9 @@ class RowReader:
             for name, value in features.items():
                 column = self.columns.get(name)
                 if column is None:
-                    raise InputError(f"row {place}: {shown(name)}: the model was trained on a table without this column.")
+                    raise InputError(
+                        f"row {place}: {shown(name)}: the model was trained on a table without this column."
+                    )
                 row[column] = 0.0 if value is None else _number(value, f"row {place}: {name}")
             return row
         if not isinstance(features, list) or len(features) != self.width:

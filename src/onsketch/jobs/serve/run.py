@@ -9,10 +9,11 @@ import resource
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import uvicorn
@@ -60,8 +61,8 @@ class Wish:
             raise OptionError(f"durability={self.settings.durability!r}: expected one of {', '.join(DURABILITY)}.")
         if not is_loopback(self.host) and self.tokens is None and not self.insecure:
             raise OptionError(
-                f"host={self.host}: other machines could reach this service. Give --tokens FILE (lines 'read TOKEN' and "
-                "'learn TOKEN'), or say --insecure if a proxy in front of it decides who gets in."
+                f"host={self.host}: other machines could reach this service. Give --tokens FILE (lines 'read TOKEN' "
+                "and 'learn TOKEN'), or say --insecure if a proxy in front of it decides who gets in."
             )
         if self.vw_port is not None and not is_loopback(self.host) and not self.insecure:
             raise OptionError("--vw-port: VW's protocol knows no tokens; bind it to loopback or say --insecure.")
@@ -148,8 +149,10 @@ def warm_up(model: Model) -> None:
         twin.predict(rows)
 
 
-async def serve(wish: Wish, engine: Engine, say: Callable[[str], None]) -> None:
-    """Listen until a signal comes, then drain."""
+async def serve(
+    wish: Wish, engine: Engine, say: Callable[[str], None], started: Callable[[Running], None] = lambda running: None
+) -> None:
+    """Listen until a signal comes (or ``Running.stop`` is called), then drain."""
     loop = asyncio.get_running_loop()
     service = Service(engine, wish.limits)
     service.attach(loop)
@@ -175,11 +178,11 @@ async def serve(wish: Wish, engine: Engine, say: Callable[[str], None]) -> None:
     listening = _listen(wish.host, wish.port)
     daemon = VWDaemon(service)
     engine.start()
-    consumer = None
+    consumer, vw_port = None, None
     try:
         if wish.vw_port is not None:
-            port = await daemon.start(wish.host, wish.vw_port)
-            say(f"Vowpal Wabbit's protocol on {wish.host}:{port}")
+            vw_port = await daemon.start(wish.host, wish.vw_port)
+            say(f"Vowpal Wabbit's protocol on {wish.host}:{vw_port}")
         if wish.consume is not None:
             from onsketch.jobs.serve.consume import Consumer
 
@@ -188,6 +191,7 @@ async def serve(wish: Wish, engine: Engine, say: Callable[[str], None]) -> None:
         scheme = "http" if wish.tls is None else "https"
         host, port = listening.getsockname()[:2]
         say(f"Serving on {scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+        started(Running(port, vw_port, service, lambda: loop.call_soon_threadsafe(server.stop)))
         await server.serve([listening])
     finally:
         if consumer is not None:
@@ -196,6 +200,15 @@ async def serve(wish: Wish, engine: Engine, say: Callable[[str], None]) -> None:
         await asyncio.to_thread(engine.drain)
     if engine.failure is None:
         say(f"Stopped after {engine.model.rows:,} rows.")
+
+
+class Running(NamedTuple):
+    """A service that listens."""
+
+    port: int
+    vw_port: int | None
+    service: Service
+    stop: Callable[[], object]
 
 
 class _Server(uvicorn.Server):
@@ -208,6 +221,9 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """SIGTERM, SIGHUP and Ctrl-C drain; the live page's streams end, so that they keep nothing waiting."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         for number in numbers:
@@ -238,19 +254,19 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it is installed: half the time for a request."""
+    """Uvloop's where it is installed: half the time for a request."""
     try:
         import uvloop
     except ImportError:
         return None
-    return uvloop.new_event_loop  # type: ignore[no-any-return]
+    return uvloop.new_event_loop
 
 
 def run(wish: Wish, say: Callable[[str], None]) -> int:
     """Run a service; returns the exit code."""
     wish.check()
     sys.setswitchinterval(_SWITCH)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536) if hard > 0 else 65536, hard))
     engine = make_engine(wish, say)
@@ -259,7 +275,6 @@ def run(wish: Wish, say: Callable[[str], None]) -> int:
         warm_up(engine.shadow)
     gc.collect()
     gc.freeze()
-    with contextlib.suppress(KeyboardInterrupt):
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(serve(wish, engine, say))
+    with contextlib.suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(serve(wish, engine, say))
     return 0 if engine.failure is None else 1

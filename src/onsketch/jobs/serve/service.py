@@ -52,7 +52,11 @@ class Service:
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Answers of the engine come into this loop, all that are ready at once."""
         self._loop = loop
-        self.engine.deliver = lambda tickets: loop.call_soon_threadsafe(_resolve, tickets)
+
+        def deliver(tickets: list[Ticket]) -> None:
+            loop.call_soon_threadsafe(_resolve, tickets)
+
+        self.engine.deliver = deliver
 
     # Predicting -------------------------------------------------------------------------------------------
 

@@ -102,7 +102,9 @@ class VWDaemon:
                 margins = engine.predict(rows)
             found += self._words(margins)
         tags = block.tags or [""] * len(found)
-        return "".join([f"{word} {tag}\n" if tag else f"{word}\n" for word, tag in zip(found, tags, strict=True)]).encode()
+        return "".join(
+            [f"{word} {tag}\n" if tag else f"{word}\n" for word, tag in zip(found, tags, strict=True)]
+        ).encode()
 
     async def _learned(self, rows: Any, labels: Any, weights: Any) -> Any:
         """Margins before learning; where the queue is full the client waits, as it would for VW."""

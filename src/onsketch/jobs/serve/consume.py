@@ -1,0 +1,118 @@
+"""A live stream beside the requests: its rows go through the same queue, with the position in the same log record."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+from onsketch.core.errors import InputError
+from onsketch.data.json_rows import example
+from onsketch.data.live import Message, open_live
+from onsketch.jobs.serve.engine import Outcome, Refused, Ticket
+from onsketch.jobs.serve.rows import RowReader
+from onsketch.jobs.serve.service import Service
+
+_MOST, _WAIT = 1000, 0.5
+
+
+class Consumer:
+    """A thread that polls a stream and waits until what it polled is learned."""
+
+    def __init__(self, service: Service, address: str) -> None:
+        self.service = service
+        self.stream = open_live(address)
+        self.bad = 0
+        """Messages that are no rows; they are counted and passed over."""
+        self.problem: str | None = None
+        self._stop = threading.Event()
+        model = service.engine.model
+        self._reader = RowReader(model, {}, service.limits.features)
+        self._thread = threading.Thread(target=self._run, name="onsketch-consumer", daemon=True)
+
+    def start(self) -> None:
+        """Go on where the log ends."""
+        self.stream.seek(self.service.engine.position.get(self.stream.address))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Poll no more."""
+        self._stop.set()
+        self._thread.join()
+        self.stream.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                messages = self.stream.poll(_MOST, _WAIT)
+                self.problem = None
+            except InputError as error:
+                self.problem = str(error)
+                self._stop.wait(1.0)
+                continue
+            if messages:
+                self._learn(messages)
+
+    def _learn(self, messages: list[Message]) -> None:
+        rows, labels = [], []
+        for message in messages:
+            try:
+                parts = example(json.loads(message.text))
+                matrix = self._reader.objects([parts.features])
+                if parts.label is None or self.service.engine.model.admit([parts.label]).refused:
+                    raise InputError("label")
+            except (ValueError, RecursionError):
+                line = self._line(message.text)
+                if line is None:
+                    self.bad += 1
+                    continue
+                matrix, label = line
+                rows.append(matrix)
+                labels.append(label)
+                continue
+            rows.append(matrix)
+            labels.append(parts.label)
+        from onsketch.jobs.serve.batch import joined
+
+        notes = {"position": {self.stream.address: self.stream.position}}
+        self._queue(Ticket(joined(rows) if rows else None, labels, None, lambda result: None, notes))
+
+    def _line(self, text: bytes) -> tuple[Any, float] | None:
+        """A message that is a VW line."""
+        if b"|" not in text or text.lstrip()[:1] == b"{":
+            return None
+        try:
+            block = self._reader.lines(text.strip(), "vw")
+        except InputError:
+            return None
+        return (block.rows, float(block.y[0])) if len(block) == 1 and not np.isnan(block.y[0]) else None
+
+    def _queue(self, ticket: Ticket) -> None:
+        """Hand rows over; wait while the queue is full, and until they are learned."""
+        done = threading.Event()
+        failed: list[Exception] = []
+
+        def finished(result: Outcome | Exception) -> None:
+            if isinstance(result, Exception):
+                failed.append(result)
+            done.set()
+
+        ticket.done = finished
+        while True:
+            done.clear()
+            failed.clear()
+            try:
+                self.service.engine.submit(ticket)
+                done.wait()
+            except Refused as error:
+                failed.append(error)
+            if not failed:
+                return
+            self.problem = str(failed[0])
+            if self._stop.is_set() or not self.service.engine.ready:
+                self._stop.set()  # what was polled is not learned, and the position is not kept: nothing is lost
+                return
+            time.sleep(0.1)

@@ -1,0 +1,326 @@
+"""One writer, many readers: same bytes as the program, nothing acknowledged is lost, nothing grows without bound."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import threading
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("msgspec", reason="the service needs the extra 'serve'")
+
+import onsketch
+from onsketch.data.json_rows import rows_of
+from onsketch.jobs.serve.engine import Broken, Busy, DiskFull, Engine, Settings, Stopping, Ticket
+from onsketch.jobs.serve.model import load_model, new_model
+from onsketch.jobs.serve.store import Store
+from program import run
+from serving import as_vw, objects
+
+pytestmark = pytest.mark.learners
+
+
+class Waiter:
+    """What came of one request."""
+
+    def __init__(self) -> None:
+        self.event, self.result = threading.Event(), None
+
+    def __call__(self, result) -> None:
+        self.result = result
+        self.event.set()
+
+    def get(self):
+        assert self.event.wait(30)
+        return self.result
+
+
+def _ticket(rows):
+    waiter = Waiter()
+    matrix = rows_of([row["features"] for row in rows])
+    return Ticket(matrix, [row["label"] for row in rows], None, waiter), waiter
+
+
+def _learn(engine, rows):
+    ticket, waiter = _ticket(rows)
+    engine.submit(ticket)
+    return waiter.get()
+
+
+def _engine(folder=None, method="adagrad", task="binary", shadow=None, **settings):
+    store = None if folder is None else Store(folder)
+    found = None if store is None else store.load()
+    number, model = 0, new_model(method, {}, task, {})
+    if found is not None:
+        number, model, shadow, _ = found
+    engine = Engine(model, shadow, store, Settings(**settings))
+    engine.recover(number)
+    engine.start()
+    return engine
+
+
+def _saved(model, path):
+    model.save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("method", ["adagrad", "auto", "oja-son"])
+def test_service_program_and_python_give_the_same_bytes(tmp_path, method):
+    rows = objects(300)
+    engine = _engine(tmp_path / "log", method)
+    margins, start = [], 0
+    for size in (1, 1, 2, 50, 3, 143, 100):
+        margins += _learn(engine, rows[start : start + size]).margins.tolist()
+        start += size
+    engine.drain()
+    ours = _saved(engine.model, tmp_path / "ours")
+
+    (tmp_path / "rows.vw").write_text("".join(as_vw(row) + "\n" for row in rows))
+    assert run("train", tmp_path / "rows.vw", "-l", method, "--save", tmp_path / "theirs").exit_code == 0
+    assert ours == (tmp_path / "theirs").read_bytes()
+
+    learner = onsketch.learner(method, loss="logistic")
+    y = np.array([1.0 if row["label"] else -1.0 for row in rows])
+    assert learner.learn(rows_of([row["features"] for row in rows]), y).tolist() == margins
+    mine, python = onsketch.load(tmp_path / "ours")._arrays(), learner._arrays()
+    assert mine.keys() == python.keys()
+    assert all(mine[name].tobytes() == python[name].tobytes() for name in mine)
+
+
+@pytest.mark.parametrize("task", ["binary", "classes", "regression"])
+@pytest.mark.parametrize("snapshot_rows", [10_000, 40])
+def test_a_copy_of_the_folder_at_any_moment_gives_the_model(tmp_path, task, snapshot_rows):
+    rows = objects(150)
+    if task == "classes":
+        rows = [{**row, "label": row["features"]["colour"]} for row in rows]
+    engine = _engine(tmp_path / "log", task=task, snapshot_rows=snapshot_rows)
+    for start in range(0, 150, 10):
+        _learn(engine, rows[start : start + 10])
+    shutil.copytree(tmp_path / "log", tmp_path / "copy")  # as a crash would leave it
+    engine.drain()
+    again = _engine(tmp_path / "copy", task=task)
+    assert _saved(again.model, tmp_path / "a") == _saved(engine.model, tmp_path / "b")
+    assert again.model.rows == 150
+    again.drain()
+    assert load_model(next((tmp_path / "copy").glob("snapshot-*.model")))[0].rows == 150
+
+
+def test_a_snapshot_cuts_the_log(tmp_path):
+    engine = _engine(tmp_path, snapshot_rows=20)
+    for row in objects(100):
+        _learn(engine, [row])
+        if engine._saver is not None:
+            engine._saver.join()
+    assert engine.snapshots >= 4
+    assert len(list(tmp_path.glob("snapshot-*.model"))) == 1
+    assert len(list(tmp_path.glob("log-*.rows"))) == 1
+    engine.drain()
+
+
+def test_a_full_queue_refuses_at_once_and_predictions_go_on():
+    engine = _engine(queue_rows=5, batch_rows=1)
+    rows = objects(50)
+    with engine._turn:  # the writer cannot learn now
+        engine._readers += 1
+        waiters = []
+        with pytest.raises(Busy, match="rows are waiting"):
+            for row in rows:
+                ticket, waiter = _ticket([row])
+                engine.submit(ticket)
+                waiters.append(waiter)
+        assert 1 <= len(waiters) <= 5
+        engine._readers -= 1
+    assert all(waiter.get().refused == {} for waiter in waiters)
+    assert engine.predict(rows_of([rows[0]["features"]])).shape == (1,)
+    assert engine.queued == 0
+    engine.drain()
+
+
+def test_one_large_request_is_taken_by_an_empty_queue():
+    engine = _engine(queue_rows=5)
+    assert len(_learn(engine, objects(20)).margins) == 20
+    engine.drain()
+
+
+def test_draining_learns_what_waits_and_takes_nothing_new(tmp_path):
+    engine = _engine(tmp_path, queue_rows=1000, batch_rows=7)
+    waiters = []
+    for row in objects(200):
+        ticket, waiter = _ticket([row])
+        engine.submit(ticket)
+        waiters.append(waiter)
+    engine.drain()
+    assert all(len(waiter.get().margins) == 1 for waiter in waiters)
+    assert engine.model.rows == 200
+    with pytest.raises(Stopping):
+        engine.submit(_ticket(objects(1))[0])
+    again = _engine(tmp_path)
+    assert again.model.rows == 200
+    again.drain()
+
+
+def test_a_full_disk_refuses_rows_and_loses_none(tmp_path, monkeypatch):
+    engine = _engine(tmp_path)
+    rows = objects(30)
+    _learn(engine, rows[:10])
+
+    def full(file, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("onsketch.jobs.serve.log.os.write", full)
+    before = engine.predict(rows_of([rows[0]["features"]]))
+    assert isinstance(_learn(engine, rows[10:20]), DiskFull)
+    assert engine.disk_full
+    assert engine.predict(rows_of([rows[0]["features"]])) == before
+    monkeypatch.undo()
+    _learn(engine, rows[20:])  # room again
+    assert not engine.disk_full
+    engine.drain()
+    whole = _engine()
+    _learn(whole, rows[:10] + rows[20:])
+    whole.drain()
+    assert _saved(engine.model, tmp_path / "a") == _saved(whole.model, tmp_path / "b")
+
+
+def test_a_disk_that_fails_ends_learning_and_nothing_is_acknowledged(tmp_path, monkeypatch):
+    engine = _engine(tmp_path)
+    rows = objects(30)
+    _learn(engine, rows[:10])
+
+    def broken(file):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("onsketch.jobs.serve.log.os.fdatasync", broken)
+    assert isinstance(_learn(engine, rows[10:20]), Broken)
+    with pytest.raises(Broken, match="restart"):
+        _learn(engine, rows[20:])
+    assert not engine.ready
+    assert np.isfinite(engine.predict(rows_of([rows[0]["features"]]))).all()
+    monkeypatch.undo()
+    engine.drain()
+
+
+@pytest.mark.parametrize("durability", ["none", "batch", "row"])
+def test_every_durability_keeps_what_was_drained(tmp_path, durability):
+    engine = _engine(tmp_path, durability=durability)
+    _learn(engine, objects(20))
+    engine.drain()
+    again = _engine(tmp_path, durability=durability)
+    assert again.model.rows == 20
+    again.drain()
+
+
+def test_a_second_model_learns_the_same_rows_and_can_take_over(tmp_path):
+    rows = objects(90)
+    shadow = new_model("oja-son", {}, "binary", {})
+    engine = _engine(tmp_path / "log", shadow=shadow)
+    _learn(engine, rows[:30])
+    waiter = Waiter()
+    engine.submit(Ticket(None, [], None, waiter, {"promote": True}))
+    waiter.get()
+    _learn(engine, rows[30:60])
+    shutil.copytree(tmp_path / "log", tmp_path / "copy")
+    assert engine.model is shadow
+    engine.drain()
+    again = _engine(tmp_path / "copy")  # the promotion is in the log
+    assert again.model.learner.method.name == "oja-son"
+    assert again.shadow.learner.method.name == "adagrad"
+    for mine, theirs in ((engine.model, again.model), (engine.shadow, again.shadow)):
+        assert mine.rows == 60
+        assert _saved(mine, tmp_path / "a") == _saved(theirs, tmp_path / "b")
+    again.drain()
+
+
+def test_rows_whose_update_is_not_finite_are_refused_alone(tmp_path):
+    engine = _engine(tmp_path / "log", method="ogd", task="regression")
+    rows = [{"features": {"a": 1.0}, "label": 1.0}, {"features": {"a": 1e120}, "label": 1e140}, *objects(3)]
+    outcome = _learn(engine, rows)
+    assert list(outcome.refused) == [1]
+    assert "finite" in outcome.refused[1]
+    assert engine.model.rows == 4
+    shutil.copytree(tmp_path / "log", tmp_path / "copy")
+    engine.drain()
+    again = _engine(tmp_path / "copy", task="regression")
+    assert _saved(again.model, tmp_path / "a") == _saved(engine.model, tmp_path / "b")
+    again.drain()
+
+
+def test_labels_that_the_task_does_not_know_are_refused_alone():
+    engine = _engine()
+    outcome = _learn(
+        engine, [{"features": {"a": 1}, "label": label} for label in (1, 3, "x", None, False, -1, 10**400)]
+    )
+    assert sorted(outcome.refused) == [1, 2, 3, 6]
+    assert engine.model.rows == 3
+    assert np.isnan(outcome.margins[1])
+    engine.drain()
+
+
+def test_two_services_cannot_write_one_folder(tmp_path):
+    engine = _engine(tmp_path)
+    with pytest.raises(onsketch.errors.OptionError, match="another service"):
+        Store(tmp_path)
+    engine.drain()
+
+
+def test_readers_see_a_consistent_model_while_features_arrive():
+    engine = _engine(method="auto", batch_rows=64)
+    stop, bad = threading.Event(), []
+
+    def read():
+        rows = rows_of([{"a": 1, "colour": "red"}])
+        while not stop.is_set():
+            margins = engine.predict(rows)
+            if not np.isfinite(margins).all():
+                bad.append(margins)
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for k in range(100):
+        _learn(engine, [{"features": {**row["features"], f"new{k}_{j}": 1}, "label": row["label"]}
+                        for j, row in enumerate(objects(20, k))])  # fmt: skip
+    stop.set()
+    for thread in threads:
+        thread.join()
+    engine.drain()
+    assert not bad
+
+
+def test_memory_of_what_waits_is_bounded_by_time_and_number():
+    from onsketch.jobs.serve.waiting import Waitlist
+
+    waitlist = Waitlist(most=3, seconds=0.05)
+    rows = rows_of([{"a": 1}])
+    for k in range(5):
+        waitlist.put(f"r{k}", rows, None, {})
+    assert len(waitlist) == 3
+    assert waitlist.why_not("r0")[0] == 410
+    waitlist.done("r4")
+    assert waitlist.why_not("r4")[0] == 409
+    time.sleep(0.06)
+    assert waitlist.get("r3") is None
+    assert waitlist.why_not("r3")[0] == 410
+    assert waitlist.why_not("never")[0] == 404
+    assert waitlist.counts() == {
+        "waiting": 0, "labelled": 1, "expired": 2, "evicted": 2, "unknown": 1, "repeated": 1, "late": 2,
+    }  # fmt: skip
+
+
+def test_the_model_of_the_service_is_one_that_the_program_reads(tmp_path):
+    engine = _engine()
+    rows = objects(100)
+    _learn(engine, rows)
+    engine.save(tmp_path / "m")
+    engine.drain()
+    (tmp_path / "rows.vw").write_text("".join(as_vw(row) + "\n" for row in rows))
+    result = run("predict", tmp_path / "m", tmp_path / "rows.vw", "--kind", "probability")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 100
+    assert json.dumps(engine.model.tally)
+    assert os.path.getsize(tmp_path / "m") > 0

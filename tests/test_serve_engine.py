@@ -128,11 +128,15 @@ def test_a_full_queue_refuses_at_once_and_predictions_go_on():
     with engine._turn:  # the writer cannot learn now
         engine._readers += 1
         waiters = []
-        with pytest.raises(Busy, match="rows are waiting"):
+
+        def fill():
             for row in rows:
                 ticket, waiter = _ticket([row])
                 engine.submit(ticket)
                 waiters.append(waiter)
+
+        with pytest.raises(Busy, match="rows are waiting"):
+            fill()
         assert 1 <= len(waiters) <= 5
         engine._readers -= 1
     assert all(waiter.get().refused == {} for waiter in waiters)

@@ -62,7 +62,7 @@ class _Cache(caching._Cache):
         rtsys.initialize(target_context)
         try:
             data = file.load(self._key(sig, target_context.codegen()))
-        except (OSError, EOFError, ValueError):  # cut short, or written at the same moment
+        except (OSError, EOFError, ValueError, ImportError, AttributeError):  # cut short, or of other modules
             return None
         return None if data is None else self._impl.rebuild(target_context, data)
 

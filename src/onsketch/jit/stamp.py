@@ -81,7 +81,7 @@ class _Walk:
         elif isinstance(value, ModuleType | BuiltinFunctionType | numba.types.Type):
             self._write(repr(value) if isinstance(value, numba.types.Type) else value.__name__)
         elif isinstance(value, type):
-            self._write(f"class {value.__qualname__} {getattr(value, '_fields', ())}")
+            self._write(f"class {value.__module__}.{value.__qualname__} {getattr(value, '_fields', ())}")
         else:
             self._take_once(value)
 
@@ -107,7 +107,7 @@ class _Walk:
             self._write(type(value).__qualname__)
 
     def _take_function(self, function: FunctionType) -> None:
-        self._write(f"function {function.__name__}")
+        self._write(f"function {function.__module__}.{function.__qualname__}")  # what is kept names its modules
         self.take(function.__defaults__)
         for cell in function.__closure__ or ():
             self.take(cell.cell_contents)

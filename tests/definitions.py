@@ -62,6 +62,7 @@ class Options:
     ridge_share: float = 0.0
     step_size: float = 1.0
     clip: float | str | None = "default"
+    projection: str | None = None
     curvature: float | None = None
     curvature_schedule: str | None = None
     summary: str = "gradient"
@@ -84,6 +85,12 @@ class Options:
         if self.clip == "default":
             return 1.0 if self.geometry == "newton" else math.inf
         return math.inf if self.clip is None else float(self.clip)
+
+    @property
+    def projects_before(self) -> bool:
+        """Whether the clip is heeded before a prediction; without a ridge RFD heeds it after a step, as its paper does."""
+        robust = self.sketch == "rfd" and self.ridge == 0 and self.update == "mirror"
+        return self.projection == "before" or (self.projection is None and not robust)
 
     @property
     def composite(self) -> bool:
@@ -136,11 +143,12 @@ LOSSES = {
 
 
 def exp_concavity(loss: str, bound: float) -> float:
-    """σ on ``|z| ≤ C``: squared 1/(8C²), logistic e^{−C}, squared hinge 1/8, absolute and hinge 0; C = 1
-    where there is no bound (Luo et al. 2016, Assumption 2).
+    """σ on ``|z| ≤ C``: squared 1/(8C²), logistic e^{−C}, squared hinge (3C − 1)/(8C²(1 + C)) for C ≥ 1, absolute and
+    hinge 0; C = 1 where there is no bound (Luo et al. 2016, Assumption 2).
     """
     C = bound if math.isfinite(bound) else 1.0
-    table = {"squared": 1 / (8 * C**2), "logistic": math.exp(-C), "squared_hinge": 1 / 8}
+    hinge = (3 * C - 1) / (8 * C**2 * (1 + C)) if C >= 1 else 1 / (2 * (1 + C) ** 2)
+    table = {"squared": 1 / (8 * C**2), "logistic": math.exp(-C), "squared_hinge": hinge}
     return table.get(loss, 0.0)
 
 
@@ -571,7 +579,8 @@ def compose_definition(X: ArrayLike, y: ArrayLike, *, sketch: str, geometry: str
     """Any sketch under any geometry.
 
     Mirror descent: ``u_{t+1} = prox(w_t − step·P_t g_t)`` with weight ``step`` on φ, ``w_t`` the projection
-    of ``u_t`` in the metric as it is before round t. Dual averaging: ``w_{t+1} = prox(−step·P_t ḡ_t)``,
+    of ``u_t`` in the metric as it is before round t; with ``projection="after"``, ``w_t = u_t`` and the step ends with
+    the projection, in the metric as it is after round t. Dual averaging: ``w_{t+1} = prox(−step·P_t ḡ_t)``,
     ``ḡ_t = Σ g``, with weight ``step·t``; only the prediction is clamped.
     """
     return second_order(X, y, Options(sketch=sketch, geometry=geometry, **options))  # type: ignore[arg-type]
@@ -597,18 +606,27 @@ def second_order(X: ArrayLike, y: ArrayLike, o: Options) -> Result:
             if o.ridge_share * sketch.mean_length > sketch.ridge:
                 sketch.ridge = 2 * o.ridge_share * sketch.mean_length
         w = u
-        if o.update == "mirror" and abs(u @ x) > o.bound:
+        before = o.projects_before
+        if o.update == "mirror" and before and abs(u @ x) > o.bound:
             P, free = preconditioner(o.geometry, sketch, t), free_directions(o.geometry, sketch, t)
             w = project(u, x, P, free, o.bound)
-        z = clamp(w @ x, o.bound)
+        z = clamp(w @ x, o.bound) if before else float(w @ x)
         slope = c * LOSSES[o.loss].slope(z, target)
         g = slope * x
         gradient_sum = gradient_sum + g
         D = D + (slope * raw) ** 2
-        sketch.absorb(summary_row(o, x, z, target, c, t), t)
+        row = summary_row(o, x, z, target, c, t)
+        if not before and not row.any():  # nothing to absorb and no step: the projection alone
+            P, free = preconditioner(o.geometry, sketch, t), free_directions(o.geometry, sketch, t)
+            w = project(u, x, P, free, o.bound)
+        sketch.absorb(row, t)
         P = preconditioner(o.geometry, sketch, t)
         if o.update == "mirror":
             u, s = w - o.step_size * P @ g, o.step_size
+            if (
+                not before and row.any()
+            ):  # Luo et al. 2019, Algorithm 6, line 17: in the metric that has taken the row in
+                u = project(u, x, P, free_directions(o.geometry, sketch, t), o.bound)
         else:
             u, s = -o.step_size * P @ gradient_sum, o.step_size * t
         if o.composite:

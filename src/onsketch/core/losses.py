@@ -42,13 +42,22 @@ class Loss:
     """Whether it has a curvature to sketch (``summary="curvature"``)."""
 
     def exp_concavity(self, clip: float | None) -> float:
-        """The σ of luo2016's Assumption 2 on ``|z| ≤ clip`` (1 where predictions are not clipped)."""
+        """The σ of luo2016's Assumption 2 on ``|z| ≤ clip`` (1 where predictions are not clipped).
+
+        It asks for ``ℓ(z') ≥ ℓ(z) + ℓ'(z)(z' − z) + σ/2·(ℓ'(z)(z' − z))²`` for all margins, and labels of real losses,
+        within ±clip. Squared: 1/(8C²). Logistic: e^{−C}. Squared hinge: the worst pair is z = −C, z' = C, which gives
+        (3C − 1)/(8C²(1 + C)) for C ≥ 1 and 1/(2(1 + C)²) below. Losses with straight pieces have none, σ = 0.
+        """
         bound = 1.0 if clip is None else clip
         if self.code == SQUARED:
             return 1.0 / (8.0 * bound * bound)
         if self.code == LOGISTIC:
             return math.exp(-bound)
-        return 0.125 if self.code == SQUARED_HINGE else 0.0
+        if self.code == SQUARED_HINGE:
+            if bound < 1.0:  # both margins on the same side of the kink
+                return 1.0 / (2.0 * (1.0 + bound) ** 2)
+            return (3.0 * bound - 1.0) / (8.0 * bound * bound * (1.0 + bound))
+        return 0.0
 
 
 LOSSES = {

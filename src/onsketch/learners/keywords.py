@@ -21,6 +21,8 @@ class EstimatorOptions(TypedDict, total=False):
     """Factor of each step, η; it multiplies Newton steps too."""
     clip: float | str | None
     """C: predictions are kept within ±C by an oblique projection; None for no bound."""
+    projection: str | None
+    """When a margin is brought within the clip: before it is predicted (luo2016), or after the step of its row (luo2019, Algorithm 6; predictions are then not clipped)."""
     curvature: float | None
     """σ of Newton methods."""
     curvature_schedule: str | None

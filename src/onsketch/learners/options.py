@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LOSS_NAMES = ("squared", "absolute", "logistic", "hinge", "squared_hinge")
 SUMMARIES = ("gradient", "data", "curvature")
 UPDATES = ("mirror", "dual")
+PROJECTIONS = ("before", "after")
 SCHEDULE_NAMES = ("none", "1/t", "1/sqrt(t)")
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
@@ -97,6 +98,14 @@ class Options:
         Either("default", Number(above=True)),
         "C: predictions are kept within ±C by an oblique projection; None for no bound.",
         shown="the method's",
+    )
+    projection: str | None = _option(
+        None,
+        Choice(PROJECTIONS),
+        "When a margin is brought within the clip: before it is predicted (luo2016), or after the step of its row "
+        "(luo2019, Algorithm 6; predictions are then not clipped).",
+        lambda m: m.newton and m.steps and m.sketched,
+        shown="before; after for rfd-son at ridge 0",
     )
     curvature: float | None = _option(
         None, Number(), "σ of Newton methods.", lambda m: m.newton, shown="by the loss and the clip"

@@ -41,7 +41,7 @@ from onsketch.learners.dense.inverse_factor import (
 from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.setup import SUMMARY, knowledge, make_setup, row_scale
+from onsketch.learners.setup import SUMMARY, knowledge, limited_step, make_setup, row_scale
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
 
 
@@ -159,8 +159,15 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
             times(factor, r, b)
             step = 1.0 / factor.unit
         if step != 0.0:
+            length = setup.step * step
+            if setup.reach < math.inf:  # b is P x but for its length and sign
+                along = dot(b, x, d)
+                turned = -1.0 if along < 0.0 else 1.0
+                length = turned * limited_step(setup, margin, turned * step, turned * along)
             for i in range(d):
-                w[i] -= setup.step * step * b[i]
+                w[i] -= length * b[i]
+        elif abs(margin) > setup.reach:  # nothing was absorbed: the projection is all there is
+            _project(factor, x, n, outside, margin - math.copysign(setup.reach, margin), w, b)
         if not (
             fits_within(w, limit) and (not setup.dual or fits_within(r, limit)) and (not risky or rows_fit(factor))
         ):

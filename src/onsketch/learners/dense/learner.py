@@ -133,6 +133,8 @@ class DenseLearner(Learner):
     def _predict(self, rows: Rows) -> Array:
         weights = self._mean()
         clip = self.options.clip if isinstance(self.options.clip, float) else np.inf
+        if self.options.projection == "after":
+            clip = np.inf
         intercept = float(weights[:1].sum()) if self._constant else 0.0
         predictions = np.empty(rows.count)
         _margins(

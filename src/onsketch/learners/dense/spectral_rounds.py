@@ -138,6 +138,8 @@ class SpectralRounds(Engine):
             summary.absorb(rho * x)
             metric = self.metric_of(summary)
             u = self._step(metric, w, g, t)
+            if setup.reach < np.inf:
+                u = _stopped(w, u, x, z, setup.reach)
         except np.linalg.LinAlgError:
             return None
         if not (_largest(u) <= self.limit and _largest(g) <= self.limit and metric.is_finite()):
@@ -228,6 +230,14 @@ class SpectralRounds(Engine):
         """The summary, of the same width."""
         if self.summary is not None:
             restored(self.summary, arrays)
+
+
+def _stopped(w: Array, u: Array, x: Array, margin: float, reach: float) -> Array:
+    """Where the way from w to u stops: where the margin of x, which it starts from, reaches ±C."""
+    moved = float((u - w) @ x)
+    if moved == 0.0:
+        return w
+    return w + (min(max(margin + moved, -reach), reach) - margin) / moved * (u - w)
 
 
 def _largest(vector: Array) -> float:

@@ -82,7 +82,7 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights,
         limit = setup.largest / largest
         verdict = VERDICT.refused
         if max(top, rho, reached) <= limit:
-            verdict = absorb(setup, sketch, p, square, rho, top, t, change, limit)
+            verdict = absorb(setup, sketch, p, square, rho, top, 0.0, t, change, limit)
         if verdict == VERDICT.refused or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)
             return i

@@ -55,8 +55,8 @@ def margin_of(sketch, p):
 
 
 @inner
-def project(sketch, setup, p, square, margin, q):
-    """Move a so that |w·x| ≤ C, obliquely in the current metric; returns what to add to the head along x."""
+def project(sketch, setup, p, square, margin, bound, q):
+    """Move a so that |w·x| ≤ bound, obliquely in the current metric; returns what to add to the head along x."""
     scale = metric(setup, sketch, p, square, q)
     length = scale * square
     least = CUTOFF * length
@@ -65,7 +65,7 @@ def project(sketch, setup, p, square, margin, q):
     length = max(length, least)
     if length <= 0.0:
         return 0.0
-    gamma = (margin - setup.clip if margin > 0.0 else margin + setup.clip) / length
+    gamma = (margin - bound if margin > 0.0 else margin + bound) / length
     for i in range(sketch.counts[COUNT.rows]):
         sketch.lines[LINE.a, i] -= gamma * q[i]
     return -gamma * scale
@@ -228,12 +228,13 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         look(setup, sketch, p)
         change[COLUMN.head] = 0.0
         change[COLUMN.sum] = 0.0
-        if margin != reached and not setup.dual:
-            change[COLUMN.head] = project(sketch, setup, p, square, reached, q)
+        bound = min(setup.clip, setup.reach) if rho == 0.0 else setup.clip  # without a row there is no step to stop
+        if abs(reached) > bound and not setup.dual:
+            change[COLUMN.head] = project(sketch, setup, p, square, reached, bound, q)
             p[COLUMN.head] += change[COLUMN.head] * square
         verdict = VERDICT.refused
         if fit and max(abs(g), abs(rho), abs(change[COLUMN.head])) <= limit:
-            verdict = absorb(setup, sketch, p, square, rho, g, t, change, limit)
+            verdict = absorb(setup, sketch, p, square, rho, g, min(max(reached, -bound), bound), t, change, limit)
         if verdict == VERDICT.refused or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)
             for unseen in range(known, seen):

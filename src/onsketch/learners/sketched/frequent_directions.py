@@ -20,6 +20,7 @@ from onsketch.jit.decorators import inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.secular import LINES
 from onsketch.jit.vectors import dot, fma, load, spread, store
+from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_buffer
@@ -218,7 +219,7 @@ def _close(setup, sketch, n, energy, step):
             sketch.squares[SQUARE.inverse, i, i] = 1.0 / (ridge + energy[i])
 
 
-def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
+def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     gram = sketch.squares[SQUARE.gram]
     n = sketch.counts[COUNT.rows] + 1
     last = n - 1
@@ -254,7 +255,12 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
     if setup.dual:
         _dual_step(setup, sketch, p, square, rho, g, full, change)
     elif rho != 0.0:
-        factor = -setup.step * g / rho
+        lever = 0.0
+        if setup.reach < math.inf:
+            lever = square * step[last]  # P x = Sᵀ step/ρ, and the last row of S is ρ·x
+            for i in range(last):
+                lever += p[SKETCH + i] * step[i] / rho
+        factor = -limited_step(setup, margin, g, lever) / rho
         for i in range(n):
             sketch.lines[LINE.a, i] += factor * step[i]
     if full:

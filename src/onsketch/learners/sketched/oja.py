@@ -27,6 +27,7 @@ from onsketch.core.geometry import inverse_metric, inverse_metrics
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import add, dot, fma, load, minus, product, put, quotient, root, spread, store, times, within
+from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_rows
@@ -331,7 +332,7 @@ def _rebase(setup, sketch):
     _factorise(setup, sketch)
 
 
-def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
+def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     m = sketch.counts[COUNT.rows]
     work = sketch.work
     stride = work.shape[1]
@@ -374,8 +375,12 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
         flat = _precondition(setup, sketch)
         put(work, OJA_WORK.coefficients * stride, growth, work, OJA_WORK.coefficients * stride, width)
     if not setup.dual:
-        change[COLUMN.head] -= moved + setup.step * g * flat
-        add(lines, LINE.a * width, -setup.step * g, work, OJA_WORK.coefficients * stride, width)
+        lever = flat * square
+        if setup.reach < math.inf:  # Zx has grown
+            lever += growth * dot(work, OJA_WORK.coefficients * stride, p, SKETCH, width)
+        step = limited_step(setup, margin, g, lever)
+        change[COLUMN.head] -= moved + step * flat
+        add(lines, LINE.a * width, -step, work, OJA_WORK.coefficients * stride, width)
     else:
         change[COLUMN.head] = g
         add(lines, LINE.dual * width, stretch * p[COLUMN.head] + g * growth, p, COLUMN.sketch, width)

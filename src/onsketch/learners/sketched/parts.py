@@ -81,8 +81,8 @@ def metric(setup, sketch, p, square, q):
     """``P x = c·x + Sᵀq`` for the row looked at, gathered in p, with x·x = square; returns c and fills q."""
 
 
-def absorb(setup, sketch, p, square, rho, g, t, change, limit):
-    """Take in the row ρ·x of round t, whose gradient is g·x; returns a verdict.
+def absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
+    """Take in the row ρ·x of round t, whose gradient is g·x and whose margin w·x; returns a verdict.
 
     Changes a, writes what to add along x to the head and the sketch columns into ``change`` (whose head already
     holds the projection's part; a sketch that moves all its rows corrects the sum too), and refuses when something

@@ -19,6 +19,7 @@ from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.vectors import dot, fma, load, spread, store
+from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_rows
@@ -157,7 +158,7 @@ def _follow(sketch):
     return True
 
 
-def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
+def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     n = sketch.counts[COUNT.rows]
     work = sketch.work
     fill_gaussian(setup.seed, ROUND, t, work[RP_WORK.drawn, :n])
@@ -207,9 +208,14 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
             q[i] = -flat * (work[RP_WORK.shifted, i] + 0.5 * energy * work[RP_WORK.drawn, i]) / rho
     else:
         flat = _metric(setup, sketch, p, COLUMN.sketch, q)
-    change[COLUMN.head] -= along * rho + setup.step * g * flat
+    lever = flat * square
+    if setup.reach < math.inf:
+        for i in range(n):
+            lever += q[i] * p[SKETCH + i]
+    step = limited_step(setup, margin, g, lever)
+    change[COLUMN.head] -= along * rho + step * flat
     for i in range(n):
-        sketch.lines[LINE.a, i] -= setup.step * g * q[i]
+        sketch.lines[LINE.a, i] -= step * q[i]
     return VERDICT.absorbed
 
 

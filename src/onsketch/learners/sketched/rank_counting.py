@@ -21,6 +21,7 @@ from onsketch.jit.decorators import inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.secular import LINES, absorb_row
 from onsketch.jit.vectors import add, dot, put
+from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_buffer
@@ -248,7 +249,7 @@ def _grow(setup, sketch, p, square, rho, change, v):
     _take_in(setup, sketch, n, v)
 
 
-def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
+def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     energy = rho * rho * square
     if not energy <= limit * limit:
         return VERDICT.refused
@@ -287,17 +288,24 @@ def _absorb(setup, sketch, p, square, rho, g, t, change, limit):
         return verdict
     if energy == 0.0:  # not a row to count, but still a gradient to follow
         flat = _metric(setup, sketch, p, square, q)
-        change[COLUMN.head] -= setup.step * g * flat
+        along = dot(q, 0, p, SKETCH, (sketch.counts[COUNT.rows] + 3) // 4 * 4)
+        step = limited_step(setup, margin, g, flat * square + along)
+        change[COLUMN.head] -= step * flat
         for i in range(sketch.counts[COUNT.rows]):
-            sketch.lines[LINE.a, i] -= setup.step * g * q[i]
+            sketch.lines[LINE.a, i] -= step * q[i]
         return VERDICT.absorbed
     _grow(setup, sketch, p, square, rho, change, v)
     n = sketch.counts[COUNT.rows]
     # the row is Vᵀv, all of it in the span: the head need not move
     _apply(setup, sketch, n, v, 0.0, q)
     _solve_upper(sketch.squares[FFD_SQUARE.lower], n, q)
+    lever = 0.0
+    if setup.reach < math.inf:
+        for i in range(n):
+            lever += p[SKETCH + i] * q[i] / rho
+    step = limited_step(setup, margin, g, lever)
     for i in range(n):
-        sketch.lines[LINE.a, i] -= setup.step * g / rho * q[i]
+        sketch.lines[LINE.a, i] -= step / rho * q[i]
     if n == setup.capacity:
         _shrink(setup, sketch)
         return VERDICT.full

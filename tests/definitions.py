@@ -88,7 +88,7 @@ class Options:
 
     @property
     def projects_before(self) -> bool:
-        """Whether the clip is heeded before a prediction; without a ridge RFD heeds it after a step, as its paper does."""
+        """Whether the clip is heeded before a prediction; without a ridge RFD heeds it after a step, as in its paper."""
         robust = self.sketch == "rfd" and self.ridge == 0 and self.update == "mirror"
         return self.projection == "before" or (self.projection is None and not robust)
 
@@ -623,9 +623,7 @@ def second_order(X: ArrayLike, y: ArrayLike, o: Options) -> Result:
         P = preconditioner(o.geometry, sketch, t)
         if o.update == "mirror":
             u, s = w - o.step_size * P @ g, o.step_size
-            if (
-                not before and row.any()
-            ):  # Luo et al. 2019, Algorithm 6, line 17: in the metric that has taken the row in
+            if not before and row.any():  # Luo et al. 2019, Algorithm 6, line 17: the metric has the row in it
                 u = project(u, x, P, free_directions(o.geometry, sketch, t), o.bound)
         else:
             u, s = -o.step_size * P @ gradient_sum, o.step_size * t

@@ -125,7 +125,7 @@ def test_dual_averaging_and_methods_without_a_metric_refuse_it() -> None:
     places=st.tuples(st.floats(-1.0, 1.0), st.floats(-1.0, 1.0), st.floats(-1.0, 1.0)),
 )
 def test_exp_concavity_is_what_assumption_2_asks_for(name: str, bound: float, places: tuple[float, ...]) -> None:
-    """ℓ(z') ≥ ℓ(z) + ℓ'(z)(z' − z) + σ/2·(ℓ'(z)(z' − z))² on |z| ≤ C (luo2016), and σ is not smaller than it need be."""
+    """ℓ(z') ≥ ℓ(z) + ℓ'(z)(z' − z) + σ/2·(ℓ'(z)(z' − z))² on |z| ≤ C (luo2016)."""
     z, other, label = (bound * place for place in places)
     y = label if LOSSES[name].labels == "real" else (1.0 if label > 0 else -1.0)
     sigma = LOSSES[name].exp_concavity(bound)

@@ -107,7 +107,7 @@ def test_robust_sketch_without_a_ridge(loss: str, doubling: bool) -> None:
         X, y = sparse_stream(loss) if size < 12 else (wide, np.where(wide[:, 0] > 0, 1.0, -1.0))
         for clip in (None, 1.0):
             options: dict[str, Any] = {"loss": loss, "sketch_size": size, "ridge": 0.0, "clip": clip}
-            options |= {"doubling": doubling}
+            options |= {"doubling": doubling, "projection": "before"}
             definition = definitions.run("rfd-son", X, y, curvature_schedule="1/t", **options)
             agree(onsketch.learner("rfd-son", **options), definition, X, y)
 

@@ -88,7 +88,7 @@ class Options:
 
     @property
     def projects_before(self) -> bool:
-        """Whether the clip is heeded before a prediction; without a ridge RFD heeds it after a step, as in its paper."""
+        """Whether the clip is heeded before a prediction; without a ridge RFD heeds it after a step."""
         robust = self.sketch == "rfd" and self.ridge == 0 and self.update == "mirror"
         return self.projection == "before" or (self.projection is None and not robust)
 

@@ -22,7 +22,7 @@ class EstimatorOptions(TypedDict, total=False):
     clip: float | str | None
     """C: predictions are kept within ±C by an oblique projection; None for no bound."""
     projection: str | None
-    """When a margin is brought within the clip: before it is predicted (luo2016), or after the step of its row (luo2019, Algorithm 6; predictions are then not clipped)."""
+    """The clip is heeded before a prediction (luo2016), or after a step (luo2019, Algorithm 6)."""
     curvature: float | None
     """σ of Newton methods."""
     curvature_schedule: str | None

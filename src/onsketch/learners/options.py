@@ -102,8 +102,7 @@ class Options:
     projection: str | None = _option(
         None,
         Choice(PROJECTIONS),
-        "When a margin is brought within the clip: before it is predicted (luo2016), or after the step of its row "
-        "(luo2019, Algorithm 6; predictions are then not clipped).",
+        "The clip is heeded before a prediction (luo2016), or after a step (luo2019, Algorithm 6).",
         lambda m: m.newton and m.steps and m.sketched,
         shown="before; after for rfd-son at ridge 0",
     )

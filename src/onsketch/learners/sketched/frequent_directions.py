@@ -259,7 +259,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         if setup.reach < math.inf:
             lever = square * step[last]  # P x = Sᵀ step/ρ, and the last row of S is ρ·x
             for i in range(last):
-                lever += p[SKETCH + i] * step[i] / rho
+                lever += p[COLUMN.sketch + i] * step[i] / rho
         factor = -limited_step(setup, margin, g, lever) / rho
         for i in range(n):
             sketch.lines[LINE.a, i] += factor * step[i]

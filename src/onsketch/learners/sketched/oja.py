@@ -377,7 +377,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     if not setup.dual:
         lever = flat * square
         if setup.reach < math.inf:  # Zx has grown
-            lever += growth * dot(work, OJA_WORK.coefficients * stride, p, SKETCH, width)
+            lever += growth * dot(work, OJA_WORK.coefficients * stride, p, COLUMN.sketch, width)
         step = limited_step(setup, margin, g, lever)
         change[COLUMN.head] -= moved + step * flat
         add(lines, LINE.a * width, -step, work, OJA_WORK.coefficients * stride, width)

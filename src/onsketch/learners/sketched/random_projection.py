@@ -211,7 +211,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     lever = flat * square
     if setup.reach < math.inf:
         for i in range(n):
-            lever += q[i] * p[SKETCH + i]
+            lever += q[i] * p[COLUMN.sketch + i]
     step = limited_step(setup, margin, g, lever)
     change[COLUMN.head] -= along * rho + step * flat
     for i in range(n):

@@ -288,7 +288,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         return verdict
     if energy == 0.0:  # not a row to count, but still a gradient to follow
         flat = _metric(setup, sketch, p, square, q)
-        along = dot(q, 0, p, SKETCH, (sketch.counts[COUNT.rows] + 3) // 4 * 4)
+        along = dot(q, 0, p, COLUMN.sketch, (sketch.counts[COUNT.rows] + 3) // 4 * 4)
         step = limited_step(setup, margin, g, flat * square + along)
         change[COLUMN.head] -= step * flat
         for i in range(sketch.counts[COUNT.rows]):
@@ -302,7 +302,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     lever = 0.0
     if setup.reach < math.inf:
         for i in range(n):
-            lever += p[SKETCH + i] * q[i] / rho
+            lever += p[COLUMN.sketch + i] * q[i] / rho
     step = limited_step(setup, margin, g, lever)
     for i in range(n):
         sketch.lines[LINE.a, i] -= step / rho * q[i]

@@ -62,6 +62,10 @@ def serve(
     snapshot_every: Annotated[
         int, typer.Option(min=1, metavar="ROWS", help="Write a snapshot and cut the log.", rich_help_panel=_SAFETY)
     ] = 100_000,
+    keep_log: Annotated[
+        bool,
+        typer.Option("--keep-log", help="Keep the log behind snapshots in FOLDER/archive.", rich_help_panel=_SAFETY),
+    ] = False,
     cut_damaged: Annotated[
         bool,
         typer.Option(
@@ -126,6 +130,7 @@ def serve(
             insecure=insecure,
             tls=None if tls_cert is None else (str(tls_cert), str(tls_key)),
             cut_damaged=cut_damaged,
+            keep_log=keep_log,
             settings=Settings(durability, commit_delay / 1000.0, queue, snapshot_rows=snapshot_every),
             limits=Limits(max_body, max_rows, max_features, max_waiting, label_timeout, header_timeout),
         )

@@ -4,7 +4,8 @@
 
 The queue is bounded: what is beyond is refused at once. While an fsync runs, the writer goes on with the next
 requests, which share the next one; so the batch grows with the load by itself, and ``delay`` makes it larger still.
-Predictions take turns with the steps of the writer, each half a millisecond, and never wait for the queue.
+Predictions take turns with the steps of the writer, each half a millisecond (``core/turns.py``), and never wait for the
+queue.
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ class Engine:
         self._queue: deque[Ticket] = deque()
         self._learned: deque[tuple[int, list[Ticket]]] = deque()
         self._change = threading.Condition()
-        self._turn = threading.Lock()
-        self._readers = 0
+        self._step = threading.Lock()
+        self._lookers = 0
         self._counting = threading.Lock()
         self._stopping = False
         self._log: Log | None = None
@@ -193,26 +194,19 @@ class Engine:
             self._change.notify_all()
 
     def predict(self, rows: Rows) -> Floats:
-        """Margins of the model as it is."""
-        with self._counting:
-            self._readers += 1
-        try:
-            with self._turn:
-                return self.model.predict(rows)
-        finally:
-            with self._counting:
-                self._readers -= 1
+        """Margins of the model as it is; they take turns with the writer's steps, in the order of asking."""
+        return self.model.predict(rows)
 
     def look(self, at: Callable[[Model], Any]) -> Any:
-        """Something of the model that needs it to stand still for a moment."""
+        """Something of the model, learner and tallies alike, between two steps of the writer."""
         with self._counting:
-            self._readers += 1
+            self._lookers += 1
         try:
-            with self._turn:
+            with self._step:
                 return at(self.model)
         finally:
             with self._counting:
-                self._readers -= 1
+                self._lookers -= 1
 
     def save(self, path: Path) -> None:
         """Write the model as it is; only copying it makes others wait."""
@@ -306,7 +300,7 @@ class Engine:
         """Change the models as the batch says: the same now and when the log is read."""
         self.position.update(batch.notes.get("position", {}))
         if batch.notes.get("promote") and self.shadow is not None:
-            with self._turn:
+            with self._step:
                 self.model, self.shadow = self.shadow, self.model
                 self.watch, self.shadow_watch = self.shadow_watch, self.watch
         learned = Learned(np.empty(0), np.empty(0, dtype=bool))
@@ -314,7 +308,7 @@ class Engine:
             for model, watch in ((self.model, self.watch), (self.shadow, self.shadow_watch)):
                 if model is None:
                     continue
-                with self._turn:
+                with self._step:
                     found = model.learn(batch, self._pause)
                 taken = found.taken
                 whole = bool(taken.all())
@@ -327,13 +321,14 @@ class Engine:
         return learned
 
     def _pause(self) -> None:
-        """Let predictions that wait have their turn."""
-        self._turn.release()
-        patience = 100
-        while self._readers and patience:
-            time.sleep(0.00002)
-            patience -= 1
-        self._turn.acquire()
+        """Let those who wait for a look have it."""
+        if self._lookers:
+            self._step.release()
+            patience = 100
+            while self._lookers and patience:
+                time.sleep(0.0001)
+                patience -= 1
+            self._step.acquire()
 
     def _share(self, tickets: list[Ticket], kept: Any, refused: dict[int, str], learned: Learned) -> None:
         """Give each request what concerns its rows."""
@@ -413,7 +408,7 @@ class Engine:
             return
         if self._saver is not None and self._saver.is_alive():
             return
-        with self._turn:
+        with self._step:
             model, shadow = self.model.copy(), None if self.shadow is None else self.shadow.copy()
         number, told = self._number, self._told()
         self.snapshot_rows = self.model.rows

@@ -52,6 +52,7 @@ class Wish:
     insecure: bool = False
     tls: tuple[str, str] | None = None
     cut_damaged: bool = False
+    keep_log: bool = False
     settings: Settings = field(default_factory=Settings)
     limits: Limits = field(default_factory=Limits)
 
@@ -74,7 +75,7 @@ class Wish:
 
 def make_engine(wish: Wish, say: Callable[[str], None]) -> Engine:
     """The models, as they were when the log ended."""
-    store = None if wish.log is None else Store(wish.log)
+    store = None if wish.log is None else Store(wish.log, wish.keep_log)
     found = None if store is None else store.load()
     number = 0
     if found is not None:

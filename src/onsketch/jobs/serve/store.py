@@ -4,6 +4,7 @@
     snapshot-NUMBER.model              the model after the first NUMBER records of the log
     snapshot-NUMBER.shadow.model       the second model at the same place, if there is one
     log-NUMBER.rows                    records from NUMBER on
+    archive/log-NUMBER.rows            older records, with ``--keep-log``
 
 A snapshot is written beside its place and renamed; only then are the snapshots and segments before it removed. So at
 any moment the newest snapshot and the segments from it on are all there.
@@ -25,8 +26,10 @@ from onsketch.jobs.serve.model import Model, load_model
 class Store:
     """A folder that one process writes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, archive: bool = False) -> None:
         self.folder = folder
+        self.archive = folder / "archive" if archive else None
+        """Where segments go that a snapshot makes superfluous; None removes them."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -81,7 +84,11 @@ class Store:
         kept = segments(self.folder)
         for (_, path), (following, _) in zip(kept, kept[1:], strict=False):
             if following <= number:
-                path.unlink(missing_ok=True)
+                if self.archive is None:
+                    path.unlink(missing_ok=True)
+                else:
+                    self.archive.mkdir(exist_ok=True)
+                    path.rename(self.archive / path.name)
 
     def close(self) -> None:
         """Let others have the folder."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class Watch:
         self.curve: list[list[float | None]] = []
         """Rows, seconds, mean loss, error, recent loss, recent error, baseline's loss, baseline's error."""
         self._due, self._stride = 1, 1
-        self._counts: Counter[float] = Counter()
+        self._counts: dict[float, int] = {}
         self._sum = 0.0
         self._began = time.time()
         self._rates: deque[tuple[float, int]] = deque(maxlen=64)
@@ -43,33 +43,39 @@ class Watch:
     def add(self, model: Model, labels: Floats, margins: Floats) -> None:
         """Count rows that were learned."""
         losses, wrong = model.losses(labels, margins)
+        missed = np.zeros(labels.size) if wrong is None else wrong
         with self._lock:
-            missed = np.zeros(labels.size) if wrong is None else wrong
-            for label, loss, miss in zip(labels.tolist(), losses.tolist(), missed.tolist(), strict=True):
-                base, base_miss = self._baseline(label)
-                self.rows += 1
-                self.loss += loss
-                self.mistakes += miss
-                self.base_loss += base
-                self.base_mistakes += base_miss
-                self.recent.append((loss, miss))
-                if self.rows >= self._due:
-                    self._point()
+            base, base_missed = self._baseline(labels)
+            self.rows += labels.size
+            self.loss += float(losses.sum())
+            self.mistakes += float(missed.sum())
+            self.base_loss += float(base.sum())
+            self.base_mistakes += float(base_missed.sum())
+            self.recent.extend(zip(losses[-WINDOW:].tolist(), missed[-WINDOW:].tolist(), strict=True))
+            if self.rows >= self._due:
+                self._point()
             now = time.time()
             if not self._rates or now - self._rates[-1][0] > 0.5:
                 self._rates.append((now, self.rows))
 
-    def _baseline(self, label: float) -> tuple[float, float]:
-        """The loss and mistake of the best constant before this row; then the row counts."""
+    def _baseline(self, labels: Floats) -> tuple[Floats, Floats]:
+        """The loss and mistake of the best constant before each row, which then counts."""
+        seen = self.rows + np.arange(labels.size)
         if self.kind == "regression":
-            mean = self._sum / self.rows if self.rows else 0.0
-            self._sum += label
-            return (mean - label) ** 2, 0.0
-        counts, seen = self._counts, self.rows
-        share = (counts[label] + 0.5) / (seen + 0.5 * max(len(counts), 2))
-        best = max(counts.values(), default=0)
-        counts[label] += 1
-        return -math.log(share), float(counts[label] - 1 < best or not seen)
+            before = self._sum + np.cumsum(labels) - labels
+            self._sum += float(labels.sum())
+            return (before / np.maximum(seen, 1) - labels) ** 2, np.zeros(labels.size)
+        mine, best = np.zeros(labels.size), np.zeros(labels.size)
+        known = {float(label): 0 for label in np.unique(labels)} | self._counts
+        for label, count in known.items():
+            here = labels == label
+            before = count + np.cumsum(here) - here
+            mine[here] = before[here]
+            best = np.maximum(best, before)
+            known[label] = count + int(np.count_nonzero(here))
+        self._counts = known
+        share = (mine + 0.5) / (seen + 0.5 * max(len(known), 2))
+        return -np.log(share), ((mine < best) | (seen == 0)).astype(np.float64)
 
     def _point(self) -> None:
         self.curve.append([self.rows, round(time.time() - self._began, 3), *self._figures()])

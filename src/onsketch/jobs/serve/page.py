@@ -50,9 +50,8 @@ def _inside(model: Model, names: dict[int, str]) -> dict[str, Any]:
         ]
     with contextlib.suppress(OnsketchError):
         found["spectrum"] = [value for value in learner.spectrum().tolist() if value > 0.0 and math.isfinite(value)]
-    experts = getattr(learner, "experts", None)
-    if callable(experts):
-        experts = experts()
-    if isinstance(experts, dict):
-        found["experts"] = [[str(name), float(share)] for name, share in experts.items()]
+    if hasattr(learner, "shares"):
+        shares = learner.shares() if callable(learner.shares) else learner.shares
+        pairs = shares.items() if isinstance(shares, dict) else enumerate(np.ravel(shares).tolist(), 1)
+        found["experts"] = [[name if isinstance(name, str) else f"expert {name}", float(s)] for name, s in pairs]
     return found

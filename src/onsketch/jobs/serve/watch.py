@@ -19,6 +19,8 @@ from onsketch.jobs.serve.model import Model
 
 WINDOW = 1000
 """Rows of the recent window."""
+_POINT_ROWS = 128
+"""Rows between two points of the curve, at least."""
 POINTS = 400
 """Points of a curve; when it is full every second one is left out."""
 
@@ -41,7 +43,12 @@ class Watch:
         self._lock = threading.Lock()
 
     def add(self, model: Model, labels: Floats, margins: Floats) -> None:
-        """Count rows that were learned."""
+        """Count rows that were learned; a long batch has several points of the curve."""
+        part = max(_POINT_ROWS, self.rows // 50)
+        for start in range(0, labels.size, part):
+            self._add(model, labels[start : start + part], margins[start : start + part])
+
+    def _add(self, model: Model, labels: Floats, margins: Floats) -> None:
         losses, wrong = model.losses(labels, margins)
         missed = np.zeros(labels.size) if wrong is None else wrong
         with self._lock:

@@ -1,0 +1,150 @@
+"""Vowpal Wabbit's daemon protocol: clients written for ``vw --daemon`` get the same kind of answers here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+for needed in ("starlette", "uvicorn", "msgspec", "prometheus_client", "httpx", "httptools"):
+    pytest.importorskip(needed, reason="the service needs the extra 'serve'")
+
+import numpy as np
+
+import onsketch
+from onsketch.data.json_rows import rows_of
+from serving import as_vw, objects, served
+
+pytestmark = pytest.mark.learners
+
+LINES = (
+    "1 'first| x y:2\n"
+    "-1 second| x |n z\n"
+    "1 2.0 | z\n"  # with a weight, no tag
+    "| x\n"  # no label: predicted only
+    "'tagged | x y\n"
+    "\n"
+    "1 | x\n"
+)
+
+
+class Client:
+    """What clients of ``vw --daemon`` do: send lines, read as many answers."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.file = self.socket.makefile("r", encoding="utf-8")
+
+    def ask(self, lines: str) -> list[str]:
+        self.socket.sendall(lines.encode())
+        return [self.file.readline().rstrip("\n") for line in lines.splitlines() if line.strip()]
+
+    def close(self) -> None:
+        self.file.close()
+        self.socket.close()
+
+
+@contextlib.contextmanager
+def vw_daemon():
+    """VW's own daemon, from its Python package."""
+    pytest.importorskip("vowpalwabbit", reason="the extra 'bench' has VW")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    program = (
+        "import vowpalwabbit as v\n"
+        f"w = v.Workspace('--daemon --port {port} --num_children 1 --foreground --quiet')\n"
+        "w.run_parser()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        until = time.monotonic() + 30
+        while True:
+            try:
+                client = Client(port)
+                break
+            except OSError:
+                if time.monotonic() > until or process.poll() is not None:
+                    pytest.skip("VW's daemon does not start here")
+                time.sleep(0.1)
+        yield client
+        client.close()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+
+def _shape(answer: str) -> tuple[bool, str]:
+    """Whether an answer begins with a number, and the tag after it."""
+    number, _, tag = answer.partition(" ")
+    return re.fullmatch(r"-?\d+(\.\d+)?(e[-+]\d+)?", number) is not None, tag
+
+
+def test_answers_have_the_shape_of_vws_own():
+    with vw_daemon() as theirs, served(task="regression", vw_port=0) as (_, running):
+        ours = Client(running.vw_port)
+        for lines in (LINES, "0.5 'again|n z:3\n", *(line + "\n" for line in LINES.splitlines() if line)):
+            mine, vws = ours.ask(lines), theirs.ask(lines)
+            assert [_shape(answer) for answer in mine] == [_shape(answer) for answer in vws]
+            assert all(number for number, _ in map(_shape, mine))
+        ours.close()
+
+
+def test_answers_are_the_margins_before_learning():
+    rows = objects(60)
+    learner = onsketch.learner("adagrad", loss="logistic")
+    y = np.array([1.0 if row["label"] else -1.0 for row in rows])
+    margins = learner.learn(rows_of([row["features"] for row in rows]), y)
+    with served(vw_port=0) as (client, running):
+        vw = Client(running.vw_port)
+        one = vw.ask("".join(as_vw(row) + "\n" for row in rows[:30]))
+        by_one = [vw.ask(as_vw(row) + "\n")[0] for row in rows[30:40]]
+        other = Client(running.vw_port)  # a second client goes on with the same model
+        rest = other.ask("".join(as_vw(row) + "\n" for row in rows[40:]))
+        assert [float(answer) for answer in one + by_one + rest] == pytest.approx(margins.tolist(), rel=1e-5, abs=1e-6)
+        assert client.get("/status").json()["rows"] == 60
+        vw.close()
+        other.close()
+
+
+def test_rows_without_a_label_are_predicted_in_their_place():
+    with served(vw_port=0) as (client, running):
+        vw = Client(running.vw_port)
+        first, second, third = vw.ask("| x\n1 | x\n| x\n")
+        assert (first, second) == ("0", "0")
+        assert float(third) > 0
+        assert client.get("/status").json()["rows"] == 1
+        vw.close()
+
+
+def test_a_bad_line_keeps_the_client_in_step_and_changes_nothing():
+    with served(vw_port=0) as (client, running):
+        vw = Client(running.vw_port)
+        assert vw.ask("1 | x\nno bar here\n1 1 1 1 | x\n7 | x\n| x\n")[1:4] == ["nan", "nan", "nan"]
+        assert client.get("/status").json()["rows"] == 1
+        vw.socket.sendall(b"1 | half a li")
+        vw.close()
+        vw = Client(running.vw_port)
+        vw.socket.sendall(b"1 | x")  # the last line may have no end
+        vw.socket.shutdown(socket.SHUT_WR)
+        assert float(vw.file.readline()) > 0
+        vw.close()
+
+
+def test_idle_clients_stop_nobody():
+    with served(vw_port=0) as (_, running):
+        idle = [Client(running.vw_port) for _ in range(100)]
+        busy = Client(running.vw_port)
+        assert busy.ask("1 | x\n") == ["0"]
+        for client in (*idle, busy):
+            client.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights
+
+if TYPE_CHECKING:
+    from onsketch.learners.certificate import Certificate
 
 _CHUNK = 1 << 18
 """Values handed to a compiled loop at a time, which bounds the working memory; it changes no result."""
@@ -140,6 +143,40 @@ class Learner(TakesTurns, ABC):
             for start, stop in _chunks(rows):
                 leverages[start:stop] = self._leverage(rows.part(start, stop))
         return leverages
+
+    @property
+    def ridge(self) -> float:
+        """The ridge of the metric as it is now; 0 where the method has none."""
+        return self.options.ridge or 0.0
+
+    @property
+    def escaped(self) -> float:
+        """Σρ: what the sketch has shrunk away so far."""
+        return 0.0
+
+    def certificate(self, comparator: Any = None, X: Any = None, y: Any = None, margins: Any = None) -> Certificate:
+        """What the learner can prove so far: the bound of its theorem, and of its sketch's error.
+
+        Args:
+            comparator: weights w to compare with; left out, the bound is for the norm of the learner's own weights.
+            X: the rows learned, for the regret against the comparator, with
+            y: their labels and
+            margins: what ``learn`` returned for them.
+
+        >>> import numpy as np, onsketch
+        >>> X, y = onsketch.data.ill_conditioned(200, 5, condition=3, seed=0)
+        >>> model = onsketch.learner("fd-son", sketch_size=3, ridge=1.0)
+        >>> margins = model.learn(X, y)
+        >>> proof = model.certificate(np.full(5, 0.1), X, y, margins)
+        >>> proof.theorem
+        'Luo et al. 2016, Theorem 3'
+        >>> proof.regret <= proof.regret_bound
+        True
+        """
+        from onsketch.learners.certificate import certify
+
+        with self.turns.reading:
+            return certify(self, comparator, X, y, margins)
 
     def spectrum(self) -> NDArray[np.float64]:
         """The eigenvalues of what the learner has absorbed, as far as its summary knows them, descending."""

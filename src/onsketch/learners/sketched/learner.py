@@ -75,6 +75,11 @@ class SketchedLearner(Learner):
         """The ridge as it is now: as given or raised with the rows, and grown under RFD."""
         return float(self._sketch.numbers[NUMBER.ridge])
 
+    @property
+    def escaped(self) -> float:
+        """Σρ: what the sketch has shrunk away so far."""
+        return float(self._sketch.numbers[NUMBER.escaped])
+
     def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
 

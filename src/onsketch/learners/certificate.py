@@ -1,0 +1,198 @@
+"""What a learner can prove of itself so far: the bounds of its theorem, in numbers that it knows.
+
+A sketched Newton learner (luo2016, Theorems 2 and 3; luo2019, Theorem 5) has, against every w whose margins stay within
+±C, a regret of at most
+
+    ½α‖w‖²  +  2(CL)² Ση_t  +  (ln det(A_T/α) + what the sketch lost) / (2(σ + η_T))
+
+where A_T is its metric, α the ridge it started from, L the steepest slope of the loss on ±C. The theorems then bound
+the determinant and the loss of the sketch by the spectrum of all gradients; a learner need not, for it knows both: the
+spectrum λ of its sketch, and Σρ, what was shrunk away. With n rows in a full sketch (m, or 2m for fast forms):
+
+========  ====================================================  =================================================
+exact     Σ ln(1 + λ_i/α)                                       luo2016, Theorem 2
+fd, pfd   Σ ln(1 + λ_i/α) + n·Σρ/α                              luo2016, Theorem 3, before Σρ is bounded
+rfd       Σ ln((α_T + λ_i)/α) + (d − k) ln(α_T/α)               luo2019, Theorem 5, likewise: Σ ρ_t/α_t is at most
+          + n·ln(α_T/α), and C²Σρ outside the bracket           2 ln(α_T/α), because α_t grows by ρ_t/2
+========  ====================================================  =================================================
+
+The sketch itself is off by at most Σρ in spectral norm, robust frequent directions by half of that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError, OptionError
+from onsketch.core.losses import LOSSES, loss_values
+from onsketch.learners.setup import projects_after
+
+if TYPE_CHECKING:
+    from onsketch.learners.base import Learner
+
+_ERROR_SHARE = {"exact": 0.0, "fd": 1.0, "pfd": 1.0, "cfd": 1.0, "ffd": 1.0, "rfd": 0.5}
+"""What of Σρ bounds the spectral error of a sketch."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Bounds that hold for what a learner has seen, if its conditions do."""
+
+    method: str
+    rounds: int
+    theorem: str
+    """Where the bound of the regret is proven; empty where there is none."""
+    escaped: float
+    """Σρ, what the sketch has shrunk away."""
+    escaped_share: float
+    """Σρ over the trace of what was absorbed, as far as the sketch knows it."""
+    sketch_error: float | None
+    """Bound of ‖GᵀG − SᵀS‖₂ (for RFD with the growth of the ridge in it), G being the rows absorbed."""
+    comparator_norm: float
+    """‖w‖ for which the regret is bounded: the comparator's, or that of the learner's own weights."""
+    regret_bound: float | None
+    """Bound of the regret against every w of that norm whose margins stay within ±C; None where nothing is proven."""
+    terms: Mapping[str, float]
+    """What the bound is made of."""
+    regret: float | None
+    """Σ loss of the margins given, less that of the comparator."""
+    conditions: tuple[str, ...]
+    """What the theorem asks for and a learner cannot see."""
+    broken: tuple[str, ...]
+    """What the theorem asks for and is not so: then there is no bound."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.method} after {self.rounds:,} rows"]
+        if self.sketch_error is not None:
+            lines.append(f"sketch error at most {self.sketch_error:.4g} (escaped share {self.escaped_share:.2%})")
+        if self.regret_bound is not None:
+            lines.append(f"regret at most {self.regret_bound:.4g} against ‖w‖ ≤ {self.comparator_norm:.4g}")
+            lines.append(f"by {self.theorem}, if {'; '.join(self.conditions)}")
+        if self.regret is not None:
+            lines.append(f"regret {self.regret:.4g}")
+        lines += [f"no bound of the regret: {reason}" for reason in self.broken]
+        return "\n".join(lines)
+
+
+def certify(learner: Learner, comparator: Any = None, X: Any = None, y: Any = None, margins: Any = None) -> Certificate:
+    """See :meth:`onsketch.Learner.certificate`."""
+    weights = learner.weights if comparator is None else np.asarray(comparator, np.float64)
+    if weights.shape != (learner.n_features,) or not np.isfinite(weights).all():
+        raise InputError(f"comparator: {learner.n_features} finite numbers are needed, one for each feature.")
+    norm = float(np.linalg.norm(weights))
+    kind, escaped = learner.method.sketch, learner.escaped
+    broken = _broken(learner)
+    terms = {} if broken else _terms(learner, norm, escaped)
+    spectrum = learner.spectrum() if kind in _ERROR_SHARE else np.zeros(0)
+    kept = float(spectrum.sum())
+    return Certificate(
+        method=learner.method.name,
+        rounds=learner.rounds,
+        theorem="" if broken else _theorem(kind),
+        escaped=escaped,
+        escaped_share=escaped / (escaped + kept) if escaped > 0.0 else 0.0,
+        sketch_error=_ERROR_SHARE[kind] * escaped if kind in _ERROR_SHARE else None,
+        comparator_norm=norm,
+        regret_bound=None if broken else sum(terms.values()),
+        terms=terms,
+        regret=None if comparator is None or X is None else _regret(learner, weights, X, y, margins),
+        conditions=_conditions(learner),
+        broken=broken,
+    )
+
+
+def _theorem(kind: str) -> str:
+    number = {"exact": "Luo et al. 2016, Theorem 2", "rfd": "Luo et al. 2019, Theorem 5"}
+    return number.get(kind, "Luo et al. 2016, Theorem 3")
+
+
+def _conditions(learner: Learner) -> tuple[str, ...]:
+    clip = learner.options.clip
+    asked = ["every row has weight 1"]
+    if LOSSES[learner.loss].labels == "real":
+        asked.append(f"labels stay within ±{clip}")
+    if learner.method.sketch == "rfd":
+        asked.append(
+            f"‖w_t − w‖ stays within {2.0 * clip if isinstance(clip, float) else '2C'}, as the paper's proof asks"
+        )
+    return tuple(asked)
+
+
+def _broken(learner: Learner) -> tuple[str, ...]:
+    """Why the theorems do not speak of this learner."""
+    o, kind = learner.options, learner.method.sketch
+    given = isinstance(o.clip, float)
+    start = _first_ridge(learner)
+    grown = learner.ridge - start - (0.5 * learner.escaped if kind == "rfd" else 0.0)
+    reasons = (
+        (not learner.method.newton or kind not in ("exact", "fd", "pfd", "rfd"), "there is no theorem for this method"),
+        (not given, "without a clip margins have no bound"),
+        (given and projects_after(learner.method, o), "margins are predicted before the clip is heeded (projection)"),
+        (o.summary != "gradient", f"summary={o.summary!r}: the theorems are of gradient rows"),
+        (o.update != "mirror", "they are of mirror descent"),
+        (o.step_size != 1.0, "they are of steps of size 1"),
+        (o.forget != 1.0, "they are of learners that forget nothing"),
+        (o.diagonal, "they are of one metric for all rounds, without diagonal adaptation"),
+        (start == 0.0, "they ask for a ridge above 0"),
+        (abs(grown) > 1e-9 * max(start, learner.ridge), "the ridge was raised with the rows; give one"),
+    )
+    return tuple(reason for found, reason in reasons if found)
+
+
+def _first_ridge(learner: Learner) -> float:
+    from onsketch.learners.methods import FIRST_RIDGE
+
+    return FIRST_RIDGE if learner.options.ridge is None else learner.options.ridge
+
+
+def _steepest(loss: str, bound: float) -> float:
+    """L: the largest |ℓ'| on |z| ≤ C, labels of real losses within ±C."""
+    return {"squared": 4.0 * bound, "squared_hinge": 2.0 * (1.0 + bound)}.get(loss, 1.0)
+
+
+def _schedule(learner: Learner) -> tuple[float, float]:
+    """Σ η_t over the rounds, and η_T."""
+    T, name = learner.rounds, learner.options.curvature_schedule
+    if name in (None, "none") or T == 0:
+        return 0.0, 0.0
+    powers = np.arange(1, T + 1, dtype=np.float64) ** (-1.0 if name == "1/t" else -0.5)
+    return float(powers.sum()), float(powers[-1])
+
+
+def _terms(learner: Learner, norm: float, escaped: float) -> dict[str, float]:
+    o, kind = learner.options, learner.method.sketch
+    assert isinstance(o.clip, float)
+    start, ridge, clip = _first_ridge(learner), learner.ridge, o.clip
+    total, last = _schedule(learner)
+    sigma = LOSSES[o.loss].exp_concavity(clip) if o.curvature is None else o.curvature
+    rows = 2 * o.sketch_size if o.doubling else o.sketch_size
+    spectrum = learner.spectrum()
+    if kind == "rfd":
+        growth = math.log(ridge / start)
+        inside = float(np.log((ridge + spectrum) / start).sum()) + max(learner.n_features - spectrum.size, 0) * growth
+        lost = rows * growth
+    else:
+        inside = float(np.log1p(spectrum / start).sum())
+        lost = rows * escaped / start if kind != "exact" else 0.0
+    terms = {
+        "comparator": 0.5 * start * norm * norm,
+        "schedule": 2.0 * (clip * _steepest(o.loss, clip)) ** 2 * total,
+        "determinant": inside / (2.0 * (sigma + last)),
+        "lost by the sketch": lost / (2.0 * (sigma + last)),
+    }
+    if kind == "rfd":
+        terms["growth of the ridge"] = clip * clip * escaped
+    return terms
+
+
+def _regret(learner: Learner, weights: NDArray[np.float64], X: Any, y: Any, margins: Any) -> float:
+    if y is None or margins is None:
+        raise OptionError("certificate: the regret needs X, y and margins, which learn returned for these rows.")
+    theirs = np.asarray(X @ weights, np.float64).reshape(-1)
+    return float(loss_values(learner.loss, margins, y).sum() - loss_values(learner.loss, theirs, y).sum())

@@ -16,7 +16,6 @@ from onsketch.experiments import PAPERS, chosen, every
 from onsketch.experiments.checks import ahead
 from onsketch.experiments.contest import Contest, Entry, learn, score
 from onsketch.experiments.design import FULL, QUICK, SHORT, Cell, Conditions, Experiment, Paper, Results
-from onsketch.experiments.luo2019.algorithm6 import Algorithm6
 from onsketch.experiments.networks import rows_of
 from onsketch.experiments.outcome import made, read
 from onsketch.experiments.running import Bench
@@ -162,25 +161,17 @@ def test_a_pass_counts_what_was_predicted_before_learning():
 
 
 @pytest.mark.learners
-def test_algorithm_6_is_the_librarys_learner_where_no_margin_reaches_one():
+@pytest.mark.parametrize("ridge", [0.0, 0.01])
+def test_algorithm_6_is_its_pseudo_code_and_leaves_each_row_within_its_set(ridge):
+    """luo2019, Algorithm 6, written out; the public learner must agree."""
     import onsketch
 
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(200, 12)) / 4.0
-    y = 0.3 * np.sign(X[:, 0])
-    ours = onsketch.learner("rfd-son", loss="squared", sketch_size=4, ridge=20.0, curvature_schedule="1/t", clip=1.0)
-    theirs = Algorithm6(12, 4, ridge=20.0)
-    margins = ours.learn(X, y)
-    assert np.abs(margins).max() < 0.9
-    np.testing.assert_allclose(theirs.learn(X, y), margins, atol=1e-9)
-    np.testing.assert_allclose(theirs.predict(X), ours.predict(X), atol=1e-9)
-
-
-@pytest.mark.parametrize("ridge", [0.0, 0.01])
-def test_algorithm_6_is_its_definition_and_leaves_each_row_within_its_set(ridge):
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(60, 9)), np.sign(rng.normal(size=60))
-    learner, size = Algorithm6(9, 3, ridge), 3
+    size = 3
+    learner = onsketch.learner(
+        "rfd-son", loss="squared", sketch_size=size, ridge=ridge, curvature_schedule="1/t", projection="after"
+    )
     B, alpha, w = np.zeros((0, 9)), ridge, np.zeros(9)
     for t, (x, label) in enumerate(zip(X, y, strict=True), 1):
         assert learner.learn(x[None], np.array([label]))[0] == pytest.approx(w @ x, rel=1e-6, abs=1e-8)

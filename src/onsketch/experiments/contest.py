@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
@@ -31,8 +31,6 @@ class Entry(NamedTuple):
     grid: Mapping[str, Sequence[Any]] = {}
     random: bool = False
     """Whether it draws random numbers, so that a repeat on the same rows is not the same."""
-    run: Callable[..., Result] | None = None
-    """What runs it, if not :func:`learn`."""
 
     def settings(self) -> list[dict[str, Any]]:
         """Every combination of the grid with the options."""
@@ -121,7 +119,7 @@ class Contest:
         """One run."""
         stream = {**self.stream, "seed": repeat if self.reshuffle else 0}
         given = {"stream": stream, "method": entry.method, "options": options, "seed": repeat if entry.random else 0}
-        return Cell(entry.run or learn, given)
+        return Cell(learn, given)
 
     def grid(self, entry: Entry) -> list[Cell]:
         """The runs the setting is chosen from."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -55,11 +56,33 @@ def told_plainly() -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of our output has gone: nothing to tell
     except (OnsketchError, OSError, ImportError) as error:
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {as_typed(str(error))}", err=True)
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
         typer.echo("\nInterrupted.", err=True)
         raise typer.Exit(130) from None
+
+
+_SAID = re.compile(
+    r"""\b(label|positive|missing|on_error|categorical|numeric|ignore|keep|weight|tag|format|bits|quadratic|cubic|interact"""
+    r"""|zero_based|header|delimiter|decimal|task|passes|holdout|loss|step_size|sketch_size|ridge|clip|kind|names|n_features)"""
+    r"""=('[^']*'|"[^"]*"|\.\.\.|[^\s,;)]*[^\s,;.):])"""
+)
+_TWICE = re.compile(r"(--[a-z-]+ \S+) \(\1\)")
+
+
+def as_typed(message: str) -> str:
+    """A message in the words of a command line: ``label='y'`` becomes ``--label y``.
+
+    >>> as_typed("on_error='skip' (--on-error skip) passes over it")
+    '--on-error skip passes over it'
+    """
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match.groups()
+        return f"--{name.replace('_', '-')} {value.strip(chr(34) + chr(39))}"
+
+    return _TWICE.sub(r"\1", _SAID.sub(option, message))
 
 
 def print_rows(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

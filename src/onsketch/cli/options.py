@@ -17,7 +17,23 @@ import typer
 
 from onsketch.learners.options import DECLARED, Options
 
-LEARNING, READING = "Learning", "Reading"
+LEARNING, READING, PRODUCTS = "Learning", "Reading", "Products of features"
+
+_FAMILIES = {
+    "Learning: second-order methods": (
+        "ridge", "clip", "curvature", "curvature_schedule", "summary", "update", "doubling", "diagonal",
+        "shrink_fraction", "projection",
+    ),
+    "Learning: kernel methods": (
+        "kernel", "gamma", "degree", "coef0", "max_points", "restart", "accuracy", "budget", "floor",
+    ),
+}  # fmt: skip
+"""Options of one family of methods, shown apart from what everybody needs."""
+
+
+def _panel(name: str) -> str:
+    """The group of an option of learners in the help."""
+    return next((panel for panel, names in _FAMILIES.items() if name in names), LEARNING)
 
 
 def _one_of(*words: str) -> Callable[[str | None], str | None]:
@@ -32,13 +48,6 @@ def _one_of(*words: str) -> Callable[[str | None], str | None]:
 
 
 def _reading(
-    format: Annotated[
-        str | None,
-        typer.Option(help="libsvm, vw, csv, parquet or arrow.", show_default="by the name, then by the content"),
-    ] = None,
-    positive: Annotated[
-        str | None, typer.Option(metavar="LABEL", help="Tell this label from all others.", show_default="the larger")
-    ] = None,
     label: Annotated[
         str | None,
         typer.Option(
@@ -46,33 +55,74 @@ def _reading(
             show_default="label, target, y or class",
         ),
     ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL",
+            help="Tell this label from all others.",
+            show_default="of two, the larger or the later in the alphabet",
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help="libsvm, vw, csv, parquet or arrow.", show_default="by the name, then by the content"),
+    ] = None,
     weight: Annotated[str | None, typer.Option(help="Column of sample weights.", show_default="none")] = None,
     tag: Annotated[str | None, typer.Option(help="Column that names rows.", show_default="none")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="Column to leave out; repeat for more.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Column (VW: namespace) to leave out; repeat for more.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(help="Column (VW: namespace) to use, and no other; repeat for more.")
+    ] = None,
     categorical: Annotated[
         list[str] | None,
-        typer.Option(help="Column of categories; repeat for more.", show_default="those that hold a word"),
+        typer.Option(help="Column of categories, beside those that hold words; repeat for more."),
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV fields.", show_default="by the first line")] = None,
-    header: Annotated[
-        bool | None, typer.Option(help="Whether CSV begins with names.", show_default="by the first line")
-    ] = None,
-    bits: Annotated[int | None, typer.Option("--bits", "-b", help="Bits of feature hashes.", show_default="18")] = None,
-    quadratic: Annotated[
-        list[str] | None,
-        typer.Option("--quadratic", "-q", help="Pairs of namespaces to multiply, as VW's -q ab; :: for all."),
-    ] = None,
-    names: Annotated[bool | None, typer.Option("--names", help="Keep the names of hashed features.")] = None,
-    zero_based: Annotated[
-        bool | None,
-        typer.Option("--zero-based/--one-based", help="LIBSVM indices count from.", show_default="column = index"),
-    ] = None,
+    numeric: Annotated[list[str] | None, typer.Option(help="Column of numbers; repeat for more.")] = None,
     missing: Annotated[
-        str | None, typer.Option(help="Empty fields of a table: error or zero.", callback=_one_of("error", "zero"))
+        str | None,
+        typer.Option(
+            help="Empty fields: indicate (a feature says so), zero or error.",
+            show_default="indicate",
+            callback=_one_of("error", "zero", "indicate"),
+        ),
     ] = None,
     on_error: Annotated[
         str | None,
         typer.Option(help="A bad line: stop or skip.", show_default="stop", callback=_one_of("stop", "skip")),
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="Of CSV fields.", show_default="by the first lines")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal mark.", show_default="by the first lines")] = None,
+    header: Annotated[
+        bool | None, typer.Option(help="Whether CSV begins with names.", show_default="by the first lines")
+    ] = None,
+    interact: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B", help="Columns to multiply, two or three; repeat for more.", rich_help_panel=PRODUCTS
+        ),
+    ] = None,
+    quadratic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--quadratic",
+            "-q",
+            help="Pairs of namespaces to multiply, as VW's -q ab; :: for all.",
+            rich_help_panel=PRODUCTS,
+        ),
+    ] = None,
+    cubic: Annotated[
+        list[str] | None,
+        typer.Option(help="Three namespaces to multiply, as VW's --cubic abc.", rich_help_panel=PRODUCTS),
+    ] = None,
+    bits: Annotated[int | None, typer.Option("--bits", "-b", help="Bits of feature hashes.", show_default="18")] = None,
+    names: Annotated[
+        bool | None, typer.Option("--names", help="Keep the names of hashed features of VW files, too.")
+    ] = None,
+    zero_based: Annotated[
+        bool | None,
+        typer.Option("--zero-based/--one-based", help="LIBSVM indices count from.", show_default="column = index"),
     ] = None,
     block_rows: Annotated[int | None, typer.Option(min=1, help="Rows read at a time.")] = None,
 ) -> None: ...
@@ -81,7 +131,8 @@ def _reading(
 def _parameters(declared: Callable[..., None], panel: str) -> list[inspect.Parameter]:
     parameters = list(inspect.signature(declared, eval_str=True).parameters.values())
     for parameter in parameters:
-        parameter.annotation.__metadata__[0].rich_help_panel = panel
+        asked = parameter.annotation.__metadata__[0]
+        asked.rich_help_panel = asked.rich_help_panel or panel
     return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
 
@@ -104,7 +155,7 @@ def _learning() -> list[inspect.Parameter]:
             min=least,
             help=option.sentence[:1].upper() + option.sentence[1:],
             show_default=SHOWN.get(name, option.shown),
-            rich_help_panel=LEARNING,
+            rich_help_panel=_panel(name),
         )
         kind = Annotated[kind | None, asked]
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
@@ -158,6 +209,17 @@ def _understood(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def check_concerns(method: str, learning: dict[str, Any]) -> None:
+    """Refuse options that would do nothing with this method, whatever their value."""
+    from onsketch.learners.methods import METHODS
+
+    concerns = METHODS[method].concerns
+    for name in learning:
+        if name not in concerns:
+            option = DECLARED[name].switch.split("/")[0] or f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(f"it does not concern {method}, and would do nothing", param_hint=option)
 
 
 def known_method(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,23 +23,35 @@ def predict(
     model: Model,
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files, globs or addresses; - for stdin.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write here.")] = None,
-    kind: Annotated[str, typer.Option(help="margin, probability (logistic loss) or label.")] = "margin",
+    kind: Annotated[
+        str | None,
+        typer.Option(help="margin, probability (logistic loss) or label.", show_default="margin; classes: label"),
+    ] = None,
+    explain: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Tell the N largest contributions behind each prediction.")
+    ] = 0,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures for other programs."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not compare with the labels in the file.")] = False,
     reading: dict[str, Any] = {},  # noqa: B006
 ) -> None:
     """Predict with a saved model, a line for each row; the model does not change.
 
-    Rows are read the way the model's training read them, unless told otherwise. Where rows have labels, the loss
-    and the error of these predictions are reported on the standard error.
+    Rows are read the way the model's training read them, unless told otherwise; the columns of a table are found by
+    name. Where rows have labels, the predictions are judged by them on the standard error.
 
     \b
     Examples:
-      onsketch predict a9a.model a9a.t.xz > margins.txt
-      onsketch predict a9a.model a9a.t.xz --kind probability -o p.txt
+      onsketch predict churn.model new.csv --kind probability -o p.txt
+      onsketch predict churn.model new.csv --kind label --explain 3
+      tail -f log.csv | onsketch predict churn.model -
     """  # noqa: D301
-    if kind not in ("margin", "probability", "label"):
+    if kind not in (None, "margin", "probability", "label"):
         raise typer.BadParameter("expected margin, probability or label", param_hint="--kind")
-    check_outputs(output=output)
+    output = None if str(output) == "-" else output
+    check_outputs(output=output, json=json_file)
     outcome, interrupted = None, False
     with told_plainly():
         from onsketch.jobs.prediction import predict_stream
@@ -46,24 +59,45 @@ def predict(
         with ExitStack() as opened:
             target: TextIO | None = sys.stdout if output is None else None
             try:
-                for outcome in predict_stream(model, files, kind, reading):
+                for outcome in predict_stream(model, files, kind, {**reading, "eager": True}, explain):
                     if outcome.text is None:
                         continue
                     if target is None:  # what is there stays until there is something to put in its place
                         assert output is not None
                         target = opened.enter_context(output.open("w", encoding="utf-8"))
                     target.write(outcome.text)
+                    target.flush()
             except KeyboardInterrupt:
                 interrupted = True
     if outcome is None:
         leave(0)
-    tally, rows, skipped, _ = outcome
-    if skipped:
-        typer.echo(f"{skipped:,} bad lines or rows were skipped and have no prediction", err=True)
+    if outcome.left_out:
+        shown = ", ".join(outcome.left_out[:5]) + (", …" if len(outcome.left_out) > 5 else "")
+        typer.echo(f"Warning: columns that the model does not know are left out: {shown}", err=True)
+    if outcome.skipped:
+        typer.echo(f"{outcome.skipped:,} bad lines or rows were skipped and have no prediction", err=True)
     if interrupted:
-        leave(rows)
-    if not rows:
+        leave(outcome.rows)
+    if not outcome.rows:
         typer.echo(f"{', '.join(files)}: there is not a single row to predict.", err=True)
-    if not quiet and tally.rows:
-        error = "" if tally.error is None else f", error {tally.error:.4%}"
-        typer.echo(f"{tally.rows:,} rows with labels: average loss {tally.mean_loss:.6g}{error}", err=True)
+    if outcome.unknown:
+        typer.echo(f"{outcome.unknown:,} rows have a label that the model has never met; they are not judged", err=True)
+    if not quiet and outcome.tally.rows:
+        _judge(outcome)
+    if json_file is not None:
+        from onsketch.cli.summary import document
+
+        counts = {"rows_predicted": outcome.rows, "skipped": outcome.skipped, "unknown_labels": outcome.unknown}
+        found = document(outcome.tally, outcome.judge, **counts)
+        json_file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _judge(outcome: Any) -> None:
+    """Say on the standard error what the labels of the file say of the predictions."""
+    from onsketch.cli.summary import confusion, judged
+
+    typer.echo(f"{outcome.tally.rows:,} rows with labels", err=True)
+    for name, text in judged(outcome.tally, outcome.judge):
+        typer.echo(f"{name:14s}{text}", err=True)
+    for line in confusion(outcome.judge):
+        typer.echo(line, err=True)

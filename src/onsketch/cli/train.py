@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onsketch.cli.console import err, out, told_plainly
+from onsketch.cli.bar import progress_bar
+from onsketch.cli.console import out, told_plainly
 from onsketch.cli.interrupt import Interrupted, interruptible, leave
-from onsketch.cli.options import gathering, known_method, learner_options
+from onsketch.cli.options import check_concerns, gathering, known_method, learner_options
 from onsketch.cli.outputs import check_outputs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from onsketch.jobs.cluster import Run
-    from onsketch.jobs.training import Training
+    from onsketch.jobs.training import Plan, Training
 
 DEFAULT_METHOD = "auto"
 
@@ -31,28 +29,69 @@ File = Annotated[list[str], typer.Argument(metavar="FILE", help="Files, globs or
 @gathering("reading", "learning")
 def train(
     files: File,
-    learner: Annotated[str, typer.Option("--learner", "-l", metavar="NAME", help="The method.")] = DEFAULT_METHOD,
+    learner: Annotated[
+        str | None, typer.Option("--learner", "-l", metavar="NAME", help="The method.", show_default=DEFAULT_METHOD)
+    ] = None,
     task: Annotated[
-        str | None, typer.Option(help="classification or regression.", show_default="by the first labels")
+        str | None, typer.Option(help="binary, multiclass or regression.", show_default="by the first labels")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the model here.")] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="MODEL", dir_okay=False, help="Go on from this model; --save may name it, too."),
+    ] = None,
+    describe: Annotated[
+        bool, typer.Option("--describe", help="Say how the file is understood, and learn nothing.")
+    ] = False,
+    predictions: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the prediction made before each row was learned; - for stdout."),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--predictions-as",
+            metavar="KIND",
+            help="margin, probability or label.",
+            show_default="margin; classes: label",
+        ),
     ] = None,
     passes: Annotated[int, typer.Option(min=1, help="Times over the data.")] = 1,
     holdout: Annotated[
         int, typer.Option(metavar="N", min=0, help="Predict every N-th row without ever learning it.")
     ] = 0,
-    save: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the model here.")] = None,
-    predictions: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Write the prediction made before each row was learned.")
-    ] = None,
-    checkpoint: Annotated[str | None, typer.Option(metavar="FILE", help="Write checkpoints here.")] = None,
-    every: Annotated[
-        int | None,
-        typer.Option(help="Rows between checkpoints; on a cluster seconds.", show_default="1000000; 60"),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")] = False,
+    patience: Annotated[
+        int,
+        typer.Option(
+            "--early-stop",
+            metavar="K",
+            min=0,
+            help="Stop when K passes did not lower the held-out loss; keep the best.",
+        ),
+    ] = 0,
     report: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Write a page with curve, spectrum and weights.")
+        Path | None, typer.Option(dir_okay=False, help="Write a page with curves, classes and weights.")
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures for other programs."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
+    checkpoint: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write checkpoints here.", rich_help_panel="Long runs")
+    ] = None,
+    every: Annotated[
+        int | None,
+        typer.Option(
+            help="Rows between checkpoints; on a cluster seconds.",
+            show_default="1000000; 60",
+            rich_help_panel="Long runs",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on from the checkpoint, if it is there.", rich_help_panel="Long runs"),
+    ] = False,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -89,57 +128,153 @@ def train(
 
     \b
     Examples:
-      onsketch train a9a.xz --save a9a.model
+      onsketch train churn.csv --label Churn --save churn.model
+      onsketch train tuesday.csv --from churn.model --save churn.model
+      onsketch train churn.csv --label Churn --describe
       onsketch train clicks-*.vw.gz -l oja-son --sketch-size 10 -b 22 -q ua --predictions p.txt
-      zcat day.csv.gz | onsketch train - --format csv --label clicked
       onsketch train big.svm --checkpoint big.ckpt --every 1000000 --resume --save big.model
       onsketch train --cluster auto 'shard-*.parquet' -l adagrad --checkpoint run.ckpt --resume --save run.model
     """  # noqa: D301
-    from onsketch.jobs.training import Plan, Training
+    from onsketch.jobs.training import Training
 
-    if resume and checkpoint is None:
-        raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
+    _check_options(resume, checkpoint, every, cluster, sync, together, start, patience)
     remote = cluster is not None and checkpoint is not None and "://" in checkpoint
-    check_outputs(save=save, predictions=predictions, report=report, checkpoint=None if remote else checkpoint)
-    if every is not None and every < (1 if cluster is None else 0):
-        raise typer.BadParameter("at least one row lies between two checkpoints", param_hint="--every")
+    file = None if predictions == "-" else predictions
+    check_outputs(save=save, predictions=file, report=report, json=json_file, checkpoint=None if remote else checkpoint)
+    if kind is not None and predictions is None:
+        raise typer.BadParameter("it needs --predictions", param_hint="--predictions-as")
+    if describe:
+        from onsketch.cli.describe import describe as describe_files
+
+        with told_plainly():
+            describe_files(files, reading, task)
+        return
     if cluster is not None:
         for name, value in (("--holdout", holdout), ("--predictions", predictions), ("--report", report)):
             if value:
                 raise typer.BadParameter("it does not go with --cluster", param_hint=name)
-        options = {"method": known_method(learner), **learner_options(learning)}
+        options = {"method": known_method(learner or DEFAULT_METHOD), **learner_options(learning)}
         settings: dict[str, Any] = {"sync": sync, "together": together, "cluster": cluster, "resume": resume}
         settings |= {"checkpoint": checkpoint, "every": 60.0 if every is None else float(every)}
         with told_plainly():
             _on_cluster(options, files, reading, task, passes, settings, quiet, save)
         return
-    for name, given in (("--sync", sync), ("--together", together)):
-        if given is not None:
-            raise typer.BadParameter("it needs --cluster", param_hint=name)
-    every = every or 1_000_000
     kept = None if checkpoint is None else Path(checkpoint)
-    plan = Plan(files, known_method(learner), learner_options(learning), reading, task, passes, holdout)
+    quiet = quiet or predictions == "-"
     console = out()
     with told_plainly():
-        if report is not None:
-            from onsketch.report.charts import pyplot
-
-            pyplot()  # say now, not after an hour, that it is missing
-        job = Training(plan, None if predictions is None else str(predictions))
+        if start is None:
+            method = known_method(learner or DEFAULT_METHOD)
+            check_concerns(method, learning)
+            plan = _plan(files, method, learner_options(learning), reading, task, passes, holdout, patience)
+        else:
+            plan = _continued(start, files, learner, learning, reading, task, passes, holdout)
+        job = Training(plan, predictions, kind)
         if resume and kept is not None and kept.exists():
             job.resume(kept)
             _say(console, quiet, f"Going on from {kept}, after {job.rows:,} rows.")
-        _run(console, job, kept, every, quiet, save)
+        elif start is not None:
+            job.go_on_from(start)
+            _say(console, quiet, f"Going on from {start}, after {job.rows:,} rows.")
+        seconds = _run(console, job, kept, every or 1_000_000, quiet, save)
         if save is not None:
             job.save(save)
             _say(console, quiet, f"Model written to {save}")
         if kept is not None:
             job.checkpoint(kept)
+        if json_file is not None:
+            json_file.write_text(json.dumps(_document(job, seconds), indent=1) + "\n", encoding="utf-8")
         if report is not None:
             from onsketch.report.training import training_page
 
-            report.write_text(training_page(job), encoding="utf-8")
+            report.write_text(training_page(job, seconds), encoding="utf-8")
             _say(console, quiet, f"Report written to {report}")
+
+
+def _check_options(
+    resume: bool, checkpoint: str | None, every: int | None, cluster: str | None, sync: int | None,
+    together: int | None, start: Path | None, patience: int,
+) -> None:  # fmt: skip
+    """Refuse options that would do nothing."""
+    if resume and checkpoint is None:
+        raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
+    if every is not None and checkpoint is None:
+        raise typer.BadParameter("it needs --checkpoint FILE to write to", param_hint="--every")
+    if every is not None and every < (1 if cluster is None else 0):
+        raise typer.BadParameter("at least one row lies between two checkpoints", param_hint="--every")
+    if cluster is None:
+        for name, given in (("--sync", sync), ("--together", together)):
+            if given is not None:
+                raise typer.BadParameter("it needs --cluster", param_hint=name)
+    elif start is not None or patience:
+        raise typer.BadParameter("it does not go with --cluster", param_hint="--from" if start else "--early-stop")
+    if patience and checkpoint is not None:
+        raise typer.BadParameter("it does not go with --checkpoint", param_hint="--early-stop")
+
+
+def _plan(
+    files: list[str], method: str, options: dict[str, Any], reading: dict[str, Any], task: str | None, passes: int,
+    holdout: int, patience: int = 0,
+) -> Plan:  # fmt: skip
+    from onsketch.jobs.training import Plan
+
+    return Plan(files, method, options, reading, task, passes, holdout, patience)
+
+
+def _continued(
+    start: Path, files: list[str], learner: str | None, learning: dict[str, Any], reading: dict[str, Any],
+    task: str | None, passes: int, holdout: int,
+) -> Plan:  # fmt: skip
+    """The plan of a job that goes on from a model: what the model is stays as it is."""
+    from onsketch.core.errors import OptionError
+    from onsketch.jobs.models import one_of
+    from onsketch.jobs.prediction import open_model
+    from onsketch.jobs.training import Plan
+
+    model = open_model(start)
+    one = one_of(model.learner)
+    if learner is not None and learner != one.method.name:
+        raise OptionError(f"--learner {learner}: {start} is a model of {one.method.name}, and stays one.")
+    for name, value in learner_options(learning).items():
+        if getattr(one.options, name, None) != value:
+            raise OptionError(
+                f"--{name.replace('_', '-')} {value}: {start} was trained with {getattr(one.options, name, None)}; "
+                "the options of a model stay as they are."
+            )
+    before = model.told["reading"]
+    free = ("on_error", "block_rows", "format")
+    for name, value in reading.items():
+        if name not in free and before.get(name) != value:
+            raise OptionError(
+                f"--{name.replace('_', '-')} {value}: {start} was trained with "
+                f"{before.get(name, 'the default')}; rows are read as the training did."
+            )
+    if task is not None and task != model.task.kind and not (task == "binary" and model.task.signs):
+        raise OptionError(f"--task {task}: {start} is a model of a {model.task}.")
+    if passes > 1:
+        raise OptionError("--passes: a model goes on with new rows, once; with --from they are read one time.")
+    kept = model.told.get("holdout", 0)
+    if holdout and holdout != kept:
+        raise OptionError(f"--holdout {holdout}: {start} was trained with --holdout {kept}, which goes on.")
+    return Plan(files, one.method.name, {}, {**before, **reading}, task, 1, kept, 0, str(start))
+
+
+def _document(job: Training, seconds: float) -> dict[str, Any]:
+    """The figures of a training for other programs."""
+    from onsketch.cli.summary import document
+    from onsketch.jobs.models import one_of
+
+    assert job.progress is not None
+    told: dict[str, Any] = {
+        "files": job.plan.sources, "learner": one_of(job.learner).method.name, "task": str(job.task),
+        "rows_read": job.rows, "skipped": job.skipped, "seconds": seconds, "passes": job.passes,
+    }  # fmt: skip
+    if job.held_out is not None:
+        told["held_out"] = document(job.held_out, job.held_out_judge)
+    told["curve"] = [
+        {"rows": r.rows, "loss": r.loss, "recent_loss": r.recent_loss, "error": r.error} for r in job.records
+    ]
+    return document(job.progress, job.judge, **told)
 
 
 def _on_cluster(
@@ -160,22 +295,26 @@ def _on_cluster(
     with watching(console, quiet) as watch:
         run = fit(options, files, reading=reading, task=task, passes=passes, watch=watch, **settings)
     _say(console, quiet, f"{run.learner.method.name}: {run.learner.method}\n{run.task}, {run.learner.loss} loss")
+    from onsketch.cli.summary import summary
+
     seconds = time.perf_counter() - began
-    _say(console, quiet, "\n".join(_summary(run, seconds, (run.rows - run.resumed_rows) / max(seconds, 1e-9))))
+    _say(console, quiet, "\n".join(summary(run, seconds, run.rows - run.resumed_rows)))
     if save is not None:
         run.save(save)
         _say(console, quiet, f"Model written to {save}")
 
 
-def _run(console: Console, job: Training, checkpoint: Path | None, every: int, quiet: bool, save: Path | None) -> None:
-    """Run the job in view; on Ctrl-C save what can be saved, and leave."""
+def _run(console: Console, job: Training, checkpoint: Path | None, every: int, quiet: bool, save: Path | None) -> float:
+    """Run the job in view; on Ctrl-C save what can be saved, and leave. Returns the seconds it took."""
+    from onsketch.cli.summary import confusion, summary
+
     began, before, started, last = time.perf_counter(), job.rows, job.learner is not None, job.rows
-    warm: tuple[float, int] | None = None
     if started:
         _introduce(console, job, quiet)
         for record in job.records:
             _say(console, quiet, str(record))
-    with interruptible(lambda: job.waiting) as interrupted, _bar(job, quiet) as moved, suppress(Interrupted):
+    watched = progress_bar(console, job, quiet)
+    with interruptible(lambda: job.waiting) as interrupted, watched as moved, suppress(Interrupted):
         for block, records in job.run():
             if not started:
                 _introduce(console, job, quiet)
@@ -183,7 +322,6 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
             for record in records:
                 _say(console, quiet, str(record))
             moved(block)
-            warm = warm or (time.perf_counter(), job.rows)
             if checkpoint is not None and job.rows // every > last // every:
                 job.checkpoint(checkpoint)
                 last = job.rows
@@ -191,11 +329,9 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
                 break
     if interrupted():
         _leave(job, checkpoint, save)
-    now = time.perf_counter()
-    rate = (job.rows - before) / max(now - began, 1e-9)
-    if warm is not None and job.rows > warm[1]:  # the first block has what is compiled in it
-        rate = (job.rows - warm[1]) / max(now - warm[0], 1e-9)
-    _say(console, quiet, "\n".join(_summary(job, now - began, rate)))
+    seconds = time.perf_counter() - began
+    _say(console, quiet, "\n".join([*summary(job, seconds, job.rows - before), *confusion(job.judge)]))
+    return seconds
 
 
 def _leave(job: Training, checkpoint: Path | None, save: Path | None) -> None:
@@ -213,81 +349,19 @@ def _leave(job: Training, checkpoint: Path | None, save: Path | None) -> None:
 
 
 def _introduce(console: Console, job: Training, quiet: bool) -> None:
-    method = job.learner.method
-    _say(console, quiet, f"{method.name}: {method}")
-    _say(console, quiet, f"{job.task}, {job.learner.loss} loss")
-    error = "    error " if job.task is not None and job.task.signs else ""
+    from onsketch.jobs.models import described
+
+    assert job.task is not None
+    _say(console, quiet, described(job.learner))
+    _say(console, quiet, f"{job.task}, {job.loss} loss")
+    for field in (job.schema or (job.columns or {})).get("fields", ()):
+        if field["kind"] == "ignored" and field["why"] not in ("", "as told"):
+            _say(console, quiet, f"column {field['name']!r} is left out: {field['why']} (--categorical takes it in)")
+    error = "    error " if job.task.signs or job.task.many else ""
     _say(console, quiet, f"\n   average      since {error}     counter     label prediction features")
     _say(console, quiet, f"      loss       last {'so far ' if error else '':>10}".rstrip())
-
-
-def _summary(job: Training | Run, seconds: float, rate: float) -> Iterator[str]:
-    from onsketch.jobs.evaluation import grown
-
-    assert job.progress is not None
-    yield ""
-    yield f"rows          {job.progress.rows:,}" + (f" learned, {job.rows:,} read" if job.held_out else "")
-    yield f"average loss  {job.progress.mean_loss:.6g}"
-    if job.progress.error is not None:
-        yield f"error         {job.progress.error:.4%}"
-    elif job.progress.loss == "squared":
-        yield f"RMSE          {job.progress.mean_loss**0.5:.6g}"
-    if job.held_out is not None:
-        error = "" if job.held_out.error is None else f", error {job.held_out.error:.4%}"
-        yield f"held out      loss {job.held_out.mean_loss:.6g}{error} over {job.held_out.rows:,} rows"
-    yield "{:14s}{}".format(*grown(job.learner))
-    positives = getattr(job, "positives", None)  # a cluster does not count them
-    known = job.rows - job.refused
-    if positives is not None and job.task is not None and job.task.signs and not 0 < positives < known:
-        which = "none" if positives == 0 else "all"
-        yield f"warning       {which} of the rows are of the class to be found; see --positive"
-    if job.skipped:
-        yield f"skipped       {job.skipped:,} bad lines or rows"
-    if job.plan.passes > 1:
-        yield f"passes        {job.plan.passes}; from the second on, rows had been seen before they were predicted"
-    yield f"time          {seconds:.2f} s, {rate:,.0f} rows a second"
 
 
 def _say(console: Console, quiet: bool, text: str) -> None:
     if not quiet:
         console.print(text, soft_wrap=True)
-
-
-@contextmanager
-def _bar(job: Training, quiet: bool) -> Iterator[Any]:
-    """A progress bar on the standard error of a terminal; elsewhere nothing."""
-    if quiet or not sys.stderr.isatty() or not sys.stdout.isatty() or not (console := err()).is_terminal:
-        yield lambda block: None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    sizes = _sizes(job.plan.sources, job.plan.reading.get("format"))
-    columns = (
-        TextColumn("{task.fields[rows]:>12,} rows"), BarColumn(), TextColumn("{task.fields[loss]:.4f} loss"),
-        TimeElapsedColumn(), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=sum(sizes) * job.plan.passes if sizes else None, rows=job.rows, loss=0.0)
-
-        def moved(block: Any) -> None:
-            assert job.progress is not None
-            place = block.position
-            done = sum(sizes) * job.finished_passes + sum(sizes[: place.file]) + place.offset
-            bar.update(task, completed=done, rows=job.rows, loss=job.progress.mean_loss)
-
-        yield moved
-
-
-def _sizes(sources: list[str], form: str | None) -> list[int]:
-    """The sizes of the files in the unit of a place in them (bytes, or rows of Parquet), where that can be told."""
-    if not all(os.path.isfile(source) for source in sources):
-        return []
-    if form == "parquet" or all(source.endswith((".parquet", ".pq")) for source in sources):
-        from onsketch.data.arrow import count_rows
-
-        return [count_rows(source) for source in sources]
-    if form == "arrow" or any(
-        source.endswith((".gz", ".xz", ".bz2", ".zst", ".arrow", ".feather")) for source in sources
-    ):
-        return []
-    return [os.path.getsize(source) for source in sources]

@@ -70,6 +70,7 @@ class Stream:
             _whole("block_rows", options["block_rows"]),
             _whole("block_bytes", options["block_bytes"]),
             options["on_error"] == "skip",
+            options["eager"],
         )
         if options["on_error"] not in ("stop", "skip"):
             raise OptionError(f'on_error={options["on_error"]!r}: it is "stop" or "skip".')
@@ -306,6 +307,7 @@ def stream(
     decimal: str = "auto",
     schema: Mapping[str, Any] | None = None,
     everyday: bool = False,
+    eager: bool = False,
     prefetch: int = 2,
 ) -> Stream:
     r"""Read rows in blocks; memory does not grow with the file, and reading runs ahead in another thread.
@@ -349,6 +351,7 @@ def stream(
         everyday: tables: as the program reads: labels may be words (places in ``Stream.classes``), names of
             categories are kept, missing values indicated, columns in which every row has another word left out, and
             columns that hold words categories beside those named.
+        eager: text: blocks also end where a pipe pauses, so that what has come can be answered at once.
         prefetch: blocks read ahead; 0 reads in the calling thread.
 
     >>> import io

@@ -36,28 +36,28 @@ class Head(NamedTuple):
 
 def first_lines(source: Bytes, wanted: int) -> Head:
     """The first lines that are not blank; from a pipe no more than have come with the first of them."""
-    size = _SAMPLE_BYTES if wanted > 2 else 1 << 16
+    size, asked = (_SAMPLE_BYTES if wanted > 1 else 1 << 16), wanted
     while True:
-        head = source.peek(size, wanted + 1)
+        head = source.peek(size, asked)
         lines: list[str] = []
         at = first_end = first_count = 0
-        whole = False
         while len(lines) < wanted and at < len(head):
-            end = head.find(b"\n", at) + 1 or len(head)
-            whole = head[end - 1 : end] == b"\n"
+            end = head.find(b"\n", at) + 1
+            if not end and len(head) >= size and lines:
+                break  # cut in the middle
+            end = end or len(head)
             if head[at:end].strip():
                 if not lines:
                     first_end, first_count = end, head[:end].count(b"\n")
-                elif not whole and len(head) >= size:
-                    break  # cut in the middle
                 lines.append(head[at:end].decode("utf-8", "replace"))
             at = end
-        ended = len(head) < size and head.count(b"\n") < wanted + 1
-        if ended or (len(lines) >= min(wanted, 2) and (whole or len(lines) > 1)):
+        ended = len(head) < size and head.count(b"\n") < asked
+        whole = head[:first_end].endswith(b"\n")
+        if ended or (lines and whole and (len(lines) > 1 or wanted == 1)):
             return Head(lines, first_end, first_count)
         if size > _LONGEST_HEADER:
             raise ReadError(source.name, 1, None, f"a line of more than {_LONGEST_HEADER:,} bytes; is this CSV?")
-        size *= 4
+        size, asked = 4 * size, 4 * asked
 
 
 def split(lines: Sequence[str], delimiter: str) -> list[list[str]]:

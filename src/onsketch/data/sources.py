@@ -11,6 +11,7 @@ import gzip
 import io
 import lzma
 import os
+import select
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -148,6 +149,15 @@ class Bytes:
             raise ReadError(self.name, None, None, f"cannot be read ({error})") from None
         self.offset += count
         return count
+
+    def more_at_once(self) -> bool:
+        """Whether there is more to read without waiting; False only for a pipe that has nothing for now."""
+        if self._pushed or self._kind or os.name != "posix":
+            return True
+        try:
+            return bool(select.select([self._raw.fileno()], [], [], 0.0)[0])
+        except (OSError, ValueError, AttributeError):  # not a file of the system's
+            return True
 
     def close(self) -> None:
         """Close what was opened here; standard input and files that others opened stay open."""

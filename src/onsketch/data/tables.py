@@ -77,14 +77,14 @@ class CSV(TextFormat):
 
     def begin(self, source: Bytes) -> int:
         """Find the columns in the first lines of the first file; those of later files are found by name."""
-        head = first_lines(source, SAMPLE_LINES if self.schema is None else 2)
+        head = first_lines(source, SAMPLE_LINES if self.schema is None else 1)
         if not head.lines:
             return 0
         if self.schema is None:
             self.schema = self._decide(source.name, head.lines)
         schema = self.schema
         self.delimiter, self.header = schema.delimiter, schema.header
-        fields = split(head.lines[:2], self.delimiter)
+        fields = split(head.lines[:1], self.delimiter)
         names = fields[0] if schema.header else [str(k) for k in range(len(fields[0]))]
         self.columns = columns = self._fitted(schema, source.name, names)
         self.width = columns.width

@@ -1,7 +1,8 @@
-"""What the labels of a stream mean: two classes, or numbers."""
+"""What the labels of a stream mean: two classes, many classes, or numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,29 +13,43 @@ from onsketch.core.errors import InputError, OptionError
 
 Array = NDArray[np.float64]
 
-TASKS = ("classification", "regression")
+TASKS = ("binary", "multiclass", "classification", "regression")
+"""What can be asked for; "classification" is of two or many classes, as the labels say."""
+
 _FEW = 100
 """At most so many different whole numbers look like classes."""
+
+_UNKNOWN = -1.0
 
 
 @dataclass(frozen=True)
 class Task:
-    """Classification between two labels, or regression."""
+    """Classification between two labels (or many), or regression."""
 
     kind: str
+    """"classification" (two labels), "multiclass" or "regression"."""
     negative: float | None = None
     """The label that becomes −1."""
     positive: float | None = None
     """The label that becomes +1."""
     named: str | None = None
     """The label told from all others, where the reader has made +1 of it and −1 of them already."""
+    names: list[str] | None = None
+    """Classes by name: the two labels where they are words, or all classes met so far, whose places are their codes."""
+    words: bool = False
+    """Whether labels are words in the file."""
 
     def __str__(self) -> str:
         if self.kind == "regression":
             return "regression"
+        if self.many:
+            names = self.names or []
+            some = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+            return f"classification, {len(names)} classes ({some})"
         if self.named is not None:
             return f"classification, label {self.named} against every other"
-        return f"classification, label {self.positive:g} against {self.negative:g}"
+        negative, positive = self.two_names
+        return f"classification, label {positive} against {negative}"
 
     @property
     def signs(self) -> bool:
@@ -42,62 +57,137 @@ class Task:
         return self.kind == "classification"
 
     @property
+    def many(self) -> bool:
+        """Whether learners see the codes of classes."""
+        return self.kind == "multiclass"
+
+    @property
+    def two_names(self) -> tuple[str, str]:
+        """The two labels as the files have them, the negative one first."""
+        if self.named is not None:
+            return "other", self.named
+        if self.names is not None:
+            return self.names[0], self.names[1]
+        assert self.positive is not None
+        return ("other" if self.negative is None else f"{self.negative:g}"), f"{self.positive:g}"
+
+    @property
     def default_loss(self) -> str:
         """The loss that fits the task."""
-        return "logistic" if self.signs else "squared"
+        return "squared" if self.kind == "regression" else "logistic"
 
-    def labels(self, y: Array) -> Array:
-        """The labels, none of them missing, as learners take them."""
+    def labels(self, y: Array, words: Sequence[str] | None = None) -> Array:
+        """The labels, none of them missing, as learners take them: −1 and +1, codes of classes, or numbers.
+
+        Args:
+            y: as the reader gave them.
+            words: where labels are words, those that ``y`` has the places of.
+        """
+        known = self.understood(y, words)
         if not self.signs:
-            return y
-        strange = self.strange(y)
+            return known
+        strange = self.strange(known)
         if strange.any():
-            raise InputError(f"label {y[strange][0]:g}: this is a {self}.")
-        return np.where(y == self.positive, 1.0, -1.0)
+            raise InputError(f"label {name_of(y[strange][0], words)}: this is a {self}.")
+        return np.where(known == self.positive, 1.0, -1.0)
+
+    def understood(self, y: Array, words: Sequence[str] | None = None, grow: bool = False) -> Array:
+        """The labels as the task counts them; with ``grow`` a class not met before is one more, else it is unknown."""
+        if self.names is None or not (self.many or words is not None):
+            return y
+        found, first, place = np.unique(y, return_index=True, return_inverse=True)
+        codes = np.full(found.size, _UNKNOWN)
+        for k in np.argsort(first):
+            if np.isnan(found[k]):
+                continue
+            name = name_of(found[k], words)
+            if name not in self.names and grow:
+                self.names.append(name)
+            codes[k] = self.names.index(name) if name in self.names else _UNKNOWN
+        return codes[place.reshape(-1)] if y.size else y
 
     def strange(self, y: Array) -> NDArray[np.bool_]:
-        """Which labels the task does not know."""
-        return (y != self.negative) & (y != self.positive) if self.signs else np.zeros(y.shape, dtype=bool)
+        """Which labels, as ``understood`` gives them, the task does not know."""
+        unknown = np.zeros(y.shape, dtype=bool)
+        if self.many:
+            unknown = y < 0.0
+        elif self.signs and self.negative is None:
+            unknown = ~np.isin(y, (-1.0, 0.0, 1.0))
+        elif self.signs:
+            unknown = (y != self.negative) & (y != self.positive)
+        return unknown
 
     def state(self) -> dict[str, Any]:
         """As JSON can hold it; ``Task(**state)`` is the same task."""
         return asdict(self)
 
 
-def understood(y: Array, kind: str | None = None, named: str | None = None) -> Task:
+def name_of(label: float, words: Sequence[str] | None) -> str:
+    """A label as the file has it."""
+    if words is not None:
+        return words[int(label)]
+    return f"{label:g}" if float(f"{label:g}") == label else repr(float(label))
+
+
+def understood(y: Array, kind: str | None = None, named: str | None = None, words: Sequence[str] | None = None) -> Task:
     """The task that the first labels of a stream suggest, or as told.
 
-    ``named`` is the label that the reader was told to find (its option ``positive``).
+    ``named`` is the label that the reader was told to find (its option ``positive``), ``words`` are the labels where
+    they are words.
 
-    Two different labels make a classification, the larger one being positive; −1, 0 and +1 need not both have
-    been met. Other numbers make a regression, unless they look like the numbers of classes: then one must say.
+    Two different labels make a classification, the larger one (of words, the later one in the alphabet) being positive;
+    −1, 0 and +1 need not both have been met. Other words are classes, and so are a few whole numbers that come again
+    and again; other numbers make a regression.
 
     >>> print(understood(np.array([1.0, 2.0, 2.0])))
     classification, label 2 against 1
     >>> print(understood(np.array([0.5, 2.25, -1.0])))
     regression
+    >>> print(understood(np.array([0.0, 1.0]), words=["yes", "no"]))
+    classification, label yes against no
+    >>> print(understood(np.tile([1.0, 2.0, 3.0], 10)))
+    classification, 3 classes (1, 2, 3)
     """
     if kind is not None and kind not in TASKS:
         raise OptionError(f"task={kind!r}: expected one of {', '.join(TASKS)}.")
+    if kind in ("regression", "multiclass") and named is not None:
+        raise OptionError(f"--positive names a class; it does not go with --task {kind}.")
     if kind == "regression":
-        if named is not None:
-            raise OptionError("--positive names a class; it does not go with --task regression.")
+        if words is not None:
+            raise InputError(f"--task regression: the labels are words ({', '.join(words[:5])}).")
         return Task("regression")
     if named is not None:
         return Task("classification", -1.0, 1.0, named)
     different = np.unique(y[~np.isnan(y)])
     if not different.size:
         raise InputError("not one of the first rows has a label that can be learned; say what it is: --task.")
-    if different.size and np.isin(different, (-1.0, 0.0, 1.0)).all() and different.size <= 2:
-        negative = 0.0 if 0.0 in different else -1.0
-        if not (negative == 0.0 and -1.0 in different):
-            return Task("classification", negative, 1.0)
+    if kind == "multiclass":
+        return _classes(y, words)
+    if words is not None:
+        names = sorted(words[int(code)] for code in different)
+        if len(names) == 2:
+            return Task("classification", 0.0, 1.0, names=names, words=True)
+        if kind == "binary":
+            raise InputError(f"--task binary: the labels met first are {', '.join(names[:6])}; --positive names one.")
+        return _classes(y, words)
+    if np.isin(different, (-1.0, 0.0, 1.0)).all() and different.size <= 2 and set(different) != {-1.0, 0.0}:
+        alone = different.size == 1 and different[0] == 1.0
+        return Task("classification", None if alone else float(different[0]) if different[0] < 1.0 else -1.0, 1.0)
     if different.size == 2:
         return Task("classification", float(different[0]), float(different[1]))
-    if kind == "classification" or (different.size <= _FEW and (different == np.floor(different)).all()):
+    whole = bool((different == np.floor(different)).all()) and bool(different[0] >= 0.0)
+    few = different.size <= _FEW and 5 * different.size <= y.size
+    dense = float(different[-1] - different[0]) < 2 * different.size
+    if kind == "binary":
         some = ", ".join(f"{label:g}" for label in different[:6]) + (", …" if different.size > 6 else "")
-        raise InputError(
-            f"the labels met first ({some}) are not two classes. Say which class is to be told from the others "
-            "(--positive LABEL), or --task regression to predict the numbers."
-        )
+        raise InputError(f"--task binary: the labels met first are {some}. --positive names the one to be found.")
+    if kind == "classification" or (whole and few and dense):
+        return _classes(y, words)
     return Task("regression")
+
+
+def _classes(y: Array, words: Sequence[str] | None) -> Task:
+    """Many classes; those met first in order, where they are numbers, so that codes and confusion read well."""
+    task = Task("multiclass", names=[], words=words is not None)
+    task.understood(np.sort(y[~np.isnan(y)]) if words is None else y[~np.isnan(y)], words, grow=True)
+    return task

@@ -35,6 +35,8 @@ class Limits:
     rows: int
     bytes: int
     skipping: bool
+    eager: bool = False
+    """Whether a block also ends where no more text has come, so that a slow pipe is answered line by line."""
 
 
 class TextFormat(ABC):
@@ -173,6 +175,10 @@ def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) 
                 if stopping:
                     raise error
                 form.first_skipped = form.first_skipped or error
+        if limits.eager and state[ROWS] and not source.more_at_once():
+            yield form.block(int(state[ROWS]), int(state[COUNT]), here)
+            here = replace(here, width=form.width, base=form.base)
+            state[ROWS] = state[COUNT] = spent = 0
     if state[ROWS]:
         yield form.block(int(state[ROWS]), int(state[COUNT]), here)
         here = replace(here, width=form.width, base=form.base)

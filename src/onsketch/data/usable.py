@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -60,16 +61,24 @@ def learnable(block: Block, skip: bool) -> Usable:
     return _without(block, unfit)
 
 
-def labels(block: Block, rows: Usable, task: Task) -> Array:
-    """The labels of the block's learnable rows as the task has them; one it does not know is named by its place."""
-    strange = task.strange(rows.y)
+def labels(block: Block, rows: Usable, task: Task, words: Sequence[str] | None = None) -> Array:
+    """The labels of the block's learnable rows as learners take them; one that is unknown is named.
+
+    Of many classes, one that is new is taken in.
+    """
+    known = task.understood(rows.y, words, grow=task.many)
+    strange = task.strange(known)
     if strange.any():
+        from onsketch.data.task import name_of
+
         label = rows.y[strange][0]
+        negative, positive = task.two_names
         raise InputError(
-            f"{_place(block, block.y == label)} has label {label:g}, after a beginning of {task.negative:g} and "
-            f"{task.positive:g} only. Say which class is to be found (--positive LABEL), or --task regression."
+            f"{_place(block, block.y == label)} has label {name_of(label, words)}, after a beginning of {negative} and "
+            f"{positive} only. Say which class is to be found (--positive LABEL), that there are many (--task "
+            f"multiclass){'' if words else ', or --task regression'}."
         )
-    return task.labels(rows.y)
+    return np.where(known == task.positive, 1.0, -1.0) if task.signs else known
 
 
 def refuse_nothing(sources: list[str], skipped: int, done: str = "learned") -> NoReturn:

@@ -6,7 +6,7 @@ cross-validation", COLT 1999.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,18 +28,17 @@ class Record(NamedTuple):
     recent_loss: float
     """Mean loss since the last record."""
     error: float | None
-    """Share of rows whose sign was mistaken so far; None where labels are not signs."""
-    label: float
-    prediction: float
+    """Share of rows whose class was mistaken so far; None where labels are numbers."""
+    label: float | str
+    prediction: float | str
     features: int
-    """Of the last row: its label, the prediction made before learning it, its non-zeros."""
+    """Of the last row: its label, the prediction made before learning it (or the class said), its non-zeros."""
 
     def __str__(self) -> str:
         error = "" if self.error is None else f"{self.error:9.4f} "
-        return (
-            f"{self.loss:10.6f} {self.recent_loss:10.6f} {error}{self.rows:12,d} "
-            f"{self.label:9.4g} {self.prediction:10.4f} {self.features:8d}"
-        )
+        label = f"{self.label:>9.9}" if isinstance(self.label, str) else f"{self.label:9.4g}"
+        said = f"{self.prediction:>10.10}" if isinstance(self.prediction, str) else f"{self.prediction:10.4f}"
+        return f"{self.loss:10.6f} {self.recent_loss:10.6f} {error}{self.rows:12,d} {label} {said} {self.features:8d}"
 
 
 @dataclass
@@ -52,7 +51,7 @@ class Progress:
 
     loss: str
     signs: bool
-    """Whether labels are −1 and +1, so that there are mistakes to count."""
+    """Whether labels are −1 and +1 or codes of classes, so that there are mistakes to count."""
     rows: int = 0
     weight: float = 0.0
     loss_sum: float = 0.0
@@ -62,23 +61,40 @@ class Progress:
     """The sums at the last record."""
     due: int = 1
     """Rows at which the next record falls due."""
+    mark_weight: float = 0.0
+    mark_loss: float = 0.0
+    """The sums at the end of the last pass."""
 
-    def add(self, X: Any, labels: Array, predictions: Array, weights: Array | None = None) -> list[Record]:
-        """Count these rows; returns the records that fell due."""
-        from onsketch.core.losses import loss_values
+    def add(
+        self,
+        X: Any,
+        labels: Array,
+        predictions: Array,
+        weights: Array | None = None,
+        names: Sequence[str] | None = None,
+    ) -> list[Record]:
+        """Count these rows; returns the records that fell due.
 
+        Args:
+            X: the rows.
+            labels: as the learner takes them: −1 and +1, numbers, or codes of classes.
+            predictions: margins (rows,), or (rows, K) for classes.
+            weights: sample weights.
+            names: what to call labels in records: the two classes, or all of them.
+        """
         count = len(labels)
         if count == 0:
             return []
         shares = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
-        losses = _running(self.loss_sum, shares * loss_values(self.loss, predictions, labels))
+        each, missed, said = _judged(self.loss, labels, predictions, self.signs)
+        losses = _running(self.loss_sum, shares * each)
         mass = _running(self.weight, shares)
-        wrong = _running(self.mistakes, shares * ~(predictions * labels > 0.0)) if self.signs else np.zeros(count)
+        wrong = _running(self.mistakes, shares * missed) if self.signs else np.zeros(count)
         records = []
         while self.due <= self.rows + count:
             at = self.due - self.rows - 1
-            record = self._record(self.due, losses[at], mass[at], wrong[at], labels[at], predictions[at], _row(X, at))
-            records.append(record)
+            shown = _shown(labels[at], said[at], predictions.ndim > 1, names)
+            records.append(self._record(self.due, losses[at], mass[at], wrong[at], *shown, _row(X, at)))
             self.last_loss, self.last_weight = float(losses[at]), float(mass[at])
             self.due *= 2
         self.rows += count
@@ -92,19 +108,45 @@ class Progress:
 
     @property
     def error(self) -> float | None:
-        """Share of rows whose sign was mistaken, where labels are signs."""
+        """Share of rows whose class was mistaken, where there are classes. A margin of 0 says the negative one."""
         return _mean(self.mistakes, self.weight) if self.signs else None
+
+    def since_mark(self) -> float:
+        """The mean loss since the last call: that of a pass, at its end."""
+        mean = _mean(self.loss_sum - self.mark_loss, self.weight - self.mark_weight)
+        self.mark_loss, self.mark_weight = self.loss_sum, self.weight
+        return mean
 
     def state(self) -> dict[str, Any]:
         """As JSON can hold it; ``Progress(**state)`` goes on."""
         return asdict(self)
 
     def _record(
-        self, rows: int, loss: float, mass: float, wrong: float, label: float, prediction: float, features: int
+        self, rows: int, loss: float, mass: float, wrong: float, label: Any, prediction: Any, features: int
     ) -> Record:
         recent = _mean(float(loss) - self.last_loss, float(mass) - self.last_weight)
         error = _mean(float(wrong), float(mass)) if self.signs else None
-        return Record(rows, _mean(float(loss), float(mass)), recent, error, float(label), float(prediction), features)
+        return Record(rows, _mean(float(loss), float(mass)), recent, error, label, prediction, features)
+
+
+def _judged(loss: str, labels: Array, predictions: Array, signs: bool) -> tuple[Array, NDArray[np.bool_], Array]:
+    """The loss of each row, whether its class was mistaken, and what was said."""
+    from onsketch.core.losses import loss_values
+
+    if predictions.ndim == 1:
+        wrong = (predictions > 0.0) != (labels > 0.0) if signs else np.zeros(len(labels), dtype=bool)
+        return loss_values(loss, predictions, labels), wrong, predictions
+    from onsketch.jobs.answers import class_losses
+
+    said = predictions.argmax(axis=1) if predictions.shape[1] else np.full(len(labels), -1)
+    return class_losses(predictions, labels.astype(np.int64), loss), said != labels, said
+
+
+def _shown(label: float, said: float, many: bool, names: Sequence[str] | None) -> tuple[float | str, float | str]:
+    """A label and a prediction as a record shows them."""
+    if names is None:
+        return float(label), float(said)
+    return (names[int(label)], names[int(said)]) if many else (names[int(label > 0.0)], float(said))
 
 
 def progressive(
@@ -151,9 +193,10 @@ def new_progress(learner: Learner, signs: bool | None = None) -> Progress:
 def grown(learner: Learner) -> tuple[str, str]:
     """What a model has grown to, in words: features seen, or the points that a kernel learner keeps."""
     from onsketch.core.errors import OptionError
+    from onsketch.jobs.models import one_of
 
     try:
-        return "features", f"{learner.coefficients()[0].size:,} seen"
+        return "features", f"{one_of(learner).coefficients()[0].size:,} seen"
     except OptionError:
         return "points", f"{learner.diagnostics()['rows_kept']:,} kept"  # type: ignore[attr-defined]
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, OptionError
+from onsketch.core.errors import OptionError
 from onsketch.data.task import Task
 from onsketch.data.usable import refuse_initial, usable
 from onsketch.files import model_file
-from onsketch.jobs.evaluation import Progress, new_progress
-from onsketch.jobs.training import lines, words
-
-if TYPE_CHECKING:
-    from onsketch.data import Block
+from onsketch.jobs.answers import answers, check_kind
+from onsketch.jobs.evaluation import Progress
+from onsketch.jobs.judging import Judge
+from onsketch.jobs.models import loss_of
+from onsketch.jobs.predictions import words
 
 Array = NDArray[np.float64]
 
@@ -26,86 +26,109 @@ class Outcome(NamedTuple):
 
     tally: Progress
     """Over the rows whose labels the model knows."""
+    judge: Judge
     rows: int
     """Rows predicted."""
     skipped: int
     """Bad lines and rows too long to be squared, passed over: they have no prediction."""
     text: str | None
     """The predictions of the last block, a line each; None before the first."""
+    unknown: int = 0
+    """Rows whose label the model has never met."""
+    left_out: tuple[str, ...] = ()
+    """Columns that the model does not know."""
+
+
+class Model(NamedTuple):
+    """A saved model with what it needs to read rows and to answer."""
+
+    learner: Any
+    task: Task
+    told: dict[str, Any]
+    header: dict[str, Any]
+
+    @property
+    def loss(self) -> str:
+        """The loss it was trained with."""
+        return loss_of(self.learner)
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Names of features, as far as they were kept."""
+        return {int(feature): name for feature, name in (self.told.get("names") or {}).items()}
+
+    def reading(self, given: dict[str, Any], sources: list[str]) -> dict[str, Any]:
+        """How to read rows to predict: as the training did, unless told otherwise."""
+        options = {**self.told["reading"], "everyday": True, "unlabelled": True, **given}
+        if sources == ["-"] and "format" not in options:  # a pipe need not bring lines enough to tell by
+            options["format"] = self.told.get("format")
+        return {**options, "schema": self.told.get("schema")}
+
+
+def open_model(path: model_file.PathLike) -> Model:
+    """A model that 'onsketch train' wrote."""
+    content = model_file.read(path)
+    if content.kind not in ("learner", "classes"):
+        raise OptionError(f"{path}: holds a {content.kind}, not a model that 'onsketch train' wrote.")
+    told = content.notes.get("training")
+    if told is None and content.kind == "classes":
+        raise OptionError(f"{path}: classes without their names; save it with 'onsketch train'.")
+    told = told or {"task": {"kind": "regression"}, "reading": {}}
+    return Model(model_file.build(content), Task(**told["task"]), told, content.header)
 
 
 def predict_stream(
-    model: model_file.PathLike, sources: list[str], kind: str, reading: dict[str, Any]
+    model: model_file.PathLike, sources: list[str], kind: str | None, reading: dict[str, Any], explain: int = 0
 ) -> Iterator[Outcome]:
     """Predict each row; yields what has come of it when the model has been read and after each block.
 
     Args:
-        model: a model file; what it knows of its training says how to read and what the labels mean.
-        sources: as for :func:`onsketch.data.stream`.
-        kind: ``margin``, ``probability`` or ``label``.
+        model: a file that ``onsketch train --save`` wrote.
+        sources: what to read.
+        kind: margin, probability (logistic loss) or label; left out, the margin, and of many classes the label.
         reading: options of the reader that differ from those of the training.
+        explain: how many contributions to tell behind each prediction.
     """
     from onsketch.data import stream
 
-    content = model_file.read(model)
-    if content.kind != "learner":
-        raise OptionError(f"{model}: holds a {content.kind}, not a model that 'onsketch train' wrote.")
-    learner = model_file.build(content)
-    told = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
-    task = Task(**told["task"])
-    if kind == "probability" and learner.loss != "logistic":
-        raise OptionError(f"probabilities need a model of logistic loss; this one has {learner.loss} loss.")
-    if kind == "label" and (not task.signs or task.negative is None):
-        raise OptionError("this model tells no two labels apart; ask for margins.")
-    tally = new_progress(learner, task.signs)
-    options = {**told["reading"], "unlabelled": True, **reading}
-    rows = passed_over = 0
-    yield Outcome(tally, 0, 0, None)
+    known = open_model(model)
+    task, loss = known.task, known.loss
+    kind = kind or ("label" if task.many else "margin")
+    check_kind(kind, task, loss)
+    options = known.reading(reading, sources)
+    tally, judge = Progress(loss, task.signs or task.many), Judge(task, loss)
+    reasons = None
+    if explain:
+        from onsketch.jobs.explaining import Reasons
+
+        reasons = Reasons(known, explain)
+    rows = passed_over = unknown = 0
+    yield Outcome(tally, judge, 0, 0, None)
     with stream(sources, **options) as blocks:
         for block in blocks:
-            _same_columns(told.get("names") or {}, blocks.names, block, content.header["n_features"])
             refuse_initial(block)
             kept = usable(block, options.get("on_error") == "skip")
-            margins = learner.predict(kept.rows)
-            if kind == "label":
-                text = words(_labels(margins, task), kept.tags)
-            else:
-                text = lines(_probabilities(margins) if kind == "probability" else margins, kept.tags)
-            labelled = ~np.isnan(kept.y) & ~task.strange(kept.y)
+            margins = known.learner.predict(kept.rows)
+            said = answers(margins, task, loss, kind)
+            if reasons is not None:
+                said = reasons.behind(said, kept.rows, margins, blocks.names)
+            y = task.understood(kept.y, blocks.classes)
+            labelled = ~np.isnan(kept.y) & ~task.strange(y)
+            unknown += int(np.count_nonzero(~np.isnan(kept.y))) - int(np.count_nonzero(labelled))
             if labelled.any():
-                weights = None if kept.sample_weight is None else kept.sample_weight[labelled]
-                tally.add(kept.X[labelled], task.labels(kept.y[labelled]), margins[labelled], weights)
-            rows += margins.size
+                _count(tally, judge, task, kept, y, margins, labelled)
+            rows += len(margins)
             passed_over += kept.passed_over
-            yield Outcome(tally, rows, blocks.skipped + passed_over, text)
-    yield Outcome(tally, rows, blocks.skipped + passed_over, "")
+            text = words(said, kept.tags)
+            yield Outcome(tally, judge, rows, blocks.skipped + passed_over, text, unknown, blocks.left_out)
+    yield Outcome(tally, judge, rows, blocks.skipped + passed_over, "", unknown, blocks.left_out)
 
 
-def _same_columns(then: dict[str, str], now: dict[int, str], block: Block, width: int) -> None:
-    """Refuse a table with other columns than those of the training: each weight belongs to a name."""
-    for feature, name in now.items():
-        before = then.get(str(feature))
-        if before is not None and before != name:
-            raise InputError(
-                f"column {feature} is {name!r}, and was {before!r} when the model was trained. "
-                "Give the columns in the order of the training; if the file has no label, say so: --label none."
-            )
-    if isinstance(block.rows, np.ndarray) and then and block.rows.shape[1] != width:
-        raise InputError(
-            f"{block.position.path}: {block.rows.shape[1]} columns of features, but the model was trained with "
-            f"{width}. If the file has no label, say so: label='none' (--label none)."
-        )
-
-
-def _probabilities(margins: Array) -> Array:
-    from scipy.special import expit
-
-    return np.asarray(expit(margins))
-
-
-def _labels(margins: Array, task: Task) -> list[str]:
-    """The labels as the files have them; with a class named, all that is known of the others is that they are other."""
-    assert task.positive is not None
-    assert task.negative is not None
-    names = ("other", task.named) if task.named is not None else (f"{task.negative:g}", f"{task.positive:g}")
-    return [names[sign] for sign in (margins > 0.0).tolist()]
+def _count(
+    tally: Progress, judge: Judge, task: Task, kept: Any, y: Array, margins: Array, labelled: NDArray[np.bool_]
+) -> None:
+    """Compare the rows that have labels with what was said of them."""
+    weights = None if kept.sample_weight is None else kept.sample_weight[labelled]
+    targets = np.where(y == task.positive, 1.0, -1.0)[labelled] if task.signs else y[labelled]
+    tally.add(kept.X[labelled], targets, margins[labelled], weights, task.names)
+    judge.add(targets, margins[labelled].argmax(axis=1) if task.many else margins[labelled], weights)

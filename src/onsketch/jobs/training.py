@@ -2,33 +2,43 @@
 
 A job is a plan (what to read, what to learn) and a state (the learner, the tallies, the place in the stream). A
 checkpoint is a model file whose notes hold the plan and the state, written atomically between two blocks; a job that
-resumes from it does exactly what the job that was killed would have done, down to the bytes of the final model.
+resumes from it does exactly what the job that was killed would have done, down to the bytes of the final model. A
+model holds all of the state but the place: a job that goes on from it with other files does what one job over all of
+them would have done.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import compress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import onsketch
 from onsketch.core.errors import InputError, ModelFileError, OptionError, UpdateError
 from onsketch.data.block import Sparse
 from onsketch.data.task import Task, understood
 from onsketch.data.usable import labels, learnable, refuse_nothing
 from onsketch.files import model_file
+from onsketch.jobs.answers import answers, check_kind
 from onsketch.jobs.evaluation import Progress, Record, new_progress
+from onsketch.jobs.judging import Judge
+from onsketch.jobs.models import loss_of, make_learner
+from onsketch.jobs.predictions import Predictions, lines, words
 
 if TYPE_CHECKING:
     from onsketch.data import Block
 
+__all__ = ["Plan", "Training", "lines", "rereadable", "words"]
+
 Array = NDArray[np.float64]
+
+READ_BY_THE_PROGRAM = {"everyday": True}
+"""How jobs read, unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,10 @@ class Plan:
     passes: int = 1
     holdout: int = 0
     """Every so-manieth row is never learned, and predicted by the model as of the end of its block; 0 for none."""
+    patience: int = 0
+    """Stop after so many passes in which the held-out loss did not fall, and keep the best model; 0 never stops."""
+    start: str | None = None
+    """A model to go on from."""
 
     def check(self) -> None:
         """Refuse what cannot be done, before anything is read."""
@@ -55,34 +69,56 @@ class Plan:
             raise OptionError("standard input and pipes can be read once only; --passes needs a file.")
         if self.holdout < 0 or self.holdout == 1:
             raise OptionError(f"holdout={self.holdout}: every so-manieth row is held out, so 0 (none), 2 or more.")
+        if self.patience and not (self.holdout and self.passes > 1):
+            raise OptionError("--early-stop looks at the held-out loss of each pass: it needs --holdout and --passes.")
 
 
 class Training:
     """A job under way. Iterate over :meth:`run`; everything it knows can be read at any time."""
 
-    def __init__(self, plan: Plan, predictions: str | None = None) -> None:
+    def __init__(self, plan: Plan, predictions: str | None = None, kind: str | None = None) -> None:
         plan.check()
         self.plan = plan
         self.task: Task | None = None
         self.learner: Any = None
         self.progress: Progress | None = None
         self.held_out: Progress | None = None
+        self.judge: Judge | None = None
+        """Over the rows of the first pass, each predicted before it was learned."""
+        self.held_out_judge: Judge | None = None
         self.records: list[Record] = []
         self.finished_passes = 0
+        self.passes: list[dict[str, float | None]] = []
+        """Of each pass finished: its mean loss, and that of its held-out rows."""
+        self.stopped_early = False
         self.positives = 0
         """Rows of the class to be found."""
         self.refused = 0
         """Rows whose update would not be finite, passed over with on_error="skip"."""
         self.names: dict[int, str] = {}
         """Names of features, as far as the stream has told."""
+        self.schema: dict[str, Any] | None = None
+        """What the columns of a table are."""
+        self.format: str | None = None
+        """Of the first file."""
+        self.started_at = 0
+        """Rows that the model had read which this job goes on from."""
+        self.unmet: set[str] = set()
+        """Letters of namespaces that products were asked of and that never came."""
         self.waiting = False
         """Whether the job waits for a block: an exception raised then loses nothing that was learned."""
         self._position: Any = None
+        self._end: Any = None
+        """Where the last pass ended: more files may follow."""
+        self._blocks: Any = None
+        self._best: tuple[float, Any] | None = None
+        """The least held-out loss of a pass, and the learner of that time."""
         self._skipped_before = 0
         """Bad lines of the passes finished."""
         self._rows_before = 0
         """Rows of the passes finished."""
         self._predictions = Predictions(predictions)
+        self._kind = kind
         self._whole = True
         """Whether this is all of the job, so that there must be rows; a shard may have none."""
 
@@ -102,10 +138,21 @@ class Training:
         """Where the stream stands; None at the beginning and at the end of a pass."""
         return self._position
 
+    @property
+    def loss(self) -> str:
+        """The loss of the learner."""
+        return loss_of(self.learner)
+
+    @property
+    def columns(self) -> dict[str, Any] | None:
+        """What the columns of the table at hand are, as far as they are known."""
+        return self.schema or (None if self._blocks is None else self._blocks.schema)
+
     def start_from(self, learner: Any, task: Task, position: Any) -> None:
         """Go on with a given learner from a given place, with fresh tallies: one shard of a larger job."""
         self.learner, self.task, self._position, self._whole = learner, task, position, False
         self.progress = new_progress(learner, task.signs)
+        self.judge = Judge(task, self.loss)
 
     # Running ----------------------------------------------------------------------------------------------
 
@@ -113,24 +160,24 @@ class Training:
         """Learn block after block; yields each with the records that fell due. Stop between two to stop cleanly."""
         from onsketch.data import stream
 
+        if self.plan.start is not None and self.learner is None:
+            self.go_on_from(self.plan.start)
         self._predictions.open()
         try:
-            while self.finished_passes < self.plan.passes:
+            while self.finished_passes < self.plan.passes and not self.stopped_early:
                 self.waiting = True  # a pipe may bring nothing even to tell its format by
-                with stream(self.plan.sources, resume=self._position, **self.plan.reading) as blocks:
+                reading = {**READ_BY_THE_PROGRAM, **self.plan.reading, "schema": self.schema}
+                with stream(self.plan.sources, resume=self._position, **reading) as blocks:
+                    self._blocks = blocks
                     for block in self._awaited(blocks):
                         records = self._learn(block)
                         self._position = block.position
                         self.records += records
-                        for feature, name in blocks.names.items():
-                            self.names.setdefault(feature, name)
                         yield block, records
-                    self._skipped_before += blocks.skipped
-                self.finished_passes += 1
-                self._position = None
-                self._rows_before = self.rows
+                    self._end_of_pass(blocks)
             if self.learner is None or (self._whole and self.rows == self.refused):
                 refuse_nothing(self.plan.sources, self.skipped)
+            self._check_positive()
         finally:
             self._predictions.close()
 
@@ -144,47 +191,114 @@ class Training:
                 return
             yield block
 
+    def _end_of_pass(self, blocks: Any) -> None:
+        self._gather_names()
+        self.schema = blocks.schema
+        self.unmet = blocks.unmet
+        self._skipped_before += blocks.skipped
+        self._end, self._position = blocks.position, None
+        self.finished_passes += 1
+        self._rows_before = self.rows
+        if self.progress is None or self.plan.passes == 1:
+            return
+        losses = [None if tally is None else tally.since_mark() for tally in (self.progress, self.held_out)]
+        self.passes.append({"loss": losses[0], "held_out_loss": losses[1]})
+        if self.plan.patience and losses[1] is not None:
+            self._consider_stopping(losses[1])
+
+    def _consider_stopping(self, loss: float) -> None:
+        """Keep the best model; stop when it has stayed the best for a while, and at the end go back to it."""
+        if self._best is None or loss < self._best[0]:
+            self._best = loss, copy.deepcopy(self.learner)
+        best = min(range(len(self.passes)), key=lambda k: self.passes[k]["held_out_loss"] or 0.0)
+        self.stopped_early = len(self.passes) - 1 - best >= self.plan.patience
+        if self.stopped_early or self.finished_passes == self.plan.passes:
+            self.learner = self._best[1]
+
+    def _check_positive(self) -> None:
+        if self._whole and self.task is not None and self.task.named is not None and self.positives == 0:
+            known = self.rows - self.refused
+            raise InputError(
+                f"positive={self.task.named!r}: not one of the {known:,} rows has this label; is it spelt right?"
+            )
+
     def _learn(self, block: Block) -> list[Record]:
         kept = learnable(block, self._skipping)
+        words_met = self._blocks.classes if self._blocks is not None else None
         if self.task is None:
-            self._begin(kept.y)
+            self._begin(kept.y, words_met)
         assert self.task is not None
-        y, weights = labels(block, kept, self.task), kept.sample_weight
+        y, weights = labels(block, kept, self.task, words_met), kept.sample_weight
         before = self.rows - self._rows_before
         self.refused += kept.passed_over
-        predictions, taken = np.empty(len(y)), np.ones(len(y), dtype=bool)
         if self.plan.holdout:
             X = kept.X
             learned = (before + 1 + np.arange(len(y))) % self.plan.holdout != 0
-            outcome = self._absorb(X[learned], y[learned], _chosen(weights, learned))
-            predictions[learned], taken[learned], records = outcome
-            predictions[~learned] = self._hold_out(X[~learned], y[~learned], _chosen(weights, ~learned))
+            some, taken_some, records = self._absorb(X[learned], y[learned], _chosen(weights, learned))
+            rest = self._hold_out(X[~learned], y[~learned], _chosen(weights, ~learned))
+            taken = np.ones(len(y), dtype=bool)
+            taken[learned] = taken_some
+            predictions = _woven(some, rest, learned)
         else:
             predictions, taken, records = self._absorb(kept.rows, y, weights)
-        self.positives += int(np.count_nonzero(y[taken] > 0.0))
-        if taken.all():
-            self._predictions.write(predictions, kept.tags)
-        else:
-            self._predictions.write(predictions[taken], kept.tags and list(compress(kept.tags, taken)))
+        if self.task.signs:
+            self.positives += int(np.count_nonzero(y[taken] > 0.0))
+        if self._predictions.wanted:
+            tags = kept.tags if taken.all() else kept.tags and list(compress(kept.tags, taken))
+            self._predictions.write(words(answers(predictions[taken], self.task, self.loss, self._answer), tags))
         return records
+
+    @property
+    def _answer(self) -> str:
+        """The kind of answer that predictions are."""
+        assert self.task is not None
+        return self._kind or ("label" if self.task.many else "margin")
 
     @property
     def _skipping(self) -> bool:
         return self.plan.reading.get("on_error") == "skip"
 
-    def _begin(self, y: Array) -> None:
+    def _begin(self, y: Array, words_met: list[str] | None) -> None:
         """Make the learner when the first labels have been seen."""
-        self.task = understood(y, self.plan.task, self.plan.reading.get("positive"))
-        options = {"loss": self.task.default_loss, **self.plan.options}
-        self.learner = onsketch.learner(self.plan.method, **options)
-        self.progress = new_progress(self.learner, self.task.signs)
-        self.held_out = new_progress(self.learner, self.task.signs) if self.plan.holdout else None
+        self.task = understood(y, self.plan.task, self.plan.reading.get("positive"), words_met)
+        self.learner = make_learner(self.task, self.plan.method, self.plan.options)
+        if self._kind is not None:
+            check_kind(self._kind, self.task, self.loss)
+        counted = self.task.signs or self.task.many
+        self.progress, self.judge = Progress(self.loss, counted), Judge(self.task, self.loss)
+        if self.plan.holdout:
+            self.held_out, self.held_out_judge = Progress(self.loss, counted), Judge(self.task, self.loss)
 
     def _hold_out(self, X: Any, y: Array, weights: Array | None) -> Array:
         assert self.held_out is not None
+        self._make_room(y)
         predictions: Array = self.learner.predict(X)
-        self.held_out.add(X, y, predictions, weights)
+        self._count(self.held_out, self.held_out_judge, X, y, predictions, weights)
         return predictions
+
+    def _count(
+        self, tally: Progress, judge: Judge | None, X: Any, y: Array, predictions: Array, weights: Array | None
+    ) -> list[Record]:
+        assert self.task is not None
+        if judge is not None and self.finished_passes == 0:
+            said = predictions
+            if self.task.many:
+                said = predictions.argmax(axis=1) if len(predictions) else np.zeros(0)
+            judge.add(y, said, weights)
+        return tally.add(X, y, predictions, weights, self.task.names)
+
+    def _make_room(self, y: Array) -> None:
+        """Let the learner know of classes up to those of these rows."""
+        while self.task is not None and self.task.many and self.learner.n_classes <= y.max(initial=-1.0):
+            self.learner.add_class()
+
+    def _next_part(self, y: Array, start: int) -> int:
+        """Where the rows end that can be learned before a class is met for the first time."""
+        if self.task is None or not self.task.many or start == len(y):
+            return len(y)
+        self._make_room(y[start : start + 1])
+        new = np.flatnonzero(y[start:] >= self.learner.n_classes)
+        return start + int(new[0]) if new.size else len(y)
 
     def _absorb(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, NDArray[np.bool_], list[Record]]:
         """Learn the rows, counting each; a row that is refused is passed over where that was asked for.
@@ -192,91 +306,179 @@ class Training:
         Returns the predictions, which rows were learned (the others have no prediction), and the records.
         """
         assert self.progress is not None
-        predictions, taken, records, start = np.zeros(len(y)), np.ones(len(y), dtype=bool), [], 0
+        assert self.task is not None
+        many = self.task.many
+        parts: list[tuple[slice, Array]] = []
+        taken, records, start = np.ones(len(y), dtype=bool), [], 0
         while start < len(y):
-            rest = slice(start, None)
-            part = X if start == 0 else X[rest]
-            stop = len(y)
+            goal = self._next_part(y, start)
+            if start > 0 or goal < len(y):
+                X = X.matrix() if isinstance(X, Sparse) else X
+            part = X if start == 0 and goal == len(y) else X[start:goal]
+            stop, targets = goal, y[start:goal].astype(np.int64) if many else y[start:goal]
             try:
-                margins = self.learner.learn(part, y[rest], _chosen(weights, rest))
+                margins = self.learner.learn(part, targets, _chosen(weights, slice(start, goal)))
             except UpdateError as error:
                 if not self._skipping:
                     raise
                 X = X.matrix() if isinstance(X, Sparse) else X
-                part, margins, stop = X[start : start + error.row], error.predictions, start + error.row
+                stop = start + error.row
+                part, margins = X[start:stop], np.asarray(error.predictions)
                 self.refused += 1
                 taken[stop] = False
             done = slice(start, stop)
-            predictions[done] = margins
-            records += self.progress.add(part, y[done], predictions[done], _chosen(weights, done))
-            start = stop if stop == len(y) else stop + 1
-        return predictions, taken, records
+            parts.append((done, margins))
+            records += self._count(self.progress, self.judge, part, y[done], margins, _chosen(weights, done))
+            start = stop if stop == goal else stop + 1
+        return _joined(parts, len(y), self.learner.n_classes if many else None), taken, records
 
     # Saving and resuming ----------------------------------------------------------------------------------
 
     def save(self, path: model_file.PathLike) -> None:
-        """Write the model, with what ``predict`` and ``inspect`` need to know beside it."""
+        """Write the model, with what ``predict``, ``inspect`` and ``--from`` need to know beside it."""
         self.learner.save(path, {"training": self._told()})
 
     def checkpoint(self, path: model_file.PathLike) -> None:
         """Write everything needed to go on from here."""
         self._predictions.flush()
-        place = None if self._position is None else self._position.to_json()
         going = {
             "plan": asdict(self.plan),
-            "position": place,
+            "files": self._files(),
+            "position": None if self._position is None else self._position.to_json(),
+            "end": None if self._end is None else self._end.to_json(),
             "finished_passes": self.finished_passes,
-            "refused": self.refused,
-            "positives": self.positives,
-            "skipped_before": self._skipped_before,
+            "passes": self.passes,
             "rows_before": self._rows_before,
+            "skipped_before": self._skipped_before,
+            "started_at": self.started_at,
             "due_records": [list(record) for record in self.records],
             "predictions_written": self._predictions.written,
             "predictions": self._predictions.path,
         }
         self.learner.save(path, {"training": self._told(), "checkpoint": going})
 
+    def _files(self) -> list[str]:
+        from onsketch.data.sources import expand
+
+        return [str(source) for source in expand(self.plan.sources)]
+
+    def _gather_names(self) -> None:
+        """Take over what the stream has told of names and columns so far."""
+        if self._blocks is not None:
+            for feature, name in list(self._blocks.names.items()):
+                self.names.setdefault(feature, name)
+            self.schema = self._blocks.schema or self.schema
+            self.format = self.format or self._blocks.format
+
     def _told(self) -> dict[str, Any]:
         assert self.task is not None
         assert self.progress is not None
+        self._gather_names()
         return {
             "task": self.task.state(),
             "reading": self.plan.reading,
+            "schema": self.schema,
+            "format": self.format,
+            "holdout": self.plan.holdout,
             "progress": self.progress.state(),
+            "judge": None if self.judge is None else self.judge.state(),
             "held_out": None if self.held_out is None else self.held_out.state(),
+            "held_out_judge": None if self.held_out_judge is None else self.held_out_judge.state(),
+            "refused": self.refused,
+            "skipped": self.skipped,
+            "positives": self.positives,
             "names": {str(feature): name for feature, name in sorted(self.names.items())},
         }
 
+    def _take_up(self, content: model_file.Content, told: dict[str, Any]) -> None:
+        """The state that models and checkpoints both hold."""
+        self.learner = model_file.build(content)
+        self.task = Task(**told["task"])
+        self.progress = Progress(**told["progress"])
+        self.held_out = None if told["held_out"] is None else Progress(**told["held_out"])
+        judges = [told.get(name) for name in ("judge", "held_out_judge")]
+        self.judge, self.held_out_judge = (None if one is None else Judge.from_state(self.task, one) for one in judges)
+        self.refused, self.positives = told["refused"], told["positives"]
+        self.schema, self.format = told["schema"], told["format"]
+        self.names = {int(feature): name for feature, name in told["names"].items()}
+
+    def go_on_from(self, path: model_file.PathLike) -> None:
+        """Go on from a model that was saved, as if its rows and these were one stream."""
+        content = model_file.read(path)
+        told = content.notes.get("training")
+        if told is None or "schema" not in told:
+            raise ModelFileError(f"{os.fspath(path)}: not a model that 'onsketch train --save' of this version wrote.")
+        self._take_up(content, told)
+        self._skipped_before = told["skipped"] - self.refused
+        self.started_at = self.rows
+
     def resume(self, path: model_file.PathLike) -> None:
-        """Take up where a checkpoint of the same plan left off."""
+        """Take up where a checkpoint of the same plan left off; files may have been added after those it knew."""
         from onsketch.data import Position
 
         content = model_file.read(path)
         going, told = content.notes.get("checkpoint"), content.notes.get("training")
         if going is None or told is None:
             raise ModelFileError(f"{os.fspath(path)}: a model, but not a checkpoint; --checkpoint writes those.")
-        _same_plan(asdict(self.plan), going["plan"], os.fspath(path))
-        self.learner = model_file.build(content)
-        self.task = Task(**told["task"])
-        self.progress = Progress(**told["progress"])
-        self.held_out = None if told["held_out"] is None else Progress(**told["held_out"])
+        longer = self._longer(going, os.fspath(path))
+        self._take_up(content, told)
         self.records = [Record(*record) for record in going["due_records"]]
         self.finished_passes = going["finished_passes"]
-        self.refused = going["refused"]
-        self.positives = going["positives"]
+        self.passes = going["passes"]
+        self.started_at = going["started_at"]
         self._skipped_before = going["skipped_before"]
         self._rows_before = going["rows_before"]
-        self.names = {int(feature): name for feature, name in told["names"].items()}
-        self._position = None if going["position"] is None else Position.from_json(going["position"])
+        self._position, self._end = (
+            None if going[name] is None else Position.from_json(going[name]) for name in ("position", "end")
+        )
+        if longer and self.finished_passes == 1:  # the end was not the end
+            self.finished_passes, self._rows_before = 0, 0
+            self._position, self._end = self._end, None
+            self._skipped_before -= self._position.skipped
         if self._predictions.path != going["predictions"]:
             raise OptionError(
                 f"{os.fspath(path)}: its predictions went to {going['predictions']}; give the same --predictions."
             )
         self._predictions.written = going["predictions_written"]
 
+    def _longer(self, going: dict[str, Any], path: str) -> bool:
+        """Whether files have come after those of a checkpoint, all else being the same; else it is another job."""
+        now, then = asdict(self.plan), dict(going["plan"])
+        known, files = going.get("files") or [], self._files()
+        longer = len(files) > len(known) > 0 and files[: len(known)] == known and self.plan.passes == 1
+        if longer:
+            then["sources"] = now["sources"]
+        _same_plan(now, then, path)
+        return longer
+
 
 def _chosen(weights: Array | None, chosen: Any) -> Array | None:
     return None if weights is None else weights[chosen]
+
+
+def _joined(parts: list[tuple[slice, Array]], count: int, classes: int | None) -> Array:
+    """The margins of all parts; classes that a part did not know yet have none (−∞)."""
+    if len(parts) == 1 and len(parts[0][1]) == count:
+        return parts[0][1]
+    whole = np.zeros(count) if classes is None else np.full((count, classes), -np.inf)
+    for place, margins in parts:
+        if classes is None:
+            whole[place] = margins
+        else:
+            whole[place, : margins.shape[1]] = margins
+    return whole
+
+
+def _woven(some: Array, rest: Array, learned: NDArray[np.bool_]) -> Array:
+    """The margins of learned and of held-out rows in the order of the rows."""
+    if some.ndim == 1:
+        whole = np.zeros(len(learned))
+        whole[learned], whole[~learned] = some, rest
+        return whole
+    whole = np.full((len(learned), max(some.shape[1], rest.shape[1])), -np.inf)
+    whole[learned, : some.shape[1]] = some
+    whole[~learned, : rest.shape[1]] = rest
+    return whole
 
 
 def rereadable(sources: list[str]) -> bool:
@@ -301,60 +503,3 @@ def list_of(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: list_of(item) for name, item in value.items()}
     return [list_of(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-class Predictions:
-    """A file with one prediction a line, followed by the row's tag if it has one."""
-
-    def __init__(self, path: str | None) -> None:
-        self.path = path
-        self._file: BinaryIO | None = None
-        self.written = 0
-        """Bytes that belong to the rows counted so far; what lies beyond was written after the last checkpoint."""
-
-    def open(self) -> None:
-        """Begin, or go on after the bytes already written."""
-        if self.path is None:
-            return
-        target = Path(self.path)
-        if self.written and (not target.exists() or target.stat().st_size < self.written):
-            raise InputError(f"{target}: shorter than when the checkpoint was written; it cannot be continued.")
-        self._file = target.open("r+b" if self.written else "wb")
-        self._file.truncate(self.written)
-        self._file.seek(self.written)
-
-    def write(self, predictions: Array, tags: list[str] | None) -> None:
-        """One line for each prediction."""
-        if self._file is None:
-            return
-        text = lines(predictions, tags)
-        self.written += self._file.write(text.encode())
-
-    def flush(self) -> None:
-        """Put everything on the disk."""
-        if self._file is not None:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """End the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-def lines(predictions: Array, tags: list[str] | None = None) -> str:
-    """Predictions as text, one a line.
-
-    >>> print(lines(np.array([0.5, -1.25]), ["a", ""]), end="")
-    0.5 a
-    -1.25
-    """
-    return words([f"{value:.9g}" for value in predictions.tolist()], tags)
-
-
-def words(predictions: list[str], tags: list[str] | None = None) -> str:
-    """Predictions one a line, each followed by its tag if it has one."""
-    if tags is None:
-        return "".join([f"{word}\n" for word in predictions])
-    return "".join([f"{word} {tag}\n" if tag else f"{word}\n" for word, tag in zip(predictions, tags, strict=True)])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from onsketch.core.errors import OptionError
 from onsketch.jobs.evaluation import grown
+from onsketch.jobs.models import one_of
 from onsketch.report.charts import Line, bar_chart, line_chart, spectrum_chart
 from onsketch.report.page import Page
 
@@ -17,11 +18,11 @@ LARGEST, SHOWN = 25, 100
 """Weights and eigenvalues shown."""
 
 
-def training_page(job: Training) -> str:
+def training_page(job: Training, seconds: float = 0.0) -> str:
     """The page, as HTML."""
     assert job.progress is not None
     assert job.task is not None
-    name = job.learner.method.name
+    name = one_of(job.learner).method.name
     page = Page(f"{name} on {', '.join(job.plan.sources)}")
     page.text(f"{job.learner.method}. {str(job.task).capitalize()}, {job.learner.loss} loss.")
     facts = [["rows learned", f"{job.progress.rows:,}"], ["average loss", f"{job.progress.mean_loss:.6g}"]]

@@ -19,8 +19,8 @@ from onsketch.data.usable import learnable, usable
 from onsketch.jobs.cluster.plan import Plan
 from onsketch.jobs.cluster.snapshot import Snapshot, rebuilt, snapshot
 from onsketch.jobs.evaluation import new_progress
+from onsketch.jobs.training import READ_BY_THE_PROGRAM, Training
 from onsketch.jobs.training import Plan as JobPlan
-from onsketch.jobs.training import Training
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,15 @@ class Learned:
 
 def look(files: list[str], reading: dict[str, Any], kind: str | None) -> tuple[Task, None]:
     """What the labels mean, by the first rows of the first shard that has any."""
-    with stream(files, **_inline(reading)) as blocks:
+    with stream(files, **{**READ_BY_THE_PROGRAM, **_inline(reading)}) as blocks:
         for block in blocks:
             kept = learnable(block, reading.get("on_error") == "skip")
-            return understood(kept.y, kind, reading.get("positive")), None
+            task = understood(kept.y, kind, reading.get("positive"), blocks.classes)
+            if task.many:
+                raise InputError(
+                    f"this is a {task}; on a cluster, two classes or numbers are learned (see --positive)."
+                )
+            return task, None
     raise InputError(f"{', '.join(files[:3])}{', …' if len(files) > 3 else ''}: there is not a single row.")
 
 

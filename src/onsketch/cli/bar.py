@@ -1,0 +1,64 @@
+"""The progress bar of a training: below the lines it prints, on the terminal they go to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from onsketch.cli.console import err
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from onsketch.jobs.training import Training
+
+
+@contextmanager
+def progress_bar(console: Console, job: Training, quiet: bool) -> Iterator[Callable[[Any], None]]:
+    """A bar that ``moved(block)`` moves; nothing where nobody watches.
+
+    It lives on the console that lines are printed to, which then puts them above it; where those go to a file, on the
+    standard error.
+    """
+    where = console if console.is_terminal else err() if sys.stderr.isatty() else None
+    if quiet or where is None or not where.is_terminal:
+        yield lambda block: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    sizes = _sizes(job.plan.sources, job.plan.reading.get("format"))
+    wide = where.width >= 70
+    columns = [
+        TextColumn("{task.fields[rows]:,} rows"), BarColumn(bar_width=None if wide else 10),
+        TextColumn("loss {task.fields[loss]:.4g}"),
+    ]  # fmt: skip
+    columns += [TimeElapsedColumn()] if wide else []
+    columns += [TextColumn("left"), TimeRemainingColumn(compact=True)] if wide and sizes else []
+    with Progress(*columns, console=where, transient=True, expand=wide) as bar:
+        task = bar.add_task("", total=sum(sizes) * job.plan.passes if sizes else None, rows=job.rows, loss=0.0)
+
+        def moved(block: Any) -> None:
+            assert job.progress is not None
+            place = block.position
+            done = sum(sizes) * job.finished_passes + sum(sizes[: place.file]) + place.offset
+            bar.update(task, completed=done, rows=job.rows, loss=job.progress.mean_loss)
+
+        yield moved
+
+
+def _sizes(sources: list[str], form: str | None) -> list[int]:
+    """The sizes of the files in the unit of a place in them (bytes, or rows of Parquet), where that can be told."""
+    if not all(os.path.isfile(source) for source in sources):
+        return []
+    if form == "parquet" or all(source.endswith((".parquet", ".pq")) for source in sources):
+        from onsketch.data.arrow import count_rows
+
+        return [count_rows(source) for source in sources]
+    if form == "arrow" or any(
+        source.endswith((".gz", ".xz", ".bz2", ".zst", ".arrow", ".feather")) for source in sources
+    ):
+        return []
+    return [os.path.getsize(source) for source in sources]

@@ -1,0 +1,129 @@
+"""What a run amounts to, in lines for a terminal and as a document for other programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import onsketch
+from onsketch.jobs.judging import Judge
+
+if TYPE_CHECKING:
+    from onsketch.jobs.cluster import Run
+    from onsketch.jobs.evaluation import Progress
+    from onsketch.jobs.training import Training
+
+_MOST_CLASSES = 12
+"""Classes whose confusion is shown on a terminal."""
+
+
+def judged(tally: Progress, judge: Judge | None) -> Iterator[tuple[str, str]]:
+    """The figures of a tally, each beside what a constant would have had."""
+    figures = {} if judge is None else judge.figures()
+    constant = figures.get("best_constant_loss")
+    beside = "" if constant is None else f"; the best constant {constant:.6g}"
+    yield "average loss", f"{tally.mean_loss:.6g} ({tally.loss}){beside}"
+    if tally.error is not None:
+        constant = figures.get("best_constant_error")
+        yield "error", f"{tally.error:.4%}" + ("" if constant is None else f"; the best constant {constant:.4%}")
+    if "auc" in figures:
+        yield "ranking", f"AUC {figures['auc']:.4f}, average precision {figures['average_precision']:.4f}"
+    if "calibration_error" in figures:
+        yield "calibration", f"probabilities are off by {figures['calibration_error']:.2%} on average (ECE)"
+    if "rmse" in figures:
+        fit = f", R² {figures['r_squared']:.4f}" if "r_squared" in figures else ""
+        yield "RMSE", f"{figures['rmse']:.6g}{fit}"
+
+
+def warnings(judge: Judge | None, one_class: str = "") -> Iterator[str]:
+    """What a reader of the figures must know."""
+    if one_class:
+        yield f"{one_class} of the rows are of the class to be found; see --positive"
+    if judge is not None and judge.sorted_labels:
+        what = (
+            "rows of a class come together"
+            if judge.task.kind != "regression"
+            else "labels hardly change from row to row"
+        )
+        yield (
+            f"{what}, as in a sorted file: the figures above flatter the model, which only repeats the last labels. "
+            "Shuffle the rows (shuf FILE), unless that is how they will come"
+        )
+
+
+def summary(job: Training | Run, seconds: float, rows: int) -> Iterator[str]:
+    """The lines at the end of a training; ``rows`` were read in these seconds."""
+    from onsketch.jobs.evaluation import grown
+
+    assert job.progress is not None
+    judge: Judge | None = getattr(job, "judge", None)  # a cluster does not count that
+    lines = [("rows", f"{job.progress.rows:,}" + (f" learned, {job.rows:,} read" if job.held_out else ""))]
+    before = getattr(job, "started_at", 0)
+    if before:
+        lines[0] = ("rows", f"{lines[0][1]}, {job.rows - before:,} of them now")
+    lines += judged(job.progress, judge)
+    if job.held_out is not None:
+        error = "" if job.held_out.error is None else f", error {job.held_out.error:.4%}"
+        lines.append(("held out", f"loss {job.held_out.mean_loss:.6g}{error} over {job.held_out.rows:,} rows"))
+    lines.append(grown(job.learner))
+    if job.skipped:
+        lines.append(("skipped", f"{job.skipped:,} bad lines or rows"))
+    passes = getattr(job, "passes", [])
+    for k, one in enumerate(passes, start=1):
+        held = "" if one["held_out_loss"] is None else f", held out {one['held_out_loss']:.6g}"
+        lines.append((f"pass {k}", f"loss {one['loss']:.6g}{held}"))
+    if getattr(job, "stopped_early", False):
+        lines.append(("stopped", f"after {len(passes)} passes: the held-out loss fell no more; the best model is kept"))
+    if job.plan.passes > 1:
+        lines.append(("passes", "from the second on, rows had been seen before they were predicted"))
+    speed = f", {rows / seconds:,.0f} rows a second" if rows and seconds > 0.0 else ""
+    lines.append(("time", f"{seconds:.2f} s{speed}"))
+    positives = getattr(job, "positives", None)
+    one_class = ""
+    if positives is not None and job.task is not None and job.task.signs:
+        known = job.progress.rows + (job.held_out.rows if job.held_out else 0)
+        one_class = "" if 0 < positives < known or job.plan.passes > 1 else "none" if positives == 0 else "all"
+    lines += [("warning", text) for text in warnings(judge, one_class)]
+    lines += [("warning", f"-q: no namespace begins with {letter!r}") for letter in sorted(getattr(job, "unmet", ()))]
+    yield ""
+    for name, text in lines:
+        yield f"{name:14s}{text}"
+
+
+def confusion(judge: Judge | None) -> Iterator[str]:
+    """The confusion of a few classes as a table: a line for each class, a column for each answer."""
+    if judge is None or not judge.task.many or not judge.rows:
+        return
+    names, matrix = judge.confusion_matrix()
+    if len(names) > _MOST_CLASSES:
+        return
+    width = max(6, *(min(len(name), 12) for name in names), *(len(f"{v:,.0f}") for row in matrix for v in row))
+    yield ""
+    yield "confusion (lines: the class, columns: what was said)"
+    yield f"{'':>{width}} " + " ".join(f"{name:>{width}.{width}}" for name in names)
+    for name, row in zip(names, matrix, strict=True):
+        yield f"{name:>{width}.{width}} " + " ".join(f"{weight:>{width},.0f}" for weight in row)
+
+
+def document(tally: Progress, judge: Judge | None, **more: Any) -> dict[str, Any]:
+    """The same for other programs; what cannot be said is null."""
+    found: dict[str, Any] = {"onsketch": onsketch.__version__, "rows": tally.rows, **more}
+    found |= {"loss_name": tally.loss, "loss": tally.mean_loss, "error": tally.error}
+    if judge is not None:
+        found |= judge.figures()
+        found["sorted_labels"] = judge.sorted_labels
+        if judge.task.kind != "regression":
+            names, matrix = judge.confusion_matrix()
+            found["confusion"] = {"classes": names, "weights": matrix}
+            found["reliability"] = [list(point) for point in judge.reliability()]
+    return _finite(found)  # type: ignore[no-any-return]
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows no NaN and no infinity."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,304 @@
+"""Judging a stream of predictions: what a constant would have done, ranking, calibration, confusion, and sorted labels.
+
+Everything is counted in one pass, in memory that does not grow, and row by row, so that no cut of the stream into
+blocks or days changes a bit of it. Margins of two classes are counted in fixed cells (2,047 of them, 0.0008 wide around
+0), which gives areas under curves to about 1e-4.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.data.task import Task
+
+Array = NDArray[np.float64]
+
+_HALF = 1023
+_FINE = _HALF / math.asinh(8.0 * 40.0)
+_KEPT = 2000
+"""Labels kept as a sample, for the best constant of losses that need a quantile."""
+
+_ENOUGH = 200
+"""Rows from which on it is said that labels look sorted."""
+
+
+class Point(NamedTuple):
+    """A point of a curve."""
+
+    x: float
+    y: float
+    weight: float = 0.0
+
+
+class Judge:
+    """Running counts over labels and predictions; ``figures`` says what they amount to."""
+
+    def __init__(self, task: Task, loss: str) -> None:
+        self.task = task
+        self.loss = loss
+        self.rows = 0
+        self.changes = 0
+        self.last = math.nan
+        self.counts = np.zeros((2, 2 * _HALF + 1))
+        """Weight of rows by label (negative, positive) and cell of the margin."""
+        self.confusion: dict[tuple[int, int], float] = {}
+        """Weight of rows by class and predicted class."""
+        self.sums = np.zeros(5)
+        """Σc, Σc(y − y₀), Σc(y − y₀)², Σc(z − y)², Σ(yₜ − yₜ₋₁)²."""
+        self.first = 0.0
+        self.sample: list[float] = []
+
+    # Counting -----------------------------------------------------------------------------------------------
+
+    def add(self, labels: Array, predictions: Array, weights: Array | None = None) -> None:
+        """Count rows: −1/+1 and margins, codes and predicted codes, or numbers and predictions."""
+        if not labels.size:
+            return
+        shares = np.ones(labels.size) if weights is None else weights
+        steps = np.diff(np.concatenate([[labels[0] if math.isnan(self.last) else self.last], labels]))
+        self.changes += int(np.count_nonzero(steps))
+        self.last = float(labels[-1])
+        if self.task.signs:
+            cells = _cells(predictions)
+            np.add.at(self.counts, ((labels > 0.0).astype(np.intp), cells), shares)
+        elif self.task.many:
+            pairs, place = np.unique(np.stack([labels, predictions]).astype(int), axis=1, return_inverse=True)
+            keys = [(code, said) for code, said in pairs.T.tolist()]
+            sums = np.array([self.confusion.get(key, 0.0) for key in keys])
+            np.add.at(sums, place.reshape(-1), shares)
+            self.confusion |= dict(zip(keys, sums.tolist(), strict=True))
+        else:
+            self._add_numbers(labels, predictions, shares, steps)
+        self.rows += labels.size
+
+    def _add_numbers(self, labels: Array, predictions: Array, shares: Array, steps: Array) -> None:
+        if self.rows == 0:
+            self.first = float(labels[0])
+        away, off = labels - self.first, self._answers(predictions) - labels
+        terms = np.stack([shares, shares * away, shares * away * away, shares * off * off, steps * steps])
+        self.sums = np.cumsum(np.concatenate([self.sums[:, np.newaxis], terms], axis=1), axis=1)[:, -1]
+        for place, label in zip(_reservoir(self.rows, labels.size), labels.tolist(), strict=True):
+            if place == len(self.sample):
+                self.sample.append(label)
+            elif place < _KEPT:
+                self.sample[place] = label
+
+    def _answers(self, predictions: Array) -> Array:
+        """Predictions in the units of the labels."""
+        return np.exp(np.minimum(predictions, 700.0)) if self.loss == "poisson" else predictions
+
+    # Judging ------------------------------------------------------------------------------------------------
+
+    @property
+    def shares(self) -> Array:
+        """The weight of each class as a share of all."""
+        if self.task.signs:
+            mass = self.counts.sum(axis=1)
+        else:
+            mass = np.zeros(len(self.task.names or []))
+            for (code, _), weight in sorted(self.confusion.items()):
+                mass[code] += weight
+        total = mass.sum()
+        return np.asarray(mass / total) if total > 0.0 else mass
+
+    def best_constant(self) -> tuple[float | None, float | None]:
+        """The loss and the error of the best constant prediction in hindsight; None where there is no such thing."""
+        if self.rows == 0:
+            return None, None
+        if self.task.signs or self.task.many:
+            p = self.shares
+            error = 1.0 - float(p.max())
+            if self.task.many or self.loss == "logistic":
+                return float(-sum(share * math.log(share) for share in p.tolist() if share > 0.0)), error
+            q = float(p[1]) if p.size > 1 else 0.0
+            by_loss = {"hinge": 2.0 * min(q, 1.0 - q), "squared_hinge": 4.0 * q * (1.0 - q), "squared": 4 * q * (1 - q)}
+            return by_loss.get(self.loss), error
+        mass, mean, square = self.sums[:3].tolist()
+        if mass <= 0.0:
+            return None, None
+        if self.loss == "squared":
+            return max(0.0, square / mass - (mean / mass) ** 2), None
+        if self.loss == "poisson":
+            rate = mean / mass + self.first
+            return (rate - rate * math.log(rate) if rate > 0.0 else 0.0), None
+        if self.loss == "absolute":
+            kept = np.array(self.sample)
+            return float(np.abs(kept - np.median(kept)).mean()), None
+        return None, None
+
+    def auc(self) -> float | None:
+        """The chance that a positive row is ranked above a negative one, ties counting half."""
+        negative, positive = self.counts
+        both = negative.sum() * positive.sum()
+        if not both > 0.0:
+            return None
+        below = np.cumsum(negative) - negative
+        return float((positive * (below + 0.5 * negative)).sum() / both)
+
+    def average_precision(self) -> float | None:
+        """Σ (recall gained)·(precision) from the highest margin down."""
+        curve = self._descending()
+        if curve is None:
+            return None
+        true, false = curve
+        gained = np.diff(np.concatenate([[0.0], true])) / true[-1]
+        found = true + false
+        return float((gained * np.divide(true, found, out=np.zeros_like(true), where=found > 0.0)).sum())
+
+    def roc(self, points: int = 200) -> list[Point]:
+        """False-positive against true-positive rate."""
+        curve = self._descending()
+        if curve is None:
+            return []
+        true, false = curve
+        rates = np.stack([false / max(false[-1], 1e-300), true / true[-1]], axis=1)
+        return [Point(0.0, 0.0), *(Point(*row) for row in _thinned(rates, points).tolist())]
+
+    def precision_recall(self, points: int = 200) -> list[Point]:
+        """Recall against precision."""
+        curve = self._descending()
+        if curve is None:
+            return []
+        true, false = curve
+        kept = true + false > 0.0
+        rows = np.stack([true / true[-1], np.divide(true, true + false, where=kept, out=np.ones_like(true))], axis=1)
+        return [Point(*row) for row in _thinned(rows[kept], points).tolist()]
+
+    def reliability(self, bins: int = 10) -> list[Point]:
+        """Mean predicted probability, observed share and weight, for cells of equal width that have rows."""
+        if not self.task.signs or self.loss != "logistic":
+            return []
+        p = 1.0 / (1.0 + np.exp(-_centres()))
+        place = np.minimum((p * bins).astype(int), bins - 1)
+        mass = self.counts.sum(axis=0)
+        weight = np.bincount(place, mass, bins)
+        mean, seen = np.bincount(place, mass * p, bins), np.bincount(place, self.counts[1], bins)
+        return [
+            Point(float(mean[k] / weight[k]), float(seen[k] / weight[k]), float(weight[k]))
+            for k in range(bins)
+            if weight[k] > 0.0
+        ]
+
+    def calibration_error(self) -> float | None:
+        """Expected calibration error over ten cells of probability."""
+        curve = self.reliability()
+        total = sum(point.weight for point in curve)
+        return sum(point.weight * abs(point.x - point.y) for point in curve) / total if total else None
+
+    @property
+    def sorted_labels(self) -> bool:
+        """Whether labels come in long runs, far from what a shuffled file would show."""
+        if self.rows < _ENOUGH:
+            return False
+        if self.task.signs or self.task.many:
+            expected = self.rows * (1.0 - float((self.shares**2).sum()))
+            return expected > 40.0 and self.changes < 0.1 * expected
+        mass, mean, square = self.sums[:3].tolist()
+        variance = square / mass - (mean / mass) ** 2 if mass > 0.0 else 0.0
+        return variance > 0.0 and float(self.sums[4]) / self.rows < 0.002 * variance
+
+    def figures(self) -> dict[str, float]:
+        """What there is to say, by name; what cannot be said is left out."""
+        loss, error = self.best_constant()
+        found: dict[str, float | None] = {"best_constant_loss": loss, "best_constant_error": error}
+        if self.task.signs:
+            found |= {
+                "auc": self.auc(),
+                "average_precision": self.average_precision(),
+                "calibration_error": self.calibration_error(),
+            }
+        elif not self.task.many and self.rows:
+            mass, mean, square, off = self.sums[:4].tolist()
+            spread = square - mean * mean / mass if mass > 0.0 else 0.0
+            found |= {"rmse": math.sqrt(off / mass) if mass > 0.0 else None}
+            found |= {"r_squared": 1.0 - off / spread if spread > 0.0 else None}
+        return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}
+
+    def confusion_matrix(self) -> tuple[list[str], list[list[float]]]:
+        """The labels, and the weight of rows by label and predicted label."""
+        if self.task.signs:
+            names = list(self.task.two_names)
+            said = np.arange(2 * _HALF + 1) > _HALF
+            rows = [[float(side[~said].sum()), float(side[said].sum())] for side in self.counts]
+            return names, rows
+        names = list(self.task.names or [])
+        matrix = [[0.0] * len(names) for _ in names]
+        for (code, answer), weight in self.confusion.items():
+            matrix[code][answer] += weight
+        return names, matrix
+
+    # Keeping ------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        cells = np.flatnonzero(self.counts.any(axis=0))
+        return {
+            "loss": self.loss,
+            "rows": self.rows,
+            "changes": self.changes,
+            "last": None if math.isnan(self.last) else self.last,
+            "cells": [[int(k), *map(_short, self.counts[:, k].tolist())] for k in cells],
+            "confusion": [[*pair, _short(weight)] for pair, weight in sorted(self.confusion.items())],
+            "sums": self.sums.tolist(),
+            "first": self.first,
+            "sample": self.sample if self.loss in ("absolute", "quantile") else [],
+        }
+
+    @classmethod
+    def from_state(cls, task: Task, state: dict[str, Any]) -> Judge:
+        """The judge that ``state`` described, to count on."""
+        judge = cls(task, state["loss"])
+        judge.rows, judge.changes, judge.first = state["rows"], state["changes"], state["first"]
+        judge.last = math.nan if state["last"] is None else state["last"]
+        for cell, negative, positive in state["cells"]:
+            judge.counts[:, cell] = negative, positive
+        judge.confusion = {(code, said): float(weight) for code, said, weight in state["confusion"]}
+        judge.sums = np.array(state["sums"])
+        judge.sample = list(state["sample"])
+        return judge
+
+    def _descending(self) -> tuple[Array, Array] | None:
+        """Weight of true and of false positives as the threshold falls; None where there is no positive row."""
+        true, false = np.cumsum(self.counts[1][::-1]), np.cumsum(self.counts[0][::-1])
+        return (true, false) if true[-1] > 0.0 else None
+
+
+def _cells(margins: Array) -> NDArray[np.intp]:
+    """The cell of each margin: above the middle one exactly where the margin is positive."""
+    reach = np.ceil(np.abs(np.arcsinh(8.0 * margins)) * _FINE)
+    cells = np.where(margins > 0.0, reach, 1.0 - np.maximum(reach, 1.0))
+    return (np.clip(cells, -_HALF, _HALF) + _HALF).astype(np.intp)
+
+
+def _centres() -> Array:
+    """A margin in the middle of each cell."""
+    return np.asarray(np.sinh((np.arange(-_HALF, _HALF + 1) - 0.5) / _FINE) / 8.0)
+
+
+def _reservoir(before: int, count: int) -> list[int]:
+    """For each of the next rows the place of the sample that it takes, or a number beyond it: each row alike likely.
+
+    J. S. Vitter: "Random sampling with a reservoir", ACM TOMS 11(1), 1985, algorithm R, with draws keyed by the row.
+    """
+    rows = np.arange(before, before + count, dtype=np.uint64)
+    bits = (rows + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    drawn = (bits ^ (bits >> np.uint64(31))).astype(np.float64) / 2.0**64 * (rows.astype(np.float64) + 1.0)
+    return np.where(rows < _KEPT, rows.astype(np.int64), drawn.astype(np.int64)).tolist()  # type: ignore[no-any-return]
+
+
+def _thinned(rows: Array, points: int) -> Array:
+    """At most so many of the rows that differ from the one before; first and last among them."""
+    kept = rows[np.concatenate([[True], (np.diff(rows, axis=0) != 0.0).any(axis=1)])]
+    chosen: Array = kept[np.unique(np.linspace(0, len(kept) - 1, min(points, len(kept))).round().astype(int))]
+    return chosen
+
+
+def _short(weight: float) -> float | int:
+    """Whole weights without a point, for a shorter file."""
+    return int(weight) if weight == int(weight) else weight

@@ -1,0 +1,42 @@
+"""The learner for a task: one of signs or numbers, or one of many classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import onsketch
+from onsketch.data.task import Task
+
+
+def make_learner(task: Task, method: str, options: Mapping[str, Any]) -> Any:
+    """The learner of this method for a task, with the loss that fits it unless one is given."""
+    if not task.many:
+        return onsketch.learner(method, **{"loss": task.default_loss, **options})
+    from onsketch.learners.methods import METHODS
+    from onsketch.learners.multiclass import OneVersusRest
+
+    given = {"loss": task.default_loss, **options}
+    if method != "auto" and "clip" in METHODS[method].concerns:
+        given.setdefault("clip", None)  # of two classes whose margins are both clipped neither is the larger
+    return OneVersusRest(method, 0, open_ended=True, **given)
+
+
+def one_of(learner: Any) -> Any:
+    """The learner itself, or one of those of a learner of classes, for what they all have in common."""
+    if hasattr(learner, "method"):
+        return learner
+    return getattr(learner, "unmet", None) or learner.learners[0]
+
+
+def loss_of(learner: Any) -> str:
+    """The loss that a learner minimises."""
+    found = getattr(learner, "loss", None)
+    return str(found) if found is not None else str(one_of(learner).loss)
+
+
+def described(learner: Any) -> str:
+    """The method in a line."""
+    method = one_of(learner).method
+    many = "" if hasattr(learner, "method") else ", one learner for each class"
+    return f"{method.name}: {method}{many}"

@@ -1,0 +1,83 @@
+"""Predictions as a file: one a line, which goes on where a checkpoint left it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError
+
+Array = NDArray[np.float64]
+
+STDOUT = "-"
+
+
+class Predictions:
+    """A file with one prediction a line, followed by the row's tag if it has one; ``-`` is the standard output."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self._file: BinaryIO | None = None
+        self.written = 0
+        """Bytes that belong to the rows counted so far; what lies beyond was written after the last checkpoint."""
+
+    def open(self) -> None:
+        """Begin, or go on after the bytes already written."""
+        if self.path is None:
+            return
+        if self.path == STDOUT:
+            self._file = sys.stdout.buffer
+            return
+        target = Path(self.path)
+        if self.written and (not target.exists() or target.stat().st_size < self.written):
+            raise InputError(f"{target}: shorter than when the checkpoint was written; it cannot be continued.")
+        self._file = target.open("r+b" if self.written else "wb")
+        self._file.truncate(self.written)
+        self._file.seek(self.written)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody will read them."""
+        return self._file is not None
+
+    def write(self, text: str) -> None:
+        """Some lines."""
+        if self._file is not None:
+            self.written += self._file.write(text.encode())
+
+    def flush(self) -> None:
+        """Put everything on the disk."""
+        if self._file is not None:
+            self._file.flush()
+            if self.path != STDOUT:
+                os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """End the file."""
+        if self._file is not None and self.path != STDOUT:
+            self._file.close()
+        elif self._file is not None:
+            self._file.flush()
+        self._file = None
+
+
+def lines(predictions: Array, tags: list[str] | None = None) -> str:
+    """Predictions as text, one a line.
+
+    >>> print(lines(np.array([0.5, -1.25]), ["a", ""]), end="")
+    0.5 a
+    -1.25
+    """
+    return words([f"{value:.9g}" for value in predictions.tolist()], tags)
+
+
+def words(predictions: list[str], tags: list[str] | None = None) -> str:
+    """Predictions one a line, each followed by its tag if it has one."""
+    if tags is None:
+        return "".join([f"{word}\n" for word in predictions])
+    return "".join([f"{word} {tag}\n" if tag else f"{word}\n" for word, tag in zip(predictions, tags, strict=True)])

@@ -274,7 +274,7 @@ def test_sketches_are_saved_merged_and_compared(tmp_path):
     ("text", "options", "complaint"),
     [
         ("1 1:1\n2 1:nan\n", [], "rows.svm:2:5"),
-        ("1 1:1\n2 1:1\n3 1:1\n", [], "--positive"),
+        ("1 1:1\n2 1:1\n3 1:1\n", ["--task", "binary"], "--positive"),
         ("1 1:1\n", ["--loss", "cubic"], "cubic"),
         ("1 1:1\n", ["-l", "adagrad", "--betas", "0.9", "0.9"], "betas"),
         ("", [], "not a single row"),
@@ -314,21 +314,27 @@ def test_predict_passes_over_labels_it_does_not_know_and_counts_bad_lines(tmp_pa
 
 
 @pytest.mark.learners
-def test_predict_refuses_columns_in_another_order(tmp_path):
+def test_predict_finds_columns_by_name(tmp_path):
     (tmp_path / "train.csv").write_text("label,a,b\n" + "1,2,3\n0,3,2\n" * 5)
-    (tmp_path / "new.csv").write_text("label,b,a\n1,2,3\n")
+    (tmp_path / "same.csv").write_text("label,a,b\n1,3,2\n")
+    (tmp_path / "new.csv").write_text("label,b,more,a\n1,2,7,3\n")
+    (tmp_path / "gone.csv").write_text("label,b\n1,2\n")
     model = str(tmp_path / "model")
     assert run("train", str(tmp_path / "train.csv"), "-l", "adagrad", "--save", model).exit_code == 0
-    result = run("predict", model, str(tmp_path / "new.csv"))
+    same, new = (run("predict", model, str(tmp_path / name)) for name in ("same.csv", "new.csv"))
+    assert (new.exit_code, new.stdout) == (0, same.stdout)
+    assert "left out: more" in new.stderr
+    result = run("predict", model, str(tmp_path / "gone.csv"))
     assert result.exit_code == 1
-    assert "'b', and was 'a'" in result.stderr
+    assert "'a' is not there" in result.stderr
 
 
 @pytest.mark.learners
-def test_a_class_that_never_occurs_is_mentioned(tmp_path):
+def test_a_class_that_never_occurs_is_an_error(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:1\n2 2:1\n" * 20)
     result = run("train", str(tmp_path / "rows.svm"), "-l", "adagrad", "--positive", "7")
-    assert "none of the rows are of the class to be found" in result.stdout
+    assert result.exit_code == 1
+    assert "--positive 7: not one of the 40 rows has this label" in result.stderr
 
 
 @pytest.mark.parametrize("missing", ["model", "predictions", "checkpoint"])

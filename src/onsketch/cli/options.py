@@ -213,13 +213,15 @@ def _understood(text: str) -> Any:
 
 def check_concerns(method: str, learning: dict[str, Any]) -> None:
     """Refuse options that would do nothing with this method, whatever their value."""
+    from onsketch.core.errors import OptionError
     from onsketch.learners.methods import METHODS
 
     concerns = METHODS[method].concerns
     for name in learning:
         if name not in concerns:
             option = DECLARED[name].switch.split("/")[0] or f"--{name.replace('_', '-')}"
-            raise typer.BadParameter(f"it does not concern {method}, and would do nothing", param_hint=option)
+            known = ", ".join(sorted(concerns))
+            raise OptionError(f"{option} does not concern {method}, and would do nothing; its options are {known}.")
 
 
 def known_method(name: str) -> str:

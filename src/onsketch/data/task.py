@@ -29,7 +29,7 @@ class Task:
     kind: str
     """"classification" (two labels), "multiclass" or "regression"."""
     negative: float | None = None
-    """The label that becomes −1."""
+    """The label that becomes −1; None where only 1 has been met, so that 0 and −1 both may."""
     positive: float | None = None
     """The label that becomes +1."""
     named: str | None = None
@@ -69,7 +69,7 @@ class Task:
         if self.names is not None:
             return self.names[0], self.names[1]
         assert self.positive is not None
-        return ("other" if self.negative is None else f"{self.negative:g}"), f"{self.positive:g}"
+        return f"{-1.0 if self.negative is None else self.negative:g}", f"{self.positive:g}"
 
     @property
     def default_loss(self) -> str:

@@ -190,17 +190,21 @@ def _race_on_files(
     files: list[str], names: list[str], grid: dict[str, Any], options: dict[str, Any], reading: dict[str, Any],
     task: str | None, threads: int | None, by: str,
 ) -> tuple[Race, str, _Labelled]:  # fmt: skip
+    from functools import partial
+
     from onsketch.core.errors import OptionError
     from onsketch.jobs.compare import Race, Track, contender
+    from onsketch.jobs.models import make_learner
 
     labelled = _Labelled(files, reading, task)
     meaning = labelled.task
     common = {"loss": meaning.default_loss, **options}
     field = [contender(name, grid) for name in names]
     name = ", ".join(files)
-    if by == "error" and not meaning.signs:
+    if by == "error" and meaning.kind == "regression":
         raise OptionError("--by error: a regression has no errors to count.")
-    race = Race([Track(name, iter(labelled))], field, common, None, threads, meaning.signs, by)
+    make = None if not meaning.many else partial(make_learner, meaning)
+    race = Race([Track(name, iter(labelled))], field, common, make, threads, meaning.kind != "regression", by)
     settings = sum(len(entry.settings) for entry in field)
     about = f"{name}: {meaning}, {common['loss']} loss; {settings} settings of {len(field)} learners in one pass."
     return race, about, labelled
@@ -216,11 +220,12 @@ class _Labelled:
 
         self._files = files
         self._skipping = reading.get("on_error") == "skip"
-        self._blocks = stream(files, **reading)
+        self._blocks = stream(files, **{"everyday": True, **reading})
         self._first = next(self._blocks, None)
         if self._first is None:
             refuse_nothing(files, self._blocks.skipped)
-        self.task: Task = understood(learnable(self._first, self._skipping).y, task, reading.get("positive"))
+        first = learnable(self._first, self._skipping).y
+        self.task: Task = understood(first, task, reading.get("positive"), self._blocks.classes)
         self._passed_over, self._rows, self._due = 0, 0, 64
 
     @property
@@ -237,7 +242,7 @@ class _Labelled:
             assert block is not None
             rows = learnable(block, self._skipping)
             self._passed_over += rows.passed_over
-            X, y = rows.X, labels(block, rows, self.task)
+            X, y = rows.X, labels(block, rows, self.task, self._blocks.classes)
             for part in self._parts(y.size):
                 yield X[part], y[part], None if rows.sample_weight is None else rows.sample_weight[part]
         if not self._rows:

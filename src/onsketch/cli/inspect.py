@@ -11,6 +11,9 @@ from onsketch.cli.console import out, print_rows, told_plainly
 from onsketch.cli.outputs import check_outputs
 from onsketch.core.errors import OptionError
 
+_LEFT_OUT = {"curvature": "by the loss", "curvature_schedule": "by the ridge", "box": "none"}
+"""What is at work where an option was left out."""
+
 _BARS = 40
 """Eigenvalues shown."""
 
@@ -20,11 +23,22 @@ def inspect(
     top: Annotated[int, typer.Option(min=0, help="Largest weights to show.")] = 10,
     data: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Kernel learners: show the regret on the first rows of this file."),
+        typer.Option(
+            metavar="FILE",
+            help="Rank weights by weight × scale of its features. Kernel learners: show the regret on its rows.",
+        ),
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(min=1, help="With --data: how many of them, at a cost of their cube.", show_default="1000"),
+        typer.Option(
+            min=1, help="Kernel learners, with --data: how many rows, at a cost of their cube.", show_default="1000"
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write all weights here (CSV).")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write all this for other programs.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Kernel learners: write a page with plots here (HTML).")
@@ -37,71 +51,141 @@ def inspect(
 
     \b
     Examples:
-      onsketch inspect a9a.model --top 20
+      onsketch inspect churn.model --top 20
+      onsketch inspect churn.model --data churn.csv --weights weights.csv --json churn.json
       onsketch inspect ijcnn1.model --data ijcnn1.xz --rows 2000 --report ijcnn1.html
     """  # noqa: D301
     if rows is not None and data is None:
         raise typer.BadParameter("it is about the rows of --data, which was not given", param_hint="--rows")
-    check_outputs(report=report)
+    check_outputs(report=report, weights=weights, json=json_file)
     with told_plainly():
         from onsketch.files import model_file
 
-        if report is not None:
-            from onsketch.report.charts import pyplot
-
-            pyplot()  # say at once that it is missing
-
         content = model_file.read(model)
-        if content.kind not in ("learner", "sketch"):
+        if content.kind not in ("learner", "sketch", "classes"):
             facts = [(name, str(value)) for name, value in content.header.items()]
             print_rows(out(), (content.kind, str(model)), facts)
             return
         thing = model_file.build(content)
         kernel = content.kind == "learner" and hasattr(thing, "history")
-        if not kernel and (data is not None or report is not None):
-            raise OptionError("--data and --report are for kernel learners, such as pros-n-kons.")
-        found = None if data is None else _studied(thing, content, data, rows or 1000)
+        if report is not None and not kernel:
+            raise OptionError("--report is for kernel learners, such as pros-n-kons; train --report has the others'.")
+        if content.kind == "sketch" and (data or weights):
+            raise OptionError("--data and --weights are for models, not for sketches.")
         console = out()
-        facts = _sketch_facts(thing) if content.kind == "sketch" else _learner_facts(thing, content)
+        if content.kind == "sketch":
+            facts, listed = _sketch_facts(thing), []
+            found = None
+        else:
+            facts = learner_facts(thing, content)
+            found = _studied(thing, content, data, rows or 1000) if kernel and data is not None else None
+            listed = [] if kernel else _weights(thing, content, data)
         print_rows(console, (content.kind, str(model)), facts)
         if kernel:
             _print_growth(console, thing, found)
         if report is not None:
             _write_report(report, model, thing, found)
             console.print(f"\nReport written to {report}", soft_wrap=True)
-        print_spectrum(console, thing)
-        if content.kind == "learner" and top:
-            _print_weights(console, thing, top, content.notes)
+        if content.kind != "classes":
+            print_spectrum(console, thing)
+        _print_weights(console, listed, top)
+        if weights is not None:
+            from onsketch.jobs.weights import write_weights
+
+            write_weights(weights, listed)
+            console.print(f"\n{len(listed):,} weights written to {weights}", soft_wrap=True)
+        if json_file is not None:
+            _write_json(json_file, facts, content, listed[: max(top, 1000)])
 
 
-def _learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
-    facts = [
-        ("method", f"{learner.method.name}: {learner.method}"),
-        ("parts", learner.method.parts),
-        ("options", ", ".join(f"{name}={value}" for name, value in sorted(content.header["options"].items()))),
-        ("rounds", f"{learner.rounds:,}"),
-        ("memory", f"{learner.state_bytes()['total'] / 1e6:.3f} MB"),
-        ("written by", f"onsketch {content.header['version']}, format {content.header['format']}"),
-    ]
+def learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
+    """What there is to say of a model, in words."""
     from onsketch.jobs.evaluation import grown
+    from onsketch.jobs.models import described, one_of
 
-    facts.append(grown(learner))
+    one = one_of(learner)
+    facts = [
+        ("method", described(learner)),
+        ("options", in_force(one)),
+        ("rounds", f"{learner.rounds:,}"),
+        ("written by", f"onsketch {content.header['version']}, format {content.header['format']}"),
+        grown(learner),
+    ]
+    if hasattr(learner, "state_bytes"):
+        facts.append(("memory", f"{learner.state_bytes()['total'] / 1e6:.3f} MB"))
     if hasattr(learner, "diagnostics"):
         facts += [(name, f"{value:g}") for name, value in learner.diagnostics().items()]
     training = content.notes.get("training")
     if training is not None:
+        from onsketch.cli.summary import judged
         from onsketch.data.task import Task
         from onsketch.jobs.evaluation import Progress
+        from onsketch.jobs.judging import Judge
 
-        progress = Progress(**training["progress"])
-        error = "" if progress.error is None else f", error {progress.error:.3%}"
-        facts.append(("task", str(Task(**training["task"]))))
-        facts.append(("progressive", f"loss {progress.mean_loss:.6g}{error}"))
-    if hasattr(learner, "ridge"):
-        facts.append(("ridge", f"{learner.ridge:.6g} now"))
+        task = Task(**training["task"])
+        facts.append(("task", str(task)))
+        state = training.get("judge")
+        judge = None if state is None else Judge.from_state(task, state)
+        facts += judged(Progress(**training["progress"]), judge)
+        for field in (training.get("schema") or {}).get("fields", ()):
+            why = f" ({field['why']})" if field["why"] else ""
+            facts.append((f"column {field['name']}", f"{field['kind']}{why}"))
     if "checkpoint" in content.notes:
         facts.append(("checkpoint", f"of {', '.join(content.notes['checkpoint']['plan']['sources'])}"))
     return facts
+
+
+def in_force(learner: Any) -> str:
+    """The options of a learner as they are at work, in words."""
+    words = []
+    for name in sorted(learner.method.concerns):
+        value = getattr(learner.options, name, None)
+        if name == "ridge" and value is None:
+            value = f"{learner.ridge:.6g} now, by the data" if hasattr(learner, "ridge") else "by the data"
+        elif name == "clip":
+            value = {None: "no bound", "default": "the range of the labels"}.get(value, value)
+        elif name == "n_features" and value is None:
+            value = f"{learner.n_features:,} so far"
+        elif value is None:
+            value = {"curvature": "by the loss", "curvature_schedule": "by the ridge", "box": "none"}.get(
+                name, "by itself"
+            )
+        elif value is True or value is False:
+            value = "yes" if value else "no"
+        words.append(f"{name.replace('_', ' ')} {value}")
+    return ", ".join(words)
+
+
+def _weights(learner: Any, content: Any, data: str | None) -> list[Any]:
+    """All weights, by falling size; with data, of what they amount to there."""
+    from onsketch.jobs.weights import scales_of, weights_of
+
+    told = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
+    names = {int(feature): name for feature, name in (told.get("names") or {}).items()}
+    scales = None
+    if data is not None:
+        reading = {**told["reading"], "everyday": True, "unlabelled": True, "schema": told.get("schema")}
+        scales = scales_of([data], reading)
+    classes = told["task"].get("names") if content.kind == "classes" else None
+    if content.kind == "classes" and not hasattr(learner, "learners"):
+        return []
+    try:
+        return weights_of(learner, classes, names, scales)
+    except OptionError:
+        return []
+
+
+def _write_json(path: Path, facts: list[tuple[str, str]], content: Any, listed: list[Any]) -> None:
+    import json
+
+    document = {
+        "kind": content.kind,
+        "facts": dict(facts),
+        "options": content.header.get("options"),
+        "training": {k: v for k, v in (content.notes.get("training") or {}).items() if k not in ("names", "judge")},
+        "weights": [one._asdict() for one in listed],
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
@@ -185,22 +269,16 @@ def print_spectrum(console: Any, thing: Any) -> None:
         console.print(f"     and {len(positive) - _BARS:,} more, down to {positive[-1]:.5g}", soft_wrap=True)
 
 
-def _print_weights(console: Any, learner: Any, top: int, notes: dict[str, Any]) -> None:
-    from onsketch.report.training import largest_weights
-
-    try:
-        pairs = largest_weights(learner, top, names_of(notes))
-    except OptionError:
-        return
-    console.print("\nlargest weights")
-    width = max((len(name) for name, _ in pairs), default=0)
-    for name, weight in pairs:
-        console.print(f"  {name:<{width}} {weight:+.6g}", soft_wrap=True)
-    if learner.intercept:
-        console.print(f"  {'(intercept)':<{width}} {learner.intercept:+.6g}", soft_wrap=True)
-
-
-def names_of(notes: dict[str, Any]) -> Any:
-    """From feature to name, as far as names were kept."""
-    names = (notes.get("training") or {}).get("names") or {}
-    return lambda feature: names.get(str(feature), str(feature))
+def _print_weights(console: Any, listed: list[Any], top: int) -> None:
+    """The largest weights, class by class."""
+    for of_class in dict.fromkeys(one.of_class for one in listed):
+        here = [one for one in listed if one.of_class == of_class]
+        shown = [one for one in here if one.feature >= 0][:top] + [one for one in here if one.feature < 0]
+        if not top or not shown:
+            continue
+        scaled = shown[0].scale is not None
+        console.print(f"\nlargest weights{' × scale' if scaled else ''}{f' of class {of_class}' if of_class else ''}")
+        width = max(len(one.name) for one in shown)
+        for one in shown:
+            told = f"  = {one.weight:+.6g} × {one.scale:.6g}" if scaled and one.scale is not None else ""
+            console.print(f"  {one.name:<{width}} {one.effect:+.6g}{told}", soft_wrap=True)

@@ -65,7 +65,7 @@ def _reading(
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(help="libsvm, vw, csv, parquet or arrow.", show_default="by the name, then by the content"),
+        typer.Option(help="libsvm, vw, csv, json, parquet or arrow.", show_default="by the name, then by the content"),
     ] = None,
     weight: Annotated[str | None, typer.Option(help="Column of sample weights.", show_default="none")] = None,
     tag: Annotated[str | None, typer.Option(help="Column that names rows.", show_default="none")] = None,

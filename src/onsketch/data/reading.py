@@ -32,10 +32,9 @@ _CONCERNS: dict[str, tuple[str, ...]] = {
     "header": ("csv",),
     "delimiter": ("csv",),
     "decimal": ("csv",),
-    **dict.fromkeys(("ignore", "keep"), ("vw", "csv", "parquet", "arrow")),
-    **dict.fromkeys(
-        ("label", "weight", "tag", "categorical", "numeric", "missing", "interact"), ("csv", "parquet", "arrow")
-    ),
+    **dict.fromkeys(("ignore", "keep"), ("vw", "csv", "json", "parquet", "arrow")),
+    **dict.fromkeys(("label", "weight", "tag"), ("csv", "json", "parquet", "arrow")),
+    **dict.fromkeys(("categorical", "numeric", "missing", "interact"), ("csv", "parquet", "arrow")),
 }
 """Formats that an option concerns; the others concern all."""
 
@@ -83,7 +82,7 @@ class Stream:
         """Where the stream stands after the blocks taken so far."""
         self._opened: Bytes | None = None
         self.format = format or self._sniff()
-        """One of libsvm, vw, csv, parquet, arrow."""
+        """One of libsvm, vw, csv, json, parquet, arrow."""
         self._form = self._make_form()
         positive = options["positive"]
         numeric = self.format in ("libsvm", "vw") and positive is not None
@@ -178,7 +177,7 @@ class Stream:
 
     def _sniff(self) -> str:
         """The format of the first file; bytes taken from a pipe to tell are kept for reading."""
-        form, opened = sniff(self.files[0])
+        form, opened = sniff(self.files[0], 1 if self._options["eager"] else 2)
         keep = not can_be_read_again(self.files[0])
         if opened is not None and keep and self.position.file == 0:
             self._opened = opened
@@ -238,6 +237,10 @@ class Stream:
                 from onsketch.data.tables import CSV
 
                 form = CSV(rows, roles, options["header"], options["delimiter"], options["decimal"], *common)
+            elif self.format == "json":
+                from onsketch.data.json_lines import JSONLines
+
+                form = JSONLines(rows, roles, *common)
             else:
                 from onsketch.data.arrow import Tables
 
@@ -315,7 +318,8 @@ def stream(
     Args:
         path: a file, a pattern, ``-`` for standard input, an address (``s3://...``), an open binary file, or a list
             of names. gz, xz, bz2 and zst are recognised by their first bytes.
-        format: libsvm, vw, csv, parquet or arrow; left out, the name tells, or else the first lines.
+        format: libsvm, vw, csv, json (an object a line), parquet or arrow; left out, the name tells, or else the first
+            lines.
         block_rows: rows to a block, at most.
         block_bytes: a block ends with the line in which so many bytes of text are full.
         on_error: "stop" raises ReadError at the first bad line, after the rows before it; "skip" passes over it

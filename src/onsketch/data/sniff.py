@@ -9,12 +9,13 @@ from typing import BinaryIO
 from onsketch.core.errors import InputError
 from onsketch.data.sources import STDIN, Bytes
 
-FORMATS = ("libsvm", "vw", "csv", "parquet", "arrow")
+FORMATS = ("libsvm", "vw", "csv", "json", "parquet", "arrow")
 
 _SUFFIXES = {
     **dict.fromkeys(("libsvm", "svm", "svmlight"), "libsvm"),
     "vw": "vw",
     **dict.fromkeys(("csv", "tsv"), "csv"),
+    **dict.fromkeys(("jsonl", "ndjson", "json"), "json"),
     **dict.fromkeys(("parquet", "pq"), "parquet"),
     **dict.fromkeys(("arrow", "feather", "ipc", "arrows"), "arrow"),
 }
@@ -40,6 +41,8 @@ def by_content(name: str, head: bytes) -> str:
     lines = [line for line in (lines[:-1] or lines) if line.strip() and not line.lstrip().startswith(b"#")][:20]
     if not lines:
         return "libsvm"
+    if all(line.lstrip().startswith(b"{") for line in lines):
+        return "json"
     if all(_LIBSVM.match(line) for line in lines):
         return "libsvm"
     if all(re.match(rb"[^,;|]*\|(\s|[^\s|:,;]+(:[-+.\deE]+)?(\s|$))", line) for line in lines):
@@ -49,13 +52,13 @@ def by_content(name: str, head: bytes) -> str:
     raise InputError(f"{name}: cannot tell the format from its first lines; give format= one of {', '.join(FORMATS)}.")
 
 
-def sniff(source: str | BinaryIO) -> tuple[str, Bytes | None]:
+def sniff(source: str | BinaryIO, lines: int = 2) -> tuple[str, Bytes | None]:
     """The format, and the bytes where they had to be opened to tell and can still be read from the start."""
     if isinstance(source, str) and source != STDIN and (form := by_name(source)):
         return form, None
     bytes_ = Bytes(source)
     try:
-        form = by_content(bytes_.name, bytes_.peek(1 << 16, lines=2))
+        form = by_content(bytes_.name, bytes_.peek(1 << 16, lines=lines))
     except BaseException:
         bytes_.close()
         raise

@@ -23,6 +23,7 @@ import onsketch
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import LOSSES, loss_values
 from onsketch.jobs.evaluation import Progress, new_progress
+from onsketch.jobs.models import loss_of, one_of
 
 Setting = Mapping[str, Any]
 Block = tuple[Any, NDArray[np.float64], NDArray[np.float64] | None]
@@ -104,8 +105,11 @@ class _Trial:
         if not self.finite:
             return
         began = thread_time()
+        many = hasattr(self.learner, "add_class")
+        while many and self.learner.n_classes <= y.max(initial=-1.0):
+            self.learner.add_class()
         try:
-            margins = self.learner.learn(X, y, weights)
+            margins = self.learner.learn(X, y.astype(np.int64) if many else y, weights)
         except UpdateError:
             self.finite = False
             return
@@ -115,6 +119,11 @@ class _Trial:
             del self.curve[::2]
         progress = self.progress
         self.curve.append(Point(progress.rows, self.seconds, progress.mean_loss, progress.error))
+
+
+def _signs(learner: Any, given: bool | None) -> bool:
+    """Whether mistakes are counted: as told, or by the loss."""
+    return new_progress(one_of(learner), given).signs
 
 
 def _ladder(option: str, *values: float, **fixed: float) -> tuple[Setting, ...]:
@@ -213,7 +222,7 @@ class Race:
     def _trial(self, contender: Contender, setting: Setting) -> _Trial:
         common = {name: value for name, value in self._options.items() if name in _concerns(contender.name)}
         learner = self._make(contender.name, **{**common, **setting})
-        return _Trial(learner, setting, new_progress(learner, self._signs))
+        return _Trial(learner, setting, Progress(loss_of(learner), _signs(learner, self._signs)))
 
     @property
     def remark(self) -> str:
@@ -225,7 +234,7 @@ class Race:
         """
         clipped: dict[tuple[float, str], list[str]] = {}
         for contender, by_track in self._field:
-            options = by_track[0][0].learner.options
+            options = one_of(by_track[0][0].learner).options
             if isinstance(options.clip, float) and LOSSES[options.loss].labels == "sign":
                 clipped.setdefault((options.clip, options.loss), []).append(contender.name)
         remarks = []

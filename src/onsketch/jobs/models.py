@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import onsketch
 from onsketch.data.task import Task
 
 
-def make_learner(task: Task, method: str, options: Mapping[str, Any]) -> Any:
+def make_learner(task: Task, method: str, /, **options: Any) -> Any:
     """The learner of this method for a task, with the loss that fits it unless one is given."""
     if not task.many:
         return onsketch.learner(method, **{"loss": task.default_loss, **options})

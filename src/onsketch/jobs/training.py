@@ -100,7 +100,7 @@ class Training:
         self.schema: dict[str, Any] | None = None
         """What the columns of a table are."""
         self.format: str | None = None
-        """Of the first file."""
+        """Of the first file, where it has a schema."""
         self.started_at = 0
         """Rows that the model had read which this job goes on from."""
         self.unmet: set[str] = set()
@@ -261,7 +261,7 @@ class Training:
     def _begin(self, y: Array, words_met: list[str] | None) -> None:
         """Make the learner when the first labels have been seen."""
         self.task = understood(y, self.plan.task, self.plan.reading.get("positive"), words_met)
-        self.learner = make_learner(self.task, self.plan.method, self.plan.options)
+        self.learner = make_learner(self.task, self.plan.method, **self.plan.options)
         if self._kind is not None:
             check_kind(self._kind, self.task, self.loss)
         counted = self.task.signs or self.task.many
@@ -280,6 +280,8 @@ class Training:
         self, tally: Progress, judge: Judge | None, X: Any, y: Array, predictions: Array, weights: Array | None
     ) -> list[Record]:
         assert self.task is not None
+        if judge is None and tally is self.progress:
+            judge = self.judge = Judge(self.task, self.loss)
         if judge is not None and self.finished_passes == 0:
             said = predictions
             if self.task.many:
@@ -368,7 +370,8 @@ class Training:
             for feature, name in list(self._blocks.names.items()):
                 self.names.setdefault(feature, name)
             self.schema = self._blocks.schema or self.schema
-            self.format = self.format or self._blocks.format
+            if self.schema is not None:
+                self.format = self.format or self._blocks.format
 
     def _told(self) -> dict[str, Any]:
         assert self.task is not None

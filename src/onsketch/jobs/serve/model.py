@@ -259,7 +259,7 @@ class TrainedModel(Model):
         from onsketch.core.losses import loss_values
 
         y = self.signs(labels)
-        wrong = (~(margins * y > 0.0)).astype(np.float64) if self.task.signs else None
+        wrong = ((margins > 0.0) != (y > 0.0)).astype(np.float64) if self.task.signs else None
         return loss_values(self.progress.loss, margins, y), wrong
 
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
@@ -280,7 +280,7 @@ class TrainedModel(Model):
         twin = copy.copy(self)
         twin.job = copy.copy(self.job)
         twin.job.learner = self.learner.fork()
-        twin.job.progress = replace(self.progress)
+        twin.job.progress, twin.job.judge = replace(self.progress), copy.deepcopy(self.job.judge)
         twin.job.names = dict(self.job.names)
         return twin
 
@@ -352,9 +352,8 @@ def load_model(path: model_file.PathLike) -> tuple[Model, dict[str, Any]]:
         )
     reading = told["reading"]
     job = _job(content.header["method"]["name"], {}, Task(**told["task"]).kind, reading)
-    job.learner, job.task = model_file.build(content), Task(**told["task"])
+    job._take_up(content, told)
+    assert job.task is not None
     if content.notes.get("serve", {}).get("undecided"):
         job.task = replace(job.task, negative=None)
-    job.progress = Progress(**told["progress"])
-    job.names = {int(feature): name for feature, name in told["names"].items()}
     return TrainedModel(job), content.notes

@@ -188,7 +188,7 @@ def test_train_then_predict(rows_file, model, tmp_path):
 def test_inspect_tells_names_options_and_spectrum(model):
     result = run("inspect", str(model), "--top", "3")
     assert result.exit_code == 0, result.output
-    told = ("rfd-son", "ridge=None", " now", "rounds", "600", "spectrum of the sketch", "shape^size", "(intercept)")
+    told = ("rfd-son", "by the data", " now", "rounds", "600", "spectrum of the sketch", "shape^size", "(intercept)")
     for part in told:
         assert part in result.stdout
 
@@ -208,9 +208,10 @@ def test_kernel_learners_show_growth_and_regret(rows_file, model, tmp_path):
     assert [line.split()[0] for line in result.stdout.splitlines() if line.startswith("       ")][-1] == "300"
     assert plots.read_text().count("<svg") == 2
     assert "growth" in run("inspect", str(saved)).stdout
-    refused = run("inspect", str(model), "--data", str(rows_file))
+    refused = run("inspect", str(model), "--report", str(plots))
     assert refused.exit_code != 0
     assert "for kernel learners" in refused.output
+    assert "largest weights × scale" in run("inspect", str(model), "--data", str(rows_file)).stdout
 
 
 @pytest.mark.learners

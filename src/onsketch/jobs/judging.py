@@ -22,6 +22,8 @@ _FINE = _HALF / math.asinh(8.0 * 40.0)
 _KEPT = 2000
 """Labels kept as a sample, for the best constant of losses that need a quantile."""
 
+_BY_SAMPLE = ("absolute", "quantile")
+
 _ENOUGH = 200
 """Rows from which on it is said that labels look sorted."""
 
@@ -81,6 +83,8 @@ class Judge:
         away, off = labels - self.first, self._answers(predictions) - labels
         terms = np.stack([shares, shares * away, shares * away * away, shares * off * off, steps * steps])
         self.sums = np.cumsum(np.concatenate([self.sums[:, np.newaxis], terms], axis=1), axis=1)[:, -1]
+        if self.loss not in _BY_SAMPLE:
+            return
         for place, label in zip(_reservoir(self.rows, labels.size), labels.tolist(), strict=True):
             if place == len(self.sample):
                 self.sample.append(label)
@@ -245,7 +249,7 @@ class Judge:
             "confusion": [[*pair, _short(weight)] for pair, weight in sorted(self.confusion.items())],
             "sums": self.sums.tolist(),
             "first": self.first,
-            "sample": self.sample if self.loss in ("absolute", "quantile") else [],
+            "sample": self.sample,
         }
 
     @classmethod

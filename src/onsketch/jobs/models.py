@@ -23,7 +23,7 @@ def make_learner(task: Task, method: str, /, **options: Any) -> Any:
 
 def one_of(learner: Any) -> Any:
     """The learner itself, or one of those of a learner of classes, for what they all have in common."""
-    if hasattr(learner, "method"):
+    if not hasattr(learner, "add_class"):
         return learner
     return getattr(learner, "unmet", None) or learner.learners[0]
 
@@ -37,5 +37,5 @@ def loss_of(learner: Any) -> str:
 def described(learner: Any) -> str:
     """The method in a line."""
     method = one_of(learner).method
-    many = "" if hasattr(learner, "method") else ", one learner for each class"
+    many = ", one learner for each class" if hasattr(learner, "learners") else ""
     return f"{method.name}: {method}{many}"

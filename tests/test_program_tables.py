@@ -85,7 +85,7 @@ def test_gaps_after_the_sample_are_told_as_well():
 
 
 def test_columns_are_decided_by_a_sample_not_by_the_first_row():
-    block, reading = everyday("y,a,b,c\n1,,7,x\n0,red,,y\n1,blue,8,x\n")
+    _, reading = everyday("y,a,b,c\n1,,7,x\n0,red,,y\n1,blue,8,x\n")
     kinds = {field["name"]: field["kind"] for field in reading.schema["fields"]}
     assert kinds == {"y": "label", "a": "category", "b": "number", "c": "category"}
     _, reading = everyday("y,zip,job\n1,12345,a\n0,12346,b\n", categorical="zip")

@@ -34,7 +34,9 @@ def text() -> str:
 
     lines = {}
     for field in dataclasses.fields(Options):
-        kind = field.type if "None" in str(field.type) else f"{field.type} | None"
+        option = field.metadata["option"]
+        given = f"{field.type} | {option.words}" if option.words else str(field.type)
+        kind = given if "None" in given else f"{given} | None"
         lines[field.name] = f'    {field.name}: {kind}\n    """{field.metadata["option"].sentence}"""\n'
     shared = "".join(line for name, line in lines.items() if name not in OF_THE_LEARNER_ALONE)
     alone = "".join(line for name, line in lines.items() if name in OF_THE_LEARNER_ALONE)

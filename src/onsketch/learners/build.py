@@ -11,7 +11,7 @@ from onsketch.jit.announce import announce_compilation
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, PACKED, PER_FEATURE, Method, compose_method
-from onsketch.learners.options import resolve
+from onsketch.learners.options import Options, resolve
 
 
 def methods() -> dict[str, str]:
@@ -77,6 +77,11 @@ def _thawed(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _sizes_itself(options: Options) -> bool:
+    size: Any = options.sketch_size
+    return bool(size == "auto")
+
+
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
     announce_compilation()
@@ -84,6 +89,10 @@ def _build(method: Method, given: Mapping[str, Any]) -> Learner:
         from onsketch.learners.kernel.build import kernel_learner
 
         return kernel_learner(method, options)
+    if method.mixture and _sizes_itself(options):
+        raise OptionError(
+            "auto: sketch_size='auto' is for frequent directions by name, such as rfd-son; give a number."
+        )
     if method.mixture:
         from onsketch.learners.auto.learner import AutoLearner
 
@@ -92,6 +101,10 @@ def _build(method: Method, given: Mapping[str, Any]) -> Learner:
         from onsketch.learners.first_order.learner import FirstOrderLearner
 
         return FirstOrderLearner(method, options)
+    if _sizes_itself(options):
+        from onsketch.learners.sketched.self_sizing import SelfSizingLearner
+
+        return SelfSizingLearner(method, options)
     if method.sketch in PACKED and not (options.l1 or options.l2 or options.box):
         from onsketch.learners.sketched.learner import SketchedLearner
 

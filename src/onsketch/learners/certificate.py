@@ -140,6 +140,7 @@ def _broken(learner: Learner) -> tuple[str, ...]:
         (o.forget != 1.0, "they are of learners that forget nothing"),
         (o.diagonal, "they are of one metric for all rounds, without diagonal adaptation"),
         (start == 0.0, "they ask for a ridge above 0"),
+        (hasattr(learner, "sketch_size"), "they are of a sketch whose size does not change"),
         (abs(grown) > 1e-9 * max(start, learner.ridge), "the ridge was raised with the rows; give one"),
     )
     return tuple(reason for found, reason in reasons if found)

@@ -13,8 +13,8 @@ from typing import Any, TypedDict
 class EstimatorOptions(TypedDict, total=False):
     """Options that estimators hand on."""
 
-    sketch_size: int | None
-    """Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch."""
+    sketch_size: int | str | None
+    """Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch, auto lets frequent directions choose."""
     ridge: float | None
     """What the metric starts from: α in SON and KONS, δ or σ in Ada-*."""
     step_size: float | None

@@ -42,6 +42,8 @@ class Option:
     """The default in words, for the program and the documentation."""
     switch: str
     """The program's name for it, where that is not --its-name."""
+    words: str
+    """The type of what may be given beside the field's own, such as a word with a meaning of its own."""
 
 
 def every(method: Method) -> bool:
@@ -57,11 +59,12 @@ def _option(
     *,
     shown: str | None = None,
     switch: str = "",
+    words: str = "",
 ) -> Any:
     if shown is None:
         shown = " ".join(f"{part:g}" for part in default) if isinstance(default, tuple) else str(default)
     return dataclasses.field(
-        default=default, metadata={"option": Option(default, check, sentence, concerns, shown, switch)}
+        default=default, metadata={"option": Option(default, check, sentence, concerns, shown, switch, words)}
     )
 
 
@@ -73,11 +76,12 @@ class Options:
         None, Whole(1, 2**62), "Width of the rows; rows of another width are errors.", shown="as they come"
     )
     loss: str = _option("squared", Choice(LOSS_NAMES), f"{', '.join(LOSS_NAMES[:-1])} or {LOSS_NAMES[-1]}.")
-    sketch_size: int = _option(
+    sketch_size: int = _option(  # or "auto", which only build.py and self_sizing.py see
         20,
-        Whole(0),
-        "Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch.",
+        Either("auto", Whole(0)),
+        "Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch, auto lets frequent directions choose.",
         lambda m: (m.steps and m.sketched and m.sketch != "exact") or m.mixture,
+        words="str",
     )
     ridge: float | None = _option(
         None,

@@ -85,6 +85,15 @@ def _sizes_itself(options: Options) -> bool:
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
     announce_compilation()
+    if options.scaling != "none":
+        from onsketch.learners.scaled.learner import ScaledLearner
+
+        return ScaledLearner(method, options)
+    return build_plain(method, options)
+
+
+def build_plain(method: Method, options: Options) -> Learner:
+    """The learner of rows and labels as they are given, whatever ``scaling`` says."""
     if method.kernel:
         from onsketch.learners.kernel.build import kernel_learner
 

@@ -43,6 +43,10 @@ class EstimatorOptions(TypedDict, total=False):
     """Weight of |w|²/2."""
     box: tuple[float, float] | None
     """Lower and upper bound of every weight."""
+    scaling: str | None
+    """none, or magnitude: features, rows and labels are divided by their magnitudes so far."""
+    step: str | None
+    """explicit, or implicit: the slope is taken where the step ends, so that no step passes the label."""
     average: bool | None
     """Predict with the mean of the iterates."""
     forget: float | None

@@ -81,6 +81,11 @@ class Method:
         return self.sketch not in PER_FEATURE
 
     @property
+    def square(self) -> bool:
+        """Whether its summary needs d×d memory, or random maps of d coordinates."""
+        return self.sketch in SQUARE
+
+    @property
     def shrinking(self) -> bool:
         """Whether its sketch is one of frequent directions."""
         return self.sketch in SHRINKING

@@ -24,6 +24,8 @@ LOSS_NAMES = ("squared", "absolute", "logistic", "hinge", "squared_hinge")
 SUMMARIES = ("gradient", "data", "curvature")
 UPDATES = ("mirror", "dual")
 PROJECTIONS = ("before", "after")
+SCALINGS = ("none", "magnitude")
+STEPS = ("explicit", "implicit")
 SCHEDULE_NAMES = ("none", "1/t", "1/sqrt(t)")
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
@@ -152,6 +154,18 @@ class Options:
     )
     box: tuple[float, float] | None = _option(
         None, Pair(ordered=True), "Lower and upper bound of every weight.", lambda m: m.composite, shown="none"
+    )
+    scaling: str = _option(
+        "none",
+        Choice(SCALINGS),
+        "none, or magnitude: features, rows and labels are divided by their magnitudes so far.",
+        lambda m: not (m.kernel or m.mixture),
+    )
+    step: str = _option(
+        "explicit",
+        Choice(STEPS),
+        "explicit, or implicit: the slope is taken where the step ends, so that no step passes the label.",
+        lambda m: m.steps and not m.square,
     )
     fit_intercept: bool = _option(False, flag, "A constant feature.", switch="--intercept/--no-intercept")
     average: bool = _option(

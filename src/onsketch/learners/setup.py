@@ -85,6 +85,10 @@ class Setup(NamedTuple):
     """c: the ridge is raised to keep up with c times the mean squared length of the rows; 0 when it was given."""
     forget: float
     """λ: what is left of the metric from one round to the next."""
+    implicit: bool
+    """Whether slopes are taken where the step ends."""
+    whole: bool
+    """Whether a round's step is along the metric that has taken in the whole row, as frequent directions do."""
 
 
 @inner
@@ -172,6 +176,8 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         raise OptionError(f"summary={options.summary!r} does not use curvature or curvature_schedule; leave them out.")
     if options.forget < 1.0:
         _check_forgetting(method, options)
+    if options.step == "implicit" and options.update == "dual":
+        raise OptionError(f"{method.name}: step='implicit' goes with update='mirror' alone.")
     assert options.step_size is not None
     clip = options.clip if isinstance(options.clip, float) else None
     after = projects_after(method, options)
@@ -210,6 +216,8 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         ridge=FIRST_RIDGE if options.ridge is None else options.ridge,
         share=ridge_share(method, options.sketch_size) if newton and options.ridge is None else 0.0,
         forget=options.forget,
+        implicit=options.step == "implicit",
+        whole=method.shrinking or method.sketch == "ffd",
     )
 
 

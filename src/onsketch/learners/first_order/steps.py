@@ -28,6 +28,7 @@ from onsketch.core import losses
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import inner, kernel
 from onsketch.jit.vectors import ask_for
+from onsketch.learners.auto.implicit import implicit_step
 from onsketch.learners.setup import SUMMARY, row_scale
 
 
@@ -157,6 +158,16 @@ def take_step(setup, terms, flat, x, head, energy, rho, g):
 
 
 @inner
+def implicit_slope(setup, terms, flat, x, energy, rho, margin, label, weight):
+    """The slope where a step along the metric that has absorbed ρ·x ends (see ``auto/implicit.py``)."""
+    length = 0.0
+    for j in range(x.size):
+        length += x[j] * x[j] / metric_at(terms, flat, energy[j] + (rho * x[j]) * (rho * x[j]))
+    _, slope, _ = implicit_step(setup.loss, margin, label, weight * setup.step * length)
+    return slope
+
+
+@inner
 def play(setup, terms, t, x, head, energy, margin, label, weight):
     """Round t on the columns of a row: the prediction, and whether the columns may be kept."""
     if not abs(margin) <= LARGEST:
@@ -170,6 +181,8 @@ def play(setup, terms, t, x, head, energy, margin, label, weight):
     slope = losses.slope(setup.loss, margin, label)
     bend = losses.curvature(setup.loss, margin, label) if setup.summary == SUMMARY.curvature else 0.0
     rho = row_scale(setup, slope, bend, weight, t) if setup.geometry != FLAT else 0.0
+    if setup.implicit:
+        slope = implicit_slope(setup, terms, flat, x, energy, rho, margin, label, weight)
     return margin, take_step(setup, terms, flat, x, head, energy, rho, weight * slope) == 0
 
 

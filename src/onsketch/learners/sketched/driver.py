@@ -27,6 +27,7 @@ from onsketch.jit.vectors import dot, load, store, within
 from onsketch.learners.setup import SUMMARY, row_scale
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, look_after_sleepers
 from onsketch.learners.sketched.forgetting import write_fade
+from onsketch.learners.sketched.implicit import implicit_gradient
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
 from onsketch.learners.sketched.parts import VERDICT, absorb, enter, lift, look, metric, write
 from onsketch.learners.sketched.passes import gather, newest
@@ -222,7 +223,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             raise_ridge(setup, sketch, lengths, t)
         limit = setup.largest / largest
         fit = abs(reached) <= limit and abs(g) * tallest <= setup.steepest
-        if not guarded and not (fit and harmless(setup, sketch, largest, reached, p, g, rho)):
+        if not guarded and (setup.implicit or not (fit and harmless(setup, sketch, largest, reached, p, g, rho))):
             copy_state(sketch, spare)
             guarded = True
         look(setup, sketch, p)
@@ -232,6 +233,8 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         if abs(reached) > bound and not setup.dual:
             change[COLUMN.head] = project(sketch, setup, p, square, reached, bound, q)
             p[COLUMN.head] += change[COLUMN.head] * square
+        if setup.implicit:
+            g, rho = implicit_gradient(setup, sketch, p, square, margin, labels[i], weights[i], t, q)
         verdict = VERDICT.refused
         if fit and max(abs(g), abs(rho), abs(change[COLUMN.head])) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, g, min(max(reached, -bound), bound), t, change, limit)

@@ -1,0 +1,131 @@
+r"""Scales: what features, rows and labels are divided by, so that no unit matters and no row outweighs the others.
+
+A feature's scale s follows the magnitudes v of its values, where it is not 0, by
+
+    s ← s·(1 + g_n·2(v − s)/(v + s)),   g_n = 2/(n + 4),
+
+whose influence is bounded on both sides: one value in wrong units moves s by a factor of at most 1 + 4/(n + 4), and a
+start that was far too large is left behind like n⁻⁴. The scale *in use* follows when the two have come apart by a
+factor of ``LEAP``, so that most of the time it stands still; weights are per unit of scale and stay as they are then
+(as in normalised online learning, Ross, Mineiro and Langford 2013, where scales only grow).
+
+The mean squared length of the scaled rows is followed in the same way and divided out, so that rows have length 1
+and a ridge or a step means the same on every stream: with the rows it rises and falls. A row more than ``LONGEST``
+times as long as others is learned as if it were that long. Labels that are numbers are divided by their magnitude, too.
+
+Multiplying a feature, all rows or the labels by a constant changes nothing but rounding errors. O(1) per non-zero.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.jit.decorators import inner, kernel
+
+USED, RUNNING, COUNT = range(3)
+"""What is kept of each magnitude: the scale in use, as it runs, and how many values it has seen."""
+
+ROW, LABEL = range(2)
+"""Magnitudes beside those of the features: of the rows' squared lengths, and of labels."""
+
+LEAP, LABEL_LEAP = 1.1, 3.0
+"""How far a scale in use and the running one may come apart. A leap of the labels' scale moves every prediction."""
+
+LONGEST = 30.0
+"""Rows are learned as if they were at most so many times as long as others."""
+
+_FAR = 1e30
+"""Values are at most so many times their scale."""
+
+
+@inner
+def follow(scale, value, leap):
+    """Take in one more magnitude."""
+    n = scale[COUNT]
+    if n == 0.0:
+        scale[RUNNING] = value
+        scale[USED] = value
+    else:
+        running = scale[RUNNING]
+        scale[RUNNING] = running * (1.0 + 4.0 / (n + 4.0) * (value - running) / (value + running))
+        if scale[RUNNING] > leap * scale[USED] or scale[USED] > leap * scale[RUNNING]:
+            scale[USED] = scale[RUNNING]
+    scale[COUNT] = n + 1.0
+
+
+@inner
+def keep(source, target):
+    """Copy a scale."""
+    for i in range(3):
+        target[i] = source[i]
+
+
+@inner
+def in_scale(scale, value):
+    """A value over the scale in use; the first value is its own scale."""
+    if value == 0.0:
+        return 0.0
+    used = scale[USED] if scale[COUNT] > 0.0 else abs(value)
+    return math.copysign(min(abs(value) / used, _FAR), value)
+
+
+@kernel
+def scale_rows(features, others, indptr, slots, values, labels, x, y, lengths, units, undo, undo_others):
+    """Scale rows in their order, each by what was known before it, and take it in.
+
+    Args:
+        features: (slots, 3), the scales of the features.
+        others: (2, 3), of the rows and of the labels.
+        indptr: where rows begin and end.
+        slots: of their features.
+        values: of their features.
+        labels: as they came; y receives them scaled, or as they are where there is no scale for them (units empty).
+        x: receives the scaled values.
+        y: receives the scaled labels.
+        lengths: receives, for each row, what it was shortened to (1: not at all).
+        units: receives, for each row, what labels are divided by.
+        undo: receives the scales of the features as they were before each value.
+        undo_others: receives the other scales as they were before each row.
+    """
+    for i in range(indptr.size - 1):
+        for other in range(2):
+            keep(others[other], undo_others[i, other])
+        square = 0.0
+        for j in range(indptr[i], indptr[i + 1]):
+            scale = features[slots[j]]
+            keep(scale, undo[j])
+            x[j] = in_scale(scale, values[j])
+            square += x[j] * x[j]
+            if values[j] != 0.0:
+                follow(scale, abs(values[j]), LEAP)
+        norm = others[ROW, USED] if others[ROW, COUNT] > 0.0 else square
+        shorter = 1.0
+        if square > 0.0:
+            follow(others[ROW], square, LEAP)
+            shorter = min(1.0, LONGEST * math.sqrt(norm / square))
+            for j in range(indptr[i], indptr[i + 1]):
+                x[j] *= shorter / math.sqrt(norm)
+        lengths[i] = shorter
+        y[i] = labels[i]
+        if units.size > 0:
+            size = abs(labels[i])
+            units[i] = others[LABEL, USED] if others[LABEL, COUNT] > 0.0 else (size if size > 0.0 else 1.0)
+            y[i] = labels[i] / units[i]
+            if size > 0.0:
+                follow(others[LABEL], size, LABEL_LEAP)
+
+
+@kernel
+def take_back(features, others, indptr, slots, done, undo, undo_others):
+    """Make the scales what they were before row ``done``."""
+    for j in range(indptr[indptr.size - 1] - 1, indptr[done] - 1, -1):
+        keep(undo[j], features[slots[j]])
+    for other in range(2):
+        keep(undo_others[done, other], others[other])
+
+
+@kernel
+def scale_known(features, norm, slots, values, x):
+    """Scale values of features that are known; nothing is taken in."""
+    for j in range(values.size):
+        x[j] = in_scale(features[slots[j]], values[j]) / math.sqrt(norm)

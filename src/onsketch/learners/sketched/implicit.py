@@ -1,0 +1,57 @@
+"""Implicit steps of sketched learners: the slope is taken where the step ends (``auto/implicit.py`` says why and how).
+
+A round absorbs ρ·x and then steps by g along the *new* metric. What a margin moves by is g·τ', with τ' the leverage of
+x after absorbing, of which only the leverage τ before is at hand:
+
+===================================  ==================================================================
+Newton, frequent directions          the row is taken in as it is: τ' = τ/(1 + ρ²τ), exactly
+Newton, other sketches               τ' ≤ τ, with equality where the row is not taken in (Oja's directions
+                                     turn with the row, so that it holds on the whole only)
+AdaGrad geometries                   τ' ≤ τ, and τ' ≤ |x|/ρ for the row's own energy alone
+===================================  ==================================================================
+
+With the slope ℓ'(z') of a step of length τ (Newton) or of the smaller bound (AdaGrad), no step passes the label.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.core import losses
+from onsketch.core.geometry import NEWTON
+from onsketch.core.tolerances import CUTOFF
+from onsketch.jit.decorators import inner
+from onsketch.learners.auto.implicit import implicit_step
+from onsketch.learners.setup import row_scale
+from onsketch.learners.sketched.packed import COLUMN
+from onsketch.learners.sketched.parts import metric
+from onsketch.learners.sketched.state import COUNT, NUMBER
+
+
+@inner
+def leverage_of(setup, sketch, p, square, q):
+    """x·P x for the row gathered in p."""
+    whole = metric(setup, sketch, p, square, q) * square
+    length = whole
+    for i in range(sketch.counts[COUNT.rows]):
+        length += q[i] * p[COLUMN.sketch + i]
+    return max(length, CUTOFF * whole)
+
+
+@inner
+def implicit_gradient(setup, sketch, p, square, margin, label, weight, t, q):
+    """G and ρ of an implicit step from this margin."""
+    fade = sketch.numbers[NUMBER.fade]
+    leverage = leverage_of(setup, sketch, p, square, q)
+    if setup.geometry != NEWTON:
+        slope = losses.slope(setup.loss, margin, label)
+        bend = losses.curvature(setup.loss, margin, label)
+        rho = row_scale(setup, slope, bend, weight, t)
+        if abs(rho) > 0.0:
+            leverage = min(leverage, math.sqrt(square) / abs(rho))
+        _, slope, _ = implicit_step(setup.loss, margin, label, weight * setup.step * leverage)
+        return weight * slope, rho
+    _, slope, bend = implicit_step(setup.loss, margin, label, weight * setup.step * leverage / fade)
+    rho = row_scale(setup, slope, bend, weight, t) / math.sqrt(fade)
+    whole = 1.0 + rho * rho * leverage if setup.whole else 1.0
+    return weight * slope * whole / fade, rho

@@ -1,0 +1,160 @@
+"""scaling="magnitude" and step="implicit": no unit matters, no step passes the label, and nothing else changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import onsketch
+from onsketch.core.errors import OptionError, UpdateError
+from onsketch.learners.scaled.scales import COUNT, RUNNING, USED, scale_rows
+
+pytestmark = pytest.mark.learners
+
+SAFE = {"scaling": "magnitude", "step": "implicit", "clip": None, "fit_intercept": True}
+METHODS = ("rfd-son", "oja-son", "rp-son", "adagrad", "ogd", "s-adagrad")
+
+
+def stream(rows: int = 300, seed: int = 0, real: bool = False) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 6)) * (rng.random((rows, 6)) < 0.7)
+    z = X @ [1.0, -2.0, 0.5, 0.0, 1.0, 3.0] + 0.5
+    return X, z + 0.1 * rng.normal(size=rows) if real else np.where(z > 0.0, 1.0, -1.0)
+
+
+def learner(method: str, loss: str = "logistic", **more: Any) -> onsketch.Learner:
+    return onsketch.learner(method, loss=loss, **{**SAFE, **more})
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_units_of_features_and_rows_do_not_matter(method: str) -> None:
+    X, y = stream()
+    units = np.array([1e-9, 1e9, 1.0, 1e4, 1e-3, 7.0])
+    plain, other = learner(method), learner(method)
+    np.testing.assert_allclose(other.learn(X * units, y), plain.learn(X, y), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(other.weights * units, plain.weights, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["rfd-son", "adagrad"])
+def test_the_unit_of_labels_does_not_matter(method: str) -> None:
+    X, y = stream(real=True)
+    options = {"summary": "curvature"} if method == "rfd-son" else {}
+    plain, other = learner(method, "squared", **options), learner(method, "squared", **options)
+    np.testing.assert_allclose(other.learn(X, 1e6 * y), 1e6 * plain.learn(X, y), rtol=1e-8, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_parts_sparse_rows_and_saved_learners_give_the_same(method: str, tmp_path: Path) -> None:
+    X, y = stream()
+    whole, parts, thin = learner(method), learner(method), learner(method)
+    margins = whole.learn(X, y)
+    halves = [parts.learn(X[:120], y[:120])]
+    parts.save(tmp_path / "model")
+    parts = onsketch.load(tmp_path / "model")
+    halves.append(parts.learn(X[120:], y[120:]))
+    assert np.array_equal(np.concatenate(halves), margins)
+    np.testing.assert_allclose(thin.learn(sparse.csr_matrix(X), y), margins, rtol=1e-9, atol=1e-12)
+    assert np.array_equal(parts.weights, whole.weights)
+    assert np.array_equal(parts.fork().predict(X), whole.predict(X))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_margins_are_predicted_before_a_row_is_learned(method: str) -> None:
+    X, y = stream(60)
+    model = learner(method)
+    for row, label in zip(X, y, strict=True):
+        before = model.predict([row]) if model.rounds else np.zeros(1)
+        np.testing.assert_allclose(model.learn([row], [label]), before, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.predict(X), X @ model.weights + model.intercept, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "logistic", "hinge", "squared_hinge"])
+@pytest.mark.parametrize("method", METHODS)
+def test_an_implicit_step_goes_towards_the_label_and_does_not_pass_it(method: str, loss: str) -> None:
+    """However long the step: the margin ends between where it was and the label (0 loss, for hinges)."""
+    if loss in ("absolute", "hinge") and method.endswith("son"):
+        pytest.skip("no curvature")
+    if method == "oja-son":
+        pytest.skip("its directions turn with the row, so that the metric of the step is not known before")
+    rng = np.random.default_rng(1)
+    signs = loss in ("logistic", "hinge", "squared_hinge")
+    options = {"summary": "curvature", "ridge": 0.1} if method.endswith("son") else {"step_size": 1e6}
+    model = onsketch.learner(method, loss=loss, step="implicit", clip=None, **options)
+    for _ in range(40):
+        x = rng.normal(size=(1, 4)) * 10.0 ** rng.integers(-1, 2)
+        y = np.sign(rng.normal(size=1)) if signs else rng.normal(size=1)
+        before = float(model.learn(x, y)[0])
+        after = float(model.predict(x)[0])
+        if signs:
+            low, high = sorted((before * y[0], max(before * y[0], 1.0 if loss != "logistic" else np.inf)))
+            assert low - 1e-6 <= after * y[0] <= high + 1e-6
+        else:
+            low, high = sorted((before, y[0]))
+            slack = 1e-6 * (1.0 + abs(before))
+            assert low - slack <= after <= high + slack
+
+
+def test_one_row_in_wrong_units_does_little_and_a_wrong_start_is_left_behind() -> None:
+    X, y = stream(2000)
+    clean = learner("rfd-son").learn(X, y)
+    for where in (0, 200):
+        spoiled = X.copy()
+        spoiled[where] *= 1e6
+        margins = learner("rfd-son").learn(spoiled, y)
+        worse = np.mean(np.sign(margins[500:]) != y[500:]) - np.mean(np.sign(clean[500:]) != y[500:])
+        assert worse < 0.02
+
+
+def test_a_scale_is_bounded_in_what_one_value_can_do() -> None:
+    values = np.concatenate([np.ones(100), [1e12], np.ones(100)])
+    features, others = np.zeros((1, 3)), np.zeros((2, 3))
+    n = values.size
+    nothing = np.zeros(0)
+    slots = np.zeros(n, dtype=np.int32)
+    scale_rows(
+        features, others, np.arange(n + 1), slots, values, np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), nothing,
+        np.zeros((n, 3)), np.zeros((n, 2, 3)),
+    )  # fmt: skip
+    assert features[0, COUNT] == n
+    assert abs(features[0, RUNNING] - 1.0) < 0.05
+    assert abs(features[0, USED] - 1.0) < 0.1
+
+
+def test_a_refused_row_leaves_the_scales_as_they_were() -> None:
+    X, y = stream(50, real=True)
+    model = onsketch.learner("adagrad", scaling="magnitude", loss="squared")
+    y /= 1e60
+    model.learn(X, y)
+    arrays = {name: array.copy() for name, array in model._arrays().items()}
+    with pytest.raises(UpdateError) as refused:
+        model.learn(np.vstack([X[:2], X[2:4]]), np.array([y[0], 1e149, y[2], y[3]]))
+    assert refused.value.row == 1
+    twin = onsketch.learner("adagrad", scaling="magnitude", loss="squared")
+    twin._width = model._width
+    twin._restore(arrays)
+    twin.learn(X[:1], y[:1])
+    for name, array in twin._arrays().items():
+        assert np.array_equal(array, model._arrays()[name]), name
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    with pytest.raises(OptionError, match="scaling"):
+        onsketch.learner("kons", scaling="magnitude")
+    with pytest.raises(OptionError, match="mirror"):
+        onsketch.learner("ada-fd", step="implicit", update="dual")
+    a, b = learner("adagrad"), learner("adagrad")
+    with pytest.raises(OptionError, match="scaling='none'"):
+        a.merge(b)
+
+
+def test_importance_of_an_implicit_step_is_like_repetition() -> None:
+    """A row of weight 3 moves its margin nearly as three rows would, and never past the label."""
+    x, y = np.array([[1.0, 2.0]]), np.array([1.0])
+    once, heavy = (onsketch.learner("ogd", loss="squared", step="implicit", step_size=100.0) for _ in range(2))
+    once.learn(x, y)
+    heavy.learn(x, y, [1e6])
+    assert float(once.predict(x)[0]) < float(heavy.predict(x)[0]) <= 1.0

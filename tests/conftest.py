@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 # A shell without job control starts what runs in the background with SIGINT ignored, and children inherit that; the
 # tests of Ctrl-C mean the ordinary case.
@@ -18,6 +19,21 @@ from hypothesis import settings
 # The first call of a kernel compiles it, so that no deadline would mean anything.
 settings.register_profile("onsketch", deadline=None, print_blob=True)
 settings.load_profile("onsketch")
+
+
+@pytest.fixture(autouse=True)
+def every_file_written_can_be_read(monkeypatch):
+    """Whatever a test saves is built again, by the checks that a file from elsewhere goes through."""
+    from onsketch.files import model_file
+
+    write = model_file.write
+
+    def checked(path, kind, header, arrays, notes=None):
+        write(path, kind, header, arrays, notes)
+        if kind in model_file._KINDS and sys._getframe(1).f_globals["__name__"].startswith("onsketch."):  # not forged
+            model_file.load(path)
+
+    monkeypatch.setattr(model_file, "write", checked)
 
 
 @pytest.fixture

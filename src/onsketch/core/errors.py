@@ -35,7 +35,19 @@ class UpdateError(OnsketchError):
 
 
 class ModelFileError(OnsketchError):
-    """A model file that cannot be used: foreign, truncated, altered, or written by a newer version."""
+    """A model file that cannot be used: foreign, truncated, altered, or written by a newer version.
+
+    ``path`` names the file and ``field`` what in it is at fault, as far as that is known.
+    """
+
+    def __init__(self, reason: str, field: str | None = None, path: str | None = None) -> None:
+        super().__init__(reason if path is None else f"{path}: {reason}")
+        self.reason = reason
+        self.field = field
+        self.path = path
+
+    def __reduce__(self) -> tuple[type[ModelFileError], tuple[str, str | None, str | None]]:
+        return type(self), (self.reason, self.field, self.path)
 
 
 class ReadError(InputError):

@@ -3,7 +3,7 @@
 ``packed(thing)`` walks through arrays, numbers, sets of whole numbers, named tuples and objects with attributes;
 ``restored(thing, arrays)`` walks the same way through a *freshly built* thing and fills it, so that a file can only
 supply numbers for places that exist, of their type and shape. What is neither (names, functions, options) must come
-from building the thing.
+from building the thing; and so must numbers named in a class's ``fixed``, which a file may only repeat.
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ def restored(thing: Any, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -
         return type(thing)(_fitting(prefix, arrays, np.asarray(thing).dtype, ()))
     if isinstance(thing, set):
         return {int(number) for number in _fitting(prefix, arrays, np.dtype(np.int64), (0,))}
-    values = {part: restored(value, arrays, _join(prefix, part)) for part, value in _parts(thing)}
+    fixed = getattr(thing, "fixed", ())
+    for part, value in _parts(thing):
+        if part in fixed:
+            _check_same(packed(value, _join(prefix, part)), arrays)
+    values = {part: restored(value, arrays, _join(prefix, part)) for part, value in _parts(thing) if part not in fixed}
     if isinstance(thing, tuple):
         return thing._replace(**values)  # type: ignore[attr-defined]
     vars(thing).update(values)
@@ -70,10 +74,40 @@ def take(arrays: Mapping[str, NDArray[Any]], name: str, dtype: Any, shape: tuple
     return array
 
 
-def require(fits: bool, what: str) -> None:
-    """Refuse a file whose numbers contradict each other."""
+def require(fits: Any, what: str, field: str | None = None) -> None:
+    """Refuse a file whose numbers contradict each other: what is wrong, and with which array."""
     if not fits:
-        raise ModelFileError(f"the model file is damaged: {what}.")
+        named = "" if field is None or field in what else f" ({field})"
+        raise ModelFileError(f"the model file is damaged: {what}{named}.", field)
+
+
+def require_within(array: Any, low: float, high: float, field: str) -> None:
+    """Refuse numbers outside of low … high."""
+    numbers = np.asarray(array)
+    if numbers.size and not (numbers.min() >= low and numbers.max() <= high):  # NaN is not
+        require(False, f"{field} has a number outside of {low:g} to {high:g}", field)
+
+
+def require_room(wanted: int, arrays: Mapping[str, NDArray[Any]], field: str) -> None:
+    """Refuse to build what takes far more memory than the file has content: nothing so large was ever saved in it."""
+    held = sum(array.nbytes for array in arrays.values())
+    require(
+        wanted <= 8 * held + _ALWAYS_GRANTED,
+        f"its {field} asks for {wanted / 1e6:,.0f} MB of memory, and the file holds {held / 1e6:,.3g} MB",
+        field,
+    )
+
+
+LONGEST_COUNT = 1 << 53
+"""Rounds, and whatever else is counted: as far as float64 counts without a gap."""
+
+_ALWAYS_GRANTED = 1 << 25
+"""Bytes that building something may take, whatever the file."""
+
+
+def _check_same(fresh: Arrays, arrays: Mapping[str, NDArray[Any]]) -> None:
+    for name, array in fresh.items():
+        require(name in arrays and np.array_equal(arrays[name], array), f"{name} is not what the header says", name)
 
 
 def _parts(thing: Any) -> list[tuple[str, Any]]:
@@ -90,12 +124,12 @@ def _has_numbers(value: Any) -> bool:
 
 
 def _fitting(name: str, arrays: Mapping[str, NDArray[Any]], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
-    require(name in arrays, f"it has no {name}")
+    require(name in arrays, f"it has no {name}", name)
     array = arrays[name]
-    require(array.dtype == dtype, f"{name} is {array.dtype} and should be {dtype}")
+    require(array.dtype == dtype, f"{name} is {array.dtype} and should be {dtype}", name)
     same = array.ndim == len(shape) and all(want in (0, have) for want, have in zip(shape, array.shape, strict=False))
-    require(same, f"{name} has shape {array.shape} and should have {shape}")
-    require(dtype.kind != "f" or bool(np.isfinite(array).all()), f"{name} is not finite")
+    require(same, f"{name} has shape {array.shape} and should have {shape}", name)
+    require(dtype.kind != "f" or np.isfinite(array).all(), f"{name} is not finite", name)
     return array.copy()
 
 

@@ -46,6 +46,10 @@ _KINDS = {
 """The module whose ``from_file(content)`` rebuilds each kind of thing."""
 
 
+_MISFITS = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
+"""What building something from numbers and names that do not go together may raise."""
+
+
 class Content(NamedTuple):
     """What a model file holds."""
 
@@ -77,14 +81,19 @@ def load(path: PathLike) -> Any:
     try:
         return build(content)
     except ModelFileError as error:
-        raise ModelFileError(f"{os.fspath(path)}: {error}") from None
+        raise ModelFileError(error.reason, error.field, os.fspath(path)) from None
 
 
 def build(content: Content) -> Any:
     """The thing that a file's content describes."""
-    if content.kind not in _KINDS:
-        raise ModelFileError(f"it holds a {content.kind!r}, which this version does not know.")
-    return import_module(_KINDS[content.kind]).from_file(content)
+    if not isinstance(content.kind, str) or content.kind not in _KINDS:
+        raise ModelFileError(f"it holds a {content.kind!r}, which this version does not know.", "kind")
+    try:
+        return import_module(_KINDS[content.kind]).from_file(content)
+    except ModelFileError:
+        raise
+    except _MISFITS as error:  # what no check has a word for
+        raise ModelFileError(f"its content does not fit together ({type(error).__name__}: {error}).") from error
 
 
 def write(
@@ -115,17 +124,17 @@ def read(path: PathLike) -> Content:
     from safetensors import SafetensorError, safe_open
 
     name = os.fspath(path)
-    if not os.path.exists(name):
-        raise ModelFileError(f"{name}: there is no such file.")
+    if not os.path.isfile(name):
+        raise ModelFileError("there is no such file." if not os.path.exists(name) else "not a file.", None, name)
     try:
         with safe_open(name, "numpy") as file:
             text = (file.metadata() or {}).get("onsketch")
             names = file.keys() if text is not None else []
             arrays = {key: file.get_tensor(key) for key in names}
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
-        raise ModelFileError(f"{name}: not a whole model file ({error}).") from None
+    except (SafetensorError, OSError, *_MISFITS) as error:
+        raise ModelFileError(f"not a whole model file ({error}).", None, name) from None
     if text is None:
-        raise ModelFileError(f"{name}: a safetensors file, but not one of onsketch's.")
+        raise ModelFileError("a safetensors file, but not one of onsketch's.", None, name)
     return _checked(name, text, arrays)
 
 
@@ -134,21 +143,28 @@ def _checked(name: str, text: str, arrays: Arrays) -> Content:
         header = json.loads(text)
         found, version = header["format"], header["version"]
         known = isinstance(found, int) and found <= FORMAT
-    except (ValueError, KeyError, TypeError):
-        raise ModelFileError(f"{name}: its header cannot be read.") from None
+        whole = {"kind", "notes", "sha256"} <= header.keys()
+    except _MISFITS:
+        raise ModelFileError("its header cannot be read.", None, name) from None
     if not known:
         raise ModelFileError(
-            f"{name}: written by onsketch {version} in format {found}; this version reads up to {FORMAT}. "
-            "Upgrade onsketch to use it."
+            f"written by onsketch {version} in format {found}; this version reads up to {FORMAT}. "
+            "Upgrade onsketch to use it.",
+            "format",
+            name,
         )
     if found < OLDEST:
         raise ModelFileError(
-            f"{name}: written by onsketch {version} in format {found}, which this version would continue differently. "
-            f"It reads formats from {OLDEST} on: use the version that wrote it, or learn again."
+            f"written by onsketch {version} in format {found}, which this version would continue differently. "
+            f"It reads formats from {OLDEST} on: use the version that wrote it, or learn again.",
+            "format",
+            name,
         )
-    if header.pop("sha256", None) != _checksum(header, arrays):
-        raise ModelFileError(f"{name}: altered since it was written: its checksum does not fit its content.")
+    if not whole or header.pop("sha256") != _checksum(header, arrays):
+        raise ModelFileError("altered since it was written: its checksum does not fit its content.", "sha256", name)
     notes = header.pop("notes")
+    if not isinstance(notes, dict):
+        raise ModelFileError("its notes are no notes.", "notes", name)
     return Content(header.pop("kind"), header, arrays, notes)
 
 

@@ -10,6 +10,7 @@ knows, SciPy's linear algebra): half a second, and nothing of it is used when th
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,10 @@ _settings: Any = config
 
 _KEPT = 8
 """Versions of a function that stay on disk."""
+
+
+_UNREADABLE = (OSError, EOFError, ValueError, ImportError, AttributeError, KeyError, pickle.UnpicklingError)
+"""What comes of a file cut short, written at the same moment, or left by code that is there no more."""
 
 
 class _Cache(caching._Cache):
@@ -62,7 +67,7 @@ class _Cache(caching._Cache):
         rtsys.initialize(target_context)
         try:
             data = file.load(self._key(sig, target_context.codegen()))
-        except (OSError, EOFError, ValueError, ImportError, AttributeError):  # cut short, or of other modules
+        except _UNREADABLE:
             return None
         return None if data is None else self._impl.rebuild(target_context, data)
 
@@ -74,7 +79,7 @@ class _Cache(caching._Cache):
         try:
             file.save(self._key(sig, data.codegen), self._impl.reduce(data))
             self._forget_old_versions()
-        except OSError:  # a full or read-only disk: the function runs all the same
+        except _UNREADABLE:  # or a full or read-only disk: the function runs all the same
             return
 
     def _key(self, sig: Any, codegen: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, OptionError, UpdateError
+from onsketch.core.errors import InputError, OnsketchError, OptionError, UpdateError
 from onsketch.core.losses import LOSSES
 from onsketch.core.turns import TakesTurns, reading, together
 from onsketch.files import model_file
@@ -18,7 +18,7 @@ from onsketch.files.arrays import Arrays
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights
+from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights, finite
 
 if TYPE_CHECKING:
     from onsketch.learners.certificate import Certificate
@@ -127,11 +127,11 @@ class Learner(TakesTurns, ABC):
         chunks = _chunks(rows)
         with self.turns.reading:
             if len(chunks) == 1:
-                return self._predict(rows)
+                return finite(self._predict(rows))
             predictions = np.empty(rows.count)
             for start, stop in chunks:
                 predictions[start:stop] = self._predict(rows.part(start, stop))
-            return predictions
+        return finite(predictions)
 
     def leverage(self, X: Any) -> NDArray[np.float64]:
         """x·A⁻¹x of each row under the learner's current metric A: how little the past says of it."""
@@ -186,7 +186,7 @@ class Learner(TakesTurns, ABC):
     @reading
     def weights(self) -> NDArray[np.float64]:
         """The weights of all features, dense; the unprojected iterate, or the mean of iterates with ``average``."""
-        features, values = self._coefficients()
+        features, values = self._finite_coefficients()
         weights = np.zeros(self.n_features)
         seen = features != INTERCEPT
         weights[features[seen]] = values[seen]
@@ -196,16 +196,22 @@ class Learner(TakesTurns, ABC):
     @reading
     def intercept(self) -> float:
         """The weight of the constant feature of ``fit_intercept``."""
-        features, values = self._coefficients()
+        features, values = self._finite_coefficients()
         return float(values[features == INTERCEPT].sum())
 
     @reading
     def coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The features seen, ascending, and their weights: what ``weights`` holds, without the zeros between."""
-        features, values = self._coefficients()
+        features, values = self._finite_coefficients()
         order = np.argsort(features)
         order = order[features[order] != INTERCEPT]
         return features[order], values[order]
+
+    def _finite_coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        features, values = self._coefficients()
+        if not np.isfinite(values).all():
+            raise OnsketchError(f"{self.method.name}: a weight is beyond what float64 can hold.")
+        return features, values
 
     def merge(self, other: Learner, base: Learner | None = None) -> Self:
         """Take in what another learner has learned from other rows; in place, the other is left as it was.
@@ -290,6 +296,18 @@ class Learner(TakesTurns, ABC):
     @abstractmethod
     def _restore(self, arrays: Arrays) -> None:
         """Fill a freshly built learner, or refuse with a ModelFileError."""
+
+    def _check_state(self) -> None:
+        """Refuse, by ``files.arrays.require``, a state filled from a file that no rows can have led to.
+
+        Compiled loops have no bounds checks: every index, count and epoch they follow must have been looked at, here
+        or in ``_restore``, before one of them runs.
+        """
+
+    @classmethod
+    def room(cls, method: Method, options: Options) -> int:
+        """Bytes that building one takes, as asked before a file's options are believed."""
+        return 0
 
 
 def _chunks(rows: Rows) -> list[tuple[int, int]]:

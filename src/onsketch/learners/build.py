@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Unpack
 
 from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.files.arrays import require, require_room
 from onsketch.files.model_file import Content
 from onsketch.jit.announce import announce_compilation
 from onsketch.learners.base import Learner
@@ -61,14 +64,23 @@ def compose(sketch: str = "rfd", geometry: str = "newton", **options: Unpack[Lea
 
 def from_file(content: Content) -> Learner:
     """The learner that a model file describes."""
+    header = content.header
     try:
-        name, sketch, geometry = (str(content.header["method"][part]) for part in ("name", "sketch", "geometry"))
+        name, sketch, geometry = (str(header["method"][part]) for part in ("name", "sketch", "geometry"))
         method = METHODS[name] if name in METHODS else compose_method(sketch, geometry)
-        model = _build(method, {key: _thawed(value) for key, value in content.header["options"].items()})
-        model._width = int(content.header["n_features"])
+        given = {key: _thawed(value) for key, value in header["options"].items()}
+        options = resolve(method.name, method.concerns, method.defaults, given)
+        width = operator.index(header["n_features"])
+        require(0 <= width < 1 << 63 and (options.n_features in (None, width)), "its width is impossible", "n_features")
+        made_by = class_of(method, options)
+        known = options if options.n_features is not None else replace(options, n_features=width or None)
+        require_room(made_by.room(method, known), content.arrays, "sketch_size or n_features")
+        model = made_by(method, options)
     except (KeyError, TypeError, AttributeError, OptionError) as error:
         raise ModelFileError(f"its header does not describe a learner of this version ({error}).") from None
+    model._width = width
     model._restore(content.arrays)
+    model._check_state()
     return model
 
 
@@ -85,19 +97,29 @@ def _sizes_itself(options: Options) -> bool:
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
     announce_compilation()
-    if options.scaling != "none":
-        from onsketch.learners.scaled.learner import ScaledLearner
-
-        return ScaledLearner(method, options)
-    return build_plain(method, options)
+    return class_of(method, options)(method, options)
 
 
 def build_plain(method: Method, options: Options) -> Learner:
     """The learner of rows and labels as they are given, whatever ``scaling`` says."""
-    if method.kernel:
-        from onsketch.learners.kernel.build import kernel_learner
+    return plain_class_of(method, options)(method, options)
 
-        return kernel_learner(method, options)
+
+def class_of(method: Method, options: Options) -> type[Learner]:
+    """The class whose learners play this method with these options."""
+    if options.scaling != "none":
+        from onsketch.learners.scaled.learner import ScaledLearner
+
+        return ScaledLearner
+    return plain_class_of(method, options)
+
+
+def plain_class_of(method: Method, options: Options) -> type[Learner]:
+    """The same, whatever ``scaling`` says."""
+    if method.kernel:
+        from onsketch.learners.kernel.build import kernel_class
+
+        return kernel_class(method)
     if method.mixture and _sizes_itself(options):
         raise OptionError(
             "auto: sketch_size='auto' is for frequent directions by name, such as rfd-son; give a number."
@@ -105,19 +127,19 @@ def build_plain(method: Method, options: Options) -> Learner:
     if method.mixture:
         from onsketch.learners.auto.learner import AutoLearner
 
-        return AutoLearner(method, options)
+        return AutoLearner
     if method.sketch in PER_FEATURE:
         from onsketch.learners.first_order.learner import FirstOrderLearner
 
-        return FirstOrderLearner(method, options)
+        return FirstOrderLearner
     if _sizes_itself(options):
         from onsketch.learners.sketched.self_sizing import SelfSizingLearner
 
-        return SelfSizingLearner(method, options)
+        return SelfSizingLearner
     if method.sketch in PACKED and not (options.l1 or options.l2 or options.box):
         from onsketch.learners.sketched.learner import SketchedLearner
 
-        return SketchedLearner(method, options)
+        return SketchedLearner
     from onsketch.learners.dense.learner import DenseLearner
 
-    return DenseLearner(method, options)
+    return DenseLearner

@@ -11,12 +11,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.files.arrays import require
+from onsketch.core.errors import InputError
+from onsketch.files.arrays import require, require_within
 from onsketch.jit.decorators import inner, kernel
 from onsketch.learners.rows import GOLDEN, Rows, Slotted
 
 INTERCEPT = -1
 """The index under which the constant feature of ``fit_intercept`` is filed."""
+
+MOST_FEATURES = (1 << 31) - 1
+"""Slots are counted in 32 bits."""
 
 COUNT, HASHED = range(2)
 """Entries of a map's tally: features seen, and those of them that are not listed."""
@@ -199,6 +203,8 @@ class FeatureMap:
 
     def _reserve(self, more: int, hashed: int) -> None:
         """Make room for ``more`` features, of which this many may have to be hashed."""
+        if self.count + more > MOST_FEATURES:
+            raise InputError(f"X: more than {MOST_FEATURES:,} features; hash them to fewer.")
         if self.count + more > self._features.size:
             size = max(self.count + more, self._features.size + self._features.size // 8)
             self._features = np.append(self.features, np.empty(size - self.count, dtype=np.int64))
@@ -274,14 +280,18 @@ class FeatureMap:
             self._tally[COUNT] = count
             self._file(self._listed.size, 0)
 
-    def refill(self, features: NDArray[np.int64]) -> None:
-        """Let an empty map have seen these features, in this order."""
-        require(bool((features >= INTERCEPT).all()), "features has a negative index")
+    def refill(self, features: NDArray[np.int64], width: int | None = None, intercept: bool = True) -> None:
+        """Let an empty map have seen these features, in this order, if rows of this width can have had them."""
+        if not intercept:
+            require((features != INTERCEPT).all(), "features has a constant one, and there is no intercept", "features")
+        last = np.iinfo(np.int64).max if width is None else max(width - 1, INTERCEPT)
+        require_within(features, INTERCEPT, last, "features")
+        require(features.size < MOST_FEATURES, "features has too many", "features")
         self._features = features.copy()
         self._tally[COUNT] = features.size
         self._file(self._dense_part(), 0)
         filed = np.count_nonzero(self._listed != _EMPTY) + np.count_nonzero(self._table != _EMPTY)
-        require(int(filed) == features.size, "features has one twice")
+        require(int(filed) == features.size, "features has one twice", "features")
 
     def copy(self) -> FeatureMap:
         """A map of the same features that grows by itself."""

@@ -280,6 +280,17 @@ def unseen_squares(indptr, values, kept_ptr, kept, out):
         out[i] = total
 
 
+def finite(margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The margins, which nobody need look through for infinities: such a row is refused."""
+    if not np.isfinite(margins).all():
+        row = int(np.argwhere(~np.isfinite(margins))[0][0])
+        raise InputError(
+            f"X: the prediction of row {row} is beyond what float64 can hold: its values times the model's weights are "
+            "too large. Rescale the features."
+        )
+    return margins
+
+
 def as_labels(y: Any, count: int, loss: Loss) -> NDArray[np.float64]:
     """Labels that the loss can take, one per row."""
     try:

@@ -10,7 +10,9 @@ from typing import Any, Self
 import numpy as np
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.core.tolerances import LARGEST
 from onsketch.core.turns import TakesTurns, reading, together
+from onsketch.files.arrays import LONGEST_COUNT, packed, require, require_within
 from onsketch.sketches.rows import Array, checked, dense_chunks
 from onsketch.sketches.spectral import eigenvalues
 
@@ -23,6 +25,11 @@ class Sketch(TakesTurns, ABC):
     share a sketch: see ``onsketch.core.turns``.
     """
 
+    fixed = (
+        "n_features", "size", "seed", "block", "doubling", "_first_ridge", "shrink_fraction", "alpha", "accuracy",
+        "budget", "floor", "_kernel", "_trusted",
+    )  # fmt: skip
+    """Attributes that the arguments give: a file can only repeat them."""
     reads = (
         "matrix", "ridge", "spectrum", "covariance", "energy", "rows", "indices", "weights", "leverage", "diagnostics",
     )  # fmt: skip
@@ -87,6 +94,18 @@ class Sketch(TakesTurns, ABC):
 
         save_sketch(self, path)
 
+    def check(self) -> None:
+        """Refuse, as a `ModelFileError`, numbers filled from a file that no rows can have led to."""
+        require_within(self.n_rows, 0, LONGEST_COUNT, "n_rows")
+        for name, array in packed(self).items():
+            if array.dtype.kind == "f":
+                require_within(array, -LARGEST * LARGEST, LARGEST * LARGEST, name)
+
+    @classmethod
+    def room(cls, n_features: int, size: int = 0, block: int = 1) -> int:
+        """Numbers that a fresh one with these arguments keeps, or a few times that."""
+        return n_features * (2 * size + block + 34) + size * size
+
     @abstractmethod
     def _absorb(self, block: Any) -> None:
         """Absorb a checked block, dense or CSR."""
@@ -129,6 +148,11 @@ class BufferedSketch(Sketch):
                 start += len(piece)
                 if self._filled == capacity:
                     self._empty_buffer()
+
+    def check(self) -> None:
+        """As all, and the buffer has room for a row."""
+        super().check()
+        require(0 <= self._filled < max(len(self._buffer), 1), "more rows wait than there is room for", "_filled")
 
     @abstractmethod
     def _empty_buffer(self) -> None:

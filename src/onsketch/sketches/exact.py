@@ -7,6 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from onsketch.core.matrices import is_sparse
+from onsketch.core.tolerances import LARGEST
+from onsketch.files.arrays import require_within
 from onsketch.sketches.base import BufferedSketch, Sketch
 from onsketch.sketches.rows import Array
 from onsketch.sketches.spectral import eigenvalues, symmetric_root
@@ -43,6 +45,11 @@ class Exact(BufferedSketch):
     def spectrum(self) -> Array:
         """The d eigenvalues of ``AᵀA``, descending."""
         return eigenvalues(self.covariance())
+
+    @classmethod
+    def room(cls, n_features: int, size: int = 0, block: int = 1) -> int:
+        """d² numbers."""
+        return n_features * (n_features + _BATCH)
 
     def covariance(self) -> Array:
         """``AᵀA``."""
@@ -86,6 +93,11 @@ class Diagonal(Sketch):
     def spectrum(self) -> Array:
         """`energy`, descending."""
         return np.sort(self._energy)[::-1]
+
+    def check(self) -> None:
+        """As all, and squares are not negative."""
+        super().check()
+        require_within(self._energy, 0.0, LARGEST * LARGEST, "_energy")
 
     def _absorb(self, block: Any) -> None:
         # One addition after the other, for a sum that does not depend on how the stream was cut.

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onsketch.core.tolerances import CUTOFF
-from onsketch.files.arrays import Arrays, take
+from onsketch.core.tolerances import CUTOFF, LARGEST
+from onsketch.files.arrays import Arrays, require, require_within, take
 from onsketch.learners.kernel.factor import GrowingFactor, with_room
 from onsketch.sketches.rows import Array
 
@@ -118,12 +118,21 @@ class LeverageSampler:
         sums = np.array([self.p_min, self.total, self.energy, self.factor.largest])
         return {"factor": self.factor.used(), "scales": self.scales[: self.size], "sums": sums}
 
+    def check(self) -> None:
+        """Refuse numbers from a file that no rows can have led to."""
+        factor = self.factor
+        require(factor.size <= len(self.scales), "its factor has more rows than it kept", "sampler.scales")
+        require(0.0 < self.p_min <= 1.0 and self.total >= 0.0 and self.energy >= 0.0, "impossible sums", "sampler.sums")
+        require_within(self.scales, -LARGEST, LARGEST, "sampler.scales")
+        factor.refill(factor.rows[: factor.size * (factor.size + 1) // 2].copy(), factor.size, factor.largest)
+
     def refill(self, arrays: Arrays) -> None:
         """Take the state from a model file."""
         self.scales = take(arrays, "scales", np.float64, (None,))
         sums = take(arrays, "sums", np.float64, (4,))
         self.p_min, self.total, self.energy, largest = (float(number) for number in sums)
         self.factor.refill(take(arrays, "factor", np.float64, (None,)), len(self.scales), largest)
+        self.check()
 
     def effective_dimension(self) -> float:
         """The trace of K̃(K̃ + αI)⁻¹ of the weighted rows kept, which stand for all rows; O(n³)."""

@@ -6,6 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from onsketch.core.tolerances import LARGEST
+from onsketch.files.arrays import LONGEST_COUNT, require, require_within
 from onsketch.sketches.base import Sketch, whole_number
 from onsketch.sketches.rows import Array, dense_chunks
 from onsketch.sketches.spectral import orthonormalise, row_spectrum
@@ -80,6 +82,13 @@ class Oja(Sketch):
     def spectrum(self) -> Array:
         """λ, descending."""
         return np.sort(self._energy)[::-1][: self.n_features]
+
+    def check(self) -> None:
+        """As all, and the block has room for a row."""
+        super().check()
+        require(0 <= self._filled < self.block, "more rows wait than there is room for", "_filled")
+        require(0 <= self._rounds <= LONGEST_COUNT, "its rounds are impossible", "_rounds")
+        require_within(self._energy, 0.0, LARGEST * LARGEST, "_energy")
 
     def _absorb(self, block: Any) -> None:
         for chunk in dense_chunks(block):

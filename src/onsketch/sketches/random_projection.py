@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 
 from onsketch.core.errors import InputError
+from onsketch.files.arrays import LONGEST_COUNT, require
 from onsketch.sketches.base import BufferedSketch, whole_number
 from onsketch.sketches.rows import Array
 
@@ -49,6 +50,12 @@ class RandomProjection(BufferedSketch):
     def matrix(self) -> Array:
         """``S``, m×d."""
         return self._sum + self._projected()
+
+    def check(self) -> None:
+        """As all, and its draws have been counted."""
+        super().check()
+        require(0 <= self._rounds <= LONGEST_COUNT, "its rounds are impossible", "_rounds")
+        require(self.seed in self._seeds and min(self._seeds) >= 0, "it has drawn from other seeds", "_seeds")
 
     def _projected(self) -> Array:
         """The projection of the rows that wait in the buffer."""

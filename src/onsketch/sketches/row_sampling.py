@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.core.tolerances import LARGEST
+from onsketch.files.arrays import require, require_within
 from onsketch.learners.kernel.factor import with_room
 from onsketch.learners.kernel.functions import Kernel
 from onsketch.sketches.base import Sketch, real_number, whole_number
@@ -103,6 +105,21 @@ class RowSampling(Sketch):
         if callable(self._kernel.function):
             raise OptionError(f"save: the kernel {self._kernel.name} is a function, which a file cannot hold.")
         super().save(path)
+
+    def check(self) -> None:
+        """As all, and as many rows, weights and rows of the factor as it says."""
+        super().check()
+        self._sampler.check()
+        least = min(len(self._rows), len(self._indices), len(self._weights))
+        require(self.size <= least, "it kept fewer rows than it says", "_rows")
+        require(self._rows.shape[1:] == (self.n_features,), "its rows are of another width", "_rows")
+        require_within(self.indices, 0, max(self.n_rows - 1, 0), "_indices")
+        require_within(self.weights, 1.0, LARGEST, "_weights")
+
+    @classmethod
+    def room(cls, n_features: int, size: int = 0, block: int = 1) -> int:
+        """Nothing before a row has been kept."""
+        return 0
 
     @property
     def size(self) -> int:

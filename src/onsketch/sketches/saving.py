@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import os
 from typing import Any
 
 from onsketch import sketches as sketch
 from onsketch.core.errors import ModelFileError, OnsketchError
 from onsketch.files import model_file
-from onsketch.files.arrays import packed, restored
+from onsketch.files.arrays import packed, require_room, restored
 from onsketch.sketches.base import Sketch
 
 
@@ -24,10 +25,16 @@ def from_file(content: model_file.Content) -> Sketch:
         name, given = content.header["class"], content.header["arguments"]
         if name not in sketch.__all__ or not issubclass(getattr(sketch, name), Sketch):
             raise ModelFileError(f"it holds a sketch {name!r}, which this version does not know.")
-        fresh = getattr(sketch, name)(**given)
-    except (KeyError, TypeError, OnsketchError) as error:
+        made_by: type[Sketch] = getattr(sketch, name)
+        sizes = {key: operator.index(given[key]) for key in ("n_features", "size", "block") if key in given}
+        require_room(8 * made_by.room(**sizes), content.arrays, "size or n_features")
+        fresh = made_by(**given)
+    except (KeyError, TypeError, OverflowError, OnsketchError) as error:
+        if isinstance(error, ModelFileError):
+            raise
         raise ModelFileError(f"its header does not describe a sketch ({error}).") from None
     filled: Sketch = restored(fresh, content.arrays)
+    filled.check()
     return filled
 
 

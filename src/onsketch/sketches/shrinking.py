@@ -21,6 +21,7 @@ from typing import Self
 
 import numpy as np
 
+from onsketch.files.arrays import require
 from onsketch.sketches.base import BufferedSketch, whole_number
 from onsketch.sketches.rows import Array
 from onsketch.sketches.spectral import row_spectrum, without_noise
@@ -92,6 +93,12 @@ class ShrinkingSketch(BufferedSketch):
     def _shown(self) -> Array:
         """A copy of the rows at hand, as the output shows them."""
         return self._buffer[: self._filled].copy()
+
+    def check(self) -> None:
+        """As all, and kept rows are among those at hand."""
+        super().check()
+        require(0 <= self._kept <= self._filled, "it kept more rows than it has", "_kept")
+        require(self._escaped >= 0.0, "less than nothing has escaped", "_escaped")
 
     def _empty_buffer(self) -> None:
         self._shrink(self._buffer)

@@ -133,11 +133,17 @@ class AutoLearner(Learner):
             "Learn the stream in one place, or merge rfd-son learners on features scaled beforehand."
         )
 
+    @classmethod
+    def room(cls, method: Method, options: Options) -> int:
+        """Bytes that a fresh one takes."""
+        return 8 * 288 * options.sketch_size**2
+
     def _arrays(self) -> Arrays:
         return {"features": self._map.features} | named("table", saved(self._table)) | packed(self._small, "small")
 
     def _restore(self, arrays: Arrays) -> None:
-        self._map.refill(take(arrays, "features", np.int64, (None,)))
+        features = take(arrays, "features", np.int64, (None,))
+        self._map.refill(features, self._width, self.options.fit_intercept)
         self._table = filled(self._table, under("table", arrays), self._map.features, True)
         self._small = restored(self._small, arrays, "small")
         rows, constant = self._small.counts

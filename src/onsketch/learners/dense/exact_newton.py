@@ -19,7 +19,7 @@ import numpy as np
 from onsketch.core import losses
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import Arrays, packed, require, restored
+from onsketch.files.arrays import Arrays, packed, require, require_within, restored
 from onsketch.jit.decorators import inner, kernel
 from onsketch.learners.dense.inverse_factor import (
     Factor,
@@ -259,5 +259,6 @@ class ExactNewton(Engine):
         """The factor, of the same size and ridge."""
         factor = restored(self.factor, arrays)
         require(factor.ridge == self.factor.ridge and factor.unit == self.factor.unit, "its ridge is not the option's")
-        require(0 <= factor.rank[0] <= len(factor.rows), "its rank is impossible")
+        require(0 <= factor.rank[0] <= len(factor.rows), "its rank is impossible", "metric.rank")
+        require_within(factor.rows, -LARGEST * LARGEST, LARGEST * LARGEST, "metric.rows")
         self.factor = factor

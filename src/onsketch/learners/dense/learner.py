@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
-from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
+from onsketch.files.arrays import LONGEST_COUNT, Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.jit.decorators import kernel
 from onsketch.learners.base import Learner
 from onsketch.learners.dense.exact_newton import ExactNewton
@@ -206,16 +206,25 @@ class DenseLearner(Learner):
         weights = self._engine.merge(merged, other._engine, theirs, base._engine, common)
         self._iterate = merged._replace(weights=weights.astype(self.options.dtype))
 
+    @classmethod
+    def room(cls, method: Method, options: Options) -> int:
+        """Bytes that a fresh one takes, and one with as many features as the file says."""
+        width = (options.n_features or 0) + 1
+        kept = min(width, MOST_FEATURES) if method.sketch in _SQUARE else 2 * options.sketch_size + 1
+        return 8 * 2 * kept * width
+
     def _arrays(self) -> Arrays:
         return packed(self._iterate, "iterate") | named("metric", self._engine.arrays())
 
     def _restore(self, arrays: Arrays) -> None:
         size = take(arrays, "iterate.weights", self.options.dtype, (None,)).size
-        require(size in (0, self._width + self._constant), "its weights are not as many as its features")
+        fits = size in (0, max(self._width + self._constant, 1))
+        require(fits, "its weights are not as many as its features", "iterate.weights")
         if size:
             self._widen(self._width)
         self._iterate = restored(self._iterate, arrays, "iterate")
-        require(self._iterate.clock[0] >= 0, "its clock is impossible")
+        require_within(self._iterate.clock, 0, LONGEST_COUNT, "iterate.clock")
+        require_within(self._iterate.diagonal, 0.0, np.finfo(np.float64).max, "iterate.diagonal")
         self._engine.restore(under("metric", arrays))
 
 

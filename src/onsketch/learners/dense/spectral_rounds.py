@@ -230,6 +230,7 @@ class SpectralRounds(Engine):
         """The summary, of the same width."""
         if self.summary is not None:
             restored(self.summary, arrays)
+            self.summary.check()
 
 
 def _stopped(w: Array, u: Array, x: Array, margin: float, reach: float) -> Array:

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from onsketch import sketches as sketch
 from onsketch.core.errors import OptionError
-from onsketch.core.tolerances import CUTOFF
+from onsketch.core.tolerances import CUTOFF, LARGEST
+from onsketch.files.arrays import packed, require, require_within
 from onsketch.learners.options import Options
 from onsketch.sketches.shrinking import ShrinkingSketch, subtract_from_all, subtract_nothing
 from onsketch.sketches.spectral import row_spectrum
@@ -37,6 +38,8 @@ class Summary(ABC):
 
     grows = True
     """Whether features may be added later."""
+    fixed: tuple[str, ...] = ("_ridge", "size", "project")
+    """Numbers that the options give, and that a file can only repeat."""
     outside: float | None = None
     """The metric outside of the directions, where the method fixes it; None: the geometry's at energy 0."""
     escaped = 0.0
@@ -73,6 +76,13 @@ class Summary(ABC):
     @abstractmethod
     def merge(self, other: Self, base: Self) -> None:
         """Take in what ``other`` summarises and ``base``, from which both started, does not."""
+
+    def check(self) -> None:
+        """Refuse a state filled from a file that no rows can have led to."""
+        for name, array in packed(self).items():
+            if array.dtype.kind == "f":
+                require_within(array, -LARGEST * LARGEST, LARGEST * LARGEST, f"metric.{name}")
+        require(self.escaped >= 0.0, "less than nothing has escaped", "metric.escaped")
 
     @property
     def nbytes(self) -> int:
@@ -160,6 +170,10 @@ class SketchedRows(Summary):
         # The Gram matrix squares the spread of the rows: weak directions need a second orthonormalisation.
         triangle = np.linalg.cholesky(directions @ directions.T)
         return np.linalg.inv(triangle) @ directions, values[kept]
+
+    def check(self) -> None:
+        """As the sketch does."""
+        self.sketch.check()
 
     def widen(self, width: int) -> None:
         """Zeros for the new features, in every row the sketch has."""
@@ -249,6 +263,13 @@ class RankCounting(Summary):
         self.small = np.diag(values[:kept] - rho)
         self.escaped += rho
         return True
+
+    def check(self) -> None:
+        """As many rows as M has, and no more than there is room for."""
+        super().check()
+        count = len(self.basis)
+        require(count < max(2 * self.size, 1), "more directions than there is room for", "metric.basis")
+        require(self.small.shape == (count, count), "M is not of the directions it says", "metric.small")
 
     def spectrum(self) -> tuple[Array, Array]:
         """V turned by the eigenvectors of M."""

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import Arrays, require, take
+from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.jit.cache import Direct, kind_of
 from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
-from onsketch.learners.first_order.lazy import WINDOW, learn_lazily, read_lazily, settle
+from onsketch.learners.first_order.lazy import LONGEST_SLEEP, WINDOW, learn_lazily, read_lazily, settle
 from onsketch.learners.first_order.merge import merged
 from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, learn_ftrl, read_rules
 from onsketch.learners.first_order.sleep import MIRROR
@@ -239,14 +239,18 @@ class FirstOrderLearner(Learner):
 
     def _restore(self, arrays: Arrays) -> None:
         clock = take(arrays, "clock", np.int64, (3,))
-        self._map.refill(take(arrays, "features", np.int64, (None,)))
+        features = take(arrays, "features", np.int64, (None,))
+        self._map.refill(features, self._width, self.options.fit_intercept)
         count, asleep = self._map.count, clock[TIMER.rounds] - clock[TIMER.start]
         table = take(arrays, "table", self._table.dtype, (count, self._table.shape[1]))
-        require(bool((clock >= 0).all()) and clock[TIMER.seen] <= count and asleep >= 0, "its clock is impossible")
+        require_within(clock, 0, LONGEST_COUNT, "clock")
+        possible = clock[TIMER.seen] <= count and asleep >= 0
+        require(possible and (not self._lazy or asleep <= LONGEST_SLEEP), "its clock is impossible", "clock")
         if self._lazy:
             stamps = table[:, CELL.stamp]
-            require(bool(((stamps >= 0) & (stamps <= asleep)).all()), "a feature sleeps into the future")
-            require(len(self._window) == 1 or asleep < len(self._window), "its clock is beyond its window")
+            require_within(stamps, 0, float(asleep), "table")
+            require((stamps == np.floor(stamps)).all(), "a feature was last met between two rounds", "table")
+            require(len(self._window) == 1 or asleep < len(self._window), "its clock is beyond its window", "clock")
         self._window = take(arrays, "window", np.float64, self._window.shape)
         self._clock = clock
         self._fade = take(arrays, "fade", np.float64, (1,))

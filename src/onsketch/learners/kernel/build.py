@@ -1,4 +1,4 @@
-"""A kernel learner by its method."""
+"""The class of a kernel learner, by its method."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from onsketch.learners.kernel.learner import KernelLearner
 from onsketch.learners.kernel.newton import KernelNewton
 from onsketch.learners.kernel.projected import ProjectedNewton
 from onsketch.learners.methods import Method
-from onsketch.learners.options import Options
 
 
-def kernel_learner(method: Method, options: Options) -> KernelLearner:
-    """The learner of this method with these options."""
+def kernel_class(method: Method) -> type[KernelLearner]:
+    """The class of learners of this method."""
     if method.geometry == "gradient":
-        return KernelGradient(method, options)
-    if method.rule == "pros-n-kons":
-        return ProjectedNewton(method, options)
-    return KernelNewton(method, options)
+        return KernelGradient
+    return ProjectedNewton if method.rule == "pros-n-kons" else KernelNewton

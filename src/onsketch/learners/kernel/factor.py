@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.tolerances import CUTOFF
-from onsketch.files.arrays import require
+from onsketch.core.tolerances import CUTOFF, LARGEST
+from onsketch.files.arrays import require, require_within
 
 Array = NDArray[np.float64]
 
@@ -86,8 +86,9 @@ class GrowingFactor:
 
     def refill(self, rows: Array, size: int, largest: float) -> None:
         """Take L from a model file."""
-        fits = len(rows) == size * (size + 1) // 2 and largest >= 0.0
-        require(fits, "a factor is not as large as its rows are many")
+        fits = size >= 0 and len(rows) == size * (size + 1) // 2 and largest >= 0.0
+        require(fits, "a factor is not as large as its rows are many", "factor")
+        require_within(rows, -LARGEST, LARGEST, "factor")
         steps = np.arange(1, size + 1)
         require(bool((rows[steps * (steps + 1) // 2 - 1] > 0.0).all()), "the diagonal of a factor is not positive")
         self.rows, self.size, self.largest = rows, size, largest

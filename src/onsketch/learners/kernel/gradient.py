@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import Arrays, require, take
+from onsketch.files.arrays import Arrays, require, require_within, take
 from onsketch.learners.kernel.factor import Array, with_room
 from onsketch.learners.kernel.learner import KernelLearner, Round, slope_of
 from onsketch.learners.methods import Method
@@ -80,4 +80,5 @@ class KernelGradient(KernelLearner):
         self._a = take(arrays, "a", np.float64, (None,))
         require(len(self._a) == self._kept.count, "its coefficients are not as many as its rows")
         self._removed = int(take(arrays, "removed", np.int64, ()))
-        require(self._removed >= 0, "it dropped less than no rows")
+        require_within(self._removed, 0, self._rounds, "removed")
+        require_within(self._a, -LARGEST, LARGEST, "a")

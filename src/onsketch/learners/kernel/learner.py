@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onsketch.core import losses
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import Arrays, require, take
+from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.files.model_file import PathLike
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT
@@ -264,19 +264,35 @@ class KernelLearner(Learner):
     def _restore(self, arrays: Arrays) -> None:
         self._rounds = int(take(arrays, "rounds", np.int64, ()))
         gamma = float(take(arrays, "gamma", np.float64, ()))
-        require(self._rounds >= 0 and gamma >= 0.0 and (gamma > 0.0 or not self._rounds), "its clock is impossible")
+        require(0 <= self._rounds <= LONGEST_COUNT, "its clock is impossible", "rounds")
+        require(0.0 <= gamma <= LARGEST and (gamma > 0.0 or not self._rounds), "its gamma is impossible", "gamma")
         if gamma > 0.0:
             self._kernel = replace(self._kernel, gamma=gamma)
         indptr = take(arrays, "kept.indptr", np.int64, (None,))
         features = take(arrays, "kept.features", np.int64, (None,))
         values = take(arrays, "kept.values", np.float64, (len(features),))
         owns = take(arrays, "kept.owns", np.float64, (None,))
-        require(len(indptr) == len(owns) + 1 and indptr[0] == 0, "its rows are not as many as they should be")
-        require(bool((np.diff(indptr) >= 0).all()) and indptr[-1] == len(features), "its rows overlap")
-        require(bool(((features >= 0) & (features < max(self._width, 1))).all()), "its features are not in its width")
+        self._check_rows(indptr, features, values, owns)
         history = take(arrays, "history", np.float64, (None, len(_HISTORY)))
-        require(history[:, 0].tolist() == [2.0**k for k in range(self._rounds.bit_length())], "its history has gaps")
+        whole = history[:, 0].tolist() == [2.0**k for k in range(self._rounds.bit_length())]
+        require(whole, "its history has gaps", "history")
         self._history = [tuple(row) for row in history.tolist()]
         self._kept = kept_rows(self._kernel, self._width)
         refilled(self._kept, indptr, features, values, owns)
         self._refill(arrays)
+
+    def _check_rows(self, indptr: NDArray[np.int64], features: NDArray[np.int64], values: Array, owns: Array) -> None:
+        """Refuse rows kept that are no matrix of this width, or that could not have been learned."""
+        require(len(indptr) == len(owns) + 1 and indptr[0] == 0, "its rows are others than it says", "kept.indptr")
+        require((np.diff(indptr) >= 0).all() and indptr[-1] == len(features), "its rows overlap", "kept.indptr")
+        require(len(owns) <= self._rounds, "it kept more rows than it learned", "kept.owns")
+        require_within(features, 0, self._width - 1, "kept.features")
+        owner = np.repeat(np.arange(len(owns)), np.diff(indptr))
+        once = np.unique(np.stack([owner, features]), axis=1).shape[1] == len(features)
+        require(once, "a row has a feature twice", "kept.features")
+        with np.errstate(over="ignore"):
+            lengths: Array = np.bincount(owner, (values / LARGEST) ** 2, len(owns)).astype(np.float64)
+            require_within(lengths, 0.0, 1.0, "kept.values")
+            if self._kernel.form != OWN:
+                alike = self._kernel.of_self(lengths * LARGEST**2)
+                require(np.allclose(owns, alike, rtol=1e-6, atol=0.0), "its rows are of other lengths", "kept.owns")

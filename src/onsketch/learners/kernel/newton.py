@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from onsketch.core import draws
 from onsketch.core.tolerances import CUTOFF, LARGEST
-from onsketch.files.arrays import Arrays, named, require, take, under
+from onsketch.files.arrays import Arrays, named, require, require_within, take, under
 from onsketch.learners.kernel.factor import Array, GrowingFactor, with_room
 from onsketch.learners.kernel.learner import KernelLearner, Round, curvature_of, scale_of, slope_of
 from onsketch.learners.methods import Method
@@ -189,13 +189,19 @@ class KernelNewton(KernelLearner):
         self._inside = _places(take(arrays, "inside", np.int64, (None,)), count)
         n = len(self._inside)
         self._rho, self._nu = (take(arrays, name, np.float64, (None,)) for name in ("rho", "nu"))
-        require(len(self._c) == count and len(self._rho) == n and len(self._nu) == n, "its vectors differ in length")
+        require(
+            len(self._c) == count and len(self._rho) == n and len(self._nu) == n, "its vectors differ in length", "c"
+        )
+        require(np.unique(self._inside).size == n, "a row is inside twice", "inside")
+        for name, numbers in (("c", self._c), ("rho", self._rho), ("nu", self._nu)):
+            require_within(numbers, -LARGEST, LARGEST, name)
         self._online, largest = (float(number) for number in take(arrays, "sums", np.float64, (2,)))
         self._factor.refill(take(arrays, "factor", np.float64, (None,)), n, largest)
         if self._sampler is not None:
             self._sampler.refill(under("sampler", arrays))
             self._dictionary = _places(take(arrays, "dictionary", np.int64, (None,)), count)
-            require(len(self._dictionary) == self._sampler.size, "its dictionary is not as large as its factor")
+            require(len(self._dictionary) == self._sampler.size, "it is not as large as its factor", "dictionary")
+            require(np.unique(self._dictionary).size == self._sampler.size, "a row is in it twice", "dictionary")
 
 
 def _places(places: NDArray[np.int64], count: int) -> NDArray[np.int64]:

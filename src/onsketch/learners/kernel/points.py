@@ -162,18 +162,19 @@ class SparseRows(KeptRows):
 
     def row(self, query: SparseQuery, i: int) -> tuple[Array, float]:
         """k(x_i, ·) with every row kept, and k(x_i, x_i)."""
-        return self._compared(query, i, i + 1)[0], float(self.kernel.of_self(query.squares[i : i + 1])[0])
+        if len(self.work) < self.map.count:
+            self.work = np.zeros(2 * self.map.count)
+        return self._compared(query, i, i + 1, self.work)[0], float(self.kernel.of_self(query.squares[i : i + 1])[0])
 
     def values(self, query: SparseQuery) -> tuple[Array, Array]:
         """The same for all rows of the query."""
-        return self._compared(query, 0, len(query.squares)), self.kernel.of_self(query.squares)
+        work = np.zeros(self.map.count)  # of its own: several threads may ask at once
+        return self._compared(query, 0, len(query.squares), work), self.kernel.of_self(query.squares)
 
-    def _compared(self, query: SparseQuery, start: int, stop: int) -> Array:
-        if len(self.work) < self.map.count:
-            self.work = np.zeros(2 * self.map.count)
+    def _compared(self, query: SparseQuery, start: int, stop: int, work: Array) -> Array:
         out = np.empty((stop - start, self.count))
         kept = self.indptr, self.slots, self.numbers, self.count
-        compare(self.kernel.form, start, stop, *query[:4], *kept, self.work, out)
+        compare(self.kernel.form, start, stop, *query[:4], *kept, work, out)
         return self.kernel.of(out)
 
     def _append(self, query: SparseQuery, i: int) -> None:

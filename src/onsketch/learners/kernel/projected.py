@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from onsketch.core import draws
-from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
+from onsketch.files.arrays import Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.learners.dense.exact_newton import ExactNewton
 from onsketch.learners.dense.iterate import new_iterate, widened
 from onsketch.learners.kernel.factor import Array, GrowingFactor, with_room
@@ -145,12 +145,13 @@ class ProjectedNewton(KernelLearner):
         self._restarts = int(take(arrays, "restarts", np.int64, ()))
         require(self._restarts >= 0, "it began anew less than never")
         self._basis = take(arrays, "basis", np.int64, (None,))
-        there = (self._basis >= 0) & (self._basis < self._kept.count)
-        require(bool(there.all()), "it refers to rows that are not there")
+        require_within(self._basis, 0, self._kept.count - 1, "basis")
+        require(np.unique(self._basis).size == len(self._basis), "a row is in it twice", "basis")
         largest = float(take(arrays, "root.largest", np.float64, ()))
         self._root.refill(take(arrays, "root", np.float64, (None,)), len(self._basis), largest)
         self._sampler.refill(under("sampler", arrays))
         require(self._sampler.size == self._kept.count, "its dictionary is not as large as its factor")
         self._begin()
         self._iterate = restored(self._iterate, arrays, "iterate")
+        require_within(self._iterate.clock, 0, self._rounds, "iterate.clock")
         self._newton.restore(under("metric", arrays))

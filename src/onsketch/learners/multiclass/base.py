@@ -89,6 +89,9 @@ class ManyClasses(TakesTurns, ABC):
     def _restore(self, arrays: Arrays, header: Mapping[str, Any]) -> None:
         """Fill a freshly built learner, or refuse with a ModelFileError."""
 
+    def _check_state(self) -> None:
+        """Refuse, by ``files.arrays.require``, a state filled from a file that no rows can have led to."""
+
 
 def as_codes(codes: Any, count: int, n_classes: int) -> NDArray[np.int64]:
     """Class codes that there are weights for, one per row."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from onsketch.core.errors import ModelFileError, OnsketchError
+from onsketch.files.arrays import require, require_room
 from onsketch.files.model_file import Content
 from onsketch.learners import multiclass
 
@@ -17,10 +19,17 @@ def from_file(content: Content) -> multiclass.ManyClasses:
             raise ModelFileError(f"it holds classes as {header['class']!r}, which this version does not know.")
         made_by = getattr(multiclass, header["class"])
         options = {name: _thawed(value) for name, value in header["options"].items()}
-        model: multiclass.ManyClasses = made_by(str(header["method"]), int(header["n_classes"]), **options)
+        classes, size = operator.index(header["n_classes"]), operator.index(options.get("sketch_size") or 0)
+        most = max([len(content.arrays), *(array.shape[-1] for array in content.arrays.values() if array.ndim)])
+        require(classes <= most, "it has not as many classes as it says", "n_classes")
+        require_room(8 * 288 * size**2 * max(classes, 1), content.arrays, "sketch_size")
+        model: multiclass.ManyClasses = made_by(str(header["method"]), classes, **options)
     except (KeyError, TypeError, ValueError, AttributeError, OnsketchError) as error:
+        if isinstance(error, ModelFileError):
+            raise
         raise ModelFileError(f"its header does not describe a learner of classes of this version ({error}).") from None
     model._restore(content.arrays, header)
+    model._check_state()
     return model
 
 

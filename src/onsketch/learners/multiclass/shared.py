@@ -17,7 +17,7 @@ from onsketch.learners.multiclass.base import ManyClasses, as_codes
 from onsketch.learners.multiclass.rounds import play
 from onsketch.learners.multiclass.slopes import SOFTMAX
 from onsketch.learners.options import Options, resolve
-from onsketch.learners.rows import Rows, as_rows, as_weights
+from onsketch.learners.rows import Rows, as_rows, as_weights, finite
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketched.frequent_directions import RULES, Directions
 from onsketch.learners.sketched.state import COUNT
@@ -165,8 +165,9 @@ class SharedSketch(ManyClasses):
         rows = as_rows(X, self.options.n_features)
         current, known = self._current(), self.n_features
         block = _block(rows)[:, :known] if rows.n_features > known else _block(rows)  # the rest has no weight yet
-        margins: Floats = block @ current[1 : 1 + block.shape[1]] + float(self.options.fit_intercept) * current[0]
-        return margins
+        with np.errstate(over="ignore", invalid="ignore"):
+            margins: Floats = block @ current[1 : 1 + block.shape[1]] + float(self.options.fit_intercept) * current[0]
+        return finite(margins)
 
     @property
     def weights(self) -> Floats:

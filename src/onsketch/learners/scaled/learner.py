@@ -159,6 +159,13 @@ class ScaledLearner(Learner):
         scales = {"features": self._map.features, "scales": self._features[: self._map.count], "others": self._others}
         return named("scaling", scales) | named("learner", self._inner._arrays())
 
+    @classmethod
+    def room(cls, method: Method, options: Options) -> int:
+        """Bytes that a fresh one takes: those of the learner within."""
+        from onsketch.learners.build import plain_class_of
+
+        return plain_class_of(method, options).room(method, options)
+
     def _restore(self, arrays: Arrays) -> None:
         kept = under("scaling", arrays)
         self._map.refill(take(kept, "features", np.int64, (None,)))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import CUTOFF
-from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
+from onsketch.files.arrays import Arrays, named, packed, restored, take, under
 from onsketch.jit.cache import Direct, kind_of
 from onsketch.learners.base import Learner
 from onsketch.learners.features import FeatureMap
@@ -18,6 +18,7 @@ from onsketch.learners.methods import FIRST_RIDGE, SHRINKING, Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import make_setup
+from onsketch.learners.sketched.checks import check_sketch
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL, learn_rows
 from onsketch.learners.sketched.frequent_directions import RULES, Directions
 from onsketch.learners.sketched.oja import Subspace
@@ -169,11 +170,14 @@ class SketchedLearner(Learner):
         return features | named("table", saved(self._table)) | packed(self._sketch, "sketch")
 
     def _restore(self, arrays: Arrays) -> None:
-        self._map.refill(take(arrays, "features", np.int64, (None,)))
+        features = take(arrays, "features", np.int64, (None,))
+        self._map.refill(features, self._width, self.options.fit_intercept)
         self._table = filled(self._table, under("table", arrays), self._map.features, self._logs)
         fresh, self._sketch = self._sketch, restored(self._sketch, arrays, "sketch")
-        (rows, closed, column, rank), capacity = self._sketch.counts, self._setup.capacity
-        small = 0 <= rows <= capacity and 0 <= closed <= capacity and -1 <= rank <= capacity
-        if fresh.counts[COUNT.column] < 0:
-            small = small and column == -1 and rows == fresh.counts[COUNT.rows]
-        require(bool(small) and -1 <= column < self._table.rows.shape[1], "its sketch has impossible counts")
+        check_sketch(self._sketch, fresh, self._setup)
+
+    @classmethod
+    def room(cls, method: Method, options: Options) -> int:
+        """Bytes that a fresh one takes."""
+        logged = 224 if options.sketch_size and method.sketch != "rp" else 0
+        return 8 * options.sketch_size**2 * (logged + 64)

@@ -9,6 +9,7 @@ from onsketch.files.arrays import Arrays, require, take
 from onsketch.jit.vectors import aligned_zeros, padded
 from onsketch.learners.sketched.epochs import BITS, LEVELS, RADIX, epoch_limit
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, Table
+from onsketch.learners.sketched.table_checks import check_clock, check_epochs
 
 
 def new_table(columns: int, k: int, dtype: np.dtype[np.floating]) -> Table:
@@ -72,17 +73,12 @@ def filled(table: Table, arrays: Arrays, features: NDArray[np.int64], logs: bool
     seen = features.size
     clock = take(arrays, "clock", np.int64, (6,))
     rows = take(arrays, "rows", table.rows.dtype, (seen, table.rows.shape[1]))
-    require(
-        bool((clock >= 0).all()) and clock[CLOCK.seen] == seen and clock[CLOCK.touched] <= seen,
-        "its clock is impossible",
-    )
-    epoch, epochs = int(clock[CLOCK.epoch]), rows[:, COLUMN.epoch]
+    check_clock(clock, seen)
+    epoch = int(clock[CLOCK.epoch])
     limit = epoch_limit.py_func(seen * table.rows.strides[0], table.running.shape[1])
-    require(epoch < max(limit, 1), "too many epochs")
-    require(bool(((epochs >= 0) & (epochs < epoch + 1)).all()), "a feature is of a future epoch")
-    require(not clock[CLOCK.current] or bool((epochs >= epoch).all()), "a feature sleeps")
+    require(epoch < max(limit, 1), "too many epochs", "table.clock")
     touched = take(arrays, "touched", np.int32, (int(clock[CLOCK.touched]),))
-    require(bool(((touched >= 0) & (touched < max(seen, 1))).all()), "a feature in the buffer is not there")
+    check_epochs(rows[:, COLUMN.epoch], touched, clock)
     table = grown(table, features, logs)
     table.rows[:seen] = rows
     table.touched[: touched.size] = touched

@@ -15,7 +15,7 @@ from onsketch.data import a9a_like
 from onsketch.experiments import PAPERS, chosen, every
 from onsketch.experiments.checks import ahead
 from onsketch.experiments.contest import Contest, Entry, learn, score
-from onsketch.experiments.design import FULL, QUICK, SHORT, Cell, Conditions, Experiment, Paper, Results
+from onsketch.experiments.design import FULL, QUICK, SHORT, Cell, Claim, Conditions, Experiment, Paper, Results
 from onsketch.experiments.networks import rows_of
 from onsketch.experiments.outcome import made, read
 from onsketch.experiments.running import Bench
@@ -286,7 +286,9 @@ def test_everything_runs_in_little(tmp_path):
     half = rows[0]["dimension"] // 2 + 1
     same = [row["loss"] for row in rows if row["size"] == half and row["learner"] in ("ada-ffd", "ada-full")]
     assert math.isclose(*same, rel_tol=1e-5)
-    assert all(verdict.holds for _, verdict in outcomes["luo2019-fig1"].verdicts(every()["luo2019-fig1"]))
+    small = outcomes["luo2019-fig1"]
+    assert all(claim.judge(small.rows).holds for claim in every()["luo2019-fig1"].claims)
+    assert all(verdict.head == "Cannot be told" for _, verdict in small.verdicts(every()["luo2019-fig1"]))
     count = len(list((target / "runs").iterdir()))
     again = run("reproduce", "luo2019-fig1", "--quick", "--data", str(folder), "--out", str(target))
     assert again.exit_code == 0
@@ -303,3 +305,18 @@ def test_an_outcome_is_read_back_as_it_was(tmp_path):
     assert back.rows == [{"learner": "a", "data": "d", "loss": 1.25, "bad": None, "curve_x": [1, 2]}]
     assert back.data == ["d"]
     assert (tmp_path / "x.csv").read_text() == "learner,data,loss,bad\na,d,1.25,inf\n"
+
+
+def test_four_verdicts_tell_the_papers_sets_from_stand_ins():
+    """Judged on the paper's own sets where there are any; on stand-ins alone it says so; smaller runs tell nothing."""
+    claim = Claim("a is below b", ahead("m", ["a"], ["b"], "data"))
+    own = [{"learner": "a", "m": 1.0, "data": "a9a"}, {"learner": "b", "m": 2.0, "data": "a9a"}]
+    other = [{"learner": "a", "m": 3.0, "data": "hiva"}, {"learner": "b", "m": 2.0, "data": "hiva"}]
+    assert claim.judge(own).head == "Holds"
+    both = claim.judge(own + other)
+    assert both.head == "Holds"
+    assert "On stand-ins it does not hold" in both.words
+    swapped = [{**row, "m": 5.0 - row["m"]} for row in other]
+    assert claim.judge(swapped).head == "Holds on a stand-in"
+    assert claim.judge(other).head == "Does not hold"
+    assert claim.judge([]).head == "Cannot be told"

@@ -55,9 +55,17 @@ def _overview() -> str:
                 _, found, why = words.partition(" Why: ")
                 told = f"{head}. Why: {why}" if found else head
                 lines.append(f"| [{experiment.name}]({paper}.md) | {experiment.shows} | {text} | {_cell(told)} |")
-    every_one = [v.holds for pairs in _found().values() for e, outcome in pairs for _, v in outcome.verdicts(e)]
-    held, failed = every_one.count(True), every_one.count(False)
-    lines[4:4] = [f"Of {len(every_one)} claims, {held} hold on the data at hand and {failed} do not.", ""]
+    heads = [v.head for pairs in _found().values() for e, outcome in pairs for _, v in outcome.verdicts(e)]
+    lines[4:4] = [
+        "The rule: a claim is judged on the paper's own data sets where any of them is at hand, and then *holds* or "
+        "*does not hold* (what stand-ins say is told beside it); where there are only stand-ins it *holds on a "
+        "stand-in*, or not; where a run is smaller than the paper's it *cannot be told*. Every claim is a sentence of "
+        "the paper, turned into a comparison of figures that stands in the experiment's source. The rule is younger "
+        "than the runs; the comparisons are not.", "",
+        "| verdict | claims |", "|---|---|",
+        *(f"| {head} | {heads.count(head)} |" for head in dict.fromkeys(
+            ("Holds", "Holds on a stand-in", "Does not hold", "Cannot be told"))), "",
+    ]  # fmt: skip
     missing = sorted(set(every()) - {experiment.name for pairs in _found().values() for experiment, _ in pairs})
     if missing:
         lines += ["", f"Without committed results so far: {', '.join(missing)}."]

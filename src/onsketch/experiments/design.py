@@ -90,16 +90,28 @@ class Conditions:
     sources: Sources
 
 
+STAND_INS = frozenset({"gisette-like", "hiva", "reuters", "fashion", "fashion-fine-tuned"})
+"""Sets that no paper names: they stand in for ones that are not at hand."""
+
+
 class Verdict(NamedTuple):
     """Whether a claim holds here, and the figures that say so."""
 
     holds: bool | None
-    """None: it could not be told from these rows."""
+    """None: it cannot be told from these rows."""
     words: str
+    stand_in: bool = False
+    """Judged on stand-ins alone."""
+
+    @property
+    def head(self) -> str:
+        """One of four: holds, holds on a stand-in, does not hold, cannot be told."""
+        if self.holds is None:
+            return "Cannot be told"
+        return ("Holds on a stand-in" if self.stand_in else "Holds") if self.holds else "Does not hold"
 
     def __str__(self) -> str:
-        head = {True: "Holds", False: "Does not hold", None: "Not told"}[self.holds]
-        return f"{head}: {self.words}"
+        return f"{self.head}: {self.words}"
 
 
 class Claim(NamedTuple):
@@ -111,14 +123,29 @@ class Claim(NamedTuple):
     """Why it does not hold here, as far as that is known; told only then."""
 
     def judge(self, rows: Sequence[Row]) -> Verdict:
-        """The verdict on these rows.
+        """The verdict on these rows: on those of the paper's own sets where there are any, else on stand-ins.
 
         >>> Claim("one row", lambda rows: Verdict(len(rows) == 1, f"{len(rows)} rows"), "none was given").judge([])
         Verdict(holds=False, words='0 rows. Why: none was given')
         """
-        verdict = self.check(rows)
+        verdict = self._weighed(rows)
         told = verdict.holds is False and self.why
         return verdict._replace(words=f"{verdict.words}. Why: {self.why}") if told else verdict
+
+    def _weighed(self, rows: Sequence[Row]) -> Verdict:
+        own = [row for row in rows if row.get("data") not in STAND_INS]
+        others = [row for row in rows if row.get("data") in STAND_INS]
+        if not others:
+            return self.check(rows)
+        if not own:
+            return self.check(rows)._replace(stand_in=True)
+        verdict, beside = self.check(own), self.check(others)
+        if verdict.holds is None:
+            return beside._replace(stand_in=True)
+        if beside.holds is None:
+            return verdict
+        also = "holds" if beside.holds else "does not hold"
+        return verdict._replace(words=f"{verdict.words}. On stand-ins it {also}: {beside.words}")
 
 
 @dataclass(frozen=True)

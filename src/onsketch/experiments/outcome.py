@@ -46,8 +46,16 @@ class Outcome:
             path.write_text(standalone(drawn(chart)), encoding="utf-8")
 
     def verdicts(self, experiment: Experiment) -> list[tuple[str, Verdict]]:
-        """Each claim with what these rows say to it."""
-        return [(claim.text, claim.judge(self.rows)) for claim in experiment.claims]
+        """Each claim with what these rows say to it; from runs smaller than the paper's it cannot be told."""
+        judged = [(claim.text, claim.judge(self.rows)) for claim in experiment.claims]
+        if self.effort == "full":
+            return judged
+        smaller = "run at a smaller size than the paper's, where it"
+        said = {True: "holds", False: "does not hold", None: "cannot be told"}
+        return [
+            (text, verdict._replace(holds=None, words=f"{smaller} {said[verdict.holds]}: {verdict.words}"))
+            for text, verdict in judged
+        ]
 
 
 def made(experiment: Experiment, conditions: Conditions, results: Results, command: str) -> Outcome:

@@ -80,7 +80,7 @@ def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
 def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The options of :func:`onsketch.learner` among an estimator's parameters.
 
-    Estimators do not clip by default (but for "auto"), where the SON methods do: a regressor's targets have units,
+    Estimators do not clip by default, where the SON methods do: a regressor's targets have units,
     and of two classes whose margins are both clipped to 1 neither is the larger.
 
     >>> learner_options({"method": "adagrad", "step_size": 0.5, "ridge": None, "fit_intercept": True})
@@ -88,9 +88,7 @@ def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """
     options = given_options({name: parameters[name] for name in ("loss", *_HANDED_ON) if name in parameters})
     if options.get("clip", "default") == "default":
-        options.pop("clip", None)
-        if parameters["method"] != "auto":  # auto keeps to the range of the labels
-            options["clip"] = None
+        options["clip"] = None
     options["fit_intercept"] = parameters["fit_intercept"]
     return options
 

@@ -101,8 +101,9 @@ class Options:
     )
     clip: float | str | None = _option(
         "default",
-        Either("default", Number(above=True)),
-        "C: predictions are kept within ±C by an oblique projection; None for no bound.",
+        Either("default", Either("labels", Number(above=True))),
+        "C: predictions are kept within ±C by an oblique projection; None for no bound; auto knows \"labels\", too: "
+        "within the range of the labels seen.",
         shown="the method's",
     )
     projection: str | None = _option(
@@ -276,9 +277,13 @@ def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], 
             raise error
     relevant = {name: value for name, value in given_options(given).items() if name in concerns}
     chosen = {**defaults, **relevant}
+    if chosen.get("clip") == math.inf:
+        chosen["clip"] = None
     if chosen.get("clip") == "default":
         chosen["clip"] = defaults.get("clip")
     checked: dict[str, Any] = {
         name: None if value is None else DECLARED[name].check(name, value) for name, value in chosen.items()
     }
+    if checked.get("clip") == "labels" and method != "auto":
+        raise OptionError(f'{method}: clip="labels" (within the range of labels seen) is for auto; give a number or None.')
     return dataclasses.replace(Options(), **checked)

@@ -1,48 +1,103 @@
-"""One robust frequent-directions sketch under two ridges.
+"""One robust frequent-directions sketch under three metrics.
 
-The sketch of the curvature rows √κ·x is shared: the Newton experts differ in their ridge alone,
+The sketch of the curvature rows √κ·x is shared: the experts differ in their ridge and in the power of the metric alone,
 
-    A_k = ridge_k·I + SᵀS,   ridge_k = c_k·(mean |x|²) + Σρ/2
+    A_k = ridge_k·I + SᵀS,   ridge_k = c_k·(mean |x|²) + γ_k·Σρ
 
-(Luo, Chen, Zhang, Li and Zhang 2019, for the growing ridge), so one set of sketch rows serves both and only the small
-inverses ``(ridge_k·I + SSᵀ)^{-1}`` are kept twice. O(m²) a row; O(m³) every m + 1 rows.
+(Luo, Chen, Zhang, Li and Zhang 2019, for the growing ridge; with γ = ½ for all, Σρ would swamp what tells them apart).
+Two Newton experts step through A_k⁻¹, so one set of sketch rows serves both and only the small inverses ``(ridge_k·I +
+SSᵀ)^{-1}`` are kept twice; the third steps through A⁻¹ᐟ² in the basis of the last shrink, where S has orthogonal rows.
+O(m²) a row; O(m³) every m + 1 rows that are sketched.
 """
 
 from __future__ import annotations
 
 import math
 
+from onsketch.core.losses import ABSOLUTE
 from onsketch.core.tolerances import CUTOFF
-from onsketch.jit.decorators import inner
-from onsketch.learners.auto.state import ESCAPED, FADE, NORM, ROWS
+from onsketch.jit.decorators import inlined, inner
+from onsketch.learners.auto.implicit import implicit_step
+from onsketch.learners.auto.state import FIGURE, FIRST_ROW, ROOT, TALLY
 from onsketch.learners.sketched.frequent_directions import decompose
 
 
-@inner
+@inlined
 def ridge_of(settings, small, k):
-    """The ridge of Newton expert k."""
-    start = settings.first_ridge if k == 0 else settings.second_ridge
-    return start * small.numbers[NORM] + 0.5 * small.numbers[ESCAPED]
+    """The ridge of expert k."""
+    return settings.ridges[k] * small.numbers[FIGURE.norm] + settings.growths[k] * small.numbers[FIGURE.escaped]
 
 
 @inner
-def apply_inverse(small, k, p, start, q):
-    """``q = (ridge·I + SSᵀ)^{-1} Sx`` of expert k, from Sx in p; returns its product with Sx."""
-    n = small.counts[ROWS]
+def apply_inverse(small, k, p, q):
+    """``q = (ridge·I + SSᵀ)^{-1} Sx`` of Newton expert k, from Sx in p; returns its product with Sx."""
+    n = small.counts[TALLY.rows]
     product = 0.0
     for i in range(n):
         total = 0.0
         for j in range(n):
-            total += small.inverses[k, i, j] * p[start + j]
+            total += small.inverses[k, i, j] * p[FIRST_ROW + j]
         q[k, i] = total
-        product += total * p[start + i]
+        product += total * p[FIRST_ROW + i]
     return product
+
+
+@inner
+def apply_root(small, ridge, p, q):
+    """Likewise for the third expert: A^{-1/2}x = (x − Sᵀq)/√ridge."""
+    fade = small.numbers[FIGURE.fade]
+    product = 0.0
+    for i in range(small.counts[TALLY.rows]):
+        q[ROOT, i] = 0.0
+        if i < small.counts[TALLY.turned] and small.spectrum[i] > 0.0:
+            energy = small.spectrum[i]
+            q[ROOT, i] = (1.0 - math.sqrt(ridge / (ridge + fade * energy))) / energy * p[FIRST_ROW + i]
+            product += q[ROOT, i] * p[FIRST_ROW + i]
+    return product
+
+
+@inner
+def sketched_steps(settings, small, p, length, margins, y, weight, unit, moves, q):
+    """Fill the moves of the experts with a sketch along ``x − Sᵀq``; returns the scale ρ of the row to sketch (0:
+    none), and what rows left out would have told.
+
+    The absolute loss has a slope of size 1 whatever the labels' unit, so its steps are taken in that unit. A row that
+    tells little (curvature times leverage) is left out, and what such rows would have told is saved up; when it is
+    enough, a row is sketched in the place of all of them.
+    """
+    numbers = small.numbers
+    pace = weight * unit if settings.loss == ABSOLUTE else weight
+    curvature = 0.0
+    told = 0.0
+    trusted = small.shares[1, 0] + small.shares[1, 1]
+    for k in range(2):
+        ridge = ridge_of(settings, small, k) * numbers[FIGURE.fade]
+        inside = apply_inverse(small, k, p, q)
+        leverage = max(length - inside, CUTOFF * length) / ridge
+        _, slope, bend = implicit_step(settings.loss, margins[k], y, pace * leverage)
+        moves[k] = -pace * slope / ridge
+        share = small.shares[1, k] / trusted if trusted > 0.0 else 0.5
+        curvature += share * weight * bend
+        told = max(told, leverage)
+    ridge = ridge_of(settings, small, ROOT) * numbers[FIGURE.fade]
+    inside = apply_root(small, ridge, p, q)
+    step = settings.root_step * unit / math.sqrt(numbers[FIGURE.norm] * ridge)
+    _, slope, _ = implicit_step(settings.loss, margins[ROOT], y, weight * step * max(length - inside, CUTOFF * length))
+    moves[ROOT] = -weight * slope * step
+    told *= curvature
+    credit = numbers[FIGURE.credit] + told
+    if told <= 0.0 or credit < settings.told:
+        return 0.0, credit
+    if told < settings.told:
+        curvature *= settings.told / told
+        told = settings.told
+    return math.sqrt(curvature / numbers[FIGURE.fade]), credit - told
 
 
 @inner
 def rebuild(settings, small):
     """The small inverses from the Gram matrix, on the span of its rows."""
-    n = small.counts[ROWS]
+    n = small.counts[TALLY.rows]
     decompose(small.gram, n, small.values, small.vectors, small.work)
     for k in range(2):
         ridge = ridge_of(settings, small, k)
@@ -58,16 +113,17 @@ def rebuild(settings, small):
 
 
 @inner
-def append(settings, small, p, start, square, rho, q):
-    """Border the Gram matrix and both inverses by the row ρ·x."""
-    n = small.counts[ROWS]
-    small.counts[ROWS] = n + 1
+def append(settings, small, p, square, rho, q):
+    """Border the Gram matrix and both inverses by the row ρ·x, whose part with columns has this squared length."""
+    n = small.counts[TALLY.rows]
+    small.counts[TALLY.rows] = n + 1
     for i in range(n):
-        small.gram[n, i] = rho * p[start + i]
+        small.gram[n, i] = rho * p[FIRST_ROW + i]
         small.gram[i, n] = small.gram[n, i]
     small.gram[n, n] = rho * rho * square
-    for k in range(2):
+    for k in range(3):
         small.a[k, n] = 0.0
+    for k in range(2):
         whole = ridge_of(settings, small, k) + small.gram[n, n]
         pivot = whole
         for i in range(n):
@@ -86,32 +142,43 @@ def append(settings, small, p, start, square, rho, q):
 
 @inner
 def shrink(settings, small):
-    """Shrink a full sketch to its m − 1 first directions; fills the transform, which folds a into the heads."""
-    n = small.counts[ROWS]
+    """Shrink a full sketch to its m − 1 first directions; fills the transform, which folds a into the heads.
+
+    The third head is the transform's first row and column.
+    """
+    n = small.counts[TALLY.rows]
     size = settings.size
     kept = size - 1
-    fade = small.numbers[FADE]
-    values = small.values
+    fade = small.numbers[FIGURE.fade]
+    values, transform = small.values, small.transform
     decompose(small.gram, n, values, small.vectors, small.work)
     rho = values[size - 1] if n >= size else 0.0
-    small.numbers[ESCAPED] = fade * (small.numbers[ESCAPED] + rho)
-    small.numbers[FADE] = 1.0
+    small.numbers[FIGURE.escaped] = fade * (small.numbers[FIGURE.escaped] + rho)
+    small.numbers[FIGURE.fade] = 1.0
+    for i in range(transform.shape[0]):
+        for c in range(transform.shape[1]):
+            transform[i, c] = 0.0
+    transform[0, 0] = 1.0
     for i in range(n):
-        for e in range(kept):
-            small.transform[i, e] = 0.0
-        for k in range(2):
-            small.transform[i, kept + k] = small.a[k, i]
+        transform[i + 1, 0] = small.a[ROOT, i]
+        transform[i + 1, kept + 1] = small.a[0, i]
+        transform[i + 1, kept + 2] = small.a[1, i]
+        for k in range(3):
             small.a[k, i] = 0.0
         for j in range(n):
             small.gram[i, j] = 0.0
             small.inverses[0, i, j] = 0.0
             small.inverses[1, i, j] = 0.0
-    for e in range(min(kept, n)):
-        energy = fade * max(values[e] - rho, 0.0)
-        scale = math.sqrt(energy / values[e]) if values[e] > 0.0 else 0.0
-        for i in range(n):
-            small.transform[i, e] = scale * small.vectors[e, i]
-        small.gram[e, e] = energy
-        for k in range(2):
-            small.inverses[k, e, e] = 1.0 / (ridge_of(settings, small, k) + energy)
-    small.counts[ROWS] = kept
+    for e in range(kept):
+        small.spectrum[e] = 0.0
+        if e < n:
+            energy = fade * max(values[e] - rho, 0.0)
+            scale = math.sqrt(energy / values[e]) if values[e] > 0.0 else 0.0
+            for i in range(n):
+                transform[i + 1, e + 1] = scale * small.vectors[e, i]
+            small.gram[e, e] = energy
+            small.spectrum[e] = energy
+            for k in range(2):
+                small.inverses[k, e, e] = 1.0 / (ridge_of(settings, small, k) + energy)
+    small.counts[TALLY.rows] = kept
+    small.counts[TALLY.turned] = kept

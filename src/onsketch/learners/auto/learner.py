@@ -12,33 +12,45 @@ from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST, STEEPEST
 from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.jit.cache import Direct, kind_of
+from onsketch.jit.vectors import aligned_zeros
+from onsketch.learners.auto.mixing import EXPERTS
 from onsketch.learners.auto.reading import fill_weights, predict_rows
 from onsketch.learners.auto.round import learn_rows
-from onsketch.learners.auto.state import EXTRA, Settings, Small
+from onsketch.learners.auto.scaling import APART
+from onsketch.learners.auto.state import TALLY, WIDTH, Light, Settings, Small
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
-from onsketch.learners.sketched.packed import CLOCK
+from onsketch.learners.sketched.packed import CLOCK, Table
 from onsketch.learners.sketched.tables import filled, grown, new_table, saved
 
 Floats = NDArray[np.float64]
 
-RIDGES = (0.03, 0.003)
-"""Ridges of the Newton experts, for rows of mean squared length 1: a margin is expected to be of size 1/√ridge."""
+RIDGES, GROWTHS = (0.03, 0.003, 0.03), (0.5, 0.05, 0.05)
+"""Ridges of the experts with a sketch, for rows of mean squared length 1 (a margin is expected to be of size 1/√ridge),
+and the parts of what the sketch loses that are added to them."""
 
-STEPS = (1.0, 3.0)
-"""Steps of the AdaGrad experts, for such rows and labels of size 1."""
+ROOT_STEP, OWN_STEP, STEP, BOLD_STEP = 10.0, 3.0, 10.0, 3.0
+"""Steps of the third expert and of the AdaGrads, for such rows and labels of size 1."""
 
-RATE = 0.5
-"""How fast the mixture believes in an expert that does better; 1 is Bayes' rule for the logistic loss."""
+PRECISION = 0.1
+"""The first precision of the diagonal Laplace expert, for such rows."""
+
+TOLD = 0.25
+"""Curvature times leverage of a row that is worth its place in the sketch."""
+
+FREE, PATIENCE = 1024, 5
+"""So many features have sketch columns from the start, the others when they have come so many times."""
+
+EXPERT_NAMES = ("Newton", "second Newton", "root", "AdaGrad in own scales", "Laplace", "AdaGrad", "bold AdaGrad")
 
 _learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
 
 
 class AutoLearner(Learner):
-    """Four experts and their mixture; see the package's page for what they do, and ``docs/auto.md`` for why.
+    """Seven experts and their mixture; see the package's page for what they do, and ``docs/auto.md`` for why.
 
     Cost of a round: O(m) per non-zero plus O(m²), whatever d; about twice a single rfd-son.
 
@@ -53,29 +65,37 @@ class AutoLearner(Learner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        size = max(options.sketch_size, 1)  # a sketch of size 1 keeps no direction, only the growing ridge
-        clip = options.clip if isinstance(options.clip, float) else math.inf
+        size = options.sketch_size
+        kept, capacity = (size - 1, 2 * size) if size >= 2 else (0, 1)
         real = self._loss.labels == "real"
         self._settings = Settings(
             loss=self._loss.code,
             size=size,
-            capacity=2 * size,
-            first_ridge=RIDGES[0],
-            second_ridge=RIDGES[1],
-            first_step=STEPS[0],
-            second_step=STEPS[1],
-            rate=RATE,
+            capacity=capacity,
+            ridges=RIDGES,
+            growths=GROWTHS,
+            root_step=ROOT_STEP,
+            own_step=OWN_STEP,
+            step=STEP,
+            bold_step=BOLD_STEP,
+            precision=PRECISION,
             real=real,
-            ranged=real and options.clip == "default",
-            clip=clip,
+            intercept=options.fit_intercept,
+            ranged=real and options.clip == "labels",
+            clip=options.clip if isinstance(options.clip, float) else math.inf,
             forget=options.forget,
+            told=TOLD,
+            free=FREE,
+            patience=PATIENCE,
             largest=LARGEST if options.dtype == "float64" else 1e30,
             steepest=STEEPEST[options.dtype],
         )
-        self._small = Small.empty(2 * size, size - 1)
-        self._table = new_table(2 * size + EXTRA, size - 1, np.dtype(options.dtype))
+        self._small = Small.empty(capacity, kept)
+        self._table = _with_room(new_table(capacity + 1, kept + 1, np.dtype(options.dtype)), 16)
+        self._table.clock[CLOCK.seen] = 1  # place 0 means: none
+        self._light = Light(aligned_zeros(0, WIDTH, np.dtype(options.dtype)), np.zeros(0, np.int32))
         self._map = FeatureMap()
-        self._kind = kind_of(self._settings, self._small, self._table)
+        self._kind = kind_of(self._settings, self._light, self._table, self._small)
 
     @property
     def rounds(self) -> int:
@@ -84,8 +104,8 @@ class AutoLearner(Learner):
 
     @property
     def shares(self) -> Floats:
-        """How much each expert counts: Newton with the larger and the smaller ridge, AdaGrad with either step."""
-        return self._small.shares.copy()
+        """The coefficients of the experts in the mixture, in the order of ``EXPERT_NAMES``."""
+        return self._small.mix[:EXPERTS].copy()
 
     def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
@@ -96,19 +116,24 @@ class AutoLearner(Learner):
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         indptr, slots, values = self._translated(rows, learn=True)
-        if self._table.features.size != self._map.count:
-            self._table = grown(self._table, self._map.features, True)
-        state = self._settings, self._table, self._small
-        done = int(_learn_rows(self._kind, *state, indptr, slots, values, labels, weights, out))
+        self._light = _grown(self._light, self._map.count)
+        done = 0
+        while True:
+            state = self._settings, self._light, self._table, self._small
+            block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
+            done += int(_learn_rows(self._kind, *state, *block))
+            if not self._small.counts[TALLY.full]:
+                break
+            more = int(indptr[done + 1] - indptr[done])
+            self._table = _with_room(self._table, int(self._table.clock[CLOCK.seen]) + more)
         if done < rows.count:  # the features of rows that were not learned have not been seen
-            self._map.forget(int(self._table.clock[CLOCK.seen]))
-            self._table = self._table._replace(features=self._map.features)
+            self._map.forget(int(self._small.counts[TALLY.seen]))
         return done
 
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._translated(rows, learn=False)
         out = np.empty(rows.count)
-        state = self._settings, self._table, self._small
+        state = self._settings, self._light, self._table, self._small
         _predict_rows(self._kind, *state, indptr, slots, values, out)
         return out
 
@@ -117,14 +142,15 @@ class AutoLearner(Learner):
 
     def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
         weights = np.empty(self._map.count)
-        fill_weights(self._settings, self._table, self._small, weights)
+        fill_weights(self._light, self._table, self._small, weights)
         return self._map.features.copy(), weights
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: packed rows and index of the features seen; and everything."""
-        table = self._table
-        held = (table.rows, table.touched, table.running, table.past, *self._small)
-        packed = self._map.count * (table.rows.strides[0] + 8 + 4)
+        table, light = self._table, self._light
+        held = (*light, table.rows, table.touched, table.running, table.past, *self._small)
+        heavy = int(table.clock[CLOCK.seen]) * (table.rows.strides[0] + 4)
+        packed = self._map.count * (light.rows.strides[0] + 4 + 8 + 4) + heavy
         return {"packed": packed, "total": sum(array.nbytes for array in held) + self._map.nbytes}
 
     def _merge(self, other: Any, base: Any) -> None:
@@ -139,14 +165,53 @@ class AutoLearner(Learner):
         return 8 * 288 * options.sketch_size**2
 
     def _arrays(self) -> Arrays:
-        return {"features": self._map.features} | named("table", saved(self._table)) | packed(self._small, "small")
+        seen = self._map.count
+        light = {"rows": self._light.rows[:seen], "heavy": self._light.heavy[:seen]}
+        return (
+            {"features": self._map.features}
+            | named("light", light)
+            | named("table", saved(self._table))
+            | packed(self._small, "small")
+        )
 
     def _restore(self, arrays: Arrays) -> None:
+        require("light.rows" in arrays, "it holds an auto learner of an earlier version, which had other experts")
         features = take(arrays, "features", np.int64, (None,))
         self._map.refill(features, self._width, self.options.fit_intercept)
-        self._table = filled(self._table, under("table", arrays), self._map.features, True)
+        seen, dtype = features.size, self._light.rows.dtype
+        light = under("light", arrays)
+        self._light = _grown(self._light, seen)
+        self._light.rows[:seen] = take(light, "rows", dtype, (seen, WIDTH))
+        self._light.heavy[:seen] = take(light, "heavy", np.int32, (seen,))
+        table = under("table", arrays)
+        places = np.zeros(len(take(table, "rows", dtype, (None, self._table.rows.shape[1]))), dtype=np.int64)
+        self._table = filled(self._table, table, places, True)
         self._small = restored(self._small, arrays, "small")
-        rows, constant = self._small.counts
-        require(0 <= rows < max(self._settings.capacity, 1), "its sketch has impossible counts")
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse a state in which a compiled loop would read what is not there."""
+        rows, constant, seen, regime, turned, full = (int(count) for count in self._small.counts)
+        capacity, heavy = self._settings.capacity, self._light.heavy[: self._map.count]
+        require(0 <= turned <= rows < max(capacity, 1), "its sketch has impossible counts")
+        require(seen == self._map.count and 0 <= regime <= APART and full == 0, "its counts are impossible")
         places = np.flatnonzero(self._map.features == INTERCEPT)
         require(constant == (places[0] if places.size else -1), "its constant feature is not where it should be")
+        require(bool(((heavy >= 0) & (heavy < self._table.clock[CLOCK.seen])).all()), "a feature's sketch is not there")
+        require(np.unique(heavy[heavy > 0]).size == np.count_nonzero(heavy), "two features share a sketch column")
+
+
+def _grown(light: Light, count: int) -> Light:
+    """The light rows with room for so many features."""
+    have = light.heavy.size
+    if count <= have:
+        return light
+    size = max(count, have + have // 8, 16)
+    rows = aligned_zeros(size, WIDTH, light.rows.dtype)
+    rows[:have] = light.rows
+    return Light(rows, np.append(light.heavy, np.zeros(size - have, np.int32)))
+
+
+def _with_room(table: Table, count: int) -> Table:
+    """The heavy table with room for so many features; it keeps no list of them, the light rows say where they are."""
+    return grown(table, np.empty(count, np.int64), True)._replace(features=table.features)

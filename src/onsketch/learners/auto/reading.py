@@ -2,60 +2,70 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from onsketch.jit.decorators import inner, kernel
-from onsketch.learners.auto.mixing import EXPERTS, combine
-from onsketch.learners.auto.round import bounds
-from onsketch.learners.auto.state import FIRST, HEADS, ROWS, SCALE
-from onsketch.learners.sketched.packed import COLUMN
+from onsketch.learners.auto.mixing import EXPERTS, LANES
+from onsketch.learners.auto.passes import seen_by
+from onsketch.learners.auto.round import within_bounds
+from onsketch.learners.auto.state import FIGURE, FIRST_ROW, HEADS, LIGHT, OWN_ADAGRAD, SKETCHED, TALLY
 from onsketch.learners.sketched.reading import current_row
 
 
 @inner
-def expert_weights(settings, small, row, out):
-    """The weights that the experts give to a feature, in its own unit."""
-    extra = COLUMN.sketch + settings.capacity
-    for k in range(2):
-        total = row[HEADS[k]]
-        for i in range(small.counts[ROWS]):
-            total += small.a[k, i] * row[COLUMN.sketch + i]
-        out[k] = total
-        out[2 + k] = row[extra + FIRST + 2 * k]
+def expert_weights(light, table, small, slot, rows, scratch, out):
+    """The weights that the experts give to a feature, in its own unit; the constant's include no centre of labels."""
     for k in range(EXPERTS):
-        out[k] = out[k] / row[SCALE] if row[SCALE] > 0.0 else 0.0
+        out[k] = light.rows[slot, k]
+    place = np.int64(light.heavy[slot])
+    if place > 0:
+        current_row(table, place, rows, scratch)
+        for k in range(SKETCHED):
+            out[k] += rows[0, HEADS[k]]
+            for i in range(small.counts[TALLY.rows]):
+                out[k] += small.a[k, i] * rows[0, FIRST_ROW + i]
+    own = light.rows[slot, LIGHT.scale]
+    if slot == small.counts[TALLY.constant]:
+        size = math.sqrt(small.numbers[FIGURE.norm])
+        for k in range(SKETCHED):
+            out[k] *= size
+    elif own > 0.0:
+        first, second = seen_by(small.counts[TALLY.regime], 1.0 / own, math.exp(-small.numbers[FIGURE.common]))
+        for k in range(EXPERTS):
+            out[k] *= first if k <= OWN_ADAGRAD else second
+    else:
+        for k in range(EXPERTS):
+            out[k] = 0.0
+
+
+@inner
+def weight_of(light, table, small, slot, rows, scratch, out):
+    """The mixture's weight of a feature."""
+    expert_weights(light, table, small, slot, rows, scratch, out)
+    total = 0.0
+    for k in range(EXPERTS):
+        total += small.mix[k] * out[k]
+    return total
 
 
 @kernel
-def fill_weights(settings, table, small, weights):
-    """The mixture's weights of the first slots."""
-    rows = np.empty((1, table.rows.shape[1]))
-    row = rows[0]
-    scratch = np.empty(table.running.shape[2])
-    out = np.empty(EXPERTS)
+def fill_weights(light, table, small, weights):
+    """The mixture's weights of the first slots; the constant's has all that does not depend on the row."""
+    rows, scratch, out = np.empty((1, table.rows.shape[1])), np.empty(table.work.shape[1]), np.empty(LANES)
     for slot in range(weights.size):
-        current_row(table, slot, rows, scratch)
-        expert_weights(settings, small, row, out)
-        weights[slot] = 0.0
-        for k in range(EXPERTS):
-            weights[slot] += small.shares[k] * out[k]
+        weights[slot] = weight_of(light, table, small, slot, rows, scratch, out)
+        if slot == small.counts[TALLY.constant]:
+            weights[slot] += small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
 
 
 @kernel
-def predict_rows(settings, table, small, indptr, slots, values, predictions):
+def predict_rows(settings, light, table, small, indptr, slots, values, predictions):
     """The mixture's margins."""
-    rows = np.empty((1, table.rows.shape[1]))
-    row = rows[0]
-    scratch = np.empty(table.running.shape[2])
-    out = np.empty(EXPERTS)
-    margins = np.empty(EXPERTS)
-    low, high = bounds(settings, small)
+    rows, scratch, out = np.empty((1, table.rows.shape[1])), np.empty(table.work.shape[1]), np.empty(LANES)
     for i in range(indptr.size - 1):
-        for k in range(EXPERTS):
-            margins[k] = 0.0
+        total = small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
         for j in range(indptr[i], indptr[i + 1]):
-            current_row(table, slots[j], rows, scratch)
-            expert_weights(settings, small, row, out)
-            for k in range(EXPERTS):
-                margins[k] += values[j] * out[k]
-        predictions[i] = combine(margins, small.shares, low, high)
+            total += values[j] * weight_of(light, table, small, slots[j], rows, scratch, out)
+        predictions[i] = within_bounds(settings, small, total)

@@ -1,7 +1,7 @@
 """A round of the tuning-free learner: scale the row, predict with every expert, mix, and let every expert step.
 
-Per non-zero a round reads and writes one packed row; the rest is small algebra of the sketch's size. Nothing is written
-before it is known to be finite, so a refused row leaves no trace.
+Per non-zero a round reads and writes a light row, and a heavy one where there is one; the rest is small algebra of the
+sketch's size. Nothing is written before it is known to be finite, so a refused row leaves no trace.
 """
 
 from __future__ import annotations
@@ -10,230 +10,196 @@ import math
 
 import numpy as np
 
-from onsketch.core import losses
 from onsketch.jit.decorators import inlined, inner, kernel
-from onsketch.learners.auto.directions import append, rebuild, shrink
-from onsketch.learners.auto.experts import TINY, adagrad_steps, label_unit, newton_steps
-from onsketch.learners.auto.mixing import EXPERTS, combine, set_shares
-from onsketch.learners.auto.scaling import constant_scale, followed, next_mean, next_scale
-from onsketch.learners.auto.state import (
-    CONSTANT,
-    COUNT,
-    FADE,
-    FIRST,
-    HEADS,
-    HIGH,
-    LABEL,
-    LENGTH,
-    LOW,
-    MEAN,
-    NORM,
-    ROWS,
-    SCALE,
-    THIN,
-    WEIGHT,
+from onsketch.learners.auto.counting import (
+    count_label,
+    count_mixture,
+    count_row,
+    forget_row,
+    own_or_common,
+    see_label,
 )
-from onsketch.learners.features import INTERCEPT
-from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch
-from onsketch.learners.sketched.packed import CLOCK, COLUMN
+from onsketch.learners.auto.diagonal import FIRST_ENERGY, diagonal_steps, slopes_of
+from onsketch.learners.auto.directions import append, shrink, sketched_steps
+from onsketch.learners.auto.heavy import add_heads, list_heavy, shift_heads, write_heavy
+from onsketch.learners.auto.mixing import EXPERTS, LANES
+from onsketch.learners.auto.passes import (
+    COMMON_SQUARE,
+    OWN_SQUARE,
+    SHIFTED,
+    measure_row,
+    read_row,
+    write_row,
+)
+from onsketch.learners.auto.scaling import next_regime
+from onsketch.learners.auto.state import FIGURE, FIRST_ROW, SKETCHED, TALLY
+from onsketch.learners.sketched.epochs import close_epoch
+from onsketch.learners.sketched.packed import CLOCK, SCRATCH
 from onsketch.learners.sketched.passes import gather
 
-LEAST_FADE, LEAST_THIN = 0.5, 1e-12
-"""Forgetting is written down when so little is left."""
+LEAST_FADE = 0.5
+"""Forgetting is written into the sketch when so little is left."""
+
+
+@inner
+def first_look(small, values, low, high):
+    """Before the first row nothing is known of scales: it is the typical one."""
+    logs = 0.0
+    squares = 0.0
+    for i in range(low, high):
+        log = math.log(abs(values[i]))
+        logs += log
+        squares += log * log
+    n = max(high - low, 1)
+    small.numbers[FIGURE.common] = logs / n
+    small.counts[TALLY.regime] = next_regime(small.counts[TALLY.regime], squares / n - (logs / n) * (logs / n))
 
 
 @inlined
-def margins_of(small, p, extra, margins):
-    """Every expert's margin from the gathered row."""
-    for k in range(2):
-        margins[k] = p[HEADS[k]]
-        for i in range(small.counts[ROWS]):
-            margins[k] += small.a[k, i] * p[COLUMN.sketch + i]
-        margins[2 + k] = p[extra + FIRST + 2 * k]
+def add_constant(light, constant, size, margins):
+    """Add what the constant feature says."""
+    if constant >= 0:
+        for k in range(EXPERTS):
+            margins[k] += light.rows[constant, k] * (size if k < SKETCHED else 1.0)
 
 
 @inner
-def bounds(settings, small):
-    """What predictions are kept within."""
+def within_bounds(settings, small, prediction):
+    """The prediction as it is given: within the clip, or the labels seen, if that was asked for."""
     if settings.ranged:
-        if small.numbers[LOW] > small.numbers[HIGH]:
-            return 0.0, 0.0
-        return small.numbers[LOW], small.numbers[HIGH]
-    return -settings.clip, settings.clip
+        if small.numbers[FIGURE.low] > small.numbers[FIGURE.high]:
+            return 0.0
+        return min(max(prediction, small.numbers[FIGURE.low]), small.numbers[FIGURE.high])
+    return min(max(prediction, -settings.clip), settings.clip)
 
 
 @inner
-def wake(table, slots, low, high, out):
-    """Bring the features of a row up to date, entering new ones; returns the number of features seen before."""
-    known = table.clock[CLOCK.seen]
-    epoch = table.clock[CLOCK.epoch]
-    for j in range(low, high):
-        slot = slots[j]
-        if slot >= table.clock[CLOCK.seen]:
-            table.rows[slot, COLUMN.epoch] = epoch
-            table.clock[CLOCK.seen] = slot + 1
-        elif table.rows[slot, COLUMN.epoch] < epoch:
-            bring_up_to_date(table.rows, slot, epoch, table.running, table.past, table.places, out)
-    return known
+def mixed(small, margins):
+    """The prediction: the experts' margins under the mixture's coefficients."""
+    total = small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
+    for k in range(EXPERTS):
+        total += small.mix[k] * margins[k]
+    return total
 
 
 @inner
-def scale_row(settings, table, small, slots, values, low, high, x, scales):
-    """Fill x and the scales it is measured in; returns its squared length without the constant, and the unit's square.
-
-    Until features have been seen, the first row is the typical one.
-    """
-    extra = COLUMN.sketch + settings.capacity
-    square = 0.0
-    for j in range(low, high):
-        if slots[j] != small.counts[CONSTANT]:
-            scales[j] = next_scale(table.rows[slots[j]], extra, values[j])
-            x[j] = values[j] / scales[j]
-            square += x[j] * x[j]
-    norm = small.numbers[NORM] if small.numbers[NORM] > 0.0 else (square if square > 0.0 else 1.0)
-    for j in range(low, high):
-        if slots[j] == small.counts[CONSTANT]:
-            scales[j] = constant_scale(norm)
-            x[j] = values[j] / scales[j]
-    return square, norm
-
-
-@inner
-def within(settings, prediction, rho, length, scales, margins, moves, gradients, steps):
+def finite(settings, small, rho, length, margins, moves, steps, gains, scales, n):
     """Whether all that a round is about to write is finite and far from the limits of its type."""
-    reach = max(rho, abs(prediction))
+    reach = rho
     steep = 0.0
-    for k in range(2):
-        reach = max(reach, abs(moves[k]), abs(steps[k]))
-        steep = max(steep, abs(gradients[k]))
+    for k in range(4):
+        reach = max(reach, abs(moves[k]) if k < SKETCHED else 0.0, abs(steps[k]))
+        steep = max(steep, gains[k])
     for k in range(EXPERTS):
         if not abs(margins[k]) <= settings.largest:
             return False
-    for j in range(scales.size):
+    for j in range(n):
         if not scales[j] <= settings.largest:
             return False
     long = math.sqrt(1.0 + length)
-    return reach * long <= settings.largest and steep * long <= settings.steepest
-
-
-@inner
-def write_row(settings, table, small, slots, values, x, scales, low, high, moves, rho, gradients, steps):
-    """Write a round into the packed rows: scales, heads, AdaGrad's weights and energies, and the new sketch row."""
-    rows = table.rows
-    clock = table.clock
-    epoch = clock[CLOCK.epoch]
-    extra = COLUMN.sketch + settings.capacity
-    column = COLUMN.sketch + small.counts[ROWS]
-    thin = small.numbers[THIN]
-    for j in range(low, high):
-        row = rows[slots[j]]
-        v = x[j]
-        row[SCALE] = scales[j]
-        row[extra + MEAN] = next_mean(row, extra, values[j])
-        row[extra + COUNT] += 1.0
-        for k in range(2):
-            row[HEADS[k]] += moves[k] * v
-            at = extra + FIRST + 2 * k
-            if gradients[k] != 0.0:
-                energy = row[at + 1] + (gradients[k] * v) * (gradients[k] * v) / thin
-                row[at + 1] = energy
-                row[at] -= steps[k] * v / math.sqrt(energy * thin + TINY)
-        if rho != 0.0:
-            row[column] = rho * v
-            if row[COLUMN.epoch] == epoch:
-                row[COLUMN.epoch] = epoch + 0.5  # listed; a whole number means: nothing in the buffer
-                table.touched[clock[CLOCK.touched]] = slots[j]
-                clock[CLOCK.touched] += 1
-
-
-@inner
-def count_row(settings, small, margins, y, weight, square, rounds):
-    """Take a learned row into the running figures: losses, shares, labels, lengths, forgetting."""
-    numbers = small.numbers
-    low, high = bounds(settings, small)
-    for k in range(EXPERTS):
-        loss = losses.value(settings.loss, min(max(margins[k], low), high), y)
-        small.sums[k] = settings.forget * small.sums[k] + weight * min(loss, 1e300)
-    numbers[WEIGHT] = settings.forget * numbers[WEIGHT] + weight
-    set_shares(settings.loss, settings.rate, small.sums, numbers[WEIGHT], small.shares)
-    numbers[LABEL] += (abs(y) - numbers[LABEL]) / rounds
-    numbers[LOW] = min(numbers[LOW], y)
-    numbers[HIGH] = max(numbers[HIGH], y)
-    numbers[LENGTH] += (square - numbers[LENGTH]) / rounds
-    if numbers[LENGTH] > 0.0 and followed(numbers[NORM], numbers[LENGTH]) != numbers[NORM]:
-        numbers[NORM] = numbers[LENGTH]
-        rebuild(settings, small)
-    numbers[FADE] *= settings.forget
-    numbers[THIN] *= settings.forget
-
-
-@inner
-def write_thin(settings, table, small):
-    """Write forgetting into AdaGrad's energies."""
-    for slot in range(table.clock[CLOCK.seen]):
-        for k in range(2):
-            table.rows[slot, COLUMN.sketch + settings.capacity + FIRST + 2 * k + 1] *= small.numbers[THIN]
-    small.numbers[THIN] = 1.0
+    return reach * long <= settings.largest and math.sqrt(steep) * long <= settings.steepest
 
 
 @kernel
-def learn_rows(settings, table, small, indptr, slots, values, labels, weights, predictions):
-    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused."""
-    rows = table.rows
+def learn_rows(settings, light, table, small, indptr, slots, values, labels, weights, predictions):
+    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused, or when the
+    heavy table is full (counts[TALLY.full] is then 1).
+    """
+    counts, numbers = small.counts, small.numbers
     kept = table.running.shape[1]
-    extra = COLUMN.sketch + settings.capacity
-    p = np.empty(rows.shape[1])
-    out = np.empty(table.running.shape[2])
-    q = np.zeros((2, settings.capacity))
-    margins = np.zeros(EXPERTS)
-    moves, gradients, steps = np.zeros(2), np.zeros(2), np.zeros(2)
-    x, old, scales = np.empty(values.size), np.empty(values.size), np.empty(values.size)
-    numbers = small.numbers
+    longest = 0
+    for i in range(indptr.size - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    x = np.zeros((6, longest + 1))
+    by, energies = np.empty(4 * longest + 4), np.empty(4 * longest + 4)
+    places, moved, along = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64), np.empty(longest + 1)
+    p, shifts, out = np.zeros(table.rows.shape[1]), np.zeros(table.rows.shape[1]), table.work[SCRATCH.moved]
+    q, margins, before = np.zeros((3, settings.capacity)), np.zeros(LANES), np.zeros(LANES)
+    moves, steps, gains, lengths = np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)
+    figures, label, work = np.zeros(5), np.zeros(3), np.zeros((2, 16))
+    counts[TALLY.full] = 0
     for i in range(indptr.size - 1):
         low, high, y, weight = indptr[i], indptr[i + 1], labels[i], weights[i]
-        known = wake(table, slots, low, high, out)
-        if high > low and table.features[slots[high - 1]] == INTERCEPT:
-            small.counts[CONSTANT] = slots[high - 1]
-        square, norm = scale_row(settings, table, small, slots, values, low, high, x, scales)
-        leaps = False
+        if settings.size >= 2 and table.clock[CLOCK.seen] + high - low > table.touched.size:
+            counts[TALLY.full] = 1
+            return i
+        constant = -1
+        newest = counts[TALLY.seen]
         for j in range(low, high):
-            scale = rows[slots[j], SCALE]
-            leaps = leaps or scale != scales[j]
-            old[j] = values[j] / scale if scale > 0.0 else 0.0
-        bottom, top = bounds(settings, small)
-        length = gather(rows, slots, old, low, high, rows.shape[1], p)
-        margins_of(small, p, extra, margins)
-        prediction = combine(margins, small.shares, bottom, top)
-        if leaps:
-            length = gather(rows, slots, x, low, high, rows.shape[1], p)
-            margins_of(small, p, extra, margins)
-        if numbers[NORM] == 0.0:
-            numbers[NORM] = norm
+            newest = max(newest, slots[j] + 1)
+        if settings.intercept:
+            high -= 1
+            constant = np.int64(slots[high])
         rounds = table.clock[CLOCK.rounds] + 1
-        unit = label_unit(settings, small, y, rounds)
-        rho = newton_steps(settings, small, p, length, margins, y, weight, unit, moves, q)
-        adagrad_steps(settings, table, small, slots, x, low, high, norm, margins, y, weight, unit, gradients, steps)
-        if not within(settings, prediction, rho, length, scales[low:high], margins, moves, gradients, steps):
-            for slot in range(known, table.clock[CLOCK.seen]):
-                rows[slot, COLUMN.epoch] = 0.0
-            table.clock[CLOCK.seen] = known
+        if rounds == 1:
+            first_look(small, values, low, high)
+        regime = counts[TALLY.regime]
+        read_row(
+            light.rows, slots, values, low, high, regime, math.exp(-numbers[FIGURE.common]), x, margins, before, figures
+        )
+        sketched, wide = own_or_common(regime, figures[OWN_SQUARE], figures[COMMON_SQUARE])
+        if numbers[FIGURE.norm] == 0.0:
+            numbers[FIGURE.norm] = sketched if sketched > 0.0 else 1.0
+            numbers[FIGURE.wide_norm] = wide if wide > 0.0 else 1.0
+        size = math.sqrt(numbers[FIGURE.norm])
+        have, square = list_heavy(
+            settings, light, small, table, slots, low, high, constant, x, size, places, along, out
+        )
+        columns = FIRST_ROW + counts[TALLY.rows]
+        gather(table.rows, places, along, 0, have, columns, p)
+        add_constant(light, constant, size, margins)
+        add_constant(light, constant, size, before)
+        add_heads(small, p, margins)
+        if figures[SHIFTED] > 0.0:
+            shift_heads(light, table, slots, low, high, x, moved, by, columns, p, shifts)
+            add_heads(small, shifts, before)
+        else:
+            add_heads(small, p, before)
+        prediction = within_bounds(settings, small, mixed(small, before)) if rounds > 1 else 0.0
+        length = sketched + (numbers[FIGURE.norm] if constant >= 0 else 0.0)
+        see_label(settings, small, y, rounds, label)
+        target, unit = y - label[0], label[2]
+        rho, credit = sketched_steps(settings, small, p, length, margins, target, weight, unit, moves, q)
+        slopes_of(settings, margins, target, weight, gains)
+        thin = numbers[FIGURE.thin]
+        for k in range(4):
+            gains[k] /= thin
+        measure_row(light.rows, slots, low, high, constant, x, gains, FIRST_ENERGY * unit * unit / thin,
+                    1.0 / (settings.precision * numbers[FIGURE.wide_norm]), thin, by, energies, lengths)  # fmt: skip
+        shrinking = diagonal_steps(settings, small, margins, target, weight, unit, lengths, steps)
+        far = max(length, wide)
+        if not (finite(settings, small, rho, far, margins, moves, steps, gains, x[3], high - low)
+                and abs(prediction) <= settings.largest):  # fmt: skip
+            counts[TALLY.full] = 0
             if rounds == 1:
-                numbers[NORM] = 0.0
-                small.counts[CONSTANT] = -1
+                numbers[FIGURE.norm] = numbers[FIGURE.wide_norm] = numbers[FIGURE.common] = 0.0
+                counts[TALLY.regime] = 0
             return i
         predictions[i] = prediction
-        write_row(settings, table, small, slots, values, x, scales, low, high, moves, rho, gradients, steps)
-        for k in range(2):
-            for r in range(small.counts[ROWS]):
+        counts[TALLY.seen] = newest
+        counts[TALLY.constant] = constant
+        write_row(light.rows, slots, low, high, constant, size, x, moves, by, energies, steps, shrinking, thin)
+        numbers[FIGURE.credit] = credit
+        if settings.size < 2:
+            numbers[FIGURE.escaped] += rho * rho * length
+            rho = 0.0
+        write_heavy(settings, light, small, table, places, along, rho)
+        for k in range(SKETCHED):
+            for r in range(counts[TALLY.rows]):
                 small.a[k, r] -= moves[k] * q[k, r]
         if rho != 0.0:
-            append(settings, small, p, COLUMN.sketch, length, rho, q)
+            append(settings, small, p, square, rho, q)
         table.clock[CLOCK.rounds] = rounds
-        count_row(settings, small, margins, y, weight, square, rounds)
-        if small.counts[ROWS] == settings.capacity or numbers[FADE] < LEAST_FADE:
-            n = small.counts[ROWS]
+        count_mixture(settings, small, margins, target, weight, unit, label, rounds, work)
+        count_label(settings, light, small, y, label, constant, size)
+        count_row(settings, small, figures, high - low, rounds)
+        if settings.forget < 1.0:
+            forget_row(settings, light, small)
+        if settings.size >= 2 and (counts[TALLY.rows] == settings.capacity or numbers[FIGURE.fade] < LEAST_FADE):
+            n = counts[TALLY.rows] + 1
             shrink(settings, small)
             close_epoch(table, small.transform, max(n, kept), kept)
-        if numbers[THIN] < LEAST_THIN:
-            write_thin(settings, table, small)
+        elif numbers[FIGURE.fade] < LEAST_FADE:
+            numbers[FIGURE.escaped] *= numbers[FIGURE.fade]
+            numbers[FIGURE.fade] = 1.0
     return indptr.size - 1

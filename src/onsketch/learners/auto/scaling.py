@@ -1,25 +1,42 @@
 """Scales: what a feature is divided by, so that its unit does not matter.
 
-A feature's scale is its mean magnitude over the rows in which it is not 0, which one outlier moves less than the
+A feature's own scale is its mean magnitude over the rows in which it is not 0, which one outlier moves less than the
 largest or the root mean squared magnitude. The scale in use follows the running mean when they have come apart by a
 factor of ``LEAP``, so that most of the time it stands still. The experts' weights are per unit of scale and stay as
 they are when it moves: a feature that turns out to be larger than it seemed weighs less from then on (as in normalised
-online learning, Ross, Mineiro and Langford 2013). Multiplying a feature by any constant changes nothing but rounding
-errors.
+online learning, Ross, Mineiro and Langford 2013).
 
-The mean squared length of the scaled rows is followed in the same way. It is the unit of the ridges and steps, and the
-square of the constant feature's value, so that the intercept is given as much room as all features together.
+The common scale is the geometric mean of all features' scales over the values met. How far the units are apart, the
+standard deviation of the logarithms of the scales, decides which scale the experts see:
+
+=========  ==================  ==============================  ================
+regime     deviation           experts with a sketch           wide experts
+=========  ==================  ==============================  ================
+ALIKE      below about 0.6     common                          common
+MIXED      between             own                             common
+APART      above about 2.4     own                             own
+=========  ==================  ==============================  ================
+
+Multiplying all features by one constant changes nothing but rounding errors; where units are apart, so does
+multiplying each by its own. The mean squared length of the scaled rows is followed like a scale. It is the unit of the
+ridges and steps.
 """
 
 from __future__ import annotations
 
-import math
-
 from onsketch.jit.decorators import inlined
-from onsketch.learners.auto.state import COUNT, MEAN, SCALE
 
 LEAP = 1.1
 """How far a scale in use and the running mean may come apart."""
+
+COMMON_LEAP = 0.1
+"""The same for the logarithm of the common scale."""
+
+MIXED, ALIKE, APART = range(3)
+
+BELOW_ALIKE, ABOVE_ALIKE = 0.55**2, 0.65**2
+BELOW_APART, ABOVE_APART = 2.2**2, 2.5**2
+"""Variances at which a regime is entered and left."""
 
 
 @inlined
@@ -29,18 +46,10 @@ def followed(used, running):
 
 
 @inlined
-def constant_scale(norm):
-    """The scale that makes the constant feature as long as a typical row."""
-    return 1.0 / math.sqrt(norm)
-
-
-@inlined
-def next_mean(row, extra, value):
-    """The mean magnitude with one more value."""
-    return row[extra + MEAN] + (abs(value) - row[extra + MEAN]) / (row[extra + COUNT] + 1.0)
-
-
-@inlined
-def next_scale(row, extra, value):
-    """The scale in use once this value has been seen."""
-    return followed(row[SCALE], next_mean(row, extra, value))
+def next_regime(regime, variance):
+    """The regime from now on, given the variance of the logarithms of the scales."""
+    if regime == ALIKE:
+        return ALIKE if variance <= ABOVE_ALIKE else (APART if variance > ABOVE_APART else MIXED)
+    if regime == APART:
+        return APART if variance >= BELOW_APART else (ALIKE if variance < BELOW_ALIKE else MIXED)
+    return ALIKE if variance < BELOW_ALIKE else (APART if variance > ABOVE_APART else MIXED)

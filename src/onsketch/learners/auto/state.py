@@ -1,11 +1,16 @@
-"""What the tuning-free learner keeps: a packed row per feature, and a few small arrays.
+"""What the tuning-free learner keeps: two packed rows per feature, and a few small arrays.
 
-A packed row is that of ``learners/sketched/packed.py`` with its two heads serving the two Newton experts, and six more
-numbers:
+Every feature has a *light* row, two cache lines in float64,
 
-    [ head 0 | epoch | scale | head 1 | s_1 … s_k, buffer rows … | mean | count | w₂ | E₂ | w₃ | E₃ ]
+    [ w of the experts 0 … 6 | log scale | E of the experts 3 … 6 | scale | mean | count | – ]
 
-All of it is in units of the feature's scale: the weight of expert 0 is ``(head + s·a₀)/scale``.
+and a feature that has come a few times has a row in the *heavy* table of ``learners/sketched/packed.py`` too, with
+what the sketch knows of it:
+
+    [ head 0 | epoch | – | head 1 | head 2 | s_1 … s_k, buffer rows … ]
+
+The weights of the first three experts are the sum of a light part, which steps add to, and a heavy head, into which
+shrinks fold ``Sᵀa``. Head 2 is moved along as if it were a row of the sketch.
 """
 
 from __future__ import annotations
@@ -16,28 +21,103 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.jit.vectors import padded
-from onsketch.learners.auto.mixing import EXPERTS
+from onsketch.learners.auto.mixing import EXPERTS, FEATURES, LANES
 from onsketch.learners.sketched.packed import COLUMN
 
-SCALE = COLUMN.diagonal
-"""The packed column of a feature's scale."""
-HEADS = (COLUMN.head, COLUMN.sum)
-"""The packed columns of the Newton experts' heads."""
+NEWTON, SECOND_NEWTON, ROOT, OWN_ADAGRAD, LAPLACE, ADAGRAD, BOLD_ADAGRAD = range(EXPERTS)
+"""The experts, and the columns of their weights in a light row."""
+SKETCHED = 3
+"""The first so many experts step through the sketch; the others have a second number per feature."""
 
-MEAN, COUNT, FIRST, EXTRA = 0, 1, 2, 6
-"""Packed columns after the sketch's: mean magnitude; values seen; from FIRST on, weight and energy of each AdaGrad
-expert. EXTRA of them in all."""
 
-ROWS, CONSTANT = range(2)
-"""Counts: rows of S; the slot of the constant feature (−1: none yet)."""
+class LightColumns(NamedTuple):
+    """More columns of a light row."""
+
+    log: int
+    """the logarithm of the scale"""
+    energy: int
+    """the first of the energies and variances of the experts from SKETCHED on"""
+    scale: int
+    mean: int
+    """the mean magnitude"""
+    count: int
+    """over so many values"""
+
+
+LIGHT = LightColumns(7, 8, 12, 13, 14)
+WIDTH = 16
+"""Columns of a light row."""
+
+THIRD_HEAD = COLUMN.sketch
+FIRST_ROW = COLUMN.sketch + 1
+"""Columns of a heavy row: the third head, and from FIRST_ROW on the sketch."""
+HEADS = (COLUMN.head, COLUMN.sum, THIRD_HEAD)
+
+
+class Tallies(NamedTuple):
+    """Places in ``counts``."""
+
+    rows: int
+    """rows of S"""
+    constant: int
+    """the slot of the constant feature (−1: none yet)"""
+    seen: int
+    """light rows in use"""
+    regime: int
+    """how features are scaled (``scaling.py``)"""
+    turned: int
+    """rows of S that the last shrink has made orthogonal"""
+    full: int
+    """whether learning stopped for want of heavy rows; within a round, heavy rows listed"""
+
+
+TALLY = Tallies(*range(6))
+
+
+class Figures(NamedTuple):
+    """Places in ``numbers``."""
+
+    escaped: int
+    """Σρ shrunk away"""
+    norm: int
+    """the mean squared length of rows as the sketch sees them, in use"""
+    wide_norm: int
+    """the same as the wide experts see them"""
+    own_length: int
+    """as it runs, in own scales"""
+    common_length: int
+    """as it runs, in the common scale"""
+    common: int
+    """the logarithm of the common scale"""
+    logs: int
+    """the mean of the logarithms of scales"""
+    squared_logs: int
+    """the mean of their squares"""
+    values: int
+    """over so many values"""
+    centre: int
+    """what is taken off labels"""
+    mean_label: int
+    """the mean of the rest"""
+    unit: int
+    """its mean deviation"""
+    low: int
+    high: int
+    """the range of labels"""
+    weight: int
+    """Σ sample weights"""
+    fade: int
+    """what forgetting has left of the sketch's rows and ridge, as a factor of A, since they were written"""
+    thin: int
+    """likewise of AdaGrad's energies"""
+    credit: int
+    """what rows that were not sketched would have told"""
+
+
+FIGURE = Figures(*range(18))
 
 _FAR = float(np.finfo(np.float64).max)
-"""LOW starts here and HIGH at its negative: no label has been met."""
-
-ESCAPED, NORM, LENGTH, LABEL, LOW, HIGH, WEIGHT, FADE, THIN = range(9)
-"""Numbers: Σρ shrunk away; the mean of |x|² in use, and as it runs; mean |y|; the range of labels; Σ sample weights;
-what forgetting has left of the sketch's rows and ridge (as factors of A) and of AdaGrad's energies since they were
-written."""
+"""The range of labels starts here and at its negative: no label has been met."""
 
 
 class Settings(NamedTuple):
@@ -45,25 +125,46 @@ class Settings(NamedTuple):
 
     loss: int
     size: int
-    """m, at least 1."""
+    """m; 0 and 1 keep no direction."""
     capacity: int
-    first_ridge: float
-    second_ridge: float
-    """Ridges, in units of the rows' mean squared length."""
-    first_step: float
-    second_step: float
-    """Steps of AdaGrad, in units of labels over the rows' root mean squared length."""
-    rate: float
+    """Rows of S, buffer included."""
+    ridges: tuple[float, float, float]
+    """Ridges of the experts with a sketch, in units of the rows' mean squared length …"""
+    growths: tuple[float, float, float]
+    """… and the parts of Σρ that are added to them."""
+    root_step: float
+    own_step: float
+    step: float
+    bold_step: float
+    """Steps of the third expert and of the AdaGrads, in units of labels over the rows' root mean squared length."""
+    precision: float
+    """The first precision of the diagonal Laplace expert, in units of the rows' mean squared length."""
     real: bool
     """Whether labels are numbers, not signs."""
+    intercept: bool
     ranged: bool
     """Whether predictions are kept within the range of labels seen."""
     clip: float
     forget: float
+    told: float
+    """Rows that tell the Newton experts less than this (curvature times leverage) wait until they have told so much
+    together."""
+    free: int
+    """So many features get their sketch columns when first met …"""
+    patience: int
+    """… the others when met so many times."""
     largest: float
     """Bound on what is written per feature …"""
     steepest: float
     """… and on gradients, whose squares are summed up."""
+
+
+class Light(NamedTuple):
+    """What every feature has."""
+
+    rows: NDArray[np.floating]
+    heavy: NDArray[np.int32]
+    """The slot of its heavy row, from 1 on; 0: none."""
 
 
 class Small(NamedTuple):
@@ -72,38 +173,60 @@ class Small(NamedTuple):
     counts: NDArray[np.int64]
     numbers: NDArray[np.float64]
     sums: NDArray[np.float64]
-    """Σ loss of each expert."""
+    """(3, LANES): Σ loss of the experts, of the calibrated experts, and of the three stages."""
     shares: NDArray[np.float64]
+    """Likewise, how much each counts."""
+    calibration: NDArray[np.float64]
+    """(2, LANES): factor of each expert, and its precision."""
+    stack: NDArray[np.float64]
+    """(FEATURES,): the coefficients of the regression on the experts …"""
+    covariance: NDArray[np.float64]
+    """… and their covariance."""
+    mix: NDArray[np.float64]
+    """(LANES,): the coefficients of the experts in the prediction; the last is the constant's, in units of labels."""
     a: NDArray[np.float64]
-    """(2, capacity): coefficients of the Newton experts on the sketch's rows."""
+    """(3, capacity): coefficients on the sketch's rows of the experts that step through it."""
     gram: NDArray[np.float64]
     inverses: NDArray[np.float64]
     """(2, capacity, capacity): (ridge_k·I + SSᵀ)^{-1}."""
     values: NDArray[np.float64]
     vectors: NDArray[np.float64]
+    spectrum: NDArray[np.float64]
+    """Energies of the rows that the last shrink has made orthogonal."""
     transform: NDArray[np.float64]
-    """The change of basis of a shrink, as the packed table logs it."""
+    """The change of basis of a shrink, as the heavy table logs it."""
     work: NDArray[np.float64]
     """Scratch: not part of the state."""
 
     @property
     def scratch(self) -> tuple[str, ...]:
         """Fields that hold nothing between rounds."""
-        return ("work",)
+        return ("work", "values", "vectors", "transform")
 
     @classmethod
     def empty(cls, capacity: int, kept: int) -> Self:
         """The state before the first row."""
+        numbers = np.zeros(len(FIGURE))
+        numbers[[FIGURE.low, FIGURE.high, FIGURE.fade, FIGURE.thin]] = _FAR, -_FAR, 1.0, 1.0
+        shares = np.zeros((3, LANES))
+        shares[:2, :EXPERTS], shares[2, :3] = 1.0 / EXPERTS, 1.0 / 3.0
+        mix = np.zeros(LANES)
+        mix[:EXPERTS] = 1.0 / EXPERTS
         return cls(
-            counts=np.array([0, -1]),
-            numbers=np.array([0.0, 0.0, 0.0, 0.0, _FAR, -_FAR, 0.0, 1.0, 1.0]),
-            sums=np.zeros(EXPERTS),
-            shares=np.full(EXPERTS, 1.0 / EXPERTS),
-            a=np.zeros((2, capacity)),
+            counts=np.array([0, -1, 0, 0, 0, 0]),
+            numbers=numbers,
+            sums=np.zeros((3, LANES)),
+            shares=shares,
+            calibration=np.ones((2, LANES)),
+            stack=np.eye(1, FEATURES)[0],
+            covariance=np.zeros((FEATURES, FEATURES)),
+            mix=mix,
+            a=np.zeros((3, capacity)),
             gram=np.zeros((capacity, capacity)),
             inverses=np.zeros((2, capacity, capacity)),
             values=np.zeros(capacity),
             vectors=np.zeros((padded(capacity), padded(capacity))),
-            transform=np.zeros((capacity, padded(kept + 2))),
+            spectrum=np.zeros(capacity),
+            transform=np.zeros((capacity + 1, padded(kept + 3))),
             work=np.zeros((2, padded(capacity))),
         )

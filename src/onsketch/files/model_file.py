@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 from onsketch.core.errors import ModelFileError
 from onsketch.files.arrays import Arrays
 
-FORMAT = 5
+FORMAT = 6
 """Goes up when an older reader would misunderstand a newer file, or go on from it differently."""
 
 OLDEST = 5
-"""The oldest format that is still read. Older ones had other random draws and other shapes."""
+"""The oldest format that is still read (but for the learner ``auto``, whose state is another since 6). Older ones had
+other random draws and other shapes."""
 
 PathLike = str | os.PathLike[str]
 

@@ -143,7 +143,7 @@ METHODS: Mapping[str, Method] = MappingProxyType({
     m.name: m
     for m in (
         Method("auto", "rfd", "mixture", "needs no tuning: sketched Newton steps and AdaGrad on scaled features, mixed",
-               "combined here", rule="mixture", defaults={"fit_intercept": True}),
+               "combined here", rule="mixture", defaults={"clip": None, "fit_intercept": True}),
         _method("ogd", "none", "gradient", "online gradient descent, step η/√t", "Zinkevich 2003"),
         _method("adagrad", "diagonal", "adagrad", "diagonal AdaGrad", _DUCHI, ridge=1e-6),
         _method("adam", "diagonal", "gradient", "Adam as published: every coordinate moves in every round",

@@ -37,7 +37,7 @@ from onsketch.learners.auto.implicit import implicit_step
 from onsketch.learners.auto.state import ADAGRAD, BOLD_ADAGRAD, FIGURE, LAPLACE, LIGHT, OWN_ADAGRAD, SKETCHED, WIDTH
 
 FIRST_ENERGY = 0.1
-"""An energy's start, in units of the feature's square (and the label's, for real labels)."""
+"""An energy's start, in units of the feature's square (times the label's for the squared loss)."""
 
 TINY = 1e-290
 """Keeps the root of an energy that has underflowed from being 0."""

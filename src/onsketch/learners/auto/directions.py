@@ -81,9 +81,9 @@ def sketched_steps(settings, small, p, length, margins, y, weight, unit, moves, 
         told = max(told, leverage)
     ridge = ridge_of(settings, small, ROOT) * numbers[FIGURE.fade]
     inside = apply_root(small, ridge, p, q)
-    step = settings.root_step * unit / math.sqrt(numbers[FIGURE.norm] * ridge)
-    _, slope, _ = implicit_step(settings.loss, margins[ROOT], y, weight * step * max(length - inside, CUTOFF * length))
-    moves[ROOT] = -weight * slope * step
+    step = settings.root_step / math.sqrt(numbers[FIGURE.norm] * ridge)
+    _, slope, _ = implicit_step(settings.loss, margins[ROOT], y, pace * step * max(length - inside, CUTOFF * length))
+    moves[ROOT] = -pace * slope * step
     told *= curvature
     credit = numbers[FIGURE.credit] + told
     if told <= 0.0 or credit < settings.told:

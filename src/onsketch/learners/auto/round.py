@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from onsketch.core.losses import SQUARED
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.auto.counting import (
     count_label,
@@ -162,9 +163,10 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
         rho, credit = sketched_steps(settings, small, p, length, margins, target, weight, unit, moves, q)
         slopes_of(settings, margins, target, weight, gains)
         thin = numbers[FIGURE.thin]
+        first = FIRST_ENERGY * (unit * unit if settings.loss == SQUARED else 1.0) / thin
         for k in range(4):
             gains[k] /= thin
-        measure_row(light.rows, slots, low, high, constant, x, gains, FIRST_ENERGY * unit * unit / thin,
+        measure_row(light.rows, slots, low, high, constant, x, gains, first,
                     1.0 / (settings.precision * numbers[FIGURE.wide_norm]), thin, by, energies, lengths)  # fmt: skip
         shrinking = diagonal_steps(settings, small, margins, target, weight, unit, lengths, steps)
         far = max(length, wide)

@@ -20,7 +20,7 @@ class EstimatorOptions(TypedDict, total=False):
     step_size: float | None
     """Factor of each step, η; it multiplies Newton steps too."""
     clip: float | str | None
-    """C: predictions are kept within ±C by an oblique projection; None for no bound; auto knows "labels", too: within the range of the labels seen."""
+    """C: predictions are kept within ±C by an oblique projection; None for none; auto: labels, the range seen."""
     projection: str | None
     """The clip is heeded before a prediction (luo2016), or after a step (luo2019, Algorithm 6)."""
     curvature: float | None

@@ -102,8 +102,7 @@ class Options:
     clip: float | str | None = _option(
         "default",
         Either("default", Either("labels", Number(above=True))),
-        "C: predictions are kept within ±C by an oblique projection; None for no bound; auto knows \"labels\", too: "
-        "within the range of the labels seen.",
+        "C: predictions are kept within ±C by an oblique projection; None for none; auto: labels, the range seen.",
         shown="the method's",
     )
     projection: str | None = _option(
@@ -285,5 +284,5 @@ def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], 
         name: None if value is None else DECLARED[name].check(name, value) for name, value in chosen.items()
     }
     if checked.get("clip") == "labels" and method != "auto":
-        raise OptionError(f'{method}: clip="labels" (within the range of labels seen) is for auto; give a number or None.')
+        raise OptionError(f'{method}: clip="labels" (within the labels seen) is for auto; give a number or None.')
     return dataclasses.replace(Options(), **checked)

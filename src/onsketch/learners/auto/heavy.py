@@ -48,9 +48,7 @@ def list_heavy(settings, light, small, table, slots, low, high, constant, x, siz
     listed = have
     for i in range(low, high):
         slot = slots[i]
-        if light.heavy[slot] == 0 and (
-            slot < settings.free or light.rows[slot, LIGHT.count] + 1.0 >= settings.patience
-        ):
+        if light.heavy[slot] == 0 and (slot < settings.free or light.rows[slot, LIGHT.met] + 1.0 >= settings.patience):
             places[listed] = -np.int64(slot) - 1
             along[listed] = x[OWN, i - low]
             listed += 1

@@ -45,7 +45,7 @@ def read_row(rows, slots, values, low, high, regime, common, x, margins, before,
         slot = slots[i]
         start = slot * WIDTH
         v = values[i]
-        count = element(rows, start + LIGHT.count)
+        count = element(rows, start + LIGHT.met)
         mean = element(rows, start + LIGHT.mean)
         mean += (abs(v) - mean) / (count + 1.0)
         before_scale = element(rows, start + LIGHT.scale)
@@ -126,7 +126,7 @@ def write_row(rows, slots, low, high, constant, size, x, moves, by, energies, st
         rows[slot, LIGHT.log] = x[LOGS_OF, j]
         rows[slot, LIGHT.scale] = x[SCALES, j]
         rows[slot, LIGHT.mean] = x[MEANS, j]
-        rows[slot, LIGHT.count] += 1.0
+        rows[slot, LIGHT.met] += 1.0
     if constant >= 0:
         j = high - low
         start = constant * WIDTH
@@ -134,4 +134,4 @@ def write_row(rows, slots, low, high, constant, size, x, moves, by, energies, st
         one = spread(1.0, 4)
         write_diagonal(rows, constant, one, load(by, 4 * j, 4), load(energies, 4 * j, 4), along, shrinking, thin)
         rows[constant, LIGHT.scale] = 1.0
-        rows[constant, LIGHT.count] += 1.0
+        rows[constant, LIGHT.met] += 1.0

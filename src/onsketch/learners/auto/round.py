@@ -130,7 +130,7 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
             newest = max(newest, slots[j] + 1)
         if settings.intercept:
             high -= 1
-            constant = np.int64(slots[high])
+            constant = int(slots[high])
         rounds = table.clock[CLOCK.rounds] + 1
         if rounds == 1:
             first_look(small, values, low, high)

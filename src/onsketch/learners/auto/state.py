@@ -40,7 +40,7 @@ class LightColumns(NamedTuple):
     scale: int
     mean: int
     """the mean magnitude"""
-    count: int
+    met: int
     """over so many values"""
 
 

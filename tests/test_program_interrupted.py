@@ -13,7 +13,8 @@ from onsketch.data import stream
 from program import PROGRAM, environment, run, told
 
 
-def test_ctrl_c_while_a_pipe_stalls_saves_at_once(tmp_path):
+@pytest.mark.parametrize("asked", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_run_told_to_stop_while_a_pipe_stalls_saves_at_once(asked, tmp_path):
     model = tmp_path / "model"
     command = [*PROGRAM, "train", "-", "--format", "libsvm", "-l", "adagrad", "--block-rows", "1", "--save", str(model)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -23,7 +24,7 @@ def test_ctrl_c_while_a_pipe_stalls_saves_at_once(tmp_path):
         while b" 2 " not in process.stdout.readline():  # the line of the second row
             assert process.poll() is None
         time.sleep(0.5)  # now it waits
-        process.send_signal(signal.SIGINT)
+        process.send_signal(getattr(signal, asked))
         began = time.perf_counter()
         assert process.wait(timeout=60) == 130
         assert time.perf_counter() - began < 20

@@ -1,4 +1,4 @@
-"""Ctrl-C: what was done so far is kept whole, and said."""
+"""Ctrl-C, SIGTERM and SIGHUP: what was done so far is kept whole, and said."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import typer
+
+_STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""What asks a program to stop: Ctrl-C, a system that shuts down, a terminal that is closed."""
 
 
 class Interrupted(Exception):
@@ -28,11 +31,15 @@ def interruptible(waiting: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
             raise Interrupted
         typer.echo("\nStopping after this block; press Ctrl-C again to stop at once.", err=True)
 
-    before = signal.signal(signal.SIGINT, ask)
+    before = {number: signal.getsignal(number) for number in _STOPPING}
+    for number, handler in before.items():
+        if number == signal.SIGINT or handler is not signal.SIG_IGN:  # nohup means what it says
+            signal.signal(number, ask)
     try:
         yield lambda: asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def between_blocks(blocks: Iterator[Any]) -> Iterator[Any]:

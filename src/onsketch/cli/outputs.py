@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import glob
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import typer
 
 
-def check_outputs(**outputs: Path | str | None) -> None:
-    """Refuse names that cannot be written to, and the same name given twice; the keys are those of the options."""
+def check_outputs(inputs: Iterable[str | Path] = (), **outputs: Path | str | None) -> None:
+    """Refuse names that cannot be written to, and the same file given twice; the keys are those of the options.
+
+    Files are compared by device and inode, so that links and other spellings of a path are no way around it.
+    """
+    read = dict(_files(inputs))
     taken: dict[Path, str] = {}
+    written: dict[tuple[int, int], str] = {}
     for key, given in outputs.items():
         option = "--" + key.replace("_", "-")
         if given is None:
@@ -22,3 +30,23 @@ def check_outputs(**outputs: Path | str | None) -> None:
         if path in taken:
             raise typer.BadParameter(f"{given} is what {taken[path]} writes; give different files", param_hint=option)
         taken[path] = option
+        if path.exists():
+            known = path.stat()
+            place = known.st_dev, known.st_ino
+            if place in read:
+                what = f"{given} is {read[place]}, which is to be read: it would be lost"
+                raise typer.BadParameter(f"{what}; give another file", param_hint=option)
+            if place in written and path.is_file():
+                raise typer.BadParameter(
+                    f"{given} is what {written[place]} writes; give different files", param_hint=option
+                )
+            written[place] = option
+
+
+def _files(inputs: Iterable[str | Path]) -> Iterable[tuple[tuple[int, int], str]]:
+    """The files that these names, patterns and addresses mean on this machine."""
+    for given in map(str, inputs):
+        for name in {given, *glob.glob(given)} if glob.has_magic(given) else {given}:
+            if "://" not in name and os.path.isfile(name):
+                known = os.stat(name)
+                yield (known.st_dev, known.st_ino), name

@@ -51,7 +51,7 @@ def predict(
     if kind not in (None, "margin", "probability", "label"):
         raise typer.BadParameter("expected margin, probability or label", param_hint="--kind")
     output = None if str(output) == "-" else output
-    check_outputs(output=output, json=json_file)
+    check_outputs([model, *files], output=output, json=json_file)
     outcome, interrupted = None, False
     with told_plainly():
         from onsketch.jobs.prediction import predict_stream

@@ -53,7 +53,7 @@ def sketch(
         raise typer.BadParameter("it shows the errors of --errors, which was not given", param_hint="--report")
     if save is not None and errors is not None:
         raise typer.BadParameter("with --errors no single sketch is made to be saved", param_hint="--save")
-    check_outputs(save=save, report=report)
+    check_outputs([] if merge else files, save=save, report=report)
     console = out()
     if cluster is not None and (merge or errors is not None):
         raise typer.BadParameter("it does not go with --merge or --errors", param_hint="--cluster")

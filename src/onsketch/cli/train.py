@@ -15,6 +15,7 @@ from onsketch.cli.console import out, told_plainly
 from onsketch.cli.interrupt import Interrupted, interruptible, leave
 from onsketch.cli.options import check_concerns, gathering, known_method, learner_options
 from onsketch.cli.outputs import check_outputs
+from onsketch.files.locks import held
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -140,7 +141,8 @@ def train(
     _check_options(resume, checkpoint, every, cluster, sync, together, start, patience)
     remote = cluster is not None and checkpoint is not None and "://" in checkpoint
     file = None if predictions == "-" else predictions
-    check_outputs(save=save, predictions=file, report=report, json=json_file, checkpoint=None if remote else checkpoint)
+    kept_at = None if remote else checkpoint
+    check_outputs(files, save=save, predictions=file, report=report, json=json_file, checkpoint=kept_at)
     if kind is not None and predictions is None:
         raise typer.BadParameter("it needs --predictions", param_hint="--predictions-as")
     if describe:
@@ -162,7 +164,7 @@ def train(
     kept = None if checkpoint is None else Path(checkpoint)
     quiet = quiet or predictions == "-"
     console = out()
-    with told_plainly():
+    with told_plainly(), held(save, file, kept):
         if start is None:
             method = known_method(learner or DEFAULT_METHOD)
             check_concerns(method, learning)

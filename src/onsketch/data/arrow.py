@@ -103,10 +103,10 @@ def read_arrow(
                 yield block
             if error is not None:
                 raise error
-    except pyarrow.ArrowException as error:
-        raise ReadError(
-            path, None, None, f"not a readable {'Parquet' if parquet else 'Arrow'} file ({error})"
-        ) from None
+    except (pyarrow.ArrowException, OSError) as error:
+        form_of = "Parquet" if parquet else "Arrow"
+        reason = f"not a readable {form_of} file, from row {here.offset + 1:,} on ({error})"
+        raise ReadError(path, None, None, reason) from None
     yield here
 
 
@@ -157,10 +157,24 @@ def _batches(
                 parts = (whole.get_batch(k) for k in range(whole.num_record_batches))
     most = _rows(columns, limits)
     for batch in parts:
+        _check_batch(path, batch)
         passed = min(skip, batch.num_rows)
         skip -= passed
         for at in range(passed, batch.num_rows, most):
             yield batch.slice(at, most)
+
+
+def _check_batch(path: str, batch: Any) -> None:
+    """Refuse a batch whose buffers contradict each other: whoever follows them reads memory that is not theirs."""
+    try:
+        batch.validate(full=True)
+    except (ValueError, TypeError, IndexError) as error:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            try:
+                column.validate(full=True)
+            except (ValueError, TypeError, IndexError) as reason:
+                raise ReadError(path, None, None, f"column {name!r} is damaged ({reason})") from None
+        raise ReadError(path, None, None, f"a batch of rows is damaged ({error})") from None
 
 
 def _rows(columns: Columns, limits: Limits) -> int:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import ModelFileError
 from onsketch.files.arrays import Arrays
+from onsketch.files.locks import lock_now
 
 FORMAT = 6
 """Goes up when an older reader would misunderstand a newer file, or go on from it differently."""
@@ -184,7 +185,7 @@ def write_atomically(path: PathLike, write_to: Any) -> None:
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)}: not a plain file, so it cannot be replaced by one.")
     handle, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
+    lock_now(handle)  # so that nobody takes it for a leftover
     try:
         write_to(beside)
         _flush(beside)
@@ -193,6 +194,8 @@ def write_atomically(path: PathLike, write_to: Any) -> None:
     except BaseException:
         Path(beside).unlink(missing_ok=True)
         raise
+    finally:
+        os.close(handle)
     if os.name == "posix":
         _flush(str(target.parent))
 

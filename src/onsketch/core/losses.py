@@ -11,12 +11,13 @@ squared_hinge   max(0, 1 − yz)²       −2y max(0, 1 − yz)               2 
 ==============  ====================  ===============================  ==========================
 
 The slope at a kink is 0. Inside compiled loops a loss is a small integer, so that one compiled kernel
-serves them all.
+serves them all; a number that is no loss gives NaN, and the round is refused.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,9 @@ class Loss:
     smooth: bool
     """Whether it has a curvature to sketch (``summary="curvature"``)."""
 
+    sigma: Callable[[float], float]
+    """The σ of luo2016's Assumption 2, of a bound on |z|."""
+
     def exp_concavity(self, clip: float | None) -> float:
         """The σ of luo2016's Assumption 2 on ``|z| ≤ clip`` (1 where predictions are not clipped).
 
@@ -48,26 +52,27 @@ class Loss:
         within ±clip. Squared: 1/(8C²). Logistic: e^{−C}. Squared hinge: the worst pair is z = −C, z' = C, which gives
         (3C − 1)/(8C²(1 + C)) for C ≥ 1 and 1/(2(1 + C)²) below. Losses with straight pieces have none, σ = 0.
         """
-        bound = 1.0 if clip is None else clip
-        if self.code == SQUARED:
-            return 1.0 / (8.0 * bound * bound)
-        if self.code == LOGISTIC:
-            return math.exp(-bound)
-        if self.code == SQUARED_HINGE:
-            if bound < 1.0:  # both margins on the same side of the kink
-                return 1.0 / (2.0 * (1.0 + bound) ** 2)
-            return (3.0 * bound - 1.0) / (8.0 * bound * bound * (1.0 + bound))
-        return 0.0
+        return self.sigma(1.0 if clip is None else clip)
+
+
+def _none(bound: float) -> float:
+    return 0.0
+
+
+def _squared_hinge(bound: float) -> float:
+    if bound < 1.0:  # both margins on the same side of the kink
+        return 1.0 / (2.0 * (1.0 + bound) ** 2)
+    return (3.0 * bound - 1.0) / (8.0 * bound * bound * (1.0 + bound))
 
 
 LOSSES = {
     loss.name: loss
     for loss in (
-        Loss("squared", SQUARED, "real", smooth=True),
-        Loss("absolute", ABSOLUTE, "real", smooth=False),
-        Loss("logistic", LOGISTIC, "sign", smooth=True),
-        Loss("hinge", HINGE, "sign", smooth=False),
-        Loss("squared_hinge", SQUARED_HINGE, "sign", smooth=True),
+        Loss("squared", SQUARED, "real", smooth=True, sigma=lambda bound: 1.0 / (8.0 * bound * bound)),
+        Loss("absolute", ABSOLUTE, "real", smooth=False, sigma=_none),
+        Loss("logistic", LOGISTIC, "sign", smooth=True, sigma=lambda bound: math.exp(-bound)),
+        Loss("hinge", HINGE, "sign", smooth=False, sigma=_none),
+        Loss("squared_hinge", SQUARED_HINGE, "sign", smooth=True, sigma=_squared_hinge),
     )
 }
 
@@ -85,7 +90,9 @@ def value(code, z, y):
             return math.log1p(math.exp(-margin))
         return math.log1p(math.exp(margin)) - margin
     short = max(0.0, 1.0 - margin)
-    return short if code == HINGE else short * short
+    if code == HINGE:
+        return short
+    return short * short if code == SQUARED_HINGE else math.nan
 
 
 @inner
@@ -101,9 +108,11 @@ def slope(code, z, y):
             odds = math.exp(-margin)
             return -y * odds / (1.0 + odds)
         return -y / (1.0 + math.exp(margin))
-    if margin >= 1.0:
-        return 0.0
-    return -y if code == HINGE else -2.0 * y * (1.0 - margin)
+    if code == HINGE:
+        return -y if margin < 1.0 else 0.0
+    if code == SQUARED_HINGE:
+        return -2.0 * y * (1.0 - margin) if margin < 1.0 else 0.0
+    return math.nan
 
 
 @inner
@@ -114,7 +123,9 @@ def curvature(code, z, y):
         return max(FLOOR, odds / ((1.0 + odds) * (1.0 + odds)))
     if code == SQUARED_HINGE and y * z >= 1.0:
         return FLOOR
-    return 2.0
+    if code == SQUARED:
+        return 2.0
+    return 2.0 if code == SQUARED_HINGE else math.nan
 
 
 @kernel

@@ -38,8 +38,10 @@ def stamp_of(function: Any, signature: Any = ()) -> str:
     >>> stamp_of(one) == stamp_of(one), stamp_of(one) == stamp_of(two)
     (True, False)
     """
-    walk = _Walk(frozenset(_classes_of(signature)))
+    states = frozenset(_classes_of(signature))
+    walk = _Walk(states)
     walk.take(_toolchain())
+    walk.take(sorted(state.__qualname__ for state in states))
     walk.take(function)
     return walk.digest.hexdigest()
 

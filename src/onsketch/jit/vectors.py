@@ -129,6 +129,18 @@ def _joined(typing_context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
 joined: Any = intrinsic(_joined)
 
 
+def _lane(typing_context: Any, values: Any, place: Any) -> Any:
+    """One number of a vector."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.extract_element(arguments[0], ir.Constant(_INDEX, place.literal_value))
+
+    return types.float64(values, place), generate
+
+
+lane: Any = intrinsic(prefer_literal=True)(_lane)
+
+
 def _fma(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
     """``a·b + c``, rounded once."""
 

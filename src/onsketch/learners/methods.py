@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from onsketch.core.errors import OptionError
+from onsketch.core.geometry import Geometry, geometry_of
 from onsketch.learners.options import concerning
 
 SHRINKING = ("fd", "rfd", "pfd", "cfd", "greedy")
@@ -22,7 +23,6 @@ SQUARE = ("exact", "low-rank", "rada")
 """Summaries that need the number of features, and d×d memory or random maps of d coordinates."""
 
 SKETCHES = (*PER_FEATURE, *PACKED, *SQUARE)
-GEOMETRY_NAMES = ("newton", "adagrad", "s-adagrad", "gradient")
 KERNEL_RULES = ("kons", "sketched-kons", "pros-n-kons", "kernel-ogd", "budget-kernel-ogd")
 """The rules of methods in the space of a kernel."""
 
@@ -51,6 +51,11 @@ class Method:
         return f"{self.sketch} × {self.geometry} × {self.rule if self.rule != 'step' else 'mirror or dual'}"
 
     @property
+    def metric(self) -> Geometry | None:
+        """Its geometry as the table has it; None for a mixture of several."""
+        return None if self.mixture else geometry_of(self.geometry)
+
+    @property
     def steps(self) -> bool:
         """Whether the weights move by mirror descent or dual averaging under the sketch's metric."""
         return self.rule == "step"
@@ -73,7 +78,7 @@ class Method:
     @property
     def newton(self) -> bool:
         """Whether its steps are Newton steps of a curvature that the options say."""
-        return self.geometry == "newton" and (self.steps or self.kernel)
+        return self.metric is not None and self.metric.newton and (self.steps or self.kernel)
 
     @property
     def sketched(self) -> bool:
@@ -93,7 +98,7 @@ class Method:
     @property
     def composite(self) -> bool:
         """Whether its steps take in l1, l2 and box."""
-        return self.steps and self.geometry != "newton"
+        return self.steps and not self.newton
 
     @property
     def concerns(self) -> frozenset[str]:
@@ -122,11 +127,12 @@ def _method(
     name: str, sketch: str, geometry: str, line: str, citation: str, rule: str = "step", **defaults: Any
 ) -> Method:
     general: dict[str, Any] = {"step_size": 0.1, "ridge": 0.1, "clip": None}
-    if geometry == "newton" and (rule == "step" or rule in KERNEL_RULES):
+    metric = geometry_of(geometry)
+    if metric.newton and (rule == "step" or rule in KERNEL_RULES):
         general = {"step_size": 1.0, "ridge": FIRST_RIDGE, "clip": 1.0}
-    if geometry == "gradient" or (geometry == "newton" and sketch in _RIDGE_SHARES):  # the latter grow a ridge
+    if not metric.spectral or (metric.newton and sketch in _RIDGE_SHARES):  # the latter grow a ridge
         del general["ridge"]
-    if geometry in ("adagrad", "s-adagrad") and sketch in SHRINKING:
+    if metric.spectral and not metric.newton and sketch in SHRINKING:
         general["doubling"] = False
     return Method(name, sketch, geometry, line, citation, rule, {**general, **defaults})
 
@@ -192,12 +198,11 @@ def compose_method(sketch: str, geometry: str) -> Method:
     """The method made of these parts; it has no citation of its own."""
     if sketch not in SKETCHES:
         raise OptionError(f"sketch={sketch!r}: expected one of {', '.join(SKETCHES)}.")
-    if geometry not in GEOMETRY_NAMES:
-        raise OptionError(f"geometry={geometry!r}: expected one of {', '.join(GEOMETRY_NAMES)}.")
-    if (sketch == "none") != (geometry == "gradient"):
+    metric = geometry_of(geometry)
+    if (sketch == "none") == metric.spectral:
         raise OptionError('sketch="none" and geometry="gradient" (plain gradient steps) go together.')
-    if geometry == "s-adagrad" and sketch in ("rfd", "cfd"):
-        raise OptionError(f"s-adagrad counts the escaped mass itself; with sketch={sketch!r} it would count twice.")
+    if metric.counts_escaped and sketch in ("rfd", "cfd"):
+        raise OptionError(f"{geometry} counts the escaped mass itself; with sketch={sketch!r} it would count twice.")
     if sketch in ("low-rank", "rada") and geometry != "adagrad":
         raise OptionError(f"sketch={sketch!r} is defined with geometry='adagrad' only.")
     return _method(f"{sketch} × {geometry}", sketch, geometry, "composed", "no name of its own")

@@ -6,8 +6,9 @@ import math
 from typing import NamedTuple
 
 from onsketch.core.errors import OptionError
-from onsketch.core.geometry import GEOMETRIES
+from onsketch.core.geometry import geometry_of
 from onsketch.core.losses import LOSSES
+from onsketch.core.spectral_step import setup_class
 from onsketch.core.tolerances import LARGEST, STEEPEST
 from onsketch.jit.decorators import inner
 from onsketch.learners.methods import FIRST_RIDGE, Method, ridge_share
@@ -160,7 +161,8 @@ def projects_after(method: Method, options: Options) -> bool:
 def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int = 0) -> Setup:
     """The numbers of a learner of this method with these options; refuses combinations that mean nothing."""
     loss = LOSSES[options.loss]
-    newton = method.geometry == "newton"
+    geometry = geometry_of(method.geometry)
+    newton = geometry.newton
     summary = {
         "gradient": SUMMARY.scaled_gradient if newton else SUMMARY.gradient,
         "data": SUMMARY.data,
@@ -192,9 +194,9 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
                 f"{method.name}: with curvature 0 (loss={loss.name!r}) and no schedule the sketch would absorb "
                 "nothing; give curvature_schedule='1/sqrt(t)' or '1/t', or a curvature."
             )
-    return Setup(
+    numbers: Setup = setup_class(Setup, geometry)(
         loss=loss.code,
-        geometry=GEOMETRIES.get(method.geometry, -1),
+        geometry=geometry.code,
         rule=rule,
         summary=summary,
         schedule=schedule,
@@ -219,6 +221,7 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         implicit=options.step == "implicit",
         whole=method.shrinking or method.sketch == "ffd",
     )
+    return numbers
 
 
 def _check_forgetting(method: Method, options: Options) -> None:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.geometry import geometry_of
+
 Array = NDArray[np.float64]
 
 
@@ -60,14 +62,8 @@ def from_spectrum(
 
     ``outside`` is the metric where there is no energy, for the methods that fix it; else the geometry's own.
     """
-    flat = np.append(energy, 0.0)
-    if geometry == "newton":
-        h = ridge + flat
-    elif geometry == "adagrad":
-        h = ridge + np.sqrt(flat)
-    else:
-        h = np.sqrt(ridge + escaped + flat)
-    return Metric(directions, h[:-1], float(h[-1]) if outside is None else outside)
+    *inside, flat = geometry_of(geometry).metrics([*energy, 0.0], ridge, escaped)
+    return Metric(directions, np.array(inside), flat if outside is None else outside)
 
 
 def solve_sum(parts: list[tuple[float, Metric]], right: Array) -> Array:

@@ -10,6 +10,7 @@ import copy
 import numpy as np
 
 from onsketch.core import losses
+from onsketch.core.geometry import geometry_of
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import Arrays, packed, restored
 from onsketch.jit.decorators import kernel
@@ -101,7 +102,7 @@ class SpectralRounds(Engine):
 
     def _ridge_of(self, summary: Summary) -> float:
         assert self.options.ridge is not None
-        return self.options.ridge if self.method.geometry == "s-adagrad" else summary.ridge
+        return self.options.ridge if geometry_of(self.method.geometry).counts_escaped else summary.ridge
 
     def learn(self, iterate: Iterate, X: Array, labels: Array, sample_weights: Array, out: Array) -> int:
         """Play the rounds of a block."""

@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from onsketch.core.geometry import GRADIENT
 from onsketch.jit.decorators import exact_inlined, inner, kernel
 from onsketch.learners.first_order.sleep import (
     AVERAGING,
@@ -25,7 +26,6 @@ from onsketch.learners.first_order.sleep import (
 )
 from onsketch.learners.first_order.steps import (
     CELL,
-    FLAT,
     TIMER,
     dual_weight,
     flat_part,
@@ -53,7 +53,7 @@ def wake(setup, terms, window, start, now, head, energy, stamp):
     if stamp == now or head == 0.0:
         return head, 0.0
     size = abs(head)
-    flat = setup.geometry == FLAT
+    flat = setup.geometry == GRADIENT
     if setup.dual:
         if not setup.average:
             return head, 0.0
@@ -61,7 +61,7 @@ def wake(setup, terms, window, start, now, head, energy, stamp):
         if flat:
             total = dual_total_in_window(terms, setup.step, window, start, size, bound, stamp, now)
         else:
-            metric = metric_at(terms, terms.flat, energy)
+            metric = metric_at(setup, terms, terms.flat, energy)
             total = dual_total(terms, setup.step, metric, size, bound, start + stamp, start + now)
         return head, math.copysign(total, -head)
     if terms.l1 == 0.0 and terms.l2 == 0.0:
@@ -69,7 +69,7 @@ def wake(setup, terms, window, start, now, head, energy, stamp):
     if flat:
         left, total = shrunk_in_window(terms.l1, terms.l2, window, stamp, now, size, setup.average)
     else:
-        eta = setup.step / metric_at(terms, terms.flat, energy)
+        eta = setup.step / metric_at(setup, terms, terms.flat, energy)
         left, total = shrunk(terms.l1, terms.l2, eta, size, float(now - stamp), setup.average)
     return math.copysign(left, head), math.copysign(total, head)
 
@@ -112,7 +112,7 @@ def finish(setup, terms, t, x, head, energy, total):
     """The proximal part of the step, and the new iterate added to the sum."""
     flat = flat_part(setup, terms, t)
     for j in range(x.size):
-        metric = metric_at(terms, flat, energy[j])
+        metric = metric_at(setup, terms, flat, energy[j])
         if setup.dual:
             w = dual_weight(setup, terms, head[j], metric, t)
         else:
@@ -145,7 +145,7 @@ def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labe
                 total[j] += more
             head[j] = w
             if setup.dual:
-                w = dual_weight(setup, terms, w, metric_at(terms, flat, energy[j]), t - 1)
+                w = dual_weight(setup, terms, w, metric_at(setup, terms, flat, energy[j]), t - 1)
             margin += w * x[j]
         predictions[i], fit = play(setup, terms, t, x, head, energy, margin, labels[i], weights[i])
         if not fit:
@@ -178,6 +178,6 @@ def read_lazily(setup, terms, clock, window, table, slots, out):
         if setup.average:
             out[i] = (row[CELL.total] + more) / rounds
         elif setup.dual:
-            out[i] = dual_weight(setup, terms, head, metric_at(terms, flat, row[CELL.energy]), rounds)
+            out[i] = dual_weight(setup, terms, head, metric_at(setup, terms, flat, row[CELL.energy]), rounds)
         else:
             out[i] = head

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
+from onsketch.core.geometry import GRADIENT, geometry_of
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.jit.cache import Direct, kind_of
@@ -24,7 +25,7 @@ from onsketch.learners.first_order.lazy import LONGEST_SLEEP, WINDOW, learn_lazi
 from onsketch.learners.first_order.merge import merged
 from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, learn_ftrl, read_rules
 from onsketch.learners.first_order.sleep import MIRROR
-from onsketch.learners.first_order.steps import CELL, FLAT, TIMER, Terms, learn_steps, read_steps, row_products
+from onsketch.learners.first_order.steps import CELL, TIMER, Terms, learn_steps, read_steps, row_products
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
@@ -70,11 +71,8 @@ class FirstOrderLearner(Learner):
         ridge = 1.0 if options.ridge is None else options.ridge
         largest, most = (LARGEST, LARGEST**2) if options.dtype == "float64" else (1e30, 1e38)
         self._terms = Terms(
-            ridge=ridge,
-            flat=0.0 if method.geometry == "s-adagrad" else ridge,
-            unit=float(method.geometry == "newton"),
-            root=float(method.geometry in ("adagrad", "s-adagrad")),
-            inside=ridge if method.geometry == "s-adagrad" else 0.0,
+            ridge,
+            *_coefficients(method, ridge),
             l1=options.l1,
             l2=options.l2,
             low=low,
@@ -93,7 +91,7 @@ class FirstOrderLearner(Learner):
         self._table = aligned_zeros(0, 4 if wide else 2, np.dtype(options.dtype))
         self._clock = np.zeros(3, dtype=np.int64)
         self._fade = np.ones(1)
-        self._window = np.zeros((WINDOW + 1 if self._lazy and self._setup.geometry == FLAT else 1, 3))
+        self._window = np.zeros((WINDOW + 1 if self._lazy and self._setup.geometry == GRADIENT else 1, 3))
         if not dual:
             self._window[0, MIRROR.growth] = 1.0
         self._map = FeatureMap()
@@ -257,3 +255,9 @@ class FirstOrderLearner(Learner):
         require(0.0 < self._fade[0] <= 1.0, "what forgetting has left is impossible")
         self._grow()
         self._table[:count] = table
+
+
+def _coefficients(method: Method, ridge: float) -> tuple[float, float, float, float]:
+    """How the metric of a feature comes from its energy; not used by geometries from outside."""
+    coefficients = geometry_of(method.geometry).coefficients
+    return (ridge, 0.0, 0.0, 0.0) if coefficients is None else coefficients(ridge)

@@ -33,6 +33,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.geometry import geometry_of
 from onsketch.learners.first_order.rules import ADAM
 from onsketch.learners.first_order.steps import CELL, Terms
 from onsketch.learners.methods import Method
@@ -44,15 +45,10 @@ def precision(method: Method, terms: Terms, table: Floats, rounds: int) -> Float
     """H of each feature, as a learner's weights are trusted in a merge."""
     if method.rule == "arow":
         return 1.0 + table[:, CELL.energy]
-    match method.geometry:
-        case "newton":
-            return terms.ridge + table[:, CELL.energy]
-        case "adagrad":
-            return terms.ridge + np.sqrt(table[:, CELL.energy])
-        case "s-adagrad":
-            return np.sqrt(terms.ridge + table[:, CELL.energy])
-        case _:
-            return np.full(len(table), float(rounds))
+    geometry = geometry_of(method.geometry)
+    if not geometry.spectral:
+        return np.full(len(table), float(rounds))
+    return np.array(geometry.metrics(table[:, CELL.energy], terms.ridge))
 
 
 def merged(
@@ -70,7 +66,7 @@ def merged(
     trust = [precision(method, terms, part, t) for part, t in zip(tables, rounds, strict=True)]
     gained = [np.maximum(part - trust[2], 0.0) for part in trust[:2]]
     moved = [part[:, CELL.head] - base[:, CELL.head] for part in (a, b)]
-    if method.geometry == "newton":
+    if geometry_of(method.geometry).newton:
         gained = [s * part for s, part in zip(worth, gained, strict=True)]
         whole = np.maximum(trust[2] + gained[0] + gained[1], math.ulp(0.0))
         share = [(trust[2] + part) / whole for part in gained]

@@ -25,6 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from onsketch.core import losses
+from onsketch.core.geometry import GRADIENT
+from onsketch.core.spectral_step import chosen_by_geometry
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import inner, kernel
 from onsketch.jit.vectors import ask_for
@@ -49,9 +51,6 @@ CELL = Cells(*range(4))
 
 LEAST_FADE = 1e-6
 """Energies are rewritten when forgetting has left so little of them."""
-
-FLAT = -1
-"""The geometry of plain gradient steps, as a ``Setup`` has it."""
 
 
 class Timer(NamedTuple):
@@ -100,13 +99,22 @@ entries that it is at hand anyway."""
 @inner
 def flat_part(setup, terms, t):
     """What a metric has of H whatever the energy."""
-    return math.sqrt(t) if setup.geometry == FLAT else terms.flat
+    return math.sqrt(t) if setup.geometry == GRADIENT else terms.flat
 
 
-@inner
-def metric_at(terms, flat, energy):
-    """H_j, without a branch, so that loops over it stay short and fast."""
+def metric_at(setup, terms, flat, energy):
+    """H_j, without a branch, so that loops over it stay short and fast (``Geometry.coefficients``)."""
     return flat + terms.unit * energy + terms.root * math.sqrt(terms.inside + energy)
+
+
+def _make_metric_at(h):
+    def metric_at(setup, terms, flat, energy):
+        return h(energy, terms.ridge, 0.0)  # nothing escapes a diagonal
+
+    return metric_at
+
+
+chosen_by_geometry(metric_at, _make_metric_at)
 
 
 @inner
@@ -124,15 +132,15 @@ def dual_weight(setup, terms, head, metric, rounds):
 
 
 @inner
-def project(terms, flat, x, head, energy, excess):
+def project(setup, terms, flat, x, head, energy, excess):
     """Move the weights obliquely, in the metric H, so that the margin falls by ``excess``."""
     length = 0.0
     for j in range(x.size):
-        length += x[j] * x[j] / metric_at(terms, flat, energy[j])
+        length += x[j] * x[j] / metric_at(setup, terms, flat, energy[j])
     if length > 0.0:
         gamma = excess / length
         for j in range(x.size):
-            head[j] -= gamma * x[j] / metric_at(terms, flat, energy[j])
+            head[j] -= gamma * x[j] / metric_at(setup, terms, flat, energy[j])
 
 
 @inner
@@ -150,7 +158,7 @@ def take_step(setup, terms, flat, x, head, energy, rho, g):
     move = setup.step * g
     for j in range(x.size):
         e = energy[j] + (rho * x[j]) * (rho * x[j])
-        w = head[j] - move * x[j] / metric_at(terms, flat, e)
+        w = head[j] - move * x[j] / metric_at(setup, terms, flat, e)
         head[j] = w
         energy[j] = e
         unfit += not (abs(w) <= terms.largest and abs(g * x[j]) <= terms.largest and e <= terms.most)
@@ -162,7 +170,7 @@ def implicit_slope(setup, terms, flat, x, energy, rho, margin, label, weight):
     """The slope where a step along the metric that has absorbed ρ·x ends (see ``auto/implicit.py``)."""
     length = 0.0
     for j in range(x.size):
-        length += x[j] * x[j] / metric_at(terms, flat, energy[j] + (rho * x[j]) * (rho * x[j]))
+        length += x[j] * x[j] / metric_at(setup, terms, flat, energy[j] + (rho * x[j]) * (rho * x[j]))
     _, slope, _ = implicit_step(setup.loss, margin, label, weight * setup.step * length)
     return slope
 
@@ -176,11 +184,11 @@ def play(setup, terms, t, x, head, energy, margin, label, weight):
     if abs(margin) > setup.clip:
         bound = math.copysign(setup.clip, margin)
         if not setup.dual:
-            project(terms, flat, x, head, energy, margin - bound)
+            project(setup, terms, flat, x, head, energy, margin - bound)
         margin = bound
     slope = losses.slope(setup.loss, margin, label)
     bend = losses.curvature(setup.loss, margin, label) if setup.summary == SUMMARY.curvature else 0.0
-    rho = row_scale(setup, slope, bend, weight, t) if setup.geometry != FLAT else 0.0
+    rho = row_scale(setup, slope, bend, weight, t) if setup.geometry != GRADIENT else 0.0
     if setup.implicit:
         slope = implicit_slope(setup, terms, flat, x, energy, rho, margin, label, weight)
     return margin, take_step(setup, terms, flat, x, head, energy, rho, weight * slope) == 0
@@ -222,7 +230,7 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
             margin = 0.0
             flat = flat_part(setup, terms, t - 1)
             for j in range(x.size):
-                metric = metric_at(terms, flat, energy[j])
+                metric = metric_at(setup, terms, flat, energy[j])
                 margin += x[j] * dual_weight(setup, terms, head[j], metric, t - 1)
         predictions[i], fit = play(setup, terms, t, x, head, energy, margin, labels[i], weights[i])
         if not fit:
@@ -253,7 +261,7 @@ def read_steps(setup, terms, clock, table, slots, out):
     for i in range(slots.size):
         w = table[slots[i], CELL.head]
         if setup.dual:
-            w = dual_weight(setup, terms, w, metric_at(terms, flat, table[slots[i], CELL.energy]), rounds)
+            w = dual_weight(setup, terms, w, metric_at(setup, terms, flat, table[slots[i], CELL.energy]), rounds)
         out[i] = w
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from onsketch.core.geometry import NEWTON, inverse_metric
+from onsketch.core.geometry import NEWTON
+from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inner
 from onsketch.jit.eigen import eigh
@@ -24,7 +25,6 @@ from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_buffer
-from onsketch.learners.sketched.spectral import spectral_weight
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 
 FD, ROBUST, PARAMETERIZED, COMPENSATIVE, GREEDY = range(5)
@@ -103,11 +103,11 @@ def _metric(setup, sketch, p, square, q):
             along += sketch.squares[SQUARE.vectors, e, j] * p[COLUMN.sketch + j]
         inside += along * along / value
         if not singular:
-            along *= spectral_weight(setup.geometry, value, ridge, sketch.numbers[NUMBER.escaped])
+            along *= spectral_weight(setup, value, ridge, sketch.numbers[NUMBER.escaped])
             for j in range(n):
                 q[j] += along * sketch.squares[SQUARE.vectors, e, j]
     if not singular:
-        return inverse_metric(setup.geometry, 0.0, ridge, sketch.numbers[NUMBER.escaped])
+        return inverse_metric(setup, 0.0, ridge, sketch.numbers[NUMBER.escaped])
     # ridge 0: moving along the part of x outside the span costs nothing; without one, use the pseudo-inverse
     outside = square - inside > CUTOFF * square
     for e in range(n):
@@ -197,7 +197,7 @@ def _close(setup, sketch, n, energy, step):
         sketch.numbers[NUMBER.ridge] += 0.5 * rho
     ridge = sketch.numbers[NUMBER.ridge]
     for e in range(n):
-        weight = inverse_metric(setup.geometry, energy[e], ridge, sketch.numbers[NUMBER.escaped]) * vectors[e, n - 1]
+        weight = inverse_metric(setup, energy[e], ridge, sketch.numbers[NUMBER.escaped]) * vectors[e, n - 1]
         for i in range(n):
             step[i] += weight * vectors[e, i] * keep[i]
     for e in range(kept):
@@ -245,7 +245,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         for i in range(n):
             step[i] = 0.0
         for e in range(n):
-            weight = inverse_metric(setup.geometry, sketch.lines[LINE.values, e], ridge, sketch.numbers[NUMBER.escaped])
+            weight = inverse_metric(setup, sketch.lines[LINE.values, e], ridge, sketch.numbers[NUMBER.escaped])
             weight *= sketch.squares[SQUARE.vectors, e, last]
             for i in range(n):
                 step[i] += weight * sketch.squares[SQUARE.vectors, e, i]
@@ -290,7 +290,7 @@ def _dual_step(setup, sketch, p, square, rho, g, full, change):
             dual[e] = moved[e]
     ridge = sketch.numbers[NUMBER.ridge]
     escaped = sketch.numbers[NUMBER.escaped]
-    sketch.numbers[NUMBER.base] = -setup.step * inverse_metric(setup.geometry, 0.0, ridge, escaped)
+    sketch.numbers[NUMBER.base] = -setup.step * inverse_metric(setup, 0.0, ridge, escaped)
     a = sketch.lines[LINE.a]
     for i in range(n):
         a[i] = 0.0
@@ -304,7 +304,7 @@ def _dual_step(setup, sketch, p, square, rho, g, full, change):
         along = 0.0
         for j in range(n):
             along += sketch.squares[SQUARE.vectors, e, j] * dual[j]
-        along *= -setup.step * spectral_weight(setup.geometry, sketch.lines[LINE.values, e], ridge, escaped)
+        along *= -setup.step * spectral_weight(setup, sketch.lines[LINE.values, e], ridge, escaped)
         for j in range(n):
             a[j] += along * sketch.squares[SQUARE.vectors, e, j]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.geometry import inverse_metric
+from onsketch.core.geometry import geometry_of
 from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.sketched.frequent_directions import COMPENSATIVE, ROBUST, Directions, shrink
 from onsketch.learners.sketched.oja import OJA_SQUARE, Subspace
@@ -122,7 +122,7 @@ def _set_projection(one: Any, rows: Array) -> None:
     values, vectors = np.linalg.eigh(sketch.squares[SQUARE.gram, :n, :n])
     sketch.lines[LINE.values, :n] = np.where(values > CUTOFF * max(values.max(initial=0.0), 0.0), values, 0.0)[::-1]
     sketch.squares[SQUARE.vectors, :n, :n] = turned = vectors[:, ::-1].T
-    if one.method.geometry == "newton":
+    if geometry_of(one.method.geometry).newton:
         sketch.squares[SQUARE.inverse, :n, :n] = (
             turned.T / (sketch.numbers[NUMBER.ridge] + sketch.lines[LINE.values, :n])
         ) @ turned
@@ -214,8 +214,8 @@ def form_dual(learner: SketchedLearner, rows: Array, head: Array) -> None:
     sketch.lines[LINE.dual, :n] = rows @ head
     values, directions = spectrum(energy_rows(sketch, rows))
     ridge, escaped = (float(number) for number in sketch.numbers[[NUMBER.ridge, NUMBER.escaped]])
-    flat = inverse_metric.py_func(setup.geometry, 0.0, ridge, escaped)
-    weights = np.array([inverse_metric.py_func(setup.geometry, value, ridge, escaped) - flat for value in values])
+    flat, *inverses = geometry_of(learner.method.geometry).inverses([0.0, *values], ridge, escaped)
+    weights = np.array(inverses) - flat
     along = directions.T @ (weights * (directions @ head))  # lies in the span of the rows
     sketch.numbers[NUMBER.base] = -setup.step * flat
     if n:

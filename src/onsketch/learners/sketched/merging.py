@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
-from onsketch.core.geometry import inverse_metric
+from onsketch.core.geometry import geometry_of
 from onsketch.learners.setup import knowledge
 from onsketch.learners.sketched.frequent_directions import ROBUST
 from onsketch.learners.sketched.merged_sketches import (
@@ -97,7 +97,7 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
         head = np.asarray(less_base(s.head for s in spreads))
     elif one.rounds + two.rounds == 2 * base.rounds:
         head = spreads[2].weights
-    elif one.method.geometry == "newton" and one.options.sketch_size:
+    elif geometry_of(one.method.geometry).newton and one.options.sketch_size:
         head = _by_knowledge(parts, spreads, energies, float(ridges[2]))
     else:
         head = _mixed(parts, spreads)
@@ -175,13 +175,12 @@ def _raised(learner: SketchedLearner) -> float:
 def _metric_rows(learner: SketchedLearner, rows: Array) -> tuple[float, Array]:
     """The metric of a learner as c·I + BᵀB."""
     ridge, escaped = (float(number) for number in learner._sketch.numbers[[NUMBER.ridge, NUMBER.escaped]])
-    if learner.method.geometry == "newton":
+    if geometry_of(learner.method.geometry).newton:
         return ridge, rows
     values, directions = spectrum(rows)
-    geometry = learner._setup.geometry
-    flat = 1.0 / inverse_metric.py_func(geometry, 0.0, ridge, escaped)
-    metric = np.array([1.0 / inverse_metric.py_func(geometry, value, ridge, escaped) for value in values])
-    return flat, np.sqrt(np.maximum(metric - flat, 0.0))[:, None] * directions
+    inverses = geometry_of(learner.method.geometry).inverses([0.0, *values], ridge, escaped)
+    flat, *metric = (1.0 / p for p in inverses)
+    return flat, np.sqrt(np.maximum(np.array(metric) - flat, 0.0))[:, None] * directions
 
 
 def _solve(scale: float, rows: Array, target: Array) -> Array:

@@ -23,7 +23,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from onsketch.core.draws import FEATURE, fill_gaussian
-from onsketch.core.geometry import inverse_metric, inverse_metrics
+from onsketch.core.spectral_step import inverse_metric, inverse_metrics
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import add, dot, fma, load, minus, product, put, quotient, root, spread, store, times, within
@@ -192,12 +192,12 @@ def _weigh(setup, sketch, source):
     part.
     """
     ridge = sketch.numbers[NUMBER.ridge]
-    flat = inverse_metric(setup.geometry, 0.0, ridge, 0.0)
+    flat = inverse_metric(setup, 0.0, ridge, 0.0)
     work = sketch.work
     stride = work.shape[1]
     width = sketch.lines.shape[1]
     for k in range(0, width, 4):
-        weights = inverse_metrics(setup.geometry, load(sketch.lines, LINE.values * width + k, 4), ridge, 0.0)
+        weights = inverse_metrics(setup, load(sketch.lines, LINE.values * width + k, 4), ridge, 0.0)
         weights = minus(weights, spread(flat, 4))
         store(work, OJA_WORK.weighed * stride + k, product(weights, load(work, source * stride + k, 4)))
     return flat

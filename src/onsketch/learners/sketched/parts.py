@@ -8,11 +8,9 @@ where ``metric`` and ``absorb`` begin alike.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from numba.extending import overload
-
-from onsketch.jit.decorators import INNER
+from onsketch.jit.by_type import chosen_by_type
 
 
 class Verdicts(NamedTuple):
@@ -30,9 +28,7 @@ class Verdicts(NamedTuple):
 
 VERDICT = Verdicts(*range(4))
 
-_parts: dict[str, dict[type, Callable[..., Any]]] = {
-    part: {} for part in ("enter", "look", "metric", "absorb", "write", "lift")
-}
+_parts: dict[str, dict[type, Callable[..., Any]]] = {}
 
 
 def _nothing_to_look_at(setup, sketch, p):
@@ -57,16 +53,6 @@ def serve(
     served = {"enter": enter, "look": look, "metric": metric, "absorb": absorb, "write": write, "lift": lift}
     for part, function in served.items():
         _parts[part][state] = function
-
-
-def _register(part):
-    """Have calls of ``part`` in compiled code resolve to the function served for the sketch's type of state."""
-    part.implementations = _parts[part.__name__]  # for the stamp of what is compiled (jit/stamp.py)
-
-    @overload(part, jit_options=cast(Any, INNER), strict=False)
-    def choose(*args):
-        sketch = next(arg for arg in args if getattr(arg, "instance_class", None) in _parts[part.__name__])
-        return _parts[part.__name__][sketch.instance_class]
 
 
 def enter(setup, table, sketch, slot):
@@ -99,4 +85,4 @@ def lift(setup, sketch):
 
 
 for _part in (enter, look, metric, absorb, write, lift):
-    _register(_part)
+    _parts[_part.__name__] = chosen_by_type(_part)

@@ -14,7 +14,8 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from onsketch.core.draws import ROUND, fill_gaussian
-from onsketch.core.geometry import NEWTON, inverse_metric
+from onsketch.core.geometry import NEWTON
+from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.eigen import eigh
@@ -23,7 +24,6 @@ from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_rows
-from onsketch.learners.sketched.spectral import spectral_weight
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 
 _REFRESH = 512
@@ -79,10 +79,10 @@ def _metric(setup, sketch, p, start, q):
         q[i] = 0.0
     for e in range(n):
         along = dot(sketch.squares[SQUARE.vectors], e * width, p, start, width)
-        along *= spectral_weight(setup.geometry, sketch.lines[LINE.values, e], ridge, 0.0)
+        along *= spectral_weight(setup, sketch.lines[LINE.values, e], ridge, 0.0)
         for j in range(n):
             q[j] += along * sketch.squares[SQUARE.vectors, e, j]
-    return inverse_metric(setup.geometry, 0.0, ridge, 0.0)
+    return inverse_metric(setup, 0.0, ridge, 0.0)
 
 
 def _row_metric(setup, sketch, p, square, q):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from onsketch.core.geometry import inverse_metric
+from onsketch.core.spectral_step import inverse_metric
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inner
 from onsketch.jit.eigen import eigh
@@ -101,9 +101,7 @@ def _apply(setup, sketch, n, v, flat, out):
         out[i] = 0.0
     for e in range(n):
         value = sketch.lines[LINE.values, e] if sketch.lines[LINE.values, e] > least else 0.0
-        weight = (
-            inverse_metric(setup.geometry, value, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped]) - flat
-        )
+        weight = inverse_metric(setup, value, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped]) - flat
         add(out, 0, weight * dot(vectors, e * stride, v, 0, whole), vectors, e * stride, whole)
 
 
@@ -116,7 +114,7 @@ def _look(setup, sketch, p):
 @inner
 def _metric(setup, sketch, p, square, q):
     n = sketch.counts[COUNT.rows]
-    flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped])
+    flat = inverse_metric(setup, 0.0, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped])
     _apply(setup, sketch, n, sketch.work[FFD_WORK.along], flat, q)
     _solve_upper(sketch.squares[FFD_SQUARE.lower], n, q)
     return flat
@@ -278,7 +276,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         for i in range(n):
             sketch.lines[LINE.dual, i] += g * p[COLUMN.sketch + i]
         change[COLUMN.head] = g
-        flat = inverse_metric(setup.geometry, 0.0, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped])
+        flat = inverse_metric(setup, 0.0, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped])
         _solve_lower(sketch.squares[FFD_SQUARE.lower], n, sketch.lines[LINE.dual], 0, v)
         _apply(setup, sketch, n, v, flat, q)
         _solve_upper(sketch.squares[FFD_SQUARE.lower], n, q)

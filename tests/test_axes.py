@@ -1,0 +1,158 @@
+"""Sketches, geometries and losses are tables: what comes from outside runs everywhere or is refused with a reason."""
+
+import math
+
+import numpy as np
+import pytest
+
+import definitions
+import onsketch
+from onsketch.core.errors import OptionError, UpdateError
+from onsketch.core.geometry import GEOMETRIES, OUTSIDE, Geometry, geometry_of, register
+from onsketch.core.losses import LOSSES, curvature, slope, value
+from onsketch.core.spectral_step import inverse_metric, inverse_metrics
+from onsketch.jit.decorators import kernel
+from onsketch.jit.vectors import load, store
+from onsketch.learners.methods import METHODS
+from onsketch.learners.options import LOSS_NAMES, Options
+from onsketch.learners.setup import make_setup
+from outside_geometry import QUARTIC
+from streams import sparse_stream
+
+pytestmark = pytest.mark.learners
+
+NAME = QUARTIC.name
+
+
+@pytest.fixture(autouse=True)
+def defined(monkeypatch):
+    """The made-up geometry in the d×d definitions."""
+    known = definitions.spectral_function
+
+    def with_quartic(name, sketch, t):
+        if name != NAME:
+            return known(name, sketch, t)
+        _, clean, vectors = sketch.eigenpairs()
+        return sketch.ridge + clean**0.25, vectors
+
+    monkeypatch.setattr(definitions, "spectral_function", with_quartic)
+
+
+def agrees(sketch, **options):
+    """As its definition says; a fourth root makes much of what the cutoff leaves."""
+    X, y = sparse_stream(n=50)
+    options = {"sketch_size": 3, "ridge": 2.0, "step_size": 0.3, **options}
+    if sketch in ("diagonal", "exact"):
+        del options["sketch_size"]
+    learner = onsketch.compose(sketch, NAME, **options)
+    wanted = definitions.compose_definition(
+        X, y, sketch=sketch, geometry=NAME, **{"clip": None, "doubling": False, **options}
+    )
+    np.testing.assert_allclose(learner.learn(X, y), wanted.predictions, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(learner.weights, wanted.weights, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("update", ["mirror", "dual"])
+@pytest.mark.parametrize("sketch", ["fd", "rfd", "pfd", "cfd", "greedy", "ffd", "rp", "oja", "exact", "diagonal"])
+def test_a_geometry_from_outside_runs_under_every_sketch(sketch, update):
+    agrees(sketch, update=update, clip=0.5)
+
+
+@pytest.mark.parametrize("sketch", ["fd", "oja", "exact", "diagonal"])
+def test_a_geometry_from_outside_takes_composite_terms(sketch):
+    agrees(sketch, l1=0.01, l2=0.1)
+
+
+def test_a_geometry_from_outside_averages_sleeping_features():
+    agrees("diagonal", average=True)
+
+
+@pytest.mark.parametrize(
+    ("sketch", "reason"), [("low-rank", "adagrad"), ("rada", "adagrad"), ("none", "gradient"), ("nothing", "expected")]
+)
+def test_impossible_pairs_are_refused_with_the_reason(sketch, reason):
+    with pytest.raises(OptionError, match=reason):
+        onsketch.compose(sketch, NAME)
+
+
+def test_a_saved_learner_of_a_geometry_from_outside_goes_on(tmp_path):
+    X, y = sparse_stream()
+    whole = onsketch.compose("fd", NAME, sketch_size=3)
+    split = onsketch.compose("fd", NAME, sketch_size=3)
+    split.learn(X[:30], y[:30])
+    split.save(tmp_path / "model")
+    loaded = onsketch.load(tmp_path / "model")
+    loaded.learn(X[30:], y[30:])
+    whole.learn(X, y)
+    np.testing.assert_array_equal(loaded.weights, whole.weights)
+
+
+def test_merging_learners_of_a_geometry_from_outside_agrees_with_its_metric():
+    X, y = sparse_stream()
+    one, two = (onsketch.compose("fd", NAME, sketch_size=9) for _ in range(2))
+    one.learn(X, y)
+    weights = one.weights
+    one.merge(two)  # one that has learned nothing
+    np.testing.assert_allclose(one.weights, weights, rtol=1e-8, atol=1e-10)
+
+
+def test_an_unknown_geometry_is_an_error_that_lists_all():
+    with pytest.raises(OptionError, match="newton, adagrad"):
+        geometry_of("newtonian")
+    with pytest.raises(OptionError, match="newton, adagrad"):
+        onsketch.compose("fd", "newtonian")
+
+
+def test_a_name_is_given_once_and_codes_stay_inside():
+    with pytest.raises(OptionError, match="already"):
+        register(Geometry(NAME, QUARTIC.metric, "again"))
+    with pytest.raises(OptionError, match="metric"):
+        register(Geometry("other", None, "no metric"))
+    own = [geometry.code for geometry in GEOMETRIES.values() if geometry.code != OUTSIDE]
+    assert sorted(own) == list(range(OUTSIDE))
+
+
+@pytest.mark.parametrize("method", ["ada-fd", "ada-gp", "adagrad"])
+def test_a_code_that_is_no_geometry_or_no_loss_is_refused(method):
+    X, y = sparse_stream()
+    for field in ("geometry", "loss") if METHODS[method].sketched else ("loss",):
+        learner = onsketch.learner(method)
+        learner._setup = learner._setup._replace(**{field: 99})
+        with pytest.raises(UpdateError):
+            learner.learn(X, y)
+
+
+@kernel
+def _four(setup, energies, ridge, escaped, out):
+    store(out, 0, inverse_metrics(setup, load(energies, 0, 4), ridge, escaped))
+
+
+@kernel
+def _each(setup, energies, ridge, escaped, out):
+    for i in range(4):
+        out[i] = inverse_metric(setup, energies[i], ridge, escaped)
+
+
+@pytest.mark.parametrize("name", [name for name, geometry in GEOMETRIES.items() if geometry.spectral])
+def test_every_form_of_a_geometry_is_the_same_function(name):
+    geometry = GEOMETRIES[name]
+    options = Options(ridge=0.5, step_size=1.0, curvature=1.0 if geometry.newton else None)
+    setup = make_setup(onsketch.compose("fd", name).method, options)
+    energies = np.array([0.0, 1e-8, 3.7, 1e6])
+    four, each = np.empty(4), np.empty(4)
+    _four(setup, energies, 0.5, 0.25, four)
+    _each(setup, energies, 0.5, 0.25, each)
+    wanted = np.array(geometry.inverses(energies, 0.5, 0.25))
+    np.testing.assert_allclose(four, wanted, rtol=1e-15)
+    np.testing.assert_allclose(each, wanted, rtol=1e-15)
+    if geometry.coefficients:
+        flat, unit, root, inside = geometry.coefficients(0.5)
+        formed = [flat + unit * energy + root * math.sqrt(inside + energy) for energy in energies]
+        np.testing.assert_allclose(formed, geometry.metrics(energies, 0.5), rtol=1e-15)
+
+
+def test_every_loss_has_one_entry_with_one_code():
+    assert tuple(LOSSES) == LOSS_NAMES
+    assert sorted(loss.code for loss in LOSSES.values()) == list(range(len(LOSSES)))
+    for function in (value, slope, curvature):
+        assert math.isnan(function.py_func(len(LOSSES), 0.3, 1.0))

@@ -156,3 +156,18 @@ def test_every_loss_has_one_entry_with_one_code():
     assert sorted(loss.code for loss in LOSSES.values()) == list(range(len(LOSSES)))
     for function in (value, slope, curvature):
         assert math.isnan(function.py_func(len(LOSSES), 0.3, 1.0))
+
+
+def test_composite_terms_say_what_they_cost_before_a_sketched_learner_grows_large(tmp_path):
+    wide = np.zeros((1, 2_001))
+    wide[0, -1] = 1.0
+    grown = onsketch.learner("ada-fd", l1=1e-9, sketch_size=2)
+    grown.learn(wide[:, :2_000], [1.0])
+    with pytest.raises(OptionError, match=r"n_features=2001.*adagrad and ftrl"):
+        grown.learn(wide, [1.0])
+    assert grown.n_features == 2_000
+    asked = onsketch.learner("ada-fd", l1=1e-9, sketch_size=2, n_features=2_001)
+    asked.learn(wide, [1.0])
+    asked.save(tmp_path / "model")
+    assert onsketch.load(tmp_path / "model").rounds == 1
+    onsketch.learner("adagrad", l1=1e-9).learn(wide, [1.0])

@@ -56,13 +56,15 @@ def on_config(config: Any) -> Any:
     )
     menu.append({"Contributing": "contributing.md"})
     menu.append({"Architecture": "architecture.md"})
+    menu.append({"Versions": "versions.md"})
     config.nav = menu
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add what is made."""
-    made = {**methods.pages(), **results.pages(), "architecture.md": _architecture(), "benchmarks.md": _benchmarks()}
+    made = {**methods.pages(), **results.pages(), "benchmarks.md": _benchmarks()}
+    made |= {"architecture.md": _root_page("ARCHITECTURE.md"), "contributing.md": _root_page("CONTRIBUTING.md")}
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
     return files
@@ -81,8 +83,10 @@ def _only(menu: list[Any], there: set[str]) -> list[Any]:
     return kept
 
 
-def _architecture() -> str:
-    return (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+def _root_page(name: str) -> str:
+    """A page that lies at the root of the repository, with links as the site has them."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return text.replace("](docs/", "](").replace("](CONTRIBUTING.md)", "](contributing.md)")
 
 
 def _benchmarks() -> str:

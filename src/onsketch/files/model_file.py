@@ -3,7 +3,7 @@
 A model file is a safetensors file. Its arrays are the state; its metadata hold one JSON header under the key
 ``onsketch``:
 
-    {"format": 2, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to build itself…,
+    {"format": 5, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to build itself…,
      "notes": {…anything the writer wanted to keep beside it…}}
 
 The checksum covers the header and all arrays. A reader refuses what it does not know: another program's file, a

@@ -9,7 +9,7 @@ import numpy as np
 
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.files.arrays import Arrays, require, require_within, take
-from onsketch.learners.kernel.factor import GrowingFactor, with_room
+from onsketch.sketches.growing_factor import GrowingFactor, with_room
 from onsketch.sketches.rows import Array
 
 PRACTICAL_BUDGET = 1.0

@@ -10,7 +10,7 @@ LowRank        Ada-LR: ``Σ ggᵀ`` seen through a random range         O(τd²)
 Rada           RadaGrad: the random range alone, by incremental QR   O(τ²d + d log d)        O(τd)
 =============  ====================================================  ======================  ================
 
-The last two are in onsketch.learners.fourier. Everything is float64. An energy is never zero: directions below
+The last two are in onsketch.learners.dense.fourier. Everything is float64. An energy is never zero: directions below
 the cutoff are left out.
 """
 

@@ -1,7 +1,7 @@
 """Diagonal steps in which sleeping features move too: with composite terms, and for averages of iterates.
 
 A feature *sleeps* in the rounds whose rows do not hold it. What those rounds would have done to it is worked
-out when it is next met, in closed form (``first_order_sleep``), so that a round costs O(non-zeros) and yet
+out when it is next met, in closed form (``first_order.sleep``), so that a round costs O(non-zeros) and yet
 nothing differs from the dense algorithm, in which every round moves every weight.
 
 Stamps count rounds from the beginning of a window. When a window is full, or its numbers have grown so large

@@ -5,9 +5,9 @@ The learners are made by :func:`onsketch.learner` (``kons``, ``sketched-kons``, 
 let any linear method see a kernel, effective dimensions, and the regret against kernel ridge regression.
 """
 
+from onsketch.core.kernels import KERNELS, Kernel
 from onsketch.learners.kernel.diagnostics import effective_dimension, kernel_ridge, online_effective_dimension, regret
 from onsketch.learners.kernel.fourier import RandomFourierFeatures
-from onsketch.learners.kernel.functions import KERNELS, Kernel
 from onsketch.learners.kernel.study import Study, study
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from onsketch.core.kernels import ABSOLUTE, PRODUCTS
 from onsketch.jit.decorators import kernel
-from onsketch.learners.kernel.functions import ABSOLUTE, PRODUCTS
 
 
 @kernel

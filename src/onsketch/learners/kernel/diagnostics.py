@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
-from onsketch.learners.kernel.functions import Kernel
+from onsketch.core.kernels import Kernel
 from onsketch.sketches.base import real_number
 
 Array = NDArray[np.float64]

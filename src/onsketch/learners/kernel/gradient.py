@@ -20,10 +20,10 @@ import numpy as np
 
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import Arrays, require, require_within, take
-from onsketch.learners.kernel.factor import Array, with_room
 from onsketch.learners.kernel.learner import KernelLearner, Round, slope_of
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
+from onsketch.sketches.growing_factor import Array, with_room
 
 
 class KernelGradient(KernelLearner):

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from onsketch.core import losses
 from onsketch.core.errors import OptionError
+from onsketch.core.kernels import OWN, Kernel
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.files.model_file import PathLike
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT
-from onsketch.learners.kernel.factor import Array
-from onsketch.learners.kernel.functions import OWN, Kernel
 from onsketch.learners.kernel.points import KeptRows, SparseRows, for_width, kept_rows, refilled
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
 from onsketch.learners.setup import make_setup, row_scale
+from onsketch.sketches.growing_factor import Array
 from onsketch.sketches.leverage import INDEFINITE, NotPositiveError
 
 # The compiled loops' own formulas, called from Python: a round of these learners costs far more than a call.

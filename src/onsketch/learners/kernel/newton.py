@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from onsketch.core import draws
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.files.arrays import Arrays, named, require, require_within, take, under
-from onsketch.learners.kernel.factor import Array, GrowingFactor, with_room
 from onsketch.learners.kernel.learner import KernelLearner, Round, curvature_of, scale_of, slope_of
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.setup import SUMMARY
+from onsketch.sketches.growing_factor import Array, GrowingFactor, with_room
 from onsketch.sketches.leverage import Candidate, LeverageSampler, remainder
 from onsketch.sketches.spectral import eigenvalues
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.kernels import OWN, PRODUCTS, Kernel
 from onsketch.learners.features import FeatureMap
 from onsketch.learners.kernel.comparing import compare, row_lengths
-from onsketch.learners.kernel.factor import Array, with_room
-from onsketch.learners.kernel.functions import OWN, PRODUCTS, Kernel
 from onsketch.learners.rows import Rows
+from onsketch.sketches.growing_factor import Array, with_room
 
 DENSE_UP_TO = 512
 """Most features of rows that are kept dense; a value takes 8 bytes there, and 12 where it is kept sparse."""

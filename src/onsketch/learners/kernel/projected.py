@@ -28,10 +28,10 @@ from onsketch.core import draws
 from onsketch.files.arrays import Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.learners.dense.exact_newton import ExactNewton
 from onsketch.learners.dense.iterate import new_iterate, widened
-from onsketch.learners.kernel.factor import Array, GrowingFactor, with_room
 from onsketch.learners.kernel.learner import KernelLearner, Round
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
+from onsketch.sketches.growing_factor import Array, GrowingFactor, with_room
 from onsketch.sketches.leverage import LeverageSampler, remainder
 
 

@@ -55,7 +55,7 @@ class Plan:
     task: str | None = None
     passes: int = 1
     holdout: int = 0
-    """Every so-manieth row is never learned, and predicted by the model as of the end of its block; 0 for none."""
+    """One row in so many is never learned, but predicted by the model as of the end of its block; 0 for none."""
     patience: int = 0
     """Stop after so many passes in which the held-out loss did not fall, and keep the best model; 0 never stops."""
     start: str | None = None
@@ -68,7 +68,7 @@ class Plan:
         if self.passes > 1 and not rereadable(self.sources):
             raise OptionError("standard input and pipes can be read once only; --passes needs a file.")
         if self.holdout < 0 or self.holdout == 1:
-            raise OptionError(f"holdout={self.holdout}: every so-manieth row is held out, so 0 (none), 2 or more.")
+            raise OptionError(f"holdout={self.holdout}: one row in this many is held out: give 0 (none), or 2 or more.")
         if self.patience and not (self.holdout and self.passes > 1):
             raise OptionError("--early-stop looks at the held-out loss of each pass: it needs --holdout and --passes.")
 

@@ -68,7 +68,7 @@ class Sketch(TakesTurns, ABC):
 
     @reading
     def covariance(self) -> Array:
-        """The sketch's word for ``AᵀA``, ``BᵀB + ridge·I``: d×d numbers, so for small d only."""
+        """What the sketch says ``AᵀA`` is, ``BᵀB + ridge·I``: d×d numbers, so for small d only."""
         rows = self.matrix
         return rows.T @ rows + self.ridge * np.eye(self.n_features)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PAGE = files("onsketch.jobs.serve").joinpath("page.html").read_text("utf-8")
 
 _SELDOM = 5
-"""Weights and spectrum are written out in every so-manieth event: that costs a pass over all features."""
+"""Weights and spectrum are written out in one event out of many: that costs a pass over all features."""
 _MOST = 20
 
 

@@ -92,8 +92,8 @@ class Terms(NamedTuple):
 
 
 CACHED = 1 << 17
-"""What the next row needs of the table is asked of the memory while this one is written, unless the table has so few
-entries that it is at hand anyway."""
+"""Entries of a table that fits in the cache. In larger ones, what the next row needs is fetched while this one is
+written."""
 
 
 @inner

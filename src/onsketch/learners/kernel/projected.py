@@ -143,7 +143,7 @@ class ProjectedNewton(KernelLearner):
 
     def _refill(self, arrays: Arrays) -> None:
         self._restarts = int(take(arrays, "restarts", np.int64, ()))
-        require(self._restarts >= 0, "it began anew less than never")
+        require(self._restarts >= 0, "its number of restarts is negative")
         self._basis = take(arrays, "basis", np.int64, (None,))
         require_within(self._basis, 0, self._kept.count - 1, "basis")
         require(np.unique(self._basis).size == len(self._basis), "a row is in it twice", "basis")

@@ -37,8 +37,8 @@ FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
 
 CACHED = 1 << 16
-"""The packed rows of an example are asked of the memory while the one before it is written, unless the table has so few
-entries that it is at hand anyway."""
+"""Entries of a table that fits in the cache. In larger ones, the packed rows of an example are fetched while the one
+before it is written."""
 
 
 @inlined

@@ -67,8 +67,8 @@ def _enter(setup, table, sketch, slot):
 
 
 NOTHING = CUTOFF * CUTOFF
-"""A row with less than this share of the largest eigenvalue is not a direction: its like would have to come 1e12 times
-to reach the cutoff, while its scale, 1e-12 of the others', would spoil the arithmetic of all."""
+"""A row with less than this share of the largest eigenvalue is not a direction: 1e12 such rows
+would have to come to reach the cutoff, while its scale, 1e-12 of the others', would spoil the arithmetic of all."""
 
 
 @inner

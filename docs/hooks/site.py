@@ -45,7 +45,15 @@ def on_config(config: Any) -> Any:
     there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     menu = _only(MENU, there)
     menu.append({"Methods": [{"All methods": "methods/index.md"}, *methods.menu()]})
-    menu.append({"The papers, reproduced": [{"Overview": "reproduction/index.md"}, *results.menu()]})
+    menu.append(
+        {
+            "The papers, reproduced": [
+                {"Overview": "reproduction/index.md"},
+                {"Item by item": "papers.md"},
+                *results.menu(),
+            ]
+        }
+    )
     menu.append({"Benchmarks": "benchmarks.md"})
     menu.append(
         {

@@ -21,7 +21,7 @@ from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST
 from onsketch.data.numbers import PADDING
 from onsketch.data.sources import CHUNK, Bytes
 
-LONGEST_LINE = 1 << 30
+LONGEST_LINE = 1 << 26
 """Bytes of a line beyond which a file is taken for something else than lines of text."""
 
 _BOM = b"\xef\xbb\xbf"

@@ -248,6 +248,7 @@ def _listen(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
+        made.listen(4096)  # whoever reads the line that names the port may come at once
     except OSError as error:
         made.close()
         raise OptionError(f"{host}:{port}: cannot be listened on ({error.strerror}).") from None

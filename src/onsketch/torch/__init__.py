@@ -22,6 +22,7 @@ from onsketch.torch.ada_fd import AdaFD, AdaFFD, SAdaGrad, ada_fd, ada_ffd, s_ad
 from onsketch.torch.ada_full import AdaFull, ada_full
 from onsketch.torch.ada_gp import AdaGP, RadaGrad, ada_gp, radagrad
 from onsketch.torch.base import SketchedOptimizer
+from onsketch.torch.sketchy import Sketchy
 from onsketch.torch.son import FDSON, RFDSON, fd_son, rfd_son
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "RadaGrad",
     "SAdaGrad",
     "SketchedOptimizer",
+    "Sketchy",
     "ada_fd",
     "ada_ffd",
     "ada_full",

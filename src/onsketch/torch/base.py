@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
-from torch.optim.optimizer import Optimizer, ParamsT
+from torch.optim.optimizer import ParamsT
 
 from onsketch.core.errors import OptionError
 from onsketch.torch import diagonal, fused
+from onsketch.torch.careful import CarefulOptimizer
 from onsketch.torch.descent import descend, diagonal_step, usable
 from onsketch.torch.gather import gather
 from onsketch.torch.options import check
-from onsketch.torch.plan import Layer, memory_plan
+from onsketch.torch.plan import Layer, memory_table, words
 from onsketch.torch.rows import State
-from onsketch.torch.state import check_checkpoint, complete, fresh, keep_types
+from onsketch.torch.state import asked, complete, fresh, out_of_range
 
 
-class SketchedOptimizer(Optimizer):
+class SketchedOptimizer(CarefulOptimizer):
     """An optimizer that steps along ``P g``, P the inverse of a metric sketched from the gradients of each layer.
 
     Args:
@@ -107,18 +108,8 @@ class SketchedOptimizer(Optimizer):
             "maximize": maximize,
             "seed": 0 if seed is None else seed,
         }
-        self._check(defaults)
         self._settled: dict[Tensor, Any] = {}
         super().__init__(params, defaults)
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group; its options are checked as those of the constructor are."""
-        super().add_param_group(param_group)
-        try:
-            self._check(self.param_groups[-1])
-        except OptionError:
-            self.param_groups.pop()
-            raise
 
     def _check(self, group: Mapping[str, Any]) -> None:
         name = type(self).__name__
@@ -129,10 +120,6 @@ class SketchedOptimizer(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._settled = {}
-        for group in self.param_groups:  # options that an older checkpoint does not know
-            for name, value in self.defaults.items():
-                if name != "differentiable":  # PyTorch's own, which only its constructors put into groups
-                    group.setdefault(name, value)
 
     # What a method says of itself ------------------------------------------------------------------------------
 
@@ -152,22 +139,7 @@ class SketchedOptimizer(Optimizer):
 
     # The step --------------------------------------------------------------------------------------------------
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step; with a closure, after evaluating it. Returns the closure's loss."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        chosen = [[p for p in group["params"] if p.grad is not None and p.numel()] for group in self.param_groups]
-        for params in chosen:
-            self._refuse(params)
-        for params, group in zip(chosen, self.param_groups, strict=True):
-            if params:
-                self._step_group(params, group)
-        return loss
-
-    def _refuse(self, params: Sequence[Tensor]) -> None:
+    def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         """Say what cannot be done before anything is."""
         name = type(self).__name__
         for p in params:
@@ -267,28 +239,26 @@ class SketchedOptimizer(Optimizer):
                     updates[i] = diagonal.graft(updates[i], blocks[i], layers[i], states[i], steps[i], group["decay"])
         return [layer.join(update) for layer, update in zip(layers, updates, strict=True)]
 
-    # State that survives ---------------------------------------------------------------------------------------
+    # State -----------------------------------------------------------------------------------------------------
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As torch.optim does, but a state of another type than the weights' (a float32 sketch, say) stays as saved.
+    def _fresh(self, weight: Tensor, group: Mapping[str, Any], device: torch.device | str) -> State:
+        return fresh(self, Layer.of(weight, group), group, device)
 
-        A checkpoint that does not know an option gets the one of this optimizer's constructor; one that has no
-        diagonal sums or momentum, because neither was asked for, starts them. One that could not be gone on from, of
-        another sketch size say, is refused, and nothing is changed.
-        """
-        seen: list[dict[str, Any]] = []
+    def _late(self, wanted: State) -> Collection[str]:
+        return ("momentum_buffer", "sum") if wanted.keys() & {"rows", "matrix"} else ("momentum_buffer",)
 
-        def look(_: Optimizer, given: dict[str, Any]) -> None:
-            check_checkpoint(self, given)
-            seen.append(given)
+    def _asked(self, group: Mapping[str, Any]) -> str:
+        return asked(group)
 
-        handle = self.register_load_state_dict_pre_hook(look)  # after the user's hooks
-        try:
-            super().load_state_dict(state_dict)
-        finally:
-            handle.remove()
-        keep_types(self, seen[-1])
+    def _out_of_range(self, state: Mapping[str, Any]) -> str:
+        return out_of_range(state)
 
     def memory_plan(self) -> str:
         """A table of what each parameter keeps, sketched or not, and how many bytes that takes; nothing is made."""
-        return memory_plan(self)
+
+        def kept(weight: Tensor, group: Mapping[str, Any]) -> tuple[str, int]:
+            layer = Layer.of(weight, group)
+            size = torch.promote_types(layer.dtype, torch.float32).itemsize
+            return words(layer), 2 * layer.blocks * layer.width * size
+
+        return memory_table(self, kept)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,21 +38,21 @@ class ProjectionOptions(SketchOptions):
     seed: int
 
 
+def plain_numbers(group: dict[str, Any]) -> None:
+    """Make NumPy's scalars plain numbers, in place."""
+    for name, value in group.items():
+        if isinstance(value, np.generic):
+            group[name] = value.item()
+        elif name == "betas" and isinstance(value, (tuple, list)):
+            group[name] = tuple(beta.item() if isinstance(beta, np.generic) else beta for beta in value)
+
+
 def check(method: str, group: Mapping[str, Any]) -> None:
     """Refuse values that mean nothing, naming the option."""
-    if isinstance(group["lr"], Tensor):
-        if group["lr"].numel() != 1:
-            raise OptionError(f"{method}: Tensor lr must be 1-element, not of {group['lr'].numel()} numbers.")
-    else:
-        _number(method, group, "lr", 0.0)
-    _number(method, group, "ridge", 0.0)
-    _number(method, group, "weight_decay", 0.0)
+    check_numbers(method, group, ("ridge", "weight_decay"), {"sketch_size": 0, "update_every": 1, "seed": 0})
     _number(method, group, "momentum", 0.0, below=1.0)
     if not 0.0 < group["decay"] <= 1.0:
         raise OptionError(f"{method}: decay={group['decay']!r}; expected a number in (0, 1], 1 for a plain sum.")
-    _whole(method, group, "sketch_size", 0)
-    _whole(method, group, "update_every", 1)
-    _whole(method, group, "seed", 0)
     for name in ("block_size", "diagonal_above"):
         if group[name] is not None:
             _whole(method, group, name, 1 if name == "block_size" else 0)
@@ -61,6 +62,29 @@ def check(method: str, group: Mapping[str, Any]) -> None:
     for name in ("graft", "maximize", "decoupled_weight_decay"):
         if not isinstance(group[name], bool):
             raise OptionError(f"{method}: {name}={group[name]!r}; expected True or False.")
+
+
+def check_numbers(method: str, group: Mapping[str, Any], names: Sequence[str], whole: Mapping[str, int]) -> None:
+    """Refuse a rate, numbers below zero, and whole numbers below their least."""
+    if isinstance(group["lr"], Tensor):
+        if group["lr"].numel() != 1:
+            raise OptionError(f"{method}: Tensor lr must be 1-element, not of {group['lr'].numel()} numbers.")
+    else:
+        _number(method, group, "lr", 0.0)
+    for name in names:
+        _number(method, group, name, 0.0)
+    for name, least in whole.items():
+        _whole(method, group, name, least)
+
+
+def check_torch_flags(method: str, *, foreach: bool | None, differentiable: bool, fused: bool | None) -> None:
+    """The choices between implementations that torch.optim has: there is one here, which no graph goes through."""
+    if fused:
+        raise RuntimeError(f"{method}: `fused` is not supported; leave it out.")
+    if differentiable:
+        raise RuntimeError(f"{method}: `differentiable` is not supported: its step is made of decompositions.")
+    if foreach not in (None, True, False):
+        raise OptionError(f"{method}: foreach={foreach!r}; expected True, False or None.")
 
 
 def _number(method: str, group: Mapping[str, Any], name: str, low: float, below: float = math.inf) -> None:

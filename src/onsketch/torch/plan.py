@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
+from onsketch.torch.checkpoint import local, real
+
 if TYPE_CHECKING:
-    from onsketch.torch.base import SketchedOptimizer
+    from onsketch.torch.careful import CarefulOptimizer
 
 
 @dataclass(frozen=True)
@@ -73,36 +75,34 @@ def _layer(
     return Layer(tuple(shape), kind, -(-numbers // max(1, width)), width, wide, numbers)
 
 
-def memory_plan(optimizer: SketchedOptimizer) -> str:
-    """The table behind :meth:`SketchedOptimizer.memory_plan`."""
-    lines = [f"{'parameter':<28} {'shape':<20} {'kept':<26} {'bytes':>14} {'per number':>10}"]
-    total = numbers = 0
-    for k, group in enumerate(optimizer.param_groups):
-        names = group.get("param_names") or [f"{k}.{i}" for i in range(len(group["params"]))]
-        for name, p in zip(names, group["params"], strict=True):
-            weight = torch.view_as_real(p) if p.is_complex() else p
-            if not weight.numel():
-                continue
-            layer = Layer.of(weight, group)
-            size = state_bytes(optimizer, layer, group)
-            total, numbers = total + size, numbers + weight.numel()
-            shape = "×".join(map(str, p.shape)) or "scalar"
-            kept = _kept(layer)
-            lines.append(f"{name:<28} {shape:<20} {kept:<26} {size:>14,} {size / weight.numel():>10.1f}")
-    share = total / numbers if numbers else 0.0
-    lines.append(f"{'total':<28} {'':<20} {'':<26} {total:>14,} {share:>10.1f}")
-    return "\n".join(lines)
-
-
-def _kept(layer: Layer) -> str:
+def words(layer: Layer) -> str:
+    """What is kept for a layer."""
     if layer.kind != "sketch":
         return {"diagonal": "diagonal AdaGrad", "plain": "nothing"}[layer.kind]
     return f"sketch of {layer.blocks}×{layer.width:,}" if layer.blocks > 1 else "sketch"
 
 
-def state_bytes(optimizer: SketchedOptimizer, layer: Layer, group: dict[str, Any]) -> int:
-    """Bytes of the state of a layer, worked out without making it."""
-    from onsketch.torch.state import fresh
+def memory_table(optimizer: CarefulOptimizer, kept: Callable[[Tensor, Mapping[str, Any]], tuple[str, int]]) -> str:
+    """A line for each parameter: what is kept, in words and bytes; last the room that a step takes and gives back.
 
-    state = fresh(optimizer, layer, group, "meta")
-    return sum(value.numel() * value.element_size() for value in state.values())
+    ``kept`` says of a parameter the words and the bytes of that room; the largest counts, as it is used in turn.
+    """
+    lines = [f"{'parameter':<28} {'shape':<20} {'kept':<26} {'bytes':>14} {'per number':>10}"]
+    total = numbers = room = 0
+    for k, group in enumerate(optimizer.param_groups):
+        names = group.get("param_names") or [f"{k}.{i}" for i in range(len(group["params"]))]
+        for name, p in zip(names, group["params"], strict=True):
+            weight = real(local(p))
+            if not weight.numel():
+                continue
+            state = optimizer._fresh(weight, group, "meta")
+            size = sum(value.numel() * value.element_size() for value in state.values())
+            words, its_room = kept(weight, group)
+            total, numbers, room = total + size, numbers + weight.numel(), max(room, its_room)
+            shape = "×".join(map(str, p.shape)) or "scalar"
+            lines.append(f"{name:<28} {shape:<20} {words:<26} {size:>14,} {size / weight.numel():>10.1f}")
+    share = 1.0 / max(1, numbers)
+    lines.append(f"{'room of a step':<28} {'':<20} {'':<26} {room:>14,} {room * share:>10.1f}")
+    lines.append(f"{'Adam would keep':<28} {'':<20} {'':<26} {8 * numbers:>14,} {8.0 if numbers else 0.0:>10.1f}")
+    lines.append(f"{'total':<28} {'':<20} {'':<26} {total:>14,} {total * share:>10.1f}")
+    return "\n".join(lines)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.core.errors import OptionError
 from onsketch.torch.plan import Layer
 from onsketch.torch.rows import State
 
@@ -43,7 +43,7 @@ def complete(optimizer: SketchedOptimizer, state: State, layer: Layer, group: Ma
     lacking = _lacking(state, wanted, layer)
     if lacking:
         name = type(optimizer).__name__
-        raise OptionError(f"{name}: the state of a parameter of shape {layer.shape} {lacking}, {_asked(group)}")
+        raise OptionError(f"{name}: the state of a parameter of shape {layer.shape} {lacking}, {asked(group)}")
     # A checkpoint's sketch may be of another type than the options say.
     wide = torch.promote_types(state["rows"].dtype, torch.float32) if "rows" in state else None
     for name in wanted.keys() - state.keys():
@@ -54,36 +54,16 @@ def complete(optimizer: SketchedOptimizer, state: State, layer: Layer, group: Ma
             state[name].copy_(g.nan_to_num(0.0, 0.0, 0.0)).square_().mul_(weight)
 
 
-def check_checkpoint(optimizer: SketchedOptimizer, saved: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint that could not be gone on from, before anything of it is taken over."""
-    name = type(optimizer).__name__
-    for group, given in zip(optimizer.param_groups, saved["param_groups"], strict=False):  # PyTorch counts them
-        options = {**optimizer.defaults, **given}
-        optimizer._check(options)
-        for p, number in zip(group["params"], given["params"], strict=False):
-            state = saved["state"].get(number)
-            if not state or not p.numel():
-                continue
-            layer = Layer.of(torch.view_as_real(p) if p.is_complex() else p, options)
-            lacking = _lacking(state, fresh(optimizer, layer, options, "meta"), layer)
-            if lacking:
-                raise ModelFileError(
-                    f"{name}: in this checkpoint parameter {number} (shape {tuple(p.shape)}) {lacking}, "
-                    f"{_asked(options)} Was it written by another optimizer, or for another network?"
-                )
-
-
-def keep_types(optimizer: SketchedOptimizer, saved: Mapping[str, Any]) -> None:
-    """Give the state of a loaded checkpoint its own types back: PyTorch casts it to that of the weights."""
-    numbers = [number for group in saved["param_groups"] for number in group["params"]]
-    params = [p for group in optimizer.param_groups for p in group["params"]]
-    for number, p in zip(numbers, params, strict=True):
-        for name, value in saved["state"].get(number, {}).items():
-            if name == "step":  # a plain number in some checkpoints
-                value = torch.as_tensor(value, dtype=torch.float32)
-            if isinstance(value, Tensor):
-                device = "cpu" if name in ("step", "counts") else p.device
-                optimizer.state[p][name] = value.to(device=device, copy=True)
+def out_of_range(state: Mapping[str, Any]) -> str:
+    """What is out of range in a state: kernels take the counts for indices."""
+    if "counts" in state and "rows" in state:
+        counts, slots = state["counts"].view(-1, 2), state["rows"].shape[1]
+        if bool((counts[:, 0] >= max(1, slots)).any()) or bool((counts[:, 1] > slots).any()):
+            return f"has 'counts' beyond its {slots} rows"
+    for name in ("energy", "escaped", "sum"):
+        if name in state and bool((state[name] < 0.0).any()):
+            return f"has {name!r} below zero"
+    return ""
 
 
 def _lacking(state: Mapping[str, Any], wanted: Mapping[str, Tensor], layer: Layer) -> str:
@@ -98,6 +78,7 @@ def _lacking(state: Mapping[str, Any], wanted: Mapping[str, Tensor], layer: Laye
     return ""
 
 
-def _asked(group: Mapping[str, Any]) -> str:
+def asked(group: Mapping[str, Any]) -> str:
+    """The options that say what is kept, for an error's words."""
     chosen = ", ".join(f"{name}={group[name]}" for name in _DECIDING)
     return f"with {chosen}. Use the options it was made with, or start without a state."

@@ -1,0 +1,171 @@
+"""Frequent directions of a matrix-shaped gradient along its two axes: the sketches of Sketchy.
+
+A gradient G, (p, q), has a second moment along its rows, ``L = E GGᵀ``, and one along its columns, ``R = E GᵀG``
+(Shampoo). Of each only r directions V with energies λ are kept, and what the sketch has given up, Σρ. A refresh takes
+a gradient in: with ``C = β·V diag(λ) Vᵀ + (1 − β)·GGᵀ`` it
+
+1. makes ``Y = C X`` for 2r columns ``X = [V, G V']``, V' the directions of the other axis: one step of block power
+   iteration, started where the last one ended, and two products with G where a decomposition of C would take d³,
+2. takes ``N = Y (XᵀY)⁺ Yᵀ``, Nyström's approximation: it never exceeds C, and is C where X spans its range,
+3. shrinks as frequent directions do: eigenvalues ``ν − ν_{r+1}``, and ``Σρ ← β·Σρ + ν_{r+1}``.
+
+So the sketch never exceeds the second moment, ``0 ⪯ L − V diag(λ) Vᵀ``, and where N is C, ``⪯ Σρ·I``.
+
+A step needs ``(e·I + V diag(λ) Vᵀ)^{-1/4}``, with ``e`` the escaped mass and a ridge in proportion to λ₁. Up to a
+factor that is ``I − WWᵀ``, ``W = V·√(1 − (1 + λ/e)^{-1/4})``. W is what is kept of the directions:
+the step is three products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from onsketch.torch.spectrum import eigh
+
+
+class Axis(NamedTuple):
+    """The sketch of one axis of n matrices alike, in ``blocks`` of ``width`` along the axis."""
+
+    directions: Tensor
+    """W, (n, blocks, width, r)."""
+    energy: Tensor
+    """λ, float64, (n, blocks, r), descending."""
+    escaped: Tensor
+    """Σρ, float64, (n, blocks)."""
+
+    def columns(self) -> Tensor:
+        """W of all blocks one below the other, (n, d, r)."""
+        return self.directions.flatten(1, 2)
+
+    def orthonormal(self) -> Tensor:
+        """V, (n, blocks, width, r); a direction without energy is zero."""
+        W = self.directions
+        length = torch.linalg.vector_norm(W, dim=2, keepdim=True)
+        return W / torch.where(length > 0.0, length, 1.0)
+
+
+def refresh(grads: Tensor, left: Axis, right: Axis, decay: float, ridge: float) -> tuple[Axis, Axis]:
+    """Both axes with these gradients, (n, p, q), taken in; what was not finite leaves its axis as it was.
+
+    Cost: 12·r·p·q operations, two eigenproblems of 2r rows for each block; everything as small as (d, 2r) is float64.
+    """
+    size = torch.linalg.vector_norm(grads, dim=(1, 2)).double()
+    # of the gradient divided by its length, so that nothing overflows
+    unit = torch.where(size > 0.0, 1.0 / size, 0.0).to(grads.dtype)[:, None, None]
+    V, U = left.orthonormal(), right.orthonormal()
+    across, down = grads @ (U.flatten(1, 2) * unit), grads.mT @ (V.flatten(1, 2) * unit)  # G V' of both axes
+    if V.shape[1] == U.shape[1] == 1:  # half of each axis' products are made for the other one as well
+        shared = grads.mT @ (across * unit), grads @ (down * unit)
+        of_left = torch.cat([shared[1], grads @ (shared[0] * unit)], 2)
+        of_right = torch.cat([shared[0], grads.mT @ (shared[1] * unit)], 2)
+    else:
+        of_left, of_right = (
+            _products(G, torch.cat([own.flatten(1, 2), other], 2), unit, own.shape[1])
+            for G, own, other in ((grads, V, across), (grads.mT, U, down))
+        )
+    new = []
+    for axis, own, other, GGX in ((left, V, across, of_left), (right, U, down, of_right)):
+        n, blocks, width, _ = own.shape
+        own, other, GGX = (x.reshape(n * blocks, width, -1).double() for x in (own, other, GGX))
+        X = torch.cat([own, other], 2)
+        weight = ((1.0 - decay) * size**2).repeat_interleave(blocks)[:, None, None]
+        old = (own * (decay * axis.energy.flatten(0, 1))[:, None, :]) @ (own.mT @ X)
+        new.append(_shrunk(axis, X, old + weight * GGX, decay, ridge, grads.dtype))
+    return new[0], new[1]
+
+
+def _products(G: Tensor, X: Tensor, unit: Tensor, blocks: int) -> Tensor:
+    """``GGᵀX`` of blocks of rows, each for itself, (n, d, s)."""
+    n, d, _ = G.shape
+    pieces, columns = (x.reshape(n * blocks, d // blocks, -1) for x in (G, X))
+    units = unit.repeat_interleave(blocks, 0)
+    return (pieces @ ((pieces.mT @ (columns * units)) * units)).view(n, d, -1)
+
+
+def _shrunk(axis: Axis, X: Tensor, Y: Tensor, decay: float, ridge: float, dtype: torch.dtype) -> Axis:
+    """Nyström's approximation of Y = C X, shrunk to r directions."""
+    n, blocks, width, rank = axis.directions.shape
+    core = X.mT @ Y
+    diagonal = core.diagonal(dim1=1, dim2=2)
+    scale = torch.where(diagonal > 0.0, diagonal.clamp(min=1e-300).rsqrt(), 0.0)  # each column has energy 1
+    core = core * scale[:, :, None] * scale[:, None, :]
+    values, E = eigh((core + core.mT) / 2)
+    values = torch.where(values > 32.0 * torch.finfo(dtype).eps, values, torch.inf)
+    F = (Y * scale[:, None, :]) @ (E * values.rsqrt()[:, None, :])  # N = FFᵀ
+    energy, E = eigh(F.mT @ F)
+    energy = energy.clamp(min=0.0)
+    failed = ~torch.isfinite(energy).all(1)
+    rho = energy[:, rank] if energy.shape[1] > rank else torch.zeros_like(energy[:, 0])
+    kept = (energy[:, :rank] - rho[:, None]).clamp(min=0.0)
+    length = torch.where(kept > 0.0, energy[:, :rank].clamp(min=1e-300).rsqrt(), 0.0)
+    V = F @ (E[:, :, :rank] * length[:, None, :])
+    escaped = decay * axis.escaped.flatten() + rho
+    floor = escaped + ridge * (kept[:, 0] + escaped)
+    share = 1.0 - (1.0 + kept / torch.where(floor > 0.0, floor, 1.0)[:, None]) ** -0.25
+    W = (V * share.sqrt()[:, None, :]).to(dtype)
+    old = torch.where(axis.energy[:, :, None] > 0.0, axis.directions, 0.0).flatten(0, 1)  # none to begin with
+    return Axis(
+        torch.where(failed[:, None, None], old, W).view(n, blocks, width, rank),
+        torch.where(failed[:, None], axis.energy.flatten(0, 1), kept).view(n, blocks, rank),
+        torch.where(failed, axis.escaped.flatten(), escaped).view(n, blocks),
+    )
+
+
+def whiten(matrices: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """``(I − W_L W_Lᵀ) M (I − W_R W_Rᵀ)`` of n matrices, (n, p, q), in place, given W of both axes.
+
+    With ``A = W_LᵀM`` and ``B = M W_R − W_L(A W_R)`` that is ``M − [W_L, B][A; W_Rᵀ]``: M is read three times.
+    """
+    if left.shape[1] == right.shape[1] == 1:
+        _whiten_whole(matrices, left[:, 0], right[:, 0])
+    else:
+        for dim, W in ((2, right), (1, left)):
+            width = W.shape[2]
+            for i in range(W.shape[1]):
+                _one_side(matrices.narrow(dim, i * width, width), W[:, i], dim)
+    return matrices
+
+
+def _whiten_whole(matrices: Tensor, left: Tensor, right: Tensor) -> None:
+    if len(matrices) == 1:  # what plain products save counts where layers are small
+        M, L, R = matrices[0], left[0], right[0]
+        A = L.mT @ M
+        B = torch.addmm(M @ R, L, A @ R, alpha=-1)
+        M.addmm_(torch.cat([L, B], 1), torch.cat([A, R.mT]), alpha=-1)
+        return
+    A = left.mT @ matrices
+    B = torch.baddbmm(matrices @ right, left, A @ right, alpha=-1)
+    matrices.baddbmm_(torch.cat([left, B], 2), torch.cat([A, right.mT], 1), alpha=-1)
+
+
+def _one_side(matrices: Tensor, W: Tensor, dim: int) -> None:
+    if dim == 2:
+        matrices.baddbmm_(matrices @ W, W.mT, alpha=-1)
+    else:
+        matrices.baddbmm_(W, W.mT @ matrices, alpha=-1)
+
+
+def blocks_of(length: int, block_size: int | None) -> int:
+    """Into how many equal blocks an axis is cut: the fewest that leave at most ``block_size`` numbers each.
+
+    An axis that has no such divisor, or would be cut into far smaller pieces, stays whole.
+
+    >>> blocks_of(4608, 1024), blocks_of(1000, 1024), blocks_of(1031 * 2, 1024)
+    (6, 1, 1)
+    """
+    if block_size is None or length <= block_size:
+        return 1
+    for blocks in range(-(-length // block_size), 4 * -(-length // block_size) + 1):
+        if length % blocks == 0:
+            return blocks
+    return 1
+
+
+def random_directions(shape: Sequence[int], seed: int, like: Tensor) -> Tensor:
+    """Where power iteration starts: Gaussian columns, the same on every device."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(tuple(shape), generator=generator).to(like.device, like.dtype, non_blocking=True)

@@ -1,0 +1,200 @@
+"""What all optimizers here share: options that are checked, steps refused whole, checkpoints that are looked at.
+
+The policy for a gradient that is not finite is one for all: its parameter skips the step. The parameter, its state and
+its weight decay stay as they were, the skipped step is counted, and the first one is warned of.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT
+
+from onsketch.errors import OptionError
+from onsketch.torch.checkpoint import ON_THE_HOST, check_checkpoint, keep_types
+from onsketch.torch.options import plain_numbers
+
+State = dict[str, Any]
+
+
+class CarefulOptimizer(Optimizer):
+    """An optimizer around a step of its own (see the module)."""
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        plain_numbers(defaults)
+        self._check(defaults)
+        self._skipped = Skipped()
+        super().__init__(params, defaults)
+
+    # What a method says of itself ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _check(self, group: Mapping[str, Any]) -> None:
+        """Refuse options that mean nothing, naming them."""
+
+    @abstractmethod
+    def _fresh(self, weight: Tensor, group: Mapping[str, Any], device: torch.device | str) -> State:
+        """The state of a (real) parameter before its first step, on this device."""
+
+    @abstractmethod
+    def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        """One step of parameters that all have a gradient."""
+
+    def _late(self, wanted: State) -> Collection[str]:
+        """Entries that a state may lack, because an option that needs them was switched on later."""
+        return ()
+
+    def _out_of_range(self, state: Mapping[str, Any]) -> str:
+        """What is out of range in a state whose entries are of the right size, or nothing."""
+        return ""
+
+    def _asked(self, group: Mapping[str, Any]) -> str:
+        """The options that say what is kept, for an error's words."""
+        return "start without a state."
+
+    def _place(self, name: str, p: Tensor) -> torch.device | str:
+        """Where an entry of a state lives."""
+        return "cpu" if name in ON_THE_HOST else p.device
+
+    # The step --------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step; with a closure, after evaluating it. Returns the closure's loss."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        chosen = [[p for p in group["params"] if p.grad is not None and p.numel()] for group in self.param_groups]
+        for params, group in zip(chosen, self.param_groups, strict=True):
+            self._refuse(params, group)
+        for params, group in zip(chosen, self.param_groups, strict=True):
+            if params:
+                self._step_group(params, group)
+        return loss
+
+    def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
+        """Say what cannot be done before anything is."""
+
+    @property
+    def skipped_steps(self) -> int:
+        """Steps that parameters skipped because their gradient was not finite, one for each parameter and step.
+
+        On a CUDA device asking waits for the steps that are under way.
+        """
+        return self._skipped.count()
+
+    # Groups and checkpoints ------------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group; its options are checked as those of the constructor are, and a misspelt one is refused.
+
+        Other keys are the user's own, as in torch.optim.
+        """
+        for name in param_group.keys() - self.defaults.keys() - {"params", "param_names"}:
+            meant = get_close_matches(name, self.defaults, 1, cutoff=0.8)
+            if meant:
+                raise OptionError(f"{type(self).__name__}: {name!r} is no option of a group. Is {meant[0]!r} meant?")
+        plain_numbers(param_group)
+        super().add_param_group(param_group)
+        try:
+            self._check(self.param_groups[-1])
+        except OptionError:
+            self.param_groups.pop()
+            raise
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._skipped = Skipped()
+        for group in self.param_groups:  # options that an older checkpoint does not know
+            for name, value in self.defaults.items():
+                if name != "differentiable":  # PyTorch's own, which only its constructors put into groups
+                    group.setdefault(name, value)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As torch.optim does, but a state of another type than the weights' (a float32 sketch, say) stays as saved.
+
+        A checkpoint that does not know an option gets the one of this optimizer's constructor; one that has no
+        diagonal sums or momentum, because neither was asked for, starts them. One that could not be gone on from, of
+        another sketch size say, is refused, and nothing is changed.
+        """
+        seen: list[dict[str, Any]] = []
+
+        def look(_: Optimizer, given: dict[str, Any]) -> None:
+            check_checkpoint(self, given)
+            seen.append(given)
+
+        handle = self.register_load_state_dict_pre_hook(look)  # after the user's hooks
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            handle.remove()
+        keep_types(self, seen[-1])
+
+
+class Skipped:
+    """How many steps were skipped, here and on the devices."""
+
+    def __init__(self) -> None:
+        self.here = 0
+        self.warned = False
+        self.there: dict[torch.device, tuple[Tensor, Tensor]] = {}
+        """For each CUDA device: a count there, and where the host finds what was last heard of it."""
+
+    def on(self, device: torch.device) -> Tensor:
+        """The count of a device, int32, which kernels add to; what is heard of it is warned of, without waiting."""
+        if device not in self.there:
+            count = torch.zeros(1, dtype=torch.int32, device=device)
+            self.there[device] = (count, torch.zeros(1, dtype=torch.int32).pin_memory())
+        count, heard = self.there[device]
+        if not self.warned and int(heard) > 0:
+            self._warn(device)
+        return count
+
+    def listen(self, device: torch.device) -> None:
+        """Send for the count; it comes when the device gets to it."""
+        if not self.warned:
+            count, heard = self.there[device]
+            heard.copy_(count, non_blocking=True)
+
+    def add(self, device: torch.device, count: int = 1) -> None:
+        """Steps that the host saw skipped."""
+        self.here += count
+        self._warn(device)
+
+    def _warn(self, device: torch.device) -> None:
+        if not self.warned:
+            self.warned = True
+            warnings.warn(
+                f"onsketch.torch: a gradient on {device} is not finite; its parameter skips the step. "
+                "optimizer.skipped_steps counts them, error_if_nonfinite=True raises instead.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def count(self) -> int:
+        """All of them."""
+        return self.here + sum(int(count) for count, _ in self.there.values())
+
+
+def finite(grads: Sequence[Tensor]) -> list[bool]:
+    """Which gradients are finite throughout; waits for a device.
+
+    >>> finite([torch.ones(3), torch.tensor([1.0, torch.nan])])
+    [True, False]
+    """
+    found = [True] * len(grads)
+    places: dict[torch.device, list[int]] = {}
+    for i, g in enumerate(grads):
+        places.setdefault(g.device, []).append(i)
+    for mine in places.values():
+        sums = torch.stack([grads[i].sum(dtype=torch.promote_types(grads[i].dtype, torch.float32)) for i in mine])
+        for i, fine in zip(mine, torch.isfinite(sums).tolist(), strict=True):
+            found[i] = fine or bool(torch.isfinite(grads[i]).all())  # a sum of large numbers may overflow
+    return found

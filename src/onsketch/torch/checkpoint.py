@@ -1,0 +1,108 @@
+"""Whether a checkpoint can be gone on from, looked at in full before anything of it is taken over.
+
+On a CUDA device kernels take counts of a state for indices: what is out of range here would be written there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from onsketch.errors import ModelFileError
+
+if TYPE_CHECKING:
+    from onsketch.torch.careful import CarefulOptimizer
+
+ON_THE_HOST = ("step", "counts", "age", "refreshes")
+"""Entries that the host reads in every step (a device that counts for itself moves its own there)."""
+
+
+def check_checkpoint(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint that could not be gone on from, saying what is wrong with it."""
+    name = type(optimizer).__name__
+    for group, given in zip(optimizer.param_groups, saved["param_groups"], strict=False):  # PyTorch counts them
+        options = {**optimizer.defaults, **given}
+        optimizer._check(options)
+        for p, number in zip(group["params"], given["params"], strict=False):
+            state = saved["state"].get(number)
+            if not state or not p.numel():
+                continue
+            wrong = whats_wrong(optimizer, state, p, options)
+            if wrong:
+                raise ModelFileError(
+                    f"{name}: in this checkpoint parameter {number} (shape {tuple(p.shape)}) {wrong}, "
+                    f"{optimizer._asked(options)} Was it written by another optimizer, or for another network?"
+                )
+
+
+def whats_wrong(optimizer: CarefulOptimizer, state: Mapping[str, Any], p: Tensor, group: Mapping[str, Any]) -> str:
+    """What is wrong with a state, or nothing."""
+    wanted = optimizer._fresh(real(local(p)), group, "meta")
+    for name, value in wanted.items():
+        if name not in state:
+            if name not in optimizer._late(wanted):
+                return f"has no {name!r}"
+            continue
+        wrong = _entry(name, state[name], value)
+        if wrong:
+            return wrong
+    return optimizer._out_of_range(state)
+
+
+def _entry(name: str, found: Any, wanted: Tensor) -> str:
+    """What is wrong with one entry."""
+    if isinstance(found, (int, float)):
+        found = torch.tensor(float(found))
+    if not isinstance(found, Tensor):
+        return f"has {name!r} of type {type(found).__name__} where a Tensor is needed"
+    found = local(found)
+    if tuple(found.shape) != tuple(wanted.shape) and not (found.numel() == wanted.numel() == 1):
+        return f"has {name!r} of shape {tuple(found.shape)} where {tuple(wanted.shape)} is needed"
+    if found.dtype == torch.bool or found.is_complex():
+        return f"has {name!r} of type {found.dtype} where real numbers are needed"
+    if found.is_meta:
+        return ""
+    if not bool(torch.isfinite(found).all()):
+        return f"has numbers in {name!r} that are not finite"
+    counts = not wanted.is_floating_point() or name in ON_THE_HOST
+    if counts and found.is_floating_point() and not bool((found == found.round()).all()):
+        return f"has {name!r} that are no whole numbers"
+    if counts and bool((found < 0).any()):
+        return f"has {name!r} below zero"
+    return ""
+
+
+def keep_types(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> None:
+    """Give the state of a loaded checkpoint its own types back: PyTorch casts it to that of the weights.
+
+    What is always float64 or counted (a checkpoint may have gone through ``.float()``) gets that type again.
+    """
+    entries = [(group, p) for group in optimizer.param_groups for p in group["params"]]
+    numbers = [number for group in saved["param_groups"] for number in group["params"]]
+    for number, (group, p) in zip(numbers, entries, strict=True):
+        state = saved["state"].get(number)
+        if not state or not p.numel():
+            continue
+        wanted = optimizer._fresh(real(local(p)), group, "meta")
+        for name, value in state.items():
+            if isinstance(value, (int, float)) and name in wanted:  # a plain number in some checkpoints
+                value = torch.tensor(value, dtype=wanted[name].dtype)
+            if isinstance(value, Tensor):
+                exact = name in wanted and (
+                    not wanted[name].is_floating_point() or name in ON_THE_HOST or wanted[name].dtype == torch.float64
+                )
+                dtype = wanted[name].dtype if exact else value.dtype
+                optimizer.state[p][name] = value.to(optimizer._place(name, p), dtype=dtype, copy=True)
+
+
+def local(p: Tensor) -> Tensor:
+    """The part of a sharded parameter that is here; another is whole."""
+    return p.to_local() if hasattr(p, "to_local") else p
+
+
+def real(p: Tensor) -> Tensor:
+    """A complex parameter as its real and imaginary parts."""
+    return torch.view_as_real(p) if p.is_complex() else p

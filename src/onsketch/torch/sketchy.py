@@ -1,0 +1,268 @@
+"""Sketchy: one frequent-directions sketch for each axis of a layer, on top of Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch._compile import _disable_dynamo
+from torch.optim.optimizer import ParamsT
+
+from onsketch.errors import OptionError
+from onsketch.torch.adaptive import Room
+from onsketch.torch.careful import CarefulOptimizer, State, finite
+from onsketch.torch.checkpoint import local, real
+from onsketch.torch.folded import Folded, Stepped, gradient, take_steps
+from onsketch.torch.options import check_numbers, check_torch_flags
+from onsketch.torch.plan import memory_table
+
+GRAFTS = ("adam", "rmsprop", "sgd")
+STATE_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
+
+
+class Sketchy(CarefulOptimizer):
+    """Adam, turned by a sketch of the gradients along each axis of a layer.
+
+    For a parameter of rows and columns (a convolution's filters against the rest) with gradient G_t it keeps Adam's
+    moments m and v, and for each axis r directions V with energies λ: the frequent directions of ``L = E GGᵀ`` and
+    ``R = E GᵀG``, with decay β. With ``D = m̂/(√v̂ + ε)``, Adam's own direction (Nesterov's m̂), the step is
+
+        U = (e_L·I + V_L λ_L V_Lᵀ)^{-1/4} · D · (e_R·I + V_R λ_R V_Rᵀ)^{-1/4},    w ← w − lr·(‖D‖/‖U‖)·U
+
+    where ``e = Σρ + ridge·(λ₁ + Σρ)``: what the sketch has given up, and a share of the largest energy. So a step has
+    Adam's length, Adam's rates carry over, and outside of the sketch its direction is Adam's, too. Multiplying the loss
+    by a number changes nothing (as long as ``eps`` does not matter).
+
+    The sketches take in one gradient of ``refresh_every``, layers of different shapes at different steps. A refresh
+    is one step of power iteration (see :mod:`onsketch.torch.axes`): no matrix of an axis' length squared is ever made.
+
+    Vladimir Feinberg, Xinyi Chen, Y. Jennifer Sun, Rohan Anil, Elad Hazan: "Sketchy: memory-efficient adaptive
+    regularization with frequent directions", NeurIPS 2023. Theirs decomposes each sketch in full and whitens the
+    gradient; that Adam's direction is whitened in its place, and Nyström's step, are of this library. Shampoo, whose
+    L and R these are: Vineet Gupta, Tomer Koren, Yoram Singer, ICML 2018.
+
+    Cost of a step for n numbers: Adam's, 8·r·n operations for U, and 12·r·n/refresh_every for the refresh. State:
+    Adam's 8 bytes a number and 4·r·(rows + columns) bytes, never more than twice Adam's.
+
+    Args:
+        params: parameters, named parameters or groups of either; :meth:`for_model` makes groups of a model.
+        lr: the learning rate, in Adam's range.
+        betas: decay of m and of v.
+        eps: added to Adam's root. Far smaller than Adam's, so that the scale of the loss does not matter.
+        weight_decay: taken off the weights, ``w ← w − lr·weight_decay·w`` (decoupled, as AdamW's).
+        rank: r, directions kept for each axis, at most the shorter one; 0 is Adam.
+        sketch_decay: β, for each refresh.
+        ridge: the share of the largest energy in e.
+        refresh_every: a gradient in so many enters the sketches.
+        graft: whose length steps have: ``"adam"``; ``"rmsprop"``, the gradient's without momentum; ``"sgd"``, that of
+            the momentum, with no v kept and no diagonal: the method of the paper.
+        nesterov: look ahead with the momentum.
+        block_size: axes longer than this are cut into equal blocks, each with a sketch of its own.
+        diagonal: treat all parameters of a group as Adam does (biases, norms, embeddings; vectors always are).
+        diagonal_above: parameters with a longer axis, such as embeddings of words, are diagonal.
+        state_dtype: of m, v and the directions: float32 (at least) unless told bfloat16.
+        maximize: ascend.
+        error_if_nonfinite: raise at a gradient that is not finite; else its parameter skips the step, which is
+            counted (``skipped_steps``) and warned of once.
+        foreach: accepted, as the work is done for many layers at once wherever that helps.
+        capturable: keep step counts on the device, and let a step be captured in a CUDA graph (``refresh_every=1``).
+        differentiable: refused.
+        fused: refused.
+
+    >>> import torch
+    >>> from onsketch.torch import Sketchy
+    >>> torch.manual_seed(0)  # doctest: +SKIP
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    >>> optimizer = Sketchy(model.parameters(), lr=1e-2)
+    >>> loss = model(torch.ones(2, 4)).square().mean()
+    >>> loss.backward()
+    >>> optimizer.step()
+    >>> bool(model(torch.ones(2, 4)).square().mean() < loss)
+    True
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-16,
+        weight_decay: float = 0.0,
+        *,
+        rank: int = 16,
+        sketch_decay: float = 0.95,
+        ridge: float = 1e-4,
+        refresh_every: int = 10,
+        graft: str = "adam",
+        nesterov: bool = True,
+        block_size: int | None = None,
+        diagonal: bool = False,
+        diagonal_above: int | None = 16_384,
+        state_dtype: torch.dtype | None = None,
+        maximize: bool = False,
+        error_if_nonfinite: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_torch_flags(type(self).__name__, foreach=foreach, differentiable=differentiable, fused=fused)
+        options = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "rank": rank,
+            "sketch_decay": sketch_decay,
+            "ridge": ridge,
+            "refresh_every": refresh_every,
+            "graft": graft,
+            "nesterov": nesterov,
+            "block_size": block_size,
+            "diagonal": diagonal,
+            "diagonal_above": diagonal_above,
+            "state_dtype": state_dtype,
+            "maximize": maximize,
+            "error_if_nonfinite": error_if_nonfinite,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        self._room = Room()
+        super().__init__(params, options)
+
+    @classmethod
+    def for_model(cls, model: nn.Module, **options: Any) -> Self:
+        """The optimizer of a model: embeddings diagonal, weight decay on matrices alone.
+
+        >>> model = nn.Sequential(nn.Embedding(10, 4), nn.LayerNorm(4), nn.Linear(4, 3))
+        >>> optimizer = Sketchy.for_model(model, weight_decay=0.1)
+        >>> [(len(g["params"]), g["diagonal"], g["weight_decay"]) for g in optimizer.param_groups]
+        [(1, False, 0.1), (1, True, 0.1), (3, True, 0.0)]
+        """
+        tables = {id(m.weight) for m in model.modules() if isinstance(m, (nn.Embedding, nn.EmbeddingBag))}
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        kinds: dict[str, list[tuple[str, Tensor]]] = {"matrices": [], "tables": [], "vectors": []}
+        for name, p in named:
+            kinds["tables" if id(p) in tables else "matrices" if p.dim() > 1 else "vectors"].append((name, p))
+        groups: list[dict[str, Any]] = [
+            {"params": kinds["matrices"]},
+            {"params": kinds["tables"], "diagonal": True},
+            {"params": kinds["vectors"], "diagonal": True, "weight_decay": 0.0},
+        ]
+        return cls([group for group in groups if group["params"]], **options)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._room = Room()
+
+    def _check(self, group: Mapping[str, Any]) -> None:
+        name = type(self).__name__
+        check_numbers(name, group, ("eps", "weight_decay", "ridge"), whole={"rank": 0, "refresh_every": 1})
+        betas = group["betas"]
+        if not (isinstance(betas, (tuple, list)) and len(betas) == 2):
+            raise OptionError(f"{name}: betas={betas!r}; expected two numbers in [0, 1).")
+        for i, beta in enumerate(betas):
+            if isinstance(beta, Tensor) or not 0.0 <= beta < 1.0:
+                raise OptionError(f"{name}: Invalid beta parameter at index {i}: betas={betas!r}; expected [0, 1).")
+        if not 0.0 <= group["sketch_decay"] < 1.0:
+            raise OptionError(f"{name}: sketch_decay={group['sketch_decay']!r}; expected a number in [0, 1).")
+        for option in ("block_size", "diagonal_above"):
+            if group[option] is not None:
+                check_numbers(name, group, (), whole={option: 1})
+        if group["graft"] not in GRAFTS:
+            raise OptionError(f"{name}: graft={group['graft']!r}; expected one of {', '.join(GRAFTS)}.")
+        if group["state_dtype"] is not None and group["state_dtype"] not in STATE_DTYPES:
+            allowed = ", ".join(map(str, STATE_DTYPES))
+            raise OptionError(f"{name}: state_dtype={group['state_dtype']!r}; expected one of {allowed}, or None.")
+        for option in ("nesterov", "diagonal", "maximize", "error_if_nonfinite", "capturable"):
+            if not isinstance(group[option], bool):
+                raise OptionError(f"{name}: {option}={group[option]!r}; expected True or False.")
+
+    # State -----------------------------------------------------------------------------------------------------
+
+    def _fresh(self, weight: Tensor, group: Mapping[str, Any], device: torch.device | str) -> State:
+        kind = group["state_dtype"] or torch.promote_types(weight.dtype, torch.float32)
+        like = torch.empty(0, dtype=kind, device=device)
+        state: State = {"step": torch.tensor(0.0), "exp_avg": like.new_zeros(weight.shape)}
+        if group["graft"] != "sgd":
+            state["exp_avg_sq"] = like.new_zeros(weight.shape)
+        folded = Folded.of(weight, group)
+        if folded.rank:
+            state["refreshes"] = torch.tensor(0.0)
+            for name, blocks, width in (
+                ("left", folded.row_blocks, folded.rows // folded.row_blocks),
+                ("right", folded.column_blocks, folded.columns // folded.column_blocks),
+            ):
+                state[name] = like.new_zeros(blocks, width, folded.rank)
+                state[f"{name}_energy"] = like.new_zeros(blocks, folded.rank, dtype=torch.float64)
+                state[f"{name}_escaped"] = like.new_zeros(blocks, dtype=torch.float64)
+        return state
+
+    def _out_of_range(self, state: Mapping[str, Any]) -> str:
+        for name in ("exp_avg_sq", "left_energy", "right_energy", "left_escaped", "right_escaped"):
+            if name in state and bool((local(state[name]) < 0).any()):
+                return f"has {name!r} below zero"
+        return ""
+
+    def _asked(self, group: Mapping[str, Any]) -> str:
+        names = ("rank", "block_size", "diagonal", "diagonal_above", "graft")
+        chosen = ", ".join(f"{name}={group[name]}" for name in names)
+        return f"with {chosen}. Use the options it was made with, or start without a state."
+
+    def memory_plan(self) -> str:
+        """A table of what each parameter keeps, and how many bytes that and a step's own room take."""
+
+        def kept(weight: Tensor, group: Mapping[str, Any]) -> tuple[str, int]:
+            folded = Folded.of(weight, group)
+            if not folded.rank:
+                return "Adam" if group["graft"] != "sgd" else "momentum", 0
+            size = torch.promote_types(weight.dtype, torch.float32).itemsize
+            return f"{folded.rows}×{folded.columns}, rank {folded.rank}", weight.numel() * size
+
+        return memory_table(self, kept)
+
+    # The step --------------------------------------------------------------------------------------------------
+
+    def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
+        for p in params:
+            assert p.grad is not None
+            if p.grad.layout != torch.strided and (p.grad.sparse_dim() != 1 or group["graft"] == "sgd"):
+                raise RuntimeError(
+                    f"{type(self).__name__}: a sparse gradient of shape {tuple(p.shape)}, graft={group['graft']!r}; "
+                    "it takes those of torch.nn.Embedding(sparse=True), and with Adam's moments."
+                )
+        if any(p.is_cuda for p in params) and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                f"{type(self).__name__}.step() cannot be captured in a CUDA graph: the host decides what is due. "
+                "Capture the forward and backward pass, and step outside of the graph."
+            )
+
+    @_disable_dynamo  # what is due is decided by counts that a graph would take for constants
+    def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        layers = []
+        for p in params:
+            weight, g = real(local(p)), gradient(p)
+            layers.append(Stepped(weight, g, self.state[p], Folded.of(weight, group)))
+        layers = self._sound(layers, group)
+        for layer in layers:
+            if not layer.state:
+                layer.state.update(self._fresh(layer.weight, group, layer.weight.device))
+            layer.state["step"] += 1.0
+        take_steps(layers, group, self._room)
+
+    def _sound(self, layers: list[Stepped], group: Mapping[str, Any]) -> list[Stepped]:
+        """Those whose gradient is finite."""
+        fine = finite([layer.g if layer.g.layout == torch.strided else layer.g._values() for layer in layers])
+        bad = [layer.weight for layer, is_fine in zip(layers, fine, strict=True) if not is_fine]
+        if bad and group["error_if_nonfinite"]:
+            shapes = ", ".join(str(tuple(weight.shape)) for weight in bad)
+            raise RuntimeError(
+                f"{type(self).__name__}: gradients that are not finite, of parameters of shape {shapes}."
+            )
+        if bad:
+            self._skipped.add(bad[0].device, len(bad))
+        return [layer for layer, is_fine in zip(layers, fine, strict=True) if is_fine]

@@ -503,7 +503,8 @@ def test_state_dict_with_cuda_params(info):
     there = [torch.nn.Parameter(p.detach().cuda()) for p in (weight, bias)]
     moved = info.optim_cls(there, ridge=0.1)
     moved.load_state_dict(optimizer.state_dict())
-    assert all(state["step"].device.type == "cpu" for state in moved.state.values())
+    if info.name != "Sketchy":  # which counts there
+        assert all(state["step"].device.type == "cpu" for state in moved.state.values())
     for _ in range(5):
         optimizer.step(_closure(optimizer, weight, bias, x))
         moved.step(_closure(moved, *there, x.cuda()))

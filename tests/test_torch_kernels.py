@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from onsketch.torch import cosines, draws, fused, kernels, random_rows
+from onsketch.torch import Sketchy, cosines, draws, folded_cuda, fused, kernels, random_rows
+from onsketch.torch.folded import Folded, Stepped
 from torch_kernels import Kernels, compiler
 from torch_support import NAMES, make, start, steps, stream
 
@@ -233,3 +234,35 @@ def test_the_jacobi_kernel_gives_eigenvectors(n, on_cpu, monkeypatch):
     size = matrices.abs().amax((1, 2), keepdim=True)
     torch.testing.assert_close(U.mT @ U, torch.eye(n).double().expand_as(U), rtol=0, atol=1e-12)
     torch.testing.assert_close((U * values[:, None]) @ U.mT / size, matrices / size, rtol=0, atol=1e-12)
+
+
+def test_sketchys_kernels_take_the_same_steps(on_cpu, monkeypatch):
+    """Layers of one shape and of several chunks, vectors, a gradient that is not finite, and what is skipped for it."""
+    shapes = [(6, 5), (6, 5), (90, 70), (7,), (), (4, 3, 3), (5000,)]
+    options = {"lr": 0.01, "weight_decay": 0.1, "refresh_every": 2, "rank": 4}
+    gradients = stream(shapes, 9, dtype=torch.float32)
+    gradients[5][1] = gradients[5][1] * torch.nan
+    gradients[5][3][2] = torch.inf
+    for more in ({}, {"nesterov": False, "maximize": True}, {"lr": torch.tensor(0.01)}, {"block_size": 30}):
+        plain, ours = start(shapes, "cpu", torch.float32), start(shapes, "cpu", torch.float32)
+        reference, optimizer = (Sketchy(params, **{**options, **more}) for params in (plain, ours))
+        with pytest.warns(RuntimeWarning, match="not finite"):
+            steps(reference, plain, gradients)
+        skipped = torch.zeros(1, dtype=torch.int32)
+        with monkeypatch.context() as patch:
+            patch.setattr(folded_cuda, "launch", on_cpu.launch)
+            group = optimizer.param_groups[0]
+            for grads in gradients:
+                group["calls"] += 1
+                layers = []
+                for p, g in zip(ours, grads, strict=True):
+                    state = optimizer.state[p]
+                    if not state:
+                        state.update(optimizer._fresh(p, group, "cpu"))
+                    layers.append(Stepped(p.detach(), g.clone().contiguous(), state, Folded.of(p, group)))
+                folded_cuda.take_steps(layers, group, optimizer._places, skipped)
+        assert int(skipped) == reference.skipped_steps == 2
+        for p, q in zip(plain, ours, strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
+            assert optimizer.state[q]["step"] == reference.state[p]["step"]
+            torch.testing.assert_close(optimizer.state[q]["exp_avg_sq"], reference.state[p]["exp_avg_sq"])

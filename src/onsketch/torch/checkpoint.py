@@ -16,7 +16,7 @@ from onsketch.errors import ModelFileError
 if TYPE_CHECKING:
     from onsketch.torch.careful import CarefulOptimizer
 
-ON_THE_HOST = ("step", "counts", "age", "refreshes")
+ON_THE_HOST = ("step", "counts", "refreshes")
 """Entries that the host reads in every step (a device that counts for itself moves its own there)."""
 
 

@@ -69,6 +69,11 @@ def gradient(p: Tensor) -> Tensor:
     return torch.view_as_real(g.resolve_conj()) if g.is_complex() else g
 
 
+def values(g: Tensor) -> Tensor:
+    """The numbers of a gradient, which may be sparse."""
+    return g if g.layout == torch.strided else g._values()
+
+
 def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) -> None:
     """One step of each layer, whose count has gone up already."""
     lr = usable(group["lr"])
@@ -83,7 +88,13 @@ def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) 
     for layer in layers:
         dense = layer.g.layout == torch.strided
         kind = "sparse" if not dense else "matrix" if layer.folded.rank else "diagonal"
-        key = (kind, layer.folded if kind == "matrix" else None, layer.weight.device, layer.weight.dtype, layer.t)
+        key = (
+            kind,
+            layer.folded if kind == "matrix" else None,
+            layer.weight.device,
+            layer.weight.dtype,
+            layer.t,
+        )
         alike.setdefault(key, []).append(layer)
     shapes: list[Folded] = []
     for (kind, folded, *_, t), some in alike.items():
@@ -91,9 +102,7 @@ def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) 
         if kind == "matrix":
             if folded not in shapes:
                 shapes.append(folded)
-            # layers of different shapes at different steps, all at their first
-            if t == 1 or (t - 1 + shapes.index(folded)) % group["refresh_every"] == 0:
-                refresh(some, group)
+            refresh(due(some, shapes.index(folded), group), group)
             together = max(1, _TOGETHER // some[0].g.numel()) if some[0].g.is_cpu else len(some)
             for first in range(0, len(some), together):
                 _matrix_steps(some[first : first + together], pace, group["graft"], rate, room)
@@ -110,6 +119,12 @@ def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) 
             weights, grads = [layer.weight for layer in some], [layer.g for layer in some]
             ms, vs = ([layer.state[name] for layer in some] for name in ("exp_avg", "exp_avg_sq"))
             adaptive.diagonal_steps(weights, grads, ms, vs, pace, rate)
+
+
+def due(layers: Sequence[Stepped], number: int, group: Mapping[str, Any]) -> list[Stepped]:
+    """Those to be refreshed: all at their first step, then layers of different shapes, numbered, at different steps."""
+    all_of_them = (group["calls"] - 1 + number) % group["refresh_every"] == 0
+    return [layer for layer in layers if all_of_them or not layer.state["refreshes"]]
 
 
 def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float, room: Room) -> None:
@@ -132,8 +147,9 @@ def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float
 
 
 def _rmsprop_length(layer: Stepped, pace: Pace, kind: torch.dtype) -> Tensor:
-    root = (layer.state["exp_avg_sq"].to(kind) / (1.0 - pace.betas[1] ** pace.t)).sqrt_().add_(pace.eps)
-    return (layer.g.to(kind) / root).norm()
+    root: Tensor = (layer.state["exp_avg_sq"].to(kind) / (1.0 - pace.betas[1] ** pace.t)).sqrt_().add_(pace.eps)
+    length: Tensor = torch.linalg.vector_norm(layer.g.to(kind) / root)
+    return length
 
 
 def refresh(layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
@@ -143,8 +159,10 @@ def refresh(layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
         alone = i if layer.g.is_cpu and layer.g.numel() > 1 << 16 else -1  # bringing large ones together costs more
         ages.setdefault((int(layer.state["refreshes"]), alone), []).append(layer)
     beta = group["sketch_decay"]
+    captured = bool(layers) and layers[0].g.is_cuda and torch.cuda.is_current_stream_capturing()
     for (n, _), some in ages.items():
         decay = beta * (1.0 - beta**n) / (1.0 - beta ** (n + 1))  # an average freed of its start from zero
+        decay = beta if captured else decay  # a graph has one for all its replays
         states, folded = [layer.state for layer in some], some[0].folded
         kind = torch.promote_types(states[0]["left"].dtype, torch.float32)
         matrices = [layer.g.reshape(1, folded.rows, folded.columns).to(kind) for layer in some]

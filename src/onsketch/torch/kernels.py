@@ -42,6 +42,10 @@ _SHARED = {
     "directions": ("common", "sums", "arrowhead"),
     "projections": ("common", "sums", "jacobi"),
     "respectrum": ("common", "sums", "jacobi"),
+    "inspect": ("layers",),
+    "moments": ("layers",),
+    "measure": ("layers",),
+    "descend": ("layers",),
 }
 """What a kernel is compiled with; the others, which work on chunks of the rows, with the same two parts."""
 
@@ -142,8 +146,9 @@ SETS = {
     "directions": ("dots", "directions", "combine", "graft", "rotate", "gram", "respectrum"),
     "projections": ("dots", "cosines", "projections", "combine", "graft", "rotate", "gram", "respectrum"),
     "clean": ("clean",),
+    "layers": ("inspect", "moments", "measure", "descend"),
 }
-"""What a step takes: the kernels of frequent directions, those of random projections, and the gradients' cleaning."""
+"""What a step takes: the kernels of frequent directions, of random projections, of clean gradients, and Sketchy's."""
 
 
 @cache

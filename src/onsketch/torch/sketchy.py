@@ -11,10 +11,10 @@ from torch._compile import _disable_dynamo
 from torch.optim.optimizer import ParamsT
 
 from onsketch.errors import OptionError
-from onsketch.torch.adaptive import Room
+from onsketch.torch import folded_cuda
 from onsketch.torch.careful import CarefulOptimizer, State, finite
 from onsketch.torch.checkpoint import local, real
-from onsketch.torch.folded import Folded, Stepped, gradient, take_steps
+from onsketch.torch.folded import Folded, Stepped, gradient, take_steps, values
 from onsketch.torch.options import check_numbers, check_torch_flags
 from onsketch.torch.plan import memory_table
 
@@ -130,8 +130,9 @@ class Sketchy(CarefulOptimizer):
             "capturable": capturable,
             "differentiable": differentiable,
             "fused": fused,
+            "calls": 0,
         }
-        self._room = Room()
+        self._places = folded_cuda.Places()
         super().__init__(params, options)
 
     @classmethod
@@ -157,7 +158,7 @@ class Sketchy(CarefulOptimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._room = Room()
+        self._places = folded_cuda.Places()
 
     def _check(self, group: Mapping[str, Any]) -> None:
         name = type(self).__name__
@@ -187,7 +188,9 @@ class Sketchy(CarefulOptimizer):
     def _fresh(self, weight: Tensor, group: Mapping[str, Any], device: torch.device | str) -> State:
         kind = group["state_dtype"] or torch.promote_types(weight.dtype, torch.float32)
         like = torch.empty(0, dtype=kind, device=device)
-        state: State = {"step": torch.tensor(0.0), "exp_avg": like.new_zeros(weight.shape)}
+        on_device = torch.device(device).type == "cuda"
+        state: State = {"step": torch.zeros((), device=device if on_device else "cpu")}
+        state["exp_avg"] = like.new_zeros(weight.shape)
         if group["graft"] != "sgd":
             state["exp_avg_sq"] = like.new_zeros(weight.shape)
         folded = Folded.of(weight, group)
@@ -227,42 +230,60 @@ class Sketchy(CarefulOptimizer):
 
     # The step --------------------------------------------------------------------------------------------------
 
+    def _place(self, name: str, p: Tensor) -> torch.device | str:
+        return p.device if name == "step" and p.is_cuda else super()._place(name, p)
+
     def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
+        name = type(self).__name__
         for p in params:
             assert p.grad is not None
             if p.grad.layout != torch.strided and (p.grad.sparse_dim() != 1 or group["graft"] == "sgd"):
                 raise RuntimeError(
-                    f"{type(self).__name__}: a sparse gradient of shape {tuple(p.shape)}, graft={group['graft']!r}; "
+                    f"{name}: a sparse gradient of shape {tuple(p.shape)}, graft={group['graft']!r}; "
                     "it takes those of torch.nn.Embedding(sparse=True), and with Adam's moments."
                 )
+            if p.device.type == "mps" and p.dtype == torch.float64:
+                raise RuntimeError(f"{name}: an MPS device has no float64.")
         if any(p.is_cuda for p in params) and torch.cuda.is_current_stream_capturing():
-            raise RuntimeError(
-                f"{type(self).__name__}.step() cannot be captured in a CUDA graph: the host decides what is due. "
-                "Capture the forward and backward pass, and step outside of the graph."
-            )
+            captures = group["capturable"] and group["refresh_every"] == 1 and not group["error_if_nonfinite"]
+            if not captures or any(not self.state[p] for p in params):
+                raise RuntimeError(
+                    f"{name}.step() is captured in a CUDA graph with capturable=True and refresh_every=1, after a step "
+                    "outside of one: a graph does the same at each replay, and cannot refresh every few steps."
+                )
+        if group["error_if_nonfinite"] and params:
+            fine = finite([values(gradient(p)) for p in params])
+            bad = [str(tuple(p.shape)) for p, is_fine in zip(params, fine, strict=True) if not is_fine]
+            if bad:
+                raise RuntimeError(f"{name}: gradients that are not finite, of parameters of shape {', '.join(bad)}.")
 
     @_disable_dynamo  # what is due is decided by counts that a graph would take for constants
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        layers = []
+        group["calls"] += 1  # kept with the group: what is due must not depend on what was skipped
+        served: dict[torch.device, list[Stepped]] = {}
+        others = []
         for p in params:
-            weight, g = real(local(p)), gradient(p)
-            layers.append(Stepped(weight, g, self.state[p], Folded.of(weight, group)))
-        layers = self._sound(layers, group)
-        for layer in layers:
+            weight = real(local(p))
+            layer = Stepped(weight, gradient(p), self.state[p], Folded.of(weight, group))
+            if weight.is_cuda and not layer.state:
+                layer.state.update(self._fresh(weight, group, weight.device))
+            if weight.is_cuda and folded_cuda.serves(layer, group):
+                served.setdefault(weight.device, []).append(layer)
+            else:
+                others.append(layer)
+        others = self._sound(others)
+        for layer in others:
             if not layer.state:
                 layer.state.update(self._fresh(layer.weight, group, layer.weight.device))
             layer.state["step"] += 1.0
-        take_steps(layers, group, self._room)
+        take_steps(others, group, self._places.room)
+        for device, some in served.items():
+            folded_cuda.take_steps(some, group, self._places, self._skipped.on(device))
+            self._skipped.listen(device)
 
-    def _sound(self, layers: list[Stepped], group: Mapping[str, Any]) -> list[Stepped]:
+    def _sound(self, layers: list[Stepped]) -> list[Stepped]:
         """Those whose gradient is finite."""
-        fine = finite([layer.g if layer.g.layout == torch.strided else layer.g._values() for layer in layers])
-        bad = [layer.weight for layer, is_fine in zip(layers, fine, strict=True) if not is_fine]
-        if bad and group["error_if_nonfinite"]:
-            shapes = ", ".join(str(tuple(weight.shape)) for weight in bad)
-            raise RuntimeError(
-                f"{type(self).__name__}: gradients that are not finite, of parameters of shape {shapes}."
-            )
-        if bad:
-            self._skipped.add(bad[0].device, len(bad))
+        fine = finite([values(layer.g) for layer in layers])
+        if not all(fine):
+            self._skipped.add(layers[0].weight.device, fine.count(False))
         return [layer for layer, is_fine in zip(layers, fine, strict=True) if is_fine]

@@ -1,0 +1,27 @@
+// Step along the turned directions with the length they had before; count the step, or the skipped one.
+extern "C" __global__ void descend(
+    const long long* table, const int* owners, const int* bad, const double* wanted, const double* lengths,
+    int* skipped, const float* rate_there, int has_rate, int layers, double rate, double weight_decay)
+{
+    const Part p = part_of(table, owners);
+    if (blockIdx.x == 0 && threadIdx.x == 0) for (int k = 0; k < layers; ++k) *skipped += bad[k] != 0;
+    if (bad[p.layer]) return;
+    const long long first = layer_field(table, p.layer, FIRST), count = layer_field(table, p.layer, COUNT);
+    const float* D = (const float*)layer_field(table, p.layer, DIRECTION);
+    if (D) {
+        double asked = 0.0, length = 0.0;
+        for (long long k = threadIdx.x; k < count; k += blockDim.x) {
+            asked += wanted[first + k];
+            length += lengths[first + k];
+        }
+        asked = block_sum(asked);
+        __syncthreads();
+        length = block_sum(length);
+        const double lr = has_rate ? *rate_there : rate;
+        const float shrink = (float)(1.0 - lr * weight_decay);
+        const float move = length > 0.0 ? (float)(lr * sqrt(asked / length)) : 0.0f;
+        float* w = (float*)layer_field(table, p.layer, WEIGHT) + p.begin;
+        for (int e = threadIdx.x; e < p.count; e += blockDim.x) w[e] = w[e] * shrink - move * D[p.begin + e];
+    }
+    if (p.begin == 0 && threadIdx.x == 0) *(float*)layer_field(table, p.layer, STEP) += 1.0f;
+}

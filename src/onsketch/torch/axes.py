@@ -48,11 +48,48 @@ class Axis(NamedTuple):
         return W / torch.where(length > 0.0, length, 1.0)
 
 
-def refresh(grads: Tensor, left: Axis, right: Axis, decay: float, ridge: float) -> tuple[Axis, Axis]:
-    """Both axes with these gradients, (n, p, q), taken in; what was not finite leaves its axis as it was.
+def refresh(
+    layers: Sequence[tuple[Tensor, Axis, Axis]], decay: float | Tensor, ridge: float
+) -> list[tuple[Axis, Axis]]:
+    """Both axes of each (gradients, left, right), with the gradients, (n, p, q), taken in.
 
-    Cost: 12·r·p·q operations, two eigenproblems of 2r rows for each block; everything as small as (d, 2r) is float64.
+    What is not finite leaves its axis as it was. Cost: 12·r·p·q operations, two eigenproblems of 2r rows for each
+    block, those of all layers together; everything as small as (d, 2r) is float64.
     """
+    sides = [side for G, left, right in layers for side in _sides(G, left, right, decay)]
+    halves = []
+    cores = [X.mT @ Y for _, X, Y in sides]
+    scales = [_unit_energy(core) for core in cores]
+    cores = [core * scale[:, :, None] * scale[:, None, :] for core, scale in zip(cores, scales, strict=True)]
+    solved = _eigh_of_all([(core + core.mT) / 2 for core in cores])
+    for (axis, _, Y), scale, (values, E) in zip(sides, scales, solved, strict=True):
+        least = 32.0 * torch.finfo(axis.directions.dtype).eps
+        values = torch.where(values > least, values, torch.inf)
+        halves.append((Y * scale[:, None, :]) @ (E * values.rsqrt()[:, None, :]))  # N = FFᵀ
+    solved = _eigh_of_all([F.mT @ F for F in halves])
+    made = [
+        _shrunk(axis, F, values.clamp(min=0.0), E, decay, ridge)
+        for (axis, *_), F, (values, E) in zip(sides, halves, solved, strict=True)
+    ]
+    return list(zip(made[::2], made[1::2], strict=True))
+
+
+def _eigh_of_all(matrices: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """Eigenvalues and eigenvectors of batches of matrices, those of one size together."""
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    sizes: dict[int, list[int]] = {}
+    for i, batch in enumerate(matrices):
+        sizes.setdefault(batch.shape[-1], []).append(i)
+    for chosen in sizes.values():
+        values, vectors = eigh(torch.cat([matrices[i] for i in chosen]))
+        counts = [len(matrices[i]) for i in chosen]
+        pairs = zip(torch.split(values, counts), torch.split(vectors, counts), strict=True)
+        found.update(zip(chosen, pairs, strict=True))
+    return [found[i] for i in range(len(matrices))]
+
+
+def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> list[tuple[Axis, Tensor, Tensor]]:
+    """X and ``Y = C X`` of both axes."""
     size = torch.linalg.vector_norm(grads, dim=(1, 2)).double()
     # of the gradient divided by its length, so that nothing overflows
     unit = torch.where(size > 0.0, 1.0 / size, 0.0).to(grads.dtype)[:, None, None]
@@ -67,15 +104,15 @@ def refresh(grads: Tensor, left: Axis, right: Axis, decay: float, ridge: float) 
             _products(G, torch.cat([own.flatten(1, 2), other], 2), unit, own.shape[1])
             for G, own, other in ((grads, V, across), (grads.mT, U, down))
         )
-    new = []
+    found = []
     for axis, own, other, GGX in ((left, V, across, of_left), (right, U, down, of_right)):
         n, blocks, width, _ = own.shape
         own, other, GGX = (x.reshape(n * blocks, width, -1).double() for x in (own, other, GGX))
         X = torch.cat([own, other], 2)
-        weight = ((1.0 - decay) * size**2).repeat_interleave(blocks)[:, None, None]
+        weight = ((1.0 - decay) * size**2)[:, None].expand(n, blocks).reshape(-1, 1, 1)
         old = (own * (decay * axis.energy.flatten(0, 1))[:, None, :]) @ (own.mT @ X)
-        new.append(_shrunk(axis, X, old + weight * GGX, decay, ridge, grads.dtype))
-    return new[0], new[1]
+        found.append((axis, X, old + weight * GGX))
+    return found
 
 
 def _products(G: Tensor, X: Tensor, unit: Tensor, blocks: int) -> Tensor:
@@ -86,18 +123,15 @@ def _products(G: Tensor, X: Tensor, unit: Tensor, blocks: int) -> Tensor:
     return (pieces @ ((pieces.mT @ (columns * units)) * units)).view(n, d, -1)
 
 
-def _shrunk(axis: Axis, X: Tensor, Y: Tensor, decay: float, ridge: float, dtype: torch.dtype) -> Axis:
-    """Nyström's approximation of Y = C X, shrunk to r directions."""
-    n, blocks, width, rank = axis.directions.shape
-    core = X.mT @ Y
+def _unit_energy(core: Tensor) -> Tensor:
+    """What each column is multiplied by so that its energy is 1; 0 where it has none."""
     diagonal = core.diagonal(dim1=1, dim2=2)
-    scale = torch.where(diagonal > 0.0, diagonal.clamp(min=1e-300).rsqrt(), 0.0)  # each column has energy 1
-    core = core * scale[:, :, None] * scale[:, None, :]
-    values, E = eigh((core + core.mT) / 2)
-    values = torch.where(values > 32.0 * torch.finfo(dtype).eps, values, torch.inf)
-    F = (Y * scale[:, None, :]) @ (E * values.rsqrt()[:, None, :])  # N = FFᵀ
-    energy, E = eigh(F.mT @ F)
-    energy = energy.clamp(min=0.0)
+    return torch.where(diagonal > 0.0, diagonal.clamp(min=1e-300).rsqrt(), 0.0)
+
+
+def _shrunk(axis: Axis, F: Tensor, energy: Tensor, E: Tensor, decay: float | Tensor, ridge: float) -> Axis:
+    """``N = FFᵀ`` shrunk to r directions, given the eigenvalues and eigenvectors of ``FᵀF``."""
+    n, blocks, width, rank = axis.directions.shape
     failed = ~torch.isfinite(energy).all(1)
     rho = energy[:, rank] if energy.shape[1] > rank else torch.zeros_like(energy[:, 0])
     kept = (energy[:, :rank] - rho[:, None]).clamp(min=0.0)
@@ -106,7 +140,7 @@ def _shrunk(axis: Axis, X: Tensor, Y: Tensor, decay: float, ridge: float, dtype:
     escaped = decay * axis.escaped.flatten() + rho
     floor = escaped + ridge * (kept[:, 0] + escaped)
     share = 1.0 - (1.0 + kept / torch.where(floor > 0.0, floor, 1.0)[:, None]) ** -0.25
-    W = (V * share.sqrt()[:, None, :]).to(dtype)
+    W = (V * share.sqrt()[:, None, :]).to(axis.directions.dtype)
     old = torch.where(axis.energy[:, :, None] > 0.0, axis.directions, 0.0).flatten(0, 1)  # none to begin with
     return Axis(
         torch.where(failed[:, None, None], old, W).view(n, blocks, width, rank),

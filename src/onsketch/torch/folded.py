@@ -158,25 +158,32 @@ def refresh(layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
     for i, layer in enumerate(layers):
         alone = i if layer.g.is_cpu and layer.g.numel() > 1 << 16 else -1  # bringing large ones together costs more
         ages.setdefault((int(layer.state["refreshes"]), alone), []).append(layer)
-    beta = group["sketch_decay"]
-    captured = bool(layers) and layers[0].g.is_cuda and torch.cuda.is_current_stream_capturing()
     for (n, _), some in ages.items():
-        decay = beta * (1.0 - beta**n) / (1.0 - beta ** (n + 1))  # an average freed of its start from zero
-        decay = beta if captured else decay  # a graph has one for all its replays
         states, folded = [layer.state for layer in some], some[0].folded
         kind = torch.promote_types(states[0]["left"].dtype, torch.float32)
         matrices = [layer.g.reshape(1, folded.rows, folded.columns).to(kind) for layer in some]
         G = matrices[0] if len(matrices) == 1 else torch.cat(matrices)
-        left, right = (_axis(states, name, n == 0, kind) for name in ("left", "right"))
-        left, right = axes.refresh(G, left, right, decay, group["ridge"])
-        for name, axis in (("left", left), ("right", right)):
-            for part, values in (("", axis.directions), ("_energy", axis.energy), ("_escaped", axis.escaped)):
-                torch._foreach_copy_([state[name + part] for state in states], list(values.unbind()))
+        left, right = (axis_of(states, name, n == 0, kind) for name in ("left", "right"))
+        keep_sketches(states, *axes.refresh([(G, left, right)], fading(n, group), group["ridge"])[0])
         for state in states:
             state["refreshes"] += 1.0
 
 
-def _axis(states: Sequence[State], name: str, is_new: bool, kind: torch.dtype) -> Axis:
+def fading(n: int, group: Mapping[str, Any]) -> float:
+    """The decay of the refresh after n others: an average freed of its start from zero."""
+    beta: float = group["sketch_decay"]
+    return beta * (1.0 - beta**n) / (1.0 - beta ** (n + 1))
+
+
+def keep_sketches(states: Sequence[State], left: Axis, right: Axis) -> None:
+    """Write the sketches of layers of one shape into their states."""
+    for name, axis in (("left", left), ("right", right)):
+        for part, made in (("", axis.directions), ("_energy", axis.energy), ("_escaped", axis.escaped)):
+            torch._foreach_copy_([state[name + part] for state in states], list(made.unbind()))
+
+
+def axis_of(states: Sequence[State], name: str, is_new: bool, kind: torch.dtype) -> Axis:
+    """An axis of layers of one shape, side by side; a new one starts from random directions."""
     W = torch.stack([state[name] for state in states]).to(kind)
     if is_new:
         W = axes.random_directions(W.shape[1:], 0 if name == "left" else 1, W).expand_as(W)

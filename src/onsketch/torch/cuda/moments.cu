@@ -2,8 +2,7 @@
 // written and its squared length added up by chunks. A layer whose gradient is not finite is left alone.
 extern "C" __global__ void moments(
     const long long* table, const int* owners, const long long* gradients, const int* bad, double* lengths,
-    const float* rate_there, int has_rate, int nesterov, int maximize, double first, double second, double eps,
-    double rate, double weight_decay)
+    const float* rate, int nesterov, int maximize, double first, double second, double eps, double weight_decay)
 {
     const Part p = part_of(table, owners);
     float* D = (float*)layer_field(table, p.layer, DIRECTION);
@@ -13,7 +12,7 @@ extern "C" __global__ void moments(
         return;
     }
     const double t = *(const float*)layer_field(table, p.layer, STEP) + 1.0;
-    const double lr = has_rate ? *rate_there : rate;
+    const double lr = *rate;
     const float* g_at = (const float*)gradients[p.layer] + p.begin;
     float* m_at = (float*)layer_field(table, p.layer, MOMENTUM) + p.begin;
     float* v_at = (float*)layer_field(table, p.layer, SQUARES) + p.begin;

@@ -42,7 +42,7 @@ with warnings.catch_warnings():
     )
 
 from onsketch import torch as sketched
-from onsketch.errors import ModelFileError, OptionError
+from onsketch.core.errors import ModelFileError, OptionError
 
 
 def _inputs(name):

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from onsketch.errors import ModelFileError, OptionError
+from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.torch import Sketchy, axes
 from torch_support import DEVICES, start, steps, stream
 

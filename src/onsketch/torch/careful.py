@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
-from onsketch.errors import OptionError
+from onsketch.core.errors import OptionError
 from onsketch.torch.checkpoint import ON_THE_HOST, check_checkpoint, keep_types
 from onsketch.torch.options import plain_numbers
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from onsketch.errors import ModelFileError
+from onsketch.core.errors import ModelFileError
 
 if TYPE_CHECKING:
     from onsketch.torch.careful import CarefulOptimizer

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 from torch.optim.optimizer import ParamsT
 
-from onsketch.errors import OptionError
+from onsketch.core.errors import OptionError
 from onsketch.torch import folded_cuda
 from onsketch.torch.careful import CarefulOptimizer, State, finite
 from onsketch.torch.checkpoint import local, real

@@ -14,6 +14,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onsketch.core.geometry import NEWTON
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
@@ -34,6 +37,10 @@ RULES = {"fd": FD, "rfd": ROBUST, "pfd": PARAMETERIZED, "cfd": COMPENSATIVE, "gr
 
 class Directions(State):
     """State of a frequent-directions sketch; VALUES and VECTORS are kept up where the geometry needs the spectrum."""
+
+    def true_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Without what compensative frequent directions adds."""
+        return np.asarray(self.lines[LINE.keep, : len(rows), None] * rows)
 
 
 @inner

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
-from onsketch.core.tolerances import CUTOFF
 from onsketch.files.arrays import Arrays, named, packed, restored, take, under
 from onsketch.jit.cache import Direct, kind_of
 from onsketch.learners.base import Learner
@@ -26,7 +25,7 @@ from onsketch.learners.sketched.packed import CLOCK
 from onsketch.learners.sketched.random_projection import Projection
 from onsketch.learners.sketched.rank_counting import RankedDirections
 from onsketch.learners.sketched.reading import fill_weights, leverage_rows, predict_rows
-from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
+from onsketch.learners.sketched.state import NUMBER, State
 from onsketch.learners.sketched.tables import filled, grown, new_table, saved
 
 _learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
@@ -137,18 +136,7 @@ class SketchedLearner(Learner):
 
     def spectrum(self) -> NDArray[np.float64]:
         """The eigenvalues of the sketch SᵀS (Oja's and Ada-FFD's own estimates), descending."""
-        sketch, n = self._sketch, int(self._sketch.counts[COUNT.rows])
-        if isinstance(sketch, Subspace):
-            values = sketch.lines[LINE.values, :n]
-        elif isinstance(sketch, RankedDirections):
-            values = np.where(
-                sketch.lines[LINE.values, :n] > CUTOFF * sketch.lines[LINE.values, 0],
-                sketch.lines[LINE.values, :n],
-                0.0,
-            )
-        else:
-            values = np.linalg.eigvalsh(sketch.squares[SQUARE.gram, :n, :n]).astype(np.float64)
-        return np.sort(np.maximum(values, 0.0))[::-1]
+        return np.sort(np.maximum(self._sketch.energies(), 0.0))[::-1]
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: packed rows and index of the features seen; and everything."""

@@ -1,6 +1,6 @@
 """The sketch of two learners together: what both stand for less what their base does, shrunk to the size of one.
 
-Works on rows B written out over a common list of features, with ``BᵀB`` what a sketch stands for (``energy_rows``).
+Works on rows B written out over a common list of features, ``BᵀB`` being what a sketch stands for (``energy_rows``).
 Once a sketch has shrunk, it may hold less of a direction than the base did: the sum less the base is then cut off at
 zero, an error of at most the mass that the shrinks let escape.
 """
@@ -72,34 +72,13 @@ def spectrum(rows: Array) -> tuple[Array, Array]:
     return values, (vectors.T @ rows) / np.sqrt(values)[:, None]
 
 
-def energy_rows(sketch: Any, rows: Array) -> Array:
-    """Rows B with BᵀB what the sketch stands for."""
-    n = rows.shape[0]
-    if isinstance(sketch, Subspace):
-        weighed: Array = np.sqrt(sketch.lines[LINE.values, :n])[:, None] * (
-            sketch.squares[OJA_SQUARE.factor, :n, :n] @ rows
-        )
-        return weighed
-    if isinstance(sketch, RankedDirections):
-        root = np.sqrt(sketch.lines[LINE.values, :n])[:, None] * sketch.squares[FFD_SQUARE.vectors, :n, :n]
-        return root @ np.linalg.solve(sketch.squares[FFD_SQUARE.lower, :n, :n], rows) if n else rows
-    return rows
-
-
-def true_rows(sketch: Any, rows: Array) -> Array:
-    """The same without what CFD adds to the directions it shows."""
-    if isinstance(sketch, Directions):
-        return np.asarray(sketch.lines[LINE.keep, : len(rows), None] * rows)
-    return energy_rows(sketch, rows)
-
-
 def set_merged(parts: Parts, stored: list[Array], energies: list[Array]) -> Array:
     """Set the small state of the first to that of the merged sketch; returns its rows.
 
     Args:
         parts: with the ridge and the escaped mass of the first merged already.
         stored: the rows S of each.
-        energies: the rows B of each (``true_rows``).
+        energies: the rows B of each (``State.true_rows``).
     """
     one, *_ = parts
     sketch = one._sketch
@@ -212,7 +191,7 @@ def form_dual(learner: SketchedLearner, rows: Array, head: Array) -> None:
     sketch, setup = learner._sketch, learner._setup
     n = rows.shape[0]
     sketch.lines[LINE.dual, :n] = rows @ head
-    values, directions = spectrum(energy_rows(sketch, rows))
+    values, directions = spectrum(sketch.energy_rows(rows))
     ridge, escaped = (float(number) for number in sketch.numbers[[NUMBER.ridge, NUMBER.escaped]])
     flat, *inverses = geometry_of(learner.method.geometry).inverses([0.0, *values], ridge, escaped)
     weights = np.array(inverses) - flat

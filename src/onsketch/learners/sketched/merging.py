@@ -35,14 +35,11 @@ from onsketch.learners.sketched.merged_sketches import (
     Array,
     Parts,
     added,
-    energy_rows,
     form_dual,
     less_base,
     set_merged,
     spectrum,
-    true_rows,
 )
-from onsketch.learners.sketched.oja import Subspace
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
 from onsketch.learners.sketched.random_projection import Projection
 from onsketch.learners.sketched.reading import fill_rows
@@ -89,7 +86,7 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     union = one._map.copy()
     slots = [union.add(part._map.features) for part in parts]
     spreads = [_spread(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
-    energies = [true_rows(part._sketch, s.rows) for part, s in zip(parts, spreads, strict=True)]
+    energies = [part._sketch.true_rows(s.rows) for part, s in zip(parts, spreads, strict=True)]
     raised = [_raised(part) for part in parts]  # all stand on the highest ground: it counts once, like the base
     ridges = [part._sketch.numbers[NUMBER.ridge] + max(raised) - own for part, own in zip(parts, raised, strict=True)]
     dual = one.options.update == "dual"
@@ -131,22 +128,11 @@ def _by_knowledge(parts: Parts, spreads: list[Spread], energies: list[Array], ri
 
 
 def _lost(learner: SketchedLearner, base: SketchedLearner, rows: Array) -> float:
-    """An estimate of the energy in a direction that the sketch no longer shows.
-
-    A shrink by ρ lets at most ``capacity·ρ`` go, and no more than ρ in any direction; what has gone is taken to lie
-    spread over all features. The others do not know what they lost: Oja's directions have at most the energy of the
-    least one kept, and those of random projections the mean energy of a feature.
-    """
+    """What the sketch says that it has lost since the base."""
     if learner.rounds == base.rounds:
         return 0.0
-    sketch, features = learner._sketch, max(learner._map.count, 1)
-    if isinstance(sketch, Projection):
-        return float((rows**2).sum()) / features
-    if isinstance(sketch, Subspace):
-        n = sketch.counts[COUNT.rows]
-        return float(sketch.lines[LINE.values, :n].min()) if sketch.counts[COUNT.rank] == n else 0.0
-    escaped = float(sketch.numbers[NUMBER.escaped] - base._sketch.numbers[NUMBER.escaped])
-    return max(escaped, 0.0) * min(1.0, learner._setup.capacity / features)
+    features = max(learner._map.count, 1)
+    return learner._sketch.lost(base._sketch, rows, features, learner._setup.capacity)
 
 
 def _mixed(parts: Parts, spreads: list[Spread]) -> Array:
@@ -155,7 +141,7 @@ def _mixed(parts: Parts, spreads: list[Spread]) -> Array:
     start = spreads[2].weights
     scale, stack, target = 0.0, [], np.zeros_like(start)
     for learner, spread in zip(learners, spreads, strict=False):
-        flat, rows = _metric_rows(learner, energy_rows(learner._sketch, spread.rows))
+        flat, rows = _metric_rows(learner, learner._sketch.energy_rows(spread.rows))
         rounds = learner.rounds - base.rounds
         moved = spread.weights - start
         target += rounds * (flat * moved + rows.T @ (rows @ moved))

@@ -21,6 +21,7 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onsketch.core.draws import FEATURE, fill_gaussian
 from onsketch.core.spectral_step import inverse_metric, inverse_metrics
@@ -87,6 +88,23 @@ class Subspace(State):
         state.counts[[COUNT.rows, COUNT.closed, COUNT.column]] = size, size, -1
         state.squares[OJA_SQUARE.start, :size, :size] = np.eye(size)
         return state
+
+    def energies(self) -> NDArray[np.float64]:
+        """λ, its own estimates."""
+        return self.lines[LINE.values, : self.counts[COUNT.rows]]
+
+    def energy_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """diag(√λ) F Z."""
+        n = rows.shape[0]
+        weighed: NDArray[np.float64] = np.sqrt(self.lines[LINE.values, :n])[:, None] * (
+            self.squares[OJA_SQUARE.factor, :n, :n] @ rows
+        )
+        return weighed
+
+    def lost(self, base: Self, rows: NDArray[np.float64], features: int, capacity: int) -> float:
+        """It does not know: at most the energy of the least direction kept."""
+        n = self.counts[COUNT.rows]
+        return float(self.lines[LINE.values, :n].min()) if self.counts[COUNT.rank] == n else 0.0
 
 
 @inlined

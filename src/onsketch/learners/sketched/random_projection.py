@@ -12,6 +12,7 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onsketch.core.draws import ROUND, fill_gaussian
 from onsketch.core.geometry import NEWTON
@@ -59,6 +60,10 @@ class Projection(State):
         if ridge > 0.0:
             state.squares[SQUARE.inverse, :size, :size] = np.eye(size) / ridge
         return state
+
+    def lost(self, base: Self, rows: NDArray[np.float64], features: int, capacity: int) -> float:
+        """It does not know: the mean energy of a feature."""
+        return float((rows**2).sum()) / features
 
 
 def _enter(setup, table, sketch, slot):

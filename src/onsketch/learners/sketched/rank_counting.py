@@ -15,6 +15,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onsketch.core.spectral_step import inverse_metric
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inner
@@ -60,6 +63,19 @@ FFD_WORK = RankedWork(*range(LINES, LINES + 5))
 
 class RankedDirections(State):
     """State of a rank-counting sketch."""
+
+    def energies(self) -> NDArray[np.float64]:
+        """Those of M."""
+        values = self.lines[LINE.values, : self.counts[COUNT.rows]]
+        return np.where(values > CUTOFF * self.lines[LINE.values, 0], values, 0.0)
+
+    def energy_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """diag(√λ) U L^{-1} S."""
+        n = rows.shape[0]
+        if not n:
+            return rows
+        root = np.sqrt(self.lines[LINE.values, :n])[:, None] * self.squares[FFD_SQUARE.vectors, :n, :n]
+        return np.asarray(root @ np.linalg.solve(self.squares[FFD_SQUARE.lower, :n, :n], rows))
 
 
 def _enter(setup, table, sketch, slot):

@@ -121,6 +121,30 @@ class State(NamedTuple):
         state.squares[SQUARE.vectors] = np.eye(capacity)
         return state
 
+    # What a sketch knows of itself, for reading and merging; sketches that differ say so in their own class.
+
+    def energies(self) -> NDArray[np.float64]:
+        """The eigenvalues of what it stands for, in any order."""
+        n = int(self.counts[COUNT.rows])
+        return np.asarray(np.linalg.eigvalsh(self.squares[SQUARE.gram, :n, :n]), dtype=np.float64)
+
+    def energy_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows B with BᵀB what the sketch stands for, from the rows S that the table holds."""
+        return rows
+
+    def true_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same without what the sketch adds to the directions it shows."""
+        return self.energy_rows(rows)
+
+    def lost(self, base: Self, rows: NDArray[np.float64], features: int, capacity: int) -> float:
+        """An estimate of the energy in a direction that the sketch no longer shows, since the base.
+
+        A shrink by ρ lets at most ``capacity·ρ`` go, and no more than ρ in any direction; what has gone is taken to
+        lie spread over all features.
+        """
+        escaped = float(self.numbers[NUMBER.escaped] - base.numbers[NUMBER.escaped])
+        return max(escaped, 0.0) * min(1.0, capacity / features)
+
     def copy(self) -> Self:
         """A state of its own with the same numbers."""
         arrays: Any = [array.copy() for array in self]

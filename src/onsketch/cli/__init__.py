@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import onsketch
-from onsketch.cli.command import Command
+from onsketch.cli.command import Command, Group
 from onsketch.cli.compare import compare
 from onsketch.cli.console import out, print_rows
 from onsketch.cli.data import data
@@ -25,6 +25,7 @@ from onsketch.cli.sketch import sketch
 from onsketch.cli.train import train
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

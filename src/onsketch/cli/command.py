@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 
 class Command(TyperCommand):
@@ -20,10 +20,23 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As Typer does."""
-        for parameter in self.params:
-            if getattr(parameter, "_runtime_param", "") is None:
-                parameter._runtime_param = _Plain()  # type: ignore[attr-defined]
+        _spare(self.params)
         return super().parse_args(ctx, args)
+
+
+class Group(TyperGroup):
+    """The program itself, with its commands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As Typer does."""
+        _spare(self.params)
+        return super().parse_args(ctx, args)
+
+
+def _spare(parameters: Any) -> None:
+    for parameter in parameters:
+        if getattr(parameter, "_runtime_param", "") is None:
+            parameter._runtime_param = _Plain()
 
 
 class _Plain:
@@ -33,7 +46,7 @@ class _Plain:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
-        if kind is str and isinstance(value, str):
+        if (kind is str and isinstance(value, str)) or (kind is bool and isinstance(value, bool)):
             return value
         if kind == list[str] and isinstance(value, (list, tuple)):
             return list(value)

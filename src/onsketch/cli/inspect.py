@@ -248,8 +248,8 @@ def _sketch_facts(sketch: Any) -> list[tuple[str, str]]:
     return [("sketch", repr(sketch)), ("rows", f"{sketch.n_rows:,}"), ("ridge", f"{sketch.ridge:g}")]
 
 
-def print_spectrum(console: Any, thing: Any) -> None:
-    """Eigenvalues as bars of text, on a logarithmic scale of at most six decades."""
+def print_spectrum(console: Any, thing: Any, most: int = _BARS) -> None:
+    """The largest eigenvalues as bars of text, on a logarithmic scale of at most six decades."""
     import math
 
     try:
@@ -257,6 +257,7 @@ def print_spectrum(console: Any, thing: Any) -> None:
     except OptionError:
         return
     positive = [value for value in values.tolist() if value > 0.0]
+    positive = positive if most >= _BARS else positive[:most]
     if not positive:
         return
     console.print("\nspectrum of the sketch")

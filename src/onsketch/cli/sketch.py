@@ -73,11 +73,11 @@ def sketch(
             _compare(console, files, reading, errors, report)
             return
         else:
-            summary, skipped, interrupted = _sketched(files, reading, kind, size, n_features)
+            summary, skipped, interrupted = _sketched(files, reading, kind, size, n_features, whole=save is not None)
             _tell_skipped(console, skipped)
         if save is not None:
             summary.save(save)
-        _show(console, summary)
+        _show(console, summary, size)
         if save is not None:
             console.print(f"Sketch written to {save}", soft_wrap=True)
     if interrupted:
@@ -85,13 +85,21 @@ def sketch(
 
 
 def _sketched(
-    files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None
+    files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None, whole: bool
 ) -> tuple[Any, int, bool]:
-    """The sketch, how many lines and rows were skipped, and whether Ctrl-C cut it short."""
+    """The sketch, how many lines and rows were skipped, and whether Ctrl-C cut it short.
+
+    A sketch that is saved has the width of the rows, to be merged with others; else only columns that occur are kept.
+    """
+    import numpy as np
+
     from onsketch.core.errors import OptionError
     from onsketch.data import stream
     from onsketch.data.usable import refuse_nothing, usable
     from onsketch.jobs.training import rereadable
+
+    live = None
+    reading = {"everyday": True, "unlabelled": True, **reading}
     from onsketch.sketches.study import make
     from onsketch.sketches.width import widened
 
@@ -100,17 +108,24 @@ def _sketched(
             raise OptionError(
                 "standard input and pipes can be read once only; say how wide the rows are: --n-features."
             )
+        met: list[Any] = []
         with stream(files, **reading) as blocks:
-            n_features = max((block.rows.shape[1] for block in blocks), default=0)
-        if n_features == 0:
+            for block in blocks:
+                n_features = max(n_features or 0, block.rows.shape[1])
+                if not whole and hasattr(block.rows, "indices"):
+                    met = [np.unique(np.concatenate([*met, block.rows.indices]))]
+        if not n_features:
             refuse_nothing(files, blocks.skipped, "sketched")
-    summary, passed_over, interrupted = make(kind, n_features, size), 0, False
+        live = met[0] if met else None
+    width = n_features if live is None else max(live.size, 1)
+    summary, passed_over, interrupted = make(kind, width, size), 0, False
     with stream(files, **reading) as blocks:
         try:
             for block in between_blocks(blocks):
                 kept = usable(block, reading.get("on_error") == "skip")
                 passed_over += kept.passed_over
-                summary.update(widened(kept.X, n_features))
+                rows = widened(kept.X, n_features)
+                summary.update(rows if live is None else rows.tocsr()[:, live])
         except KeyboardInterrupt:
             interrupted = True
     if not summary.n_rows:
@@ -165,7 +180,7 @@ def _merged(files: list[str]) -> Any:
     return parts[0]
 
 
-def _show(console: Console, summary: Any) -> None:
+def _show(console: Console, summary: Any, size: int) -> None:
     from onsketch.cli.inspect import print_spectrum
 
     console.print(repr(summary), soft_wrap=True)
@@ -174,10 +189,12 @@ def _show(console: Console, summary: Any) -> None:
     escaped = getattr(summary, "escaped", None)
     if escaped is not None:
         console.print(f"escaped {escaped:g}: no direction has lost more than this")
-    print_spectrum(console, summary)
+    print_spectrum(console, summary, size)
 
 
 def _compare(console: Console, files: list[str], reading: dict[str, Any], errors: str, report: Path | None) -> None:
+    import numpy as np
+
     from onsketch.data import stream
     from onsketch.data.usable import refuse_nothing, usable
     from onsketch.jobs.offline import stacked
@@ -196,15 +213,20 @@ def _compare(console: Console, files: list[str], reading: dict[str, Any], errors
             passed_over += kept.passed_over
             yield kept.X, kept.y, None
 
-    with stream(files, **reading) as blocks:
+    with stream(files, **{"everyday": True, "unlabelled": True, **reading}) as blocks:
         X, _, _ = stacked(rows())
+    live = np.unique(X.indices)
+    width, X = X.shape[1], X[:, live]  # columns that never occur cost time and change nothing
     if not X.shape[0]:
         refuse_nothing(files, blocks.skipped + passed_over, "sketched")
     _tell_skipped(console, blocks.skipped + passed_over)
-    console.print(f"‖AᵀA − sketch‖₂ / ‖AᵀA‖₂ over {X.shape[0]:,} rows of {X.shape[1]:,} features")
+    console.print(f"‖AᵀA − sketch‖₂ / ‖AᵀA‖₂ over {X.shape[0]:,} rows of {live.size:,} features (of {width:,})")
     outcomes = []
-    with console.status("Sketching"):
-        outcomes = list(study(X, sizes))
+    with console.status("Sketching") as status:
+        for outcome in study(X, sizes):
+            outcomes.append(outcome)
+            if status is not None:
+                status.update(f"Sketched by {outcome.kind}, m = {outcome.size}")
     table = [
         [kind, *(f"{o.relative:.4g}" for o in outcomes if o.kind == kind), ""] for kind in COMPARED
     ]  # the last cell: tables end with text

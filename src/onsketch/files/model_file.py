@@ -134,7 +134,7 @@ def read(path: PathLike) -> Content:
             names = file.keys() if text is not None else []
             arrays = {key: file.get_tensor(key) for key in names}
     except (SafetensorError, OSError, *_MISFITS) as error:
-        raise ModelFileError(f"not a whole model file ({error}).", None, name) from None
+        raise ModelFileError(f"not a whole model file; other data, or cut short? ({error}).", None, name) from None
     if text is None:
         raise ModelFileError("a safetensors file, but not one of onsketch's.", None, name)
     return _checked(name, text, arrays)

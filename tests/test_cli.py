@@ -200,7 +200,7 @@ def test_kernel_learners_show_growth_and_regret(rows_file, model, tmp_path):
                  str(page))  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "Growth of the dictionary" in page.read_text()
-    assert page.read_text().count("<svg") == 3  # the progressive loss, the growth, the spectrum
+    assert page.read_text().count("<svg") >= 4  # loss, error, growth, spectrum, ranking
     result = run("inspect", str(saved), "--data", str(rows_file), "--rows", "300", "--report", str(plots))
     assert result.exit_code == 0, result.output
     for part in ("effective_dimension", "p_min", "growth and regret over 300 rows", "dictionary size", "regret"):
@@ -220,7 +220,17 @@ def test_train_report_is_one_page_without_outside_references(rows_file, tmp_path
     result = run("train", str(rows_file), "-l", "rfd-son", "--sketch-size", "4", "--report", str(page), "--quiet")
     assert (result.exit_code, result.stdout) == (0, "")
     text = page.read_text()
-    assert text.count("<svg") == 3
+    for part in (
+        "progressive loss",
+        "progressive error",
+        "ROC curve",
+        "reliability curve",
+        "spectrum",
+        "largest weights",
+    ):
+        assert f'aria-label="{part}' in text
+    for part in ("Confusion", "best constant", "<details>", "The data"):
+        assert part in text
     assert "prefers-color-scheme" in text
     assert not re.search(r'(src|href)="(?!#)', text.replace('xlink:href="#', ""))
 

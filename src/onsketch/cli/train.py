@@ -178,6 +178,8 @@ def train(
         elif start is not None:
             job.go_on_from(start)
             _say(console, quiet, f"Going on from {start}, after {job.rows:,} rows.")
+        if report is not None:
+            job.watch()
         seconds = _run(console, job, kept, every or 1_000_000, quiet, save)
         if save is not None:
             job.save(save)
@@ -322,7 +324,7 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
                 _introduce(console, job, quiet)
                 started = True
             for record in records:
-                _say(console, quiet, str(record))
+                _say(console, quiet, _fitting(console, str(record)))
             moved(block)
             if checkpoint is not None and job.rows // every > last // every:
                 job.checkpoint(checkpoint)
@@ -362,6 +364,11 @@ def _introduce(console: Console, job: Training, quiet: bool) -> None:
     error = "    error " if job.task.signs or job.task.many else ""
     _say(console, quiet, f"\n   average      since {error}     counter     label prediction features")
     _say(console, quiet, f"      loss       last {'so far ' if error else '':>10}".rstrip())
+
+
+def _fitting(console: Console, line: str) -> str:
+    """As much of a line of the table as a narrow terminal shows without breaking it; what matters most comes first."""
+    return line[: console.width - 1] if console.is_terminal else line
 
 
 def _say(console: Console, quiet: bool, text: str) -> None:

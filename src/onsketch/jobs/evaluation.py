@@ -7,7 +7,7 @@ cross-validation", COLT 1999.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,39 @@ class Record(NamedTuple):
         return f"{self.loss:10.6f} {self.recent_loss:10.6f} {error}{self.rows:12,d} {label} {said} {self.features:8d}"
 
 
+def _fifth_before(sums: list[tuple[int, float, float, float]], k: int) -> tuple[int, float, float, float]:
+    """The last of the sums before place k after which a fifth of the rows came, or more."""
+    goal = 0.8 * sums[k][0]
+    return next(one for one in reversed(sums[:k]) if one[0] <= goal)
+
+
+class Course:
+    """The course of a tally at evenly spaced rows: thinned by half whenever it has too many points."""
+
+    most = 600
+
+    def __init__(self) -> None:
+        self.points: list[tuple[int, float, float, float, float]] = []
+        """Rows; loss so far, recent loss; error so far, recent error."""
+        self._step = 1
+        self._sums: list[tuple[int, float, float, float]] = [(0, 0.0, 0.0, 0.0)]
+
+    def add(self, before: int, losses: Array, mass: Array, wrong: Array) -> None:
+        """Note the sums at every so-manieth row of a block that follows so many rows."""
+        first = self._step - 1 - before % self._step
+        for at in range(first, len(losses), self._step):
+            self._sums.append((before + at + 1, float(losses[at]), float(mass[at]), float(wrong[at])))
+        while len(self._sums) > self.most:
+            self._step *= 2
+            self._sums = self._sums[:1] + [one for one in self._sums[1:] if one[0] % self._step == 0]
+        spaced = self._sums[:: max(1, len(self._sums) // 300)]
+        self.points = [
+            (now[0], _mean(now[1], now[2]), _mean(now[1] - old[1], now[2] - old[2]),
+             _mean(now[3], now[2]), _mean(now[3] - old[3], now[2] - old[2]))
+            for old, now in ((_fifth_before(spaced, k), spaced[k]) for k in range(1, len(spaced)))
+        ]  # fmt: skip
+
+
 @dataclass
 class Progress:
     """Running sums of a progressive validation; records fall due at doubling counts of rows.
@@ -61,6 +94,8 @@ class Progress:
     """The sums at the last record."""
     due: int = 1
     """Rows at which the next record falls due."""
+    curve: Course | None = field(default=None, compare=False, repr=False)
+    """Where the course is drawn for a page, if anybody wants one; no part of the state."""
     mark_weight: float = 0.0
     mark_loss: float = 0.0
     """The sums at the end of the last pass."""
@@ -97,6 +132,8 @@ class Progress:
             records.append(self._record(self.due, losses[at], mass[at], wrong[at], *shown, _row(X, at)))
             self.last_loss, self.last_weight = float(losses[at]), float(mass[at])
             self.due *= 2
+        if self.curve is not None:
+            self.curve.add(self.rows, losses, mass, wrong)
         self.rows += count
         self.loss_sum, self.weight, self.mistakes = float(losses[-1]), float(mass[-1]), float(wrong[-1])
         return records
@@ -119,7 +156,7 @@ class Progress:
 
     def state(self) -> dict[str, Any]:
         """As JSON can hold it; ``Progress(**state)`` goes on."""
-        return asdict(self)
+        return {name: value for name, value in vars(self).items() if name != "curve"}
 
     def _record(
         self, rows: int, loss: float, mass: float, wrong: float, label: Any, prediction: Any, features: int

@@ -168,12 +168,12 @@ class Judge:
         if curve is None:
             return []
         true, false = curve
-        kept = true + false > 0.0
+        kept = true > 0.0
         rows = np.stack([true / true[-1], np.divide(true, true + false, where=kept, out=np.ones_like(true))], axis=1)
         return [Point(*row) for row in _thinned(rows[kept], points).tolist()]
 
-    def reliability(self, bins: int = 10) -> list[Point]:
-        """Mean predicted probability, observed share and weight, for cells of equal width that have rows."""
+    def reliability(self, bins: int = 10, least: float = 1e-300) -> list[Point]:
+        """Mean predicted probability, observed share and weight, for cells of equal width that have rows enough."""
         if not self.task.signs or self.loss != "logistic":
             return []
         p = 1.0 / (1.0 + np.exp(-_centres()))
@@ -184,7 +184,7 @@ class Judge:
         return [
             Point(float(mean[k] / weight[k]), float(seen[k] / weight[k]), float(weight[k]))
             for k in range(bins)
-            if weight[k] > 0.0
+            if weight[k] >= least
         ]
 
     def calibration_error(self) -> float | None:

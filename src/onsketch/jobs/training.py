@@ -25,10 +25,11 @@ from onsketch.data.task import Task, understood
 from onsketch.data.usable import labels, learnable, refuse_nothing
 from onsketch.files import model_file
 from onsketch.jobs.answers import answers, check_kind
-from onsketch.jobs.evaluation import Progress, Record, new_progress
+from onsketch.jobs.evaluation import Course, Progress, Record, new_progress
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of, make_learner
 from onsketch.jobs.predictions import Predictions, lines, words
+from onsketch.jobs.weights import Scales
 
 if TYPE_CHECKING:
     from onsketch.data import Block
@@ -105,6 +106,9 @@ class Training:
         """Rows that the model had read which this job goes on from."""
         self.unmet: set[str] = set()
         """Letters of namespaces that products were asked of and that never came."""
+        self.scales: Scales | None = None
+        """The scales of features, where a page is to show them; see :meth:`watch`."""
+        self._watched = False
         self.waiting = False
         """Whether the job waits for a block: an exception raised then loses nothing that was learned."""
         self._position: Any = None
@@ -147,6 +151,10 @@ class Training:
     def columns(self) -> dict[str, Any] | None:
         """What the columns of the table at hand are, as far as they are known."""
         return self.schema or (None if self._blocks is None else self._blocks.schema)
+
+    def watch(self) -> None:
+        """Draw the course and count the scales of features from here on, for a page; nothing learned depends on it."""
+        self._watched, self.scales = True, Scales()
 
     def start_from(self, learner: Any, task: Task, position: Any) -> None:
         """Go on with a given learner from a given place, with fresh tallies: one shard of a larger job."""
@@ -231,6 +239,9 @@ class Training:
         y, weights = labels(block, kept, self.task, words_met), kept.sample_weight
         before = self.rows - self._rows_before
         self.refused += kept.passed_over
+        if self._watched and self.progress is not None and self.scales is not None:
+            self.progress.curve = self.progress.curve or Course()
+            self.scales.add(kept.rows)
         if self.plan.holdout:
             X = kept.X
             learned = (before + 1 + np.arange(len(y))) % self.plan.holdout != 0

@@ -45,11 +45,18 @@ class Scales:
 
     def __init__(self) -> None:
         self.rows = 0
+        self.values = 0
         self._squares = np.zeros(0)
+
+    @property
+    def width(self) -> int:
+        """Columns so far."""
+        return self._squares.size
 
     def add(self, rows: Any) -> None:
         """Count these rows."""
         self.rows += rows.shape[0]
+        self.values += rows.data.size if hasattr(rows, "indptr") else int(np.count_nonzero(rows))
         if hasattr(rows, "indptr"):
             width = min(int(rows.shape[1]), WIDEST)
             near = rows.indices < width

@@ -17,6 +17,14 @@ p.note { color: var(--soft); font-size: .9rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 100%; font-size: .9rem; }
 th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; } td.n, th.n { text-align: right; }
+details { margin: .3rem 0 1rem; } summary { cursor: pointer; color: var(--soft); font-size: .9rem; }
+svg.plot text { font: 12px system-ui, sans-serif; fill: currentColor; } svg.plot .soft { fill: var(--soft); }
+svg.plot .axis, svg.plot .mark { stroke: var(--soft); stroke-width: 1; } svg.plot .mark { stroke-dasharray: 2 3; }
+svg.plot .grid { stroke: var(--line); stroke-width: .7; }
+svg.plot .hover { opacity: 0; } svg.plot .hover:hover { opacity: 1; }
+@media (max-width: 40rem) {
+  svg.plot text { font-size: 17px; } body { margin: 1rem auto; } p.note { word-break: break-word; }
+}
 div.scroll { overflow-x: auto; } svg.chart { width: 100%; height: auto; max-width: 50rem; }
 """
 
@@ -55,6 +63,16 @@ class Page:
 
         lines = [f"<tr>{cells('th', headings)}</tr>"] + [f"<tr>{cells('td', row)}</tr>" for row in rows]
         return self._add(f'<div class="scroll"><table>{"".join(lines)}</table></div>')
+
+    def folded(self, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
+        """A table that opens at a click: the numbers of a chart."""
+        self._add(f"<details><summary>{escape(title)}</summary>")
+        self.table(headings, rows)
+        return self._add("</details>")
+
+    def raw(self, html: str) -> Page:
+        """A part that is HTML already."""
+        return self._add(html)
 
     def chart(self, svg: str, title: str) -> Page:
         """A chart with a name for those who cannot see it."""

@@ -1,71 +1,235 @@
-"""The page of one training: the progressive curve, the spectrum of the sketch, the largest weights."""
+"""The page of one training: what was learned from what, how well, and why, for a colleague to decide from."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import datetime
+import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+import onsketch
 from onsketch.core.errors import OptionError
 from onsketch.jobs.evaluation import grown
-from onsketch.jobs.models import one_of
-from onsketch.report.charts import Line, bar_chart, line_chart, spectrum_chart
+from onsketch.jobs.models import described, one_of
+from onsketch.jobs.weights import weights_of
 from onsketch.report.page import Page
+from onsketch.report.plots import Curve, bars, curves, matrix, spectrum
 
 if TYPE_CHECKING:
     from onsketch.jobs.training import Training
 
-LARGEST, SHOWN = 25, 100
-"""Weights and eigenvalues shown."""
+LARGEST, SHOWN, CLASSES = 25, 60, 40
+"""Weights, eigenvalues and classes shown."""
+
+_DUST = 1e-9
+"""Eigenvalues below this share of the largest are rounding."""
 
 
-def training_page(job: Training, seconds: float = 0.0) -> str:
+def training_page(job: Training, seconds: float = 0.0, command: list[str] | None = None) -> str:
     """The page, as HTML."""
     assert job.progress is not None
     assert job.task is not None
-    name = one_of(job.learner).method.name
-    page = Page(f"{name} on {', '.join(job.plan.sources)}")
-    page.text(f"{job.learner.method}. {str(job.task).capitalize()}, {job.learner.loss} loss.")
-    facts = [["rows learned", f"{job.progress.rows:,}"], ["average loss", f"{job.progress.mean_loss:.6g}"]]
-    if job.progress.error is not None:
-        facts.append(["error", f"{job.progress.error:.3%}"])
-    if job.held_out is not None:
-        facts.append(["loss of held-out rows", f"{job.held_out.mean_loss:.6g}"])
-    facts.append([*grown(job.learner)])
-    if job.skipped:
-        facts.append(["bad lines skipped", f"{job.skipped:,}"])
-    page.table(["", ""], facts)
-    page.heading("Progressive loss")
-    rows = [record.rows for record in job.records]
-    curves = [Line("so far", rows, [record.loss for record in job.records])]
-    curves.append(Line("since the last point", rows, [record.recent_loss for record in job.records]))
-    page.chart(line_chart(curves, "rows", f"mean {job.learner.loss} loss", log_x=True), "progressive loss")
-    page.note("Every row is predicted before it is learned; points lie at rows 1, 2, 4, 8, …")
-    if hasattr(job.learner, "history") and job.learner.rounds:
-        from onsketch.report.kernels import growth_chart
+    page = Page(f"{one_of(job.learner).method.name} on {', '.join(job.plan.sources)}")
+    about = str(job.task)
+    page.text(f"{about[:1].upper()}{about[1:]}. {described(job.learner)}, {job.loss} loss.")
+    typed = shlex.join(["onsketch", *(sys.argv[1:] if command is None else command)])
+    when = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    page.note(f"{typed} · onsketch {onsketch.__version__} · {when}")
+    page.table(["", "this model", "best constant"], _figures(job, seconds))
+    if job.judge is not None and job.judge.sorted_labels:
+        page.text("Warning: labels come in long runs, as in a sorted file; these figures flatter the model.")
+    _course(page, job)
+    _classes(page, job)
+    _growth(page, job)
+    _spectrum(page, job)
+    _weights(page, job)
+    _data(page, job)
+    page.heading("Options at work")
+    from onsketch.cli.inspect import in_force
 
-        page.heading("Growth of the dictionary")
-        page.chart(growth_chart(job.learner), "growth of the dictionary")
-        page.table(
-            ["", ""], [[name.replace("_", " "), f"{value:g}"] for name, value in job.learner.diagnostics().items()]
-        )
+    page.text(in_force(one_of(job.learner)))
+    return page.html()
+
+
+def _figures(job: Training, seconds: float) -> list[list[str]]:
+    """The figures, each beside that of the best constant."""
+    assert job.progress is not None
+    figures = {} if job.judge is None else job.judge.figures()
+    constant = figures.get("best_constant_loss")
+    rows = [["average loss", f"{job.progress.mean_loss:.6g}", "" if constant is None else f"{constant:.6g}"]]
+    if job.progress.error is not None:
+        constant = figures.get("best_constant_error")
+        rows.append(["error", f"{job.progress.error:.3%}", "" if constant is None else f"{constant:.3%}"])
+    if "auc" in figures:
+        base = "" if job.judge is None else f"{float(job.judge.shares[1]):.4f}"
+        rows.append(["AUC", f"{figures['auc']:.4f}", "0.5"])
+        rows.append(["average precision", f"{figures['average_precision']:.4f}", base])
+    if "calibration_error" in figures:
+        rows.append(["calibration error", f"{figures['calibration_error']:.3%}", ""])
+    if "rmse" in figures:
+        rows.append(["RMSE", f"{figures['rmse']:.6g}", ""])
+        rows.append(["R²", f"{figures.get('r_squared', 0.0):.4f}", "0"])
+    if job.held_out is not None:
+        error = "" if job.held_out.error is None else f" (error {job.held_out.error:.3%})"
+        rows.append([f"held-out loss, {job.held_out.rows:,} rows", f"{job.held_out.mean_loss:.6g}{error}", ""])
+    rows.append(["rows learned", f"{job.progress.rows:,}", ""])
+    rows.append([*grown(job.learner), ""])
+    if job.skipped:
+        rows.append(["bad lines or rows skipped", f"{job.skipped:,}", ""])
+    if seconds:
+        rate = f", {(job.rows - job.started_at) / seconds:,.0f} rows a second"
+        rows.append(["time", f"{seconds:.2f} s{rate}", ""])
+    return rows
+
+
+def _course(page: Page, job: Training) -> None:
+    """Loss and error over the rows, with the best constant as a line, and the passes."""
+    assert job.progress is not None
+    page.heading("Progressive loss")
+    points = job.progress.curve.points if job.progress.curve is not None else []
+    if len(points) < 2:
+        points = [(r.rows, r.loss, r.recent_loss, r.error or 0.0, r.error or 0.0) for r in job.records]
+    if not points:
+        return
+    rows = [p[0] for p in points]
+    loss, error = (None, None) if job.judge is None else job.judge.best_constant()
+    first_pass = max(job.progress.rows // max(len(job.passes), 1), 1)
+    marks = [(first_pass * k, f"pass {k + 1}") for k in range(1, len(job.passes))]
+
+    def drawn(label: str, so_far: int, recent: int, constant: float | None) -> str:
+        lines = [Curve("so far", rows, [p[so_far] for p in points]), Curve("recent", rows, [p[recent] for p in points])]
+        if constant is not None:
+            lines.append(Curve("best constant", [rows[0], rows[-1]], [constant, constant], reference=True))
+        return curves(lines, "rows", label, log_x=rows[-1] > 20 * rows[0], marks=marks)
+
+    page.chart(drawn(f"mean {job.loss} loss", 1, 2, loss), "progressive loss")
+    if job.progress.error is not None:
+        page.chart(drawn("share mistaken", 3, 4, error), "progressive error")
+    page.note("Every row is predicted before it is learned. Recent: the last fifth of the rows so far.")
+    head = ["rows", "loss so far", "recent loss"] + (["error so far"] if job.progress.error is not None else [])
+    chosen = points[:: max(1, len(points) // 20)]
+    page.folded("The numbers", head, [[f"{p[0]:,}", *(f"{v:.5g}" for v in p[1 : len(head)])] for p in chosen])
+    if job.passes:
+        told = [
+            [str(k), *("" if v is None else f"{v:.6g}" for v in one.values())] for k, one in enumerate(job.passes, 1)
+        ]
+        page.table(["pass", "loss", "held-out loss"], told)
+
+
+def _classes(page: Page, job: Training) -> None:
+    """Ranking, calibration and confusion."""
+    judge = job.judge
+    if judge is None or judge.task.kind == "regression" or not judge.rows:
+        return
+    unit = (0.0, 1.0)
+    if roc := judge.roc():
+        page.heading("Ranking")
+        lines = [
+            Curve("this model", [p.x for p in roc], [p.y for p in roc]),
+            Curve("chance", unit, unit, reference=True),
+        ]
+        labels = "negatives found (false positives)", "positives found"
+        page.chart(curves(lines, *labels, x_range=unit, y_range=unit), f"ROC curve, area {judge.auc():.4f}")
+        recall = judge.precision_recall()
+        base = float(judge.shares[1])
+        lines = [Curve("this model", [p.x for p in recall], [p.y for p in recall])]
+        lines.append(Curve("chance", unit, (base, base), reference=True))
+        page.chart(curves(lines, "recall", "precision", x_range=unit, y_range=unit), "precision and recall")
+    if points := judge.reliability(least=10.0):
+        page.heading("Calibration")
+        lines = [Curve("this model", [p.x for p in points], [p.y for p in points])]
+        lines.append(Curve("as said", unit, unit, reference=True))
+        axes = "probability said", "share of positives"
+        page.chart(curves(lines, *axes, x_range=unit, y_range=unit), "reliability curve")
+        told = [[f"{p.x:.3f}", f"{p.y:.3f}", f"{p.weight:,.0f}"] for p in points]
+        page.folded("The numbers", ["probability said", "share of positives", "rows"], told)
+    names, counts = judge.confusion_matrix()
+    if 1 < len(names) <= CLASSES:
+        page.heading("Confusion")
+        page.raw(matrix(names, counts))
+
+
+def _growth(page: Page, job: Training) -> None:
+    """Of a kernel learner, how its dictionary grew."""
+    if not hasattr(job.learner, "history") or not job.learner.rounds:
+        return
+    history = job.learner.history()
+    page.heading("Growth of the dictionary")
+    rounds = history["rounds"].tolist()
+    size = next((name for name in history if "size" in name), "rounds")
+    lines = [Curve(size.replace("_", " "), rounds, history[size].tolist())]
+    page.chart(curves(lines, "rounds", "rows kept", log_x=True), "growth of the dictionary")
+    facts = job.learner.diagnostics().items()
+    page.table(["", ""], [[name.replace("_", " "), f"{value:g}"] for name, value in facts])
+
+
+def _spectrum(page: Page, job: Training) -> None:
+    """The spectrum of the sketch, dust cut off, with what it lost marked."""
     try:
         values = job.learner.spectrum()
-    except OptionError as error:
-        page.note(str(error))
-    else:
-        page.heading("Spectrum of the sketch")
-        page.chart(spectrum_chart(values[:SHOWN].tolist(), "eigenvalue"), "spectrum of the sketch")
-    with suppress(OptionError):  # a kernel learner has points, not weights
-        largest = largest_weights(job.learner, LARGEST, lambda feature: job.names.get(feature, str(feature)))
-        page.heading("Largest weights")
-        page.chart(bar_chart(dict(largest), "weight"), "largest weights")
-    page.heading("Options")
-    options = job.learner.options
-    page.table(
-        ["option", "value"],
-        [[name, str(getattr(options, name))] for name in sorted(job.learner.method.concerns)],
-    )
-    return page.html()
+    except (OptionError, AttributeError):
+        return
+    kept = values[values > _DUST * values.max(initial=0.0)][:SHOWN]
+    if not kept.size:
+        return
+    marks = []
+    for name in ("ridge", "escaped"):
+        level = getattr(job.learner, name, None)
+        if isinstance(level, (int, float)) and level > _DUST * kept[0]:
+            marks.append((float(level), name))
+    page.heading("Spectrum of the sketch")
+    page.chart(spectrum(kept.tolist(), "eigenvalue", marks), "spectrum of the sketch")
+    page.note("How much curvature the learner has seen along its main directions; beyond them it steps as if round.")
+
+
+def _weights(page: Page, job: Training) -> None:
+    """The largest weights by what they amount to."""
+    assert job.task is not None
+    classes = job.task.names if job.task.many else None
+    try:
+        found = weights_of(job.learner, classes, job.names, job.scales, LARGEST)
+    except (OptionError, AttributeError):
+        return
+    found = sorted(found, key=lambda one: -abs(one.effect))[:LARGEST]
+    if not found:
+        return
+    page.heading("Largest weights")
+    rows = [(one.name if not one.of_class else f"{one.of_class}: {one.name}", one.effect, one) for one in found]
+    told = [
+        (name, effect, f"{name}: weight {one.weight:.5g}" + ("" if one.scale is None else f" × scale {one.scale:.5g}"))
+        for name, effect, one in rows
+    ]
+    page.chart(bars(told, "weight × scale (root mean square of the feature)"), "largest weights")
+    cells = [
+        [name, f"{one.weight:.6g}", "" if one.scale is None else f"{one.scale:.6g}", f"{effect:.6g}"]
+        for name, effect, one in rows
+    ]
+    page.folded("The numbers", ["feature", "weight", "scale", "weight × scale"], cells)
+
+
+def _data(page: Page, job: Training) -> None:
+    """The data described."""
+    judge = job.judge
+    page.heading("The data")
+    facts = [["files", ", ".join(job.plan.sources)]]
+    if job.scales is not None and job.scales.rows:
+        facts.append(["values a row", f"{job.scales.values / job.scales.rows:.1f} of {job.scales.width:,} columns"])
+    if judge is not None and judge.task.kind != "regression":
+        names = list(judge.task.two_names) if judge.task.signs else list(judge.task.names or [])
+        shares = sorted(zip(judge.shares.tolist(), names, strict=False), reverse=True)[:12]
+        facts.append(["classes", ", ".join(f"{name} {share:.1%}" for share, name in shares)])
+    elif judge is not None and judge.rows:
+        mass, mean, square = judge.sums[:3].tolist()
+        spread = float(np.sqrt(max(square / mass - (mean / mass) ** 2, 0.0))) if mass else 0.0
+        facts.append(
+            ["labels", f"mean {mean / mass + judge.first:.6g}, standard deviation {spread:.6g}" if mass else ""]
+        )
+    page.table(["", ""], facts)
+    if job.columns and job.columns["fields"]:
+        rows = [[field["name"], field["kind"], field["why"]] for field in job.columns["fields"]]
+        page.folded("Columns", ["column", "taken for", "why"], rows)
 
 
 def largest_weights(learner: Any, count: int, names: Any = None) -> list[tuple[str, float]]:

@@ -1,0 +1,229 @@
+"""Charts drawn straight as SVG: small, without a drawing library, in the page's own ink, with values on hover.
+
+Every chart has its numbers beside it as a table that can be opened, for those who cannot see it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 340, 66, 14, 30, 40
+INKS = ("#3b82c4", "#e07b39", "#3c9d63", "#c9504f", "#8a6fc0", "#9a7b4f")
+_HOVERED = 60
+"""Points of a curve that answer to the pointer."""
+
+
+class Curve(NamedTuple):
+    """One curve: its name, its points, and whether it is a mere reference."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    reference: bool = False
+
+
+def curves(
+    lines: Sequence[Curve],
+    x_label: str,
+    y_label: str,
+    *,
+    log_x: bool = False,
+    x_range: tuple[float, float] | None = None,
+    y_range: tuple[float, float] | None = None,
+    marks: Sequence[tuple[float, str]] = (),
+) -> str:
+    """Curves over a common axis with a legend; ``marks`` are vertical lines with a name.
+
+    >>> curves([Curve("loss", [1, 10], [0.5, 0.25])], "rows", "loss", log_x=True).count("<polyline")
+    1
+    """
+    across = x_range or _range([v for line in lines for v in line.x], log_x)
+    upward = y_range or _range(_settled(lines), False, pad=0.05)
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return _along(x, across, log_x), _up(y, upward)
+
+    parts = [_axes(across, upward, x_label, y_label, log_x)]
+    for at, name in marks:
+        x = _along(at, across, log_x)
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" class="mark"/>')
+        parts.append(f'<text x="{x + 3:.1f}" y="{TOP + 10}" class="soft">{escape(name)}</text>')
+    drawn = 0
+    for k, line in enumerate(lines):
+        ink = "currentColor" if line.reference else INKS[drawn % len(INKS)]
+        drawn += not line.reference
+        points = [place(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        dash = ' stroke-dasharray="5 4" opacity=".6"' if line.reference else ""
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{ink}" stroke-width="1.8"{dash}/>')
+        if not line.reference:
+            parts.append(_hovers(line, place, ink))
+        parts.append(_legend(k, line.name, ink))
+    return _svg("".join(parts))
+
+
+def bars(values: Sequence[tuple[str, float, str]], label: str) -> str:
+    """Horizontal bars, signed: name, length, and what to say on hover."""
+    height = 22 * len(values) + 40
+    left = min(320, 14 + 8.5 * max((len(name) for name, _, _ in values), default=0))
+    most = max((abs(value) for _, value, _ in values), default=1.0) or 1.0
+    negative = any(value < 0.0 for _, value, _ in values)
+    zero = left + ((WIDTH - left - RIGHT) / 2 if negative else 0)
+    reach = (WIDTH - RIGHT - zero - 60) / most
+    parts = []
+    for k, (name, value, told) in enumerate(values):
+        y, length = 8 + 22 * k, abs(value) * reach
+        x = zero if value >= 0 else zero - length
+        ink = INKS[0] if value >= 0 else INKS[1]
+        shown = name if len(name) <= 40 else name[:39] + "…"
+        parts.append(
+            f'<g><title>{escape(told)}</title><rect x="{x:.1f}" y="{y}" width="{max(length, 0.5):.1f}" height="15" '
+            f'fill="{ink}"/><text x="{left - 6}" y="{y + 12}" text-anchor="end">{escape(shown)}</text></g>'
+        )
+    parts.append(f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="4" y2="{height - 34}" class="axis"/>')
+    parts.append(f'<text x="{WIDTH / 2}" y="{height - 10}" text-anchor="middle" class="soft">{escape(label)}</text>')
+    return _svg("".join(parts), height)
+
+
+def spectrum(values: Sequence[float], label: str, marks: Sequence[tuple[float, str]] = ()) -> str:
+    """Values in falling order on a logarithmic scale, with levels marked."""
+    shown = [v for v in values if v > 0.0] or [1.0]
+    lowest = min([shown[-1], *(v for v, _ in marks if v > 0.0)])
+    low, high = math.floor(math.log10(lowest)), math.ceil(math.log10(shown[0]) + 1e-9)
+    span = (low, max(high, low + 1))
+    across, step = (0.5, len(shown) + 0.5), (WIDTH - LEFT - RIGHT) / len(shown)
+    parts = [_axes(across, span, "direction", label, False, powers=True)]
+    for k, value in enumerate(shown, start=1):
+        y, x = _up(math.log10(value), span), _along(k, across, False) - 0.4 * step
+        parts.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{0.8 * step:.1f}" height="{HEIGHT - BOTTOM - y:.1f}" '
+            f'fill="{INKS[0]}"><title>direction {k}: {value:.5g}</title></rect>'
+        )
+    for value, name in marks:
+        if value > 0.0:
+            y = _up(math.log10(value), span)
+            parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="mark"/>')
+            parts.append(f'<text x="{WIDTH - RIGHT}" y="{y - 4:.1f}" text-anchor="end">{escape(name)}</text>')
+    return _svg("".join(parts))
+
+
+def matrix(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
+    """A table of counts, each cell shaded by its share of the row."""
+    head = "".join(f"<th class=n>{escape(name)}</th>" for name in names)
+    body = []
+    for name, row in zip(names, rows, strict=True):
+        total = sum(row) or 1.0
+        cells = "".join(
+            f'<td class=n style="background:color-mix(in srgb, #3b82c4 {100 * v / total * 0.6:.0f}%, transparent)" '
+            f'title="{v / total:.1%} of the rows of {escape(name)}">{v:,.0f}</td>'
+            for v in row
+        )
+        body.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
+    return f'<div class="scroll"><table><tr><th>class \\ said</th>{head}</tr>{"".join(body)}</table></div>'
+
+
+def _hovers(line: Curve, place: object, ink: str) -> str:
+    """Points that tell their values to the pointer."""
+    stride = max(1, math.ceil(len(line.x) / _HOVERED))
+    chosen = sorted({*range(0, len(line.x), stride), len(line.x) - 1} if len(line.x) else set())
+    parts = []
+    for k in chosen:
+        if math.isfinite(line.y[k]):
+            x, y = place(line.x[k], line.y[k])  # type: ignore[operator]
+            parts.append(
+                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{ink}" class="hover">'
+                f"<title>{escape(line.name)}: {line.y[k]:.5g} at {_short(line.x[k])}</title></circle>"
+            )
+    return "".join(parts)
+
+
+def _legend(k: int, name: str, ink: str) -> str:
+    x, y = LEFT + 170 * k, 16
+    return (
+        f'<line x1="{x}" x2="{x + 20}" y1="{y - 4}" y2="{y - 4}" stroke="{ink}" stroke-width="3"/>'
+        f'<text x="{x + 26}" y="{y}">{escape(name)}</text>'
+    )
+
+
+def _axes(
+    across: tuple[float, float],
+    upward: tuple[float, float],
+    x_label: str,
+    y_label: str,
+    log_x: bool,
+    powers: bool = False,
+) -> str:
+    floor = HEIGHT - BOTTOM
+    parts = [f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{floor}" y2="{floor}" class="axis"/>']
+    ticks = _decades(*across) if log_x else _ticks(*across)
+    for value in ticks:
+        x = _along(value, across, log_x)
+        parts.append(f'<text x="{x:.1f}" y="{floor + 16}" text-anchor="middle" class="soft">{_short(value)}</text>')
+    for value in [float(v) for v in range(int(upward[0]), int(upward[1]) + 1)] if powers else _ticks(*upward):
+        y = _up(value, upward)
+        shown = f"1e{value:.0f}" if powers else _short(value)
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" class="soft">{shown}</text>')
+    parts.append(
+        f'<text x="{(LEFT + WIDTH) / 2}" y="{HEIGHT - 6}" text-anchor="middle" class="soft">{escape(x_label)}</text>'
+    )
+    middle = (TOP + floor) / 2
+    turned = f'transform="translate(13 {middle}) rotate(-90)" text-anchor="middle" class="soft"'
+    parts.append(f"<text {turned}>{escape(y_label)}</text>")
+    return "".join(parts)
+
+
+def _svg(inside: str, height: float = HEIGHT) -> str:
+    return f'<svg class="chart plot" viewBox="0 0 {WIDTH} {height}" xmlns="http://www.w3.org/2000/svg">{inside}</svg>'
+
+
+def _along(x: float, across: tuple[float, float], log: bool) -> float:
+    low, high = (math.log(v) for v in across) if log else across
+    share = ((math.log(max(x, 1e-300)) if log else x) - low) / ((high - low) or 1.0)
+    return LEFT + min(max(share, 0.0), 1.0) * (WIDTH - LEFT - RIGHT)
+
+
+def _up(y: float, upward: tuple[float, float]) -> float:
+    share = (y - upward[0]) / ((upward[1] - upward[0]) or 1.0)
+    return HEIGHT - BOTTOM - min(max(share, 0.0), 1.0) * (HEIGHT - BOTTOM - TOP)
+
+
+def _settled(lines: Sequence[Curve]) -> list[float]:
+    """The values after the first twentieth of each curve, which is noise many times as high."""
+    return [v for line in lines for v in list(line.y)[len(line.y) // 20 :] if math.isfinite(v)]
+
+
+def _range(values: Sequence[float], log: bool, pad: float = 0.0) -> tuple[float, float]:
+    kept = [v for v in values if math.isfinite(v) and (v > 0.0 or not log)] or [1.0]
+    low, high = min(kept), max(kept)
+    if low == high:
+        return (low / 2, high * 2) if log else (low - 0.5, high + 0.5)
+    return low - pad * (high - low), high + pad * (high - low)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round values within a range, four to eight of them."""
+    raw = (high - low) / 5 or 1.0
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next((size * k for k in (1, 2, 5) if size * k >= raw), size * 10)
+    first = math.ceil(low / step)
+    return [step * k for k in range(first, first + 12) if step * k <= high + 1e-9 * step]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    return [10.0**k for k in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)] or [low, high]
+
+
+def _short(value: float) -> str:
+    """A number short enough for an axis.
+
+    >>> _short(250000.0), _short(0.125), _short(2e6)
+    ('250k', '0.125', '2M')
+    """
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{letter}" if value % (size / 100) == 0 else f"{value / size:.3g}{letter}"
+    return f"{value:.4g}"

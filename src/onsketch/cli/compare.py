@@ -62,6 +62,9 @@ def compare(
         Path | None, typer.Option("--csv", metavar="FILE", dir_okay=False, help="Write the curves, a line a point.")
     ] = None,
     report: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page with table and plots.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write the winner's model here, for predict and train --from.")
+    ] = None,
     rows: Annotated[
         int | None,
         typer.Option(min=1, help="Rows of each stream.", show_default="10000", rich_help_panel=EMBEDDED),
@@ -96,7 +99,9 @@ def compare(
       onsketch compare a9a.xz -l rfd-son -l adagrad --step-size 0.03,0.1,0.3,1 --report race.html
       onsketch compare covtype.csv.gz --label Cover_Type --positive 2 --regret --json race.json
     """  # noqa: D301, fmt: skip
-    check_outputs(json=json_file, csv=csv_file, report=report)
+    check_outputs(json=json_file, csv=csv_file, report=report, save=save)
+    if save is not None and not files:
+        raise typer.BadParameter("it needs a FILE to learn from", param_hint="--save")
     for name, given in (("--rows", rows), ("--dimension", dimension), ("--condition", condition)):
         if files and given:
             raise typer.BadParameter("it is of the embedded streams, and does not go with FILE", param_hint=name)
@@ -149,6 +154,8 @@ def compare(
         if not files:
             parameters |= {"dimension": dimension, "seed": learning.get("seed", 0)}
         _write(json_file, csv_file, standings, parameters)
+        if save is not None and read is not None:
+            _save_winner(console, race, read, reading, save)
         if report is not None:
             from onsketch.report.race import race_page
 
@@ -210,6 +217,24 @@ def _race_on_files(
     return race, about, labelled
 
 
+def _save_winner(console: Console, race: Race, read: _Labelled, reading: dict[str, Any], path: Path) -> None:
+    """Write the model of the setting that leads, as ``train`` would have."""
+    from onsketch.core.errors import InputError
+    from onsketch.jobs.models import one_of
+    from onsketch.jobs.training import Plan, Training
+
+    best = race.winner()
+    if best is None:
+        raise InputError("--save: not one setting stayed finite; there is no model to write.")
+    name = one_of(best.learner).method.name
+    job = Training(Plan(read.files, name, {}, reading))
+    job.learner, job.task, job.progress = best.learner, read.task, best.progress
+    job.names, job.schema, job.format = read.told()
+    job.save(path)
+    setting = ", ".join(f"{key} {value:g}" for key, value in best.setting.items())
+    console.print(f"Model of {name}{f' ({setting})' if setting else ''} written to {path}", soft_wrap=True)
+
+
 class _Labelled:
     """The blocks of files, labels as learners take them, with what the labels mean and how much was skipped."""
 
@@ -227,6 +252,16 @@ class _Labelled:
         first = learnable(self._first, self._skipping).y
         self.task: Task = understood(first, task, reading.get("positive"), self._blocks.classes)
         self._passed_over, self._rows, self._due = 0, 0, 64
+
+    @property
+    def files(self) -> list[str]:
+        """What is read."""
+        return self._files
+
+    def told(self) -> tuple[dict[int, str], dict[str, Any] | None, str | None]:
+        """Names, schema and format, as a model keeps them."""
+        schema = self._blocks.schema
+        return dict(self._blocks.names), schema, None if schema is None else self._blocks.format
 
     @property
     def skipped(self) -> int:
@@ -272,6 +307,9 @@ def _best_fixed(
         console.print("\nNo regret: the best fixed weights need a file that can be read a second time.")
         return None
     labelled = _Labelled(files, reading, task)
+    if labelled.task.many:
+        console.print("\nNo regret: the best fixed weights are solved for with two classes or numbers.")
+        return None
     with console.status("Solving for the best fixed weights"):
         best = best_fixed_loss(options.get("loss", labelled.task.default_loss), *stacked(iter(labelled)))
     console.print(f"\nThe best fixed weights (with intercept) have a total loss of {best:,.2f}. Regret against them:")

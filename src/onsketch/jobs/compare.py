@@ -275,6 +275,12 @@ class Race:
         standings = (self._standing(*entry) for entry in self._field)
         return sorted(standings, key=lambda standing: getattr(standing.scores[-1], self._by))
 
+    def winner(self) -> _Trial | None:
+        """The trial that leads on the last stream: its learner, setting and tally; None where all diverged."""
+        trials = [trial for _, by_track in self._field for trial in by_track[-1]]
+        finite = [trial for trial in trials if trial.finite and trial.progress.rows]
+        return min(finite, key=lambda trial: _merit(trial, self._by), default=None)
+
     def _standing(self, contender: Contender, by_track: list[list[_Trial]]) -> Standing:
         scores = tuple(
             _best(track.name, trials, self._by) for track, trials in zip(self._tracks, by_track, strict=True)
@@ -282,12 +288,17 @@ class Race:
         return Standing(contender.name, contender.sketched, len(contender.settings), scores)
 
 
+def _merit(trial: _Trial, by: str) -> float:
+    """What is to be small."""
+    return trial.progress.mistakes if by == "error" else trial.progress.loss_sum
+
+
 def _best(track: str, trials: list[_Trial], by: str) -> Score:
     """The score of the trial with the least loss (or error) among those that stayed finite."""
     finite = [trial for trial in trials if trial.finite and trial.progress.rows]
     if not finite:
         return Score(track, math.inf, math.inf if trials[0].progress.signs else None, None, math.nan)
-    best = min(finite, key=lambda trial: trial.progress.mistakes if by == "error" else trial.progress.loss_sum)
+    best = min(finite, key=lambda trial: _merit(trial, by))
     progress = best.progress
     microseconds = 1e6 * best.seconds / progress.rows
     curve = tuple(best.curve)

@@ -28,6 +28,7 @@ MENU: list[Any] = [
     {"Guides": [
         {"The program": "program.md"},
         {"Threads and files": "threads.md"},
+        {"Coming from Vowpal Wabbit": "coming_from_vw.md"},
         {"Data": "data.md"},
         {"Data sets": "datasets.md"},
         {"One learner that needs no tuning": "auto.md"},

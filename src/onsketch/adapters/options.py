@@ -18,7 +18,8 @@ from onsketch.learners.base import Learner
 from onsketch.learners.build import learner
 from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.methods import METHODS
-from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch
+from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch, SoftmaxAuto
+from onsketch.learners.multiclass.softmax.learner import CONCERNS
 from onsketch.learners.options import DECLARED, OF_THE_LEARNER_ALONE, given_options
 from onsketch.learners.unclipped import with_gentle_start
 
@@ -34,8 +35,8 @@ CHUNK = 1 << 20
 KERNEL_METHODS = ("kons", "sketched-kons", "pros-n-kons", "kernel-ogd", "budget-kernel-ogd")
 """Methods without weights per feature."""
 
-MULTICLASS = ("one-vs-rest", "shared")
-"""How more than two classes are learned."""
+MULTICLASS = ("auto", "softmax", "one-vs-rest", "shared")
+"""How more than two classes are learned; "ovr" is short for "one-vs-rest"."""
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -106,24 +107,44 @@ def class_model(
 
     With ``open_ended`` there may come more, and two are as many.
     """
-    if multiclass not in MULTICLASS:
-        raise OptionError(f"multiclass={multiclass!r}: expected {' or '.join(map(repr, MULTICLASS))}.")
-    if options.get("loss") == "softmax" and multiclass != "shared":
-        raise OptionError("loss='softmax' couples the classes; it needs multiclass='shared'.")
+    multiclass = _way_of_classes(method, multiclass, options)
+    if options.get("loss") == "softmax" and multiclass == "one-vs-rest":
+        raise OptionError("loss='softmax' couples the classes; it needs multiclass='softmax' or 'shared'.")
     if n_classes == 2 and not open_ended:
         loss = "logistic" if options["loss"] == "softmax" else options["loss"]
         if loss not in LOSSES or LOSSES[loss].labels != "sign":
             raise OptionError(f"loss={loss!r}: classes need logistic, hinge, squared_hinge or softmax.")
         options = {**options, "loss": loss}
         return learner(method, **_gently(method, options))
+    if multiclass == "softmax":
+        return SoftmaxAuto(method, n_classes, **options)
     if multiclass == "shared":
         return SharedSketch(SHARED_METHOD if method == "auto" else method, n_classes, **options)
     return OneVersusRest(method, n_classes, open_ended=open_ended, threads=threads, **_gently(method, options))
 
 
+def _way_of_classes(method: str, multiclass: str, options: Mapping[str, Any]) -> str:
+    """What ``multiclass="auto"`` means: softmax where method and options have it, else one learner for each class."""
+    if multiclass == "ovr":
+        return "one-vs-rest"
+    if multiclass not in MULTICLASS:
+        raise OptionError(f"multiclass={multiclass!r}: expected {' or '.join(map(repr, MULTICLASS))}.")
+    if multiclass != "auto":
+        return multiclass
+    fits = CONCERNS.issuperset(options) and options.get("clip") is None
+    if method == "auto" and options["loss"] in ("logistic", "softmax") and fits:
+        return "softmax"
+    return "shared" if options["loss"] == "softmax" else "one-vs-rest"
+
+
 def _gently(method: str, options: dict[str, Any]) -> dict[str, Any]:
     """The options, with defaults for margins that are not clipped where the method is one of those that ask for it."""
     return with_gentle_start(METHODS[method], options) if method in METHODS else options
+
+
+def loss_of(model: Learner | ManyClasses, loss: str) -> str:
+    """The loss that turns this learner's margins into probabilities: what it was asked for, or softmax."""
+    return "softmax" if isinstance(model, SoftmaxAuto) else loss
 
 
 def probabilities(margins: NDArray[np.float64], loss: str) -> NDArray[np.float64]:

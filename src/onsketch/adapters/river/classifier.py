@@ -7,7 +7,14 @@ from typing import Any, Unpack
 import numpy as np
 from river import base
 
-from onsketch.adapters.options import DEFAULT_METHOD, class_model, keep_parameters, probabilities, takes_learner_options
+from onsketch.adapters.options import (
+    DEFAULT_METHOD,
+    class_model,
+    keep_parameters,
+    loss_of,
+    probabilities,
+    takes_learner_options,
+)
 from onsketch.adapters.river.base import OnlineEstimator
 from onsketch.core.errors import InputError, UpdateError
 from onsketch.learners.base import Learner
@@ -19,13 +26,14 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     """A linear classifier whose steps know the curvature, for rows that are dictionaries.
 
     Labels that are True and False are learned by one learner. Any others may be of any number, and new ones may come at
-    any time: one learner for each (``multiclass="one-vs-rest"``), where a class that comes late is learned exactly as
-    if it had been known from the start; or one sketch for all (``multiclass="shared"``), where it starts from zero.
+    any time: by a multinomial ``auto`` (``"softmax"``, what ``multiclass="auto"`` means where the method is ``auto``);
+    by one learner for each (``"one-vs-rest"``), where a class that comes late is learned exactly as if it had been
+    known from the start; or over one sketch for all (``"shared"``). In the first and the last it starts from zero.
 
     Args:
         method: a name out of :func:`onsketch.methods`.
-        loss: "logistic", "hinge", "squared_hinge", or "softmax" with ``multiclass="shared"``.
-        multiclass: "one-vs-rest" or "shared" (one sketch for all classes, of rfd-son where the method is "auto").
+        loss: "logistic", "hinge", "squared_hinge", or "softmax" where classes are not learned one by one.
+        multiclass: "auto", "softmax", "one-vs-rest", or "shared" (of rfd-son where the method is "auto").
         fit_intercept: whether to add a constant feature.
         seed: for methods that draw random numbers.
         **options: options of :func:`onsketch.learner`; None leaves one to the method.
@@ -42,7 +50,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         self,
         method: str = DEFAULT_METHOD,
         loss: str = "logistic",
-        multiclass: str = "one-vs-rest",
+        multiclass: str = "auto",
         fit_intercept: bool = True,
         seed: int = 0,
         **options: Unpack[EstimatorOptions],
@@ -163,7 +171,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     def _probabilities(self, rows: Rows) -> Any:
         if self.loss not in ("logistic", "softmax"):
             raise NotImplementedError(f"loss={self.loss!r} gives no probabilities; use loss='logistic'.")
-        return probabilities(self._learner.predict(rows), self.loss)
+        return probabilities(self._learner.predict(rows), loss_of(self._learner, self.loss))
 
 
 def _check_label(label: Any, row: int) -> None:

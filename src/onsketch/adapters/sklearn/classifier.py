@@ -16,6 +16,7 @@ from onsketch.adapters.options import (
     KERNEL_METHODS,
     class_model,
     keep_parameters,
+    loss_of,
     probabilities,
     takes_learner_options,
 )
@@ -35,14 +36,15 @@ def _gives_probabilities(estimator: OnlineClassifier) -> bool:
 class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     """A linear classifier that learns in one pass, with steps that know the curvature.
 
-    Two classes are one learner. More are one learner each (``multiclass="one-vs-rest"``, any method, in parallel
-    threads), or K weight vectors over one sketch (``multiclass="shared"``, the frequent-directions methods; with
-    ``loss="softmax"`` multinomial logistic regression), which is quicker on dense rows and with many classes.
+    Two classes are one learner. More are, with ``multiclass="auto"``, a multinomial ``auto`` (``"softmax"``, calibrated
+    and without tuning) where the method is ``auto``, and one learner each otherwise (``"one-vs-rest"``, any method, in
+    parallel threads). ``"shared"`` is K weight vectors over one sketch of a frequent-directions method; with
+    ``loss="softmax"`` multinomial logistic regression.
 
     Args:
         method: a name out of :func:`onsketch.methods`.
-        loss: "logistic", "hinge", "squared_hinge", or "softmax" with ``multiclass="shared"``.
-        multiclass: "one-vs-rest" or "shared" (one sketch for all classes, of rfd-son where the method is "auto").
+        loss: "logistic", "hinge", "squared_hinge", or "softmax" where classes are not learned one by one.
+        multiclass: "auto", "softmax", "one-vs-rest", or "shared" (of rfd-son where the method is "auto").
         fit_intercept: whether to add a constant feature.
         class_weight: a dictionary, or "balanced" (``fit`` only).
         max_iter: passes over the rows in ``fit``.
@@ -55,7 +57,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     Attributes:
         classes_: the labels, sorted.
-        coef_, intercept_: the weights, (1, d) for two classes and (K, d) for more; not for kernel methods.
+        coef_, intercept_: the weights, (1, d) for two classes and (K, d) for more; not for kernel methods, nor for
+            the multinomial ``auto``, whose probabilities are a pool of several.
         learner_: the learner itself (:class:`onsketch.Learner`, or one of :mod:`onsketch.learners.multiclass`).
         n_iter_: passes of the last ``fit``.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
@@ -64,7 +67,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     >>> from sklearn.model_selection import train_test_split
     >>> X, y = load_digits(return_X_y=True)
     >>> X, X_test, y, y_test = train_test_split(X / 16, y, random_state=0)
-    >>> model = OnlineClassifier(multiclass="shared", loss="softmax", random_state=0).fit(X, y)  # one pass
+    >>> model = OnlineClassifier(random_state=0).fit(X, y)  # one pass
     >>> bool(model.score(X_test, y_test) > 0.93)
     True
     """
@@ -75,7 +78,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         method: str = DEFAULT_METHOD,
         *,
         loss: str = "logistic",
-        multiclass: str = "one-vs-rest",
+        multiclass: str = "auto",
         fit_intercept: bool = True,
         class_weight: Any = None,
         max_iter: int = 1,
@@ -156,7 +159,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class, (rows, K): softmax, or the logistic function, normalised over the classes."""
-        return probabilities(self.decision_function(X), self.loss)
+        margins = self.decision_function(X)
+        return probabilities(margins, loss_of(self.learner_, self.loss))
 
     @available_if(_gives_probabilities)
     def predict_log_proba(self, X: Any) -> Floats:

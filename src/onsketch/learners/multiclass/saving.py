@@ -15,7 +15,7 @@ def from_file(content: Content) -> multiclass.ManyClasses:
     """The learner that a model file describes."""
     header = content.header
     try:
-        if header["class"] not in ("OneVersusRest", "SharedSketch"):
+        if header["class"] not in ("OneVersusRest", "SharedSketch", "SoftmaxAuto"):
             raise ModelFileError(f"it holds classes as {header['class']!r}, which this version does not know.")
         made_by = getattr(multiclass, header["class"])
         options = {name: _thawed(value) for name, value in header["options"].items()}

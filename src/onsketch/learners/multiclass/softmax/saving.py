@@ -1,0 +1,92 @@
+"""The state of the softmax learner as arrays, and back: only what is in use, so that room to grow takes no space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.files.arrays import Arrays, named, require, take
+from onsketch.learners.multiclass.softmax.changes import filled
+from onsketch.learners.multiclass.softmax.pairs import EXPERTS, Wide
+from onsketch.learners.multiclass.softmax.pool import PARTS, Pool
+from onsketch.learners.multiclass.softmax.state import NEWTON, OUTPUTS, TALLY, Common, Dense
+
+
+def arrays_of(features: NDArray[np.int64], common: Common, pool: Pool, table: Dense | Wide) -> Arrays:
+    """Everything of the state."""
+    seen, classes = int(common.tally[TALLY.seen]), int(common.tally[TALLY.classes])
+    whole = {"features": features[:seen], "counts": common.tally, "numbers": common.running}
+    whole["figures"] = common.figures[:seen]
+    kept = pool._replace(biases=pool.biases[:classes], firmness=pool.firmness[:classes])
+    whole |= named("pool", kept._asdict())
+    if isinstance(table, Dense):
+        return whole | named("table", table.resized(seen + 1, classes)._asdict())
+    lengths = table.lengths[: seen + 1].astype(np.int64)
+    place = np.repeat(table.starts[: seen + 1] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
+    pairs = {"lengths": lengths, "classes": table.classes[place], "weights": table.weights[place]}
+    return whole | named("table", {**pairs, "energies": table.energies[: seen + 1]})
+
+
+def restored_state(
+    arrays: Arrays, way: str, classes: int, size: int, dtype: Any
+) -> tuple[NDArray[np.int64], Common, Pool, Dense | Wide]:
+    """The state from a model file, or a ModelFileError."""
+    require(way in ("few", "dense", "wide"), f"it learns in a way ({way}) that this version does not know")
+    features = take(arrays, "features", np.int64, (None,))
+    seen = len(features)
+    counts, numbers = take(arrays, "counts", np.int64, (6,)), take(arrays, "numbers", np.float64, (7,))
+    common = Common(counts, numbers, take(arrays, "figures", np.float64, (seen, 3)))
+    require(
+        bool((counts >= 0).all()) and counts[TALLY.seen] == seen and counts[TALLY.classes] == classes,
+        "its counts are impossible",
+    )
+    require(bool((common.figures[:, 0] > 0).all()), "a feature seen has no values")
+    room = max(classes, 1)
+    outputs = EXPERTS if way == "wide" else OUTPUTS
+    pool = Pool.empty(outputs, classes)
+    pool = Pool(**{name: _floats(arrays, f"pool.{name}", fresh) for name, fresh in pool._asdict().items()})
+    require(pool.mix.shape == (PARTS,) and bool((pool.mix > 0).all()), "its pool is impossible")
+    spare = Pool.empty(outputs, room)
+    spare.biases[:classes], spare.firmness[:classes] = pool.biases, pool.firmness
+    pool = pool._replace(biases=spare.biases, firmness=spare.firmness)
+    if way == "wide":
+        return features, common, pool, _wide(arrays, seen + 1, classes, dtype)
+    return (
+        features,
+        common,
+        pool,
+        _dense(arrays, common, seen + 1, classes, 2 * max(size, 2) if way == "dense" else 0, dtype),
+    )
+
+
+def _floats(arrays: Arrays, name: str, fresh: NDArray[Any]) -> NDArray[np.float64]:
+    array = take(arrays, name, np.float64, (None,) * fresh.ndim)
+    require(array.shape == fresh.shape, f"{name} has shape {array.shape} and should have {fresh.shape}")
+    return array
+
+
+def _dense(arrays: Arrays, common: Common, features: int, classes: int, capacity: int, dtype: Any) -> Dense:
+    fresh = Dense.empty(features, classes, capacity, dtype)
+    found = {}
+    for name, array in fresh._asdict().items():
+        found[name] = take(arrays, f"table.{name}", array.dtype, (None,) * array.ndim)
+        require(found[name].shape == array.shape, f"table.{name} has the wrong shape")
+    require(common.tally[TALLY.sketched] < max(capacity, 1), "its sketch has impossible counts")
+    require(found["metrics"].shape[0] == NEWTON, "its metrics are impossible")
+    return Dense(**found).resized(features, max(classes, 1))
+
+
+def _wide(arrays: Arrays, features: int, classes: int, dtype: Any) -> Wide:
+    lengths = take(arrays, "table.lengths", np.int64, (features,))
+    require(bool(((lengths >= 0) & (lengths <= classes)).all()), "a feature has met more classes than there are")
+    total = int(lengths.sum())
+    met = take(arrays, "table.classes", np.int32, (None,))
+    weights = take(arrays, "table.weights", dtype, (None, EXPERTS))
+    require(len(met) == len(weights) == total, "its pairs do not fit its lists")
+    require(bool(((met >= 0) & (met < classes)).all()), "a pair has a class that is not there")
+    owner = np.repeat(np.arange(features), lengths)
+    require(len(np.unique(owner * max(classes, 1) + met)) == total, "a feature has a class twice")
+    fresh = Wide.empty(features, 4, dtype)._replace(energies=take(arrays, "table.energies", np.float64, (features, 3)))
+    return filled(fresh, lengths, met, weights)

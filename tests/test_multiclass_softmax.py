@@ -1,0 +1,453 @@
+"""The multinomial auto: its definition, its implicit step, and what must not matter to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import onsketch
+from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
+from onsketch.learners.multiclass import SoftmaxAuto
+from onsketch.learners.multiclass.softmax import ways
+from onsketch.learners.multiclass.softmax.implicit import solve
+from softmax_definition import Definition, implicit
+
+pytestmark = pytest.mark.learners
+
+
+def blobs(n: int = 300, d: int = 6, classes: int = 4, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(classes, size=n)
+    X = rng.normal(size=(classes, d))[codes] + rng.normal(size=(n, d))
+    return X * 10.0 ** rng.uniform(-3, 3, d) + rng.normal(size=d), codes
+
+
+def text(n: int = 400, words: int = 3000, classes: int = 5, seed: int = 0, length: int = 30) -> tuple[Any, Any]:
+    """Zipf words, each topic with words of its own."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(classes, size=n)
+    popularity = 1.0 / np.arange(1, words + 1)
+    favours = popularity * np.exp(1.5 * rng.normal(size=(classes, words)))
+    favours /= favours.sum(axis=1, keepdims=True)
+    counts = np.array([rng.multinomial(length, favours[k]) for k in codes], dtype=float)
+    return csr_array(counts), codes
+
+
+STREAMS: dict[str, Any] = {
+    "few": blobs,
+    "dense": lambda: blobs(d=250, n=150),
+    "wide": text,
+}
+"""A stream for each way of learning."""
+
+
+def learned(model: Any, X: Any, codes: Any, weights: Any = None, cuts: Any = ()) -> Any:
+    edges = [0, *cuts, len(codes)]
+    parts = [
+        model.learn(X[a:b], codes[a:b], None if weights is None else weights[a:b])
+        for a, b in zip(edges[:-1], edges[1:], strict=True)
+    ]
+    return np.vstack(parts)
+
+
+# --- the implicit step
+
+
+def slopes_of(z: Any, y: int, tau: Any, h: float) -> tuple[Any, int]:
+    slopes = np.empty(len(z))
+    count = solve(np.ascontiguousarray(z, float), y, np.ascontiguousarray(tau, float), h, slopes)
+    return slopes, count
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    classes=st.integers(2, 12),
+    spread=st.floats(0.0, 12.0),
+    length=st.floats(-8.0, 6.0),
+    weight=st.floats(-3.0, 3.0),
+    zeros=st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_an_implicit_step_ends_where_its_slopes_are(
+    seed: int, classes: int, spread: float, length: float, weight: float, zeros: bool
+) -> None:
+    """p' = softmax(z − hτ(p' − e_y)): the definition itself, whatever the sizes."""
+    rng = np.random.default_rng(seed)
+    z, y = spread * rng.normal(size=classes), int(rng.integers(classes))
+    tau = 10.0**length * rng.uniform(0.1, 1.0, classes)
+    if zeros:
+        tau[rng.random(classes) < 0.5] = 0.0
+    h = 10.0**weight
+    slopes, count = slopes_of(z, y, tau, h)
+    moved = z - h * tau * slopes
+    p = np.exp(moved - moved.max())
+    p /= p.sum()
+    expected = p - np.eye(classes)[y]
+    long = np.max(h * tau)
+    np.testing.assert_allclose(slopes, expected, atol=1e-7, rtol=1e-5 * max(1.0, np.log1p(long)))
+    assert count <= 60
+    assert abs(slopes.sum()) < 1e-12
+    assert slopes[y] <= 0.0
+    assert (np.delete(slopes, y) >= 0.0).all()
+
+
+@given(seed=st.integers(0, 10**6), length=st.floats(-4.0, 3.0))
+@settings(max_examples=40, deadline=None)
+def test_an_implicit_step_is_the_minimiser(seed: int, length: float) -> None:
+    rng = np.random.default_rng(seed)
+    z, y, tau = 3.0 * rng.normal(size=5), int(rng.integers(5)), 10.0**length * rng.uniform(0.2, 1.0, 5)
+    np.testing.assert_allclose(slopes_of(z, y, tau, 1.5)[0], implicit(z, y, tau, 1.5), atol=1e-7)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_longer_steps_go_further_and_never_beyond_the_label(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    z, y, tau = 4.0 * rng.normal(size=6), int(rng.integers(6)), rng.uniform(0.1, 1.0, 6)
+    before = -1.0
+    for h in 10.0 ** np.arange(-3, 25, 2.0):
+        slopes, _ = slopes_of(z, y, tau, h)
+        assert slopes[y] >= before - 1e-12  # 1 − p'_y falls
+        before = slopes[y]
+        moves = h * tau * slopes
+        assert np.isfinite(moves).all()
+        assert np.abs(moves).max() <= np.ptp(z) + 3.0 + np.log1p(6 * h)  # a logarithm, whatever the weight
+    assert before > -1e-6
+
+
+def test_a_weight_is_as_many_short_steps_in_the_limit() -> None:
+    z, y, tau = np.array([0.5, -1.0, 0.2]), 1, np.array([1.0, 0.5, 2.0])
+    gaps = []
+    for short in (1e-2, 1e-3):
+        many = z.copy()
+        for _ in range(5):
+            many = many - short * tau * slopes_of(many, y, short * tau, 1.0)[0]
+        once = z - 5.0 * short * tau * slopes_of(z, y, short * tau, 5.0)[0]
+        gaps.append(np.abs(many - once).max() / np.abs(once - z).max())
+    assert gaps[1] < gaps[0] / 5.0 < 0.02
+
+
+# --- the definition
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("way", STREAMS)
+def test_it_is_its_definition(way: str, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "wide":
+        X, codes = text(n=120, words=150, classes=4)
+        X = X.toarray()
+    else:
+        X, codes = blobs(n=150, d=7, seed=3)
+        X[np.random.default_rng(1).random(X.shape) < 0.2] = 0.0
+    weights = np.random.default_rng(2).choice([0.5, 1.0, 3.0], len(codes)) if weighted else np.ones(len(codes))
+    model = SoftmaxAuto("auto", 4, sketch_size=3)
+    if way != "few":
+        model._change()
+    if way == "wide":
+        model._change()
+    assert model.way == way
+    found = model.learn(X, codes, weights)
+    reference = Definition(4, X.shape[1], way, sketch_size=3)
+    expected = np.array([reference.learn(x, int(y), float(h)) for x, y, h in zip(X, codes, weights, strict=True)])
+    assert model.way == way
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+# --- what must not matter
+
+
+@pytest.mark.parametrize("way", STREAMS)
+def test_how_a_stream_is_cut_does_not_matter(way: str) -> None:
+    X, codes = STREAMS[way]()
+    K = codes.max() + 1
+    whole, cut, single = (SoftmaxAuto("auto", K) for _ in range(3))
+    expected = whole.learn(X, codes)
+    assert whole.way == way
+    assert (learned(cut, X, codes, cuts=(1, 7, 60, 61)) == expected).all()
+    assert (learned(single, X, codes, cuts=range(1, len(codes))) == expected).all()
+    for other in (cut, single):
+        assert (other.predict(X) == whole.predict(X)).all()
+
+
+@pytest.mark.parametrize("way", STREAMS)
+def test_sparse_and_dense_rows_are_the_same(way: str) -> None:
+    X, codes = STREAMS[way]()
+    dense = X.toarray() if hasattr(X, "toarray") else X
+    one, two = (SoftmaxAuto("auto", codes.max() + 1) for _ in range(2))
+    assert (one.learn(dense, codes) == two.learn(csr_array(dense), codes)).all()
+    assert (one.predict(csr_array(dense)) == two.predict(dense)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("way", STREAMS)
+def test_a_saved_model_goes_on_bit_for_bit(way: str, dtype: str, tmp_path: Any) -> None:
+    X, codes = STREAMS[way]()
+    half = len(codes) // 2
+    model = SoftmaxAuto("auto", codes.max() + 1, dtype=dtype)
+    model.learn(X[:half], codes[:half])
+    model.save(tmp_path / "model")
+    again = onsketch.load(tmp_path / "model")
+    assert (again.way, again.rounds, again.n_features) == (model.way, half, model.n_features)
+    assert (again.predict(X) == model.predict(X)).all()
+    assert (again.learn(X[half:], codes[half:]) == model.learn(X[half:], codes[half:])).all()
+    assert again.add_class() == model.add_class()
+    assert (again.predict(X) == model.predict(X)).all()
+
+
+@pytest.mark.parametrize("way", STREAMS)
+def test_the_order_of_classes_does_not_matter(way: str) -> None:
+    X, codes = STREAMS[way]()
+    K = codes.max() + 1
+    order = np.random.default_rng(5).permutation(K)
+    one, two = SoftmaxAuto("auto", K).learn(X, codes), SoftmaxAuto("auto", K).learn(X, order[codes])
+    np.testing.assert_allclose(two[:, order], one, atol=1e-5)
+
+
+def test_units_do_not_matter() -> None:
+    X, codes = blobs(n=400)
+    other = X * 10.0 ** np.arange(-9, 9, 3)
+    one, two = SoftmaxAuto("auto", 4).learn(X, codes), SoftmaxAuto("auto", 4).learn(other, codes)
+    np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+def test_float32_is_close_to_float64() -> None:
+    for make in STREAMS.values():
+        X, codes = make()
+        K = codes.max() + 1
+        one, two = (SoftmaxAuto("auto", K, dtype=dtype).learn(X, codes) for dtype in ("float64", "float32"))
+        assert np.mean(np.abs(np.exp(one) - np.exp(two))) < 1e-3
+
+
+# --- how it learns
+
+
+def test_the_way_follows_the_rows_and_what_was_learned_is_kept() -> None:
+    """Few features, then many, then wide text: accuracy on the first rows survives both changes."""
+    rng = np.random.default_rng(0)
+    n, K = 1500, 4
+    codes = rng.integers(K, size=n)
+    first = rng.normal(size=(K, 8))[codes] + 0.5 * rng.normal(size=(n, 8))
+    model = SoftmaxAuto("auto", K)
+    model.learn(first, codes)
+    assert model.way == "few"
+    right = [np.mean(model.predict(first).argmax(axis=1) == codes)]
+    more = np.hstack([first[:20], rng.normal(size=(20, 400))])
+    model.learn(more, codes[:20])
+    assert model.way == "dense"
+    right.append(np.mean(model.predict(first).argmax(axis=1) == codes))
+    for i in range(30):
+        row = csr_array((np.ones(200), (np.zeros(200, int), 408 + 200 * i + np.arange(200))), (1, 408 + 200 * (i + 1)))
+        model.learn(row, codes[i : i + 1])
+    assert model.way == "wide"
+    right.append(np.mean(model.predict(first).argmax(axis=1) == codes))
+    assert right[0] > 0.9
+    assert min(right) > right[0] - 0.1
+
+
+def test_the_way_is_chosen_by_what_has_been_seen() -> None:
+    for way, make in STREAMS.items():
+        X, codes = make()
+        model = SoftmaxAuto("auto", codes.max() + 1)
+        model.learn(X, codes)
+        assert model.way == way
+    assert ways.FEW == 200_000  # the page of the docs says so
+
+
+@pytest.mark.parametrize("way", ["few", "dense", "wide"])
+def test_a_class_may_come_late(way: str) -> None:
+    if way == "wide":
+        X, codes = text(n=1500, classes=4, seed=1)
+    else:
+        X, codes = blobs(n=1500, d=6 if way == "few" else 250, seed=1)
+    late = np.sort(np.concatenate([np.flatnonzero(codes != 3), np.flatnonzero((codes == 3) & (np.arange(1500) > 500))]))
+    X, codes = X[late], codes[late]
+    start = int(np.argmax(codes == 3))
+    model = SoftmaxAuto("auto", 3)
+    model.learn(X[:start], codes[:start])
+    assert model.add_class() == 3
+    cut = len(codes) - 200
+    model.learn(X[start:cut], codes[start:cut])
+    known = SoftmaxAuto("auto", 4)
+    known.learn(X[:cut], codes[:cut])
+    errors = [np.mean(m.predict(X[cut:]).argmax(axis=1) != codes[cut:]) for m in (model, known)]
+    assert errors[0] <= errors[1] + 0.03
+
+
+def test_a_stream_may_start_without_any_class() -> None:
+    X, codes = blobs(n=200)
+    model = SoftmaxAuto("auto", 0)
+    for x, y in zip(X, codes, strict=True):
+        while model.n_classes <= y:
+            model.add_class()
+        p = np.exp(model.learn(x.reshape(1, -1), np.array([y])))
+        assert p.sum() == pytest.approx(1.0)
+    assert np.mean(model.predict(X).argmax(axis=1) == codes) > 0.75
+
+
+def test_probabilities_are_calibrated() -> None:
+    """Rows of a true multinomial model: of what is said to be likely at p, a share of p is."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 10)) * np.geomspace(1e-3, 1e3, 10)
+    margins = (X / np.geomspace(1e-3, 1e3, 10)) @ rng.normal(size=(10, 6))
+    codes = (margins + rng.gumbel(size=margins.shape)).argmax(axis=1)
+    model = SoftmaxAuto("auto", 6)
+    model.learn(X[:5000], codes[:5000])
+    p = model.predict_proba(X[5000:])
+    sure, right = p.max(axis=1), p.argmax(axis=1) == codes[5000:]
+    bins = (sure * 10).astype(int)
+    gap = sum(abs(right[bins == b].mean() - sure[bins == b].mean()) * np.mean(bins == b) for b in np.unique(bins))
+    assert gap < 0.03
+    best = np.exp(margins[5000:])
+    best /= best.sum(axis=1, keepdims=True)
+    pick = np.arange(3000), codes[5000:]
+    assert -np.log(p[pick]).mean() < 1.05 * -np.log(best[pick]).mean()
+
+
+def test_a_class_of_great_weight_wins() -> None:
+    X, codes = blobs(n=600)
+    plain, heavy = SoftmaxAuto("auto", 4), SoftmaxAuto("auto", 4)
+    plain.learn(X, codes)
+    heavy.learn(X, codes, np.where(codes == 2, 50.0, 1.0))
+    assert np.mean(heavy.predict(X).argmax(axis=1) == 2) > np.mean(plain.predict(X).argmax(axis=1) == 2)
+    assert np.isfinite(heavy.predict(X)).all()
+
+
+def test_memory_is_for_pairs_that_have_met() -> None:
+    """Many classes, some of which a word meets: below words times classes."""
+    X, codes = text(n=2000, words=4000, classes=1200)
+    model = SoftmaxAuto("auto", 1200)
+    model.learn(X, codes)
+    seen = int((abs(X).sum(axis=0) > 0).sum())
+    assert model.state_bytes()["total"] < seen * 1200 * 4 * 8
+
+
+# --- what is refused
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_no_row_makes_it_say_anything_but_probabilities(data: Any) -> None:
+    """Wild sizes and weights: a row is learned or refused, and what is refused is as if it had never come."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    model, twin = SoftmaxAuto("auto", 3), SoftmaxAuto("auto", 3)
+    for way in range(data.draw(st.integers(0, 2))):
+        for each in (model, twin):
+            each._change()
+            assert each.way == ("dense", "wide")[way]
+    for _ in range(data.draw(st.integers(1, 6))):
+        n, d = int(rng.integers(1, 8)), int(rng.integers(2, 7))
+        X = rng.normal(size=(n, d)) * 10.0 ** rng.choice([0, 0, 3, -3, 60, -60, 140, -140, 149], size=(n, 1))
+        X[rng.random(X.shape) < 0.3] = 0.0
+        codes, weights = rng.integers(3, size=n), 10.0 ** rng.choice([0, 0, -5, 5, 100], size=n)
+        while len(codes):
+            try:
+                out = model.learn(X, codes, weights)
+            except UpdateError as error:
+                before = twin._arrays()
+                row = error.row
+                out = twin.learn(X[:row], codes[:row], weights[:row]) if row else np.empty((0, 3))
+                assert (out == error.predictions).all()  # noqa: PT017
+                if not row:
+                    for name, array in model._arrays().items():
+                        assert (array == before[name]).all(), name
+                X, codes, weights = X[row + 1 :], codes[row + 1 :], weights[row + 1 :]
+            else:
+                assert (twin.learn(X, codes, weights) == out).all()
+                codes = codes[:0]
+            np.testing.assert_allclose(np.exp(out).sum(axis=1), 1.0, atol=1e-9)
+        assert (model.rounds, model.n_features) == (twin.rounds, twin.n_features)
+        probe = rng.normal(size=(3, 6)) * 10.0 ** rng.choice([0, 100, -100, 149], size=(3, 1))
+        p = np.exp(model.predict(probe))
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
+
+
+def test_unfit_input_is_refused_and_changes_nothing() -> None:
+    X, codes = blobs(n=60)
+    model = SoftmaxAuto("auto", 4, n_features=6)
+    model.learn(X, codes)
+    before = model.predict(X)
+    for rows, labels, match in [
+        (np.full((1, 6), np.nan), [0], "row 0, column 0 is nan"),
+        (X[:1], [4], "class code at row 0 is 4; expected 0 to 3"),
+        (X[:1], [0.5], "whole numbers"),
+        (X[:2], [0], "shape"),
+        (X[:1, :3], [0], "has 3 features"),
+    ]:
+        with pytest.raises(InputError, match=match):
+            model.learn(rows, np.array(labels))
+    assert (model.predict(X) == before).all()
+
+
+def test_what_it_does_not_offer_says_so() -> None:
+    model = SoftmaxAuto("auto", 3)
+    with pytest.raises(OptionError, match="cannot be merged"):
+        model.merge(SoftmaxAuto("auto", 3))
+    with pytest.raises(OptionError, match="no single weight"):
+        _ = model.weights
+    for options, match in [
+        ({"method": "rfd-son"}, "one-vs-rest"),
+        ({"loss": "hinge"}, "softmax alone"),
+        ({"forget": 0.9}, "forget"),
+        ({"nonsense": 1}, "no option"),
+    ]:
+        with pytest.raises(OptionError, match=match):
+            SoftmaxAuto(n_classes=3, **options)
+    with pytest.raises(OptionError, match="open_ended"):
+        SoftmaxAuto("auto", 3, open_ended=False).add_class()
+
+
+@pytest.mark.parametrize("way", STREAMS)
+def test_a_file_whose_numbers_do_not_fit_is_refused(way: str, tmp_path: Any) -> None:
+    X, codes = STREAMS[way]()
+    model = SoftmaxAuto("auto", codes.max() + 1)
+    model.learn(X, codes)
+    whole = model._arrays()
+    wrong = {
+        "counts": np.zeros(6, np.int64),
+        "figures": whole["figures"][:-1],
+        "pool.mix": np.zeros(5),
+        "table.energies": whole["table.energies"] * np.nan,
+        "table.weights": whole["table.weights"][:-1],
+    }
+    if way == "wide":
+        wrong["table.classes"] = whole["table.classes"] + 1
+    for name, array in wrong.items():
+        onsketch.files.model_file.write(tmp_path / "model", "classes", model._header(), whole | {name: array})
+        with pytest.raises(ModelFileError):
+            onsketch.load(tmp_path / "model")
+
+
+def test_the_estimators_use_it_for_many_classes_and_not_for_two() -> None:
+    sklearn = pytest.importorskip("onsketch.sklearn")
+    X, codes = blobs(n=300)
+    model = sklearn.OnlineClassifier(random_state=0).fit(X, codes)
+    assert isinstance(model.learner_, SoftmaxAuto)
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p, np.exp(model.decision_function(X)), atol=1e-12)
+    assert isinstance(sklearn.OnlineClassifier().fit(X, codes > 1).learner_, onsketch.Learner)
+    for multiclass in ("ovr", "one-vs-rest"):
+        each = sklearn.OnlineClassifier(multiclass=multiclass).fit(X, codes)
+        assert type(each.learner_).__name__ == "OneVersusRest"
+    named = sklearn.OnlineClassifier("adagrad").fit(X, codes)
+    assert type(named.learner_).__name__ == "OneVersusRest"
+    declared = sklearn.OnlineClassifier().partial_fit(X[codes < 2], codes[codes < 2], classes=[0, 1, 2, 3])
+    declared.partial_fit(X, codes)
+    assert np.mean(declared.predict(X) == codes) > 0.7
+
+
+def test_river_meets_new_labels_at_any_time() -> None:
+    river = pytest.importorskip("onsketch.river")
+    X, codes = blobs(n=300)
+    labels = np.array(["a", "b", "c", "d"])[np.where(np.arange(300) < 100, codes % 2, codes)]
+    model = river.OnlineClassifier()
+    for row, label in zip(X, labels, strict=True):
+        model.learn_one({f"x{j}": v for j, v in enumerate(row)}, label)
+    assert isinstance(model._learner, SoftmaxAuto)
+    p = model.predict_proba_one({f"x{j}": v for j, v in enumerate(X[0])})
+    assert set(p) == set(labels)
+    assert sum(p.values()) == pytest.approx(1.0)

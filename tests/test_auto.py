@@ -206,6 +206,8 @@ def test_options_that_do_not_concern_it_are_refused() -> None:
         learner.merge(onsketch.learner("auto"))
     with pytest.raises(OptionError, match="leverage"):
         learner.leverage(np.ones((1, 2)))
+    with pytest.raises(OptionError, match="forget"):
+        onsketch.learner("rfd-son", forget="auto")
 
 
 def test_ill_conditioned_rows_do_not_hurt() -> None:
@@ -238,3 +240,70 @@ def test_a_rotating_stream_is_followed_by_forgetting() -> None:
         for f in (1.0, 0.98)
     )
     assert forgetting < kept < 0.1
+
+
+def flipping(n: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(seed).normal(size=(n, 5))
+    return X, np.where(X[:, 0] + 0.5 * X[:, 1] >= 0, 1.0, -1.0) * np.where(np.arange(n) // (n // 4) % 2, 1.0, -1.0)
+
+
+def test_forgetting_by_itself_is_nearly_as_good_as_the_best_rate() -> None:
+    X, y = flipping()
+    errors = {
+        rate: np.mean(onsketch.learner("auto", loss="logistic", forget=rate).learn(X, y) * y <= 0)
+        for rate in ("auto", 1.0, 0.998, 0.995, 0.99, 0.98)
+    }
+    chosen = errors.pop("auto")
+    assert chosen < 1.2 * min(errors.values())
+    assert chosen < 0.7 * errors[1.0]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_forgetting_by_itself_costs_nothing_on_a_stream_that_stands_still(loss: str) -> None:
+    X, y = stream(loss, n=3000, d=6)
+    still, chosen = (onsketch.learner("auto", loss=loss, forget=rate).learn(X, y) for rate in (1.0, "auto"))
+    cost = [
+        np.mean(margins * y <= 0) if loss == "logistic" else np.mean((margins - y)[1:] ** 2)
+        for margins in (still, chosen)
+    ]
+    assert cost[1] <= 1.02 * cost[0]
+
+
+def test_forgetting_by_itself_is_linear_and_goes_on_bit_for_bit(tmp_path: Any) -> None:
+    X, y = flipping(600)
+    whole, half = (onsketch.learner("auto", loss="logistic", sketch_size=4, forget="auto") for _ in range(2))
+    expected = whole.learn(X, y)
+    half.learn(csr_array(X[:330]), y[:330])
+    half.save(tmp_path / "model")
+    loaded = onsketch.load(tmp_path / "model")
+    assert (loaded.learn(X[330:], y[330:]) == expected[330:]).all()
+    np.testing.assert_allclose(loaded.predict(X[:9]), X[:9] @ loaded.weights + loaded.intercept, rtol=1e-9, atol=1e-9)
+    assert loaded.shares.sum() == pytest.approx(1.0)
+
+
+def test_leverage_is_that_of_the_newton_experts() -> None:
+    X, y = stream("squared", n=200, spread=0.8)
+    learner = onsketch.learner("auto", sketch_size=4)
+    definition = Definition(X.shape[1], "squared", 4)
+    learner.learn(X, y)
+    for row in zip(X, y, strict=True):
+        definition.learn(*row)
+    shares = definition.shares[1][:2] / definition.shares[1][:2].sum()
+    for x, found in zip(X[:10], learner.leverage(X[:10]), strict=True):
+        seen = definition.seen(x, definition.scale)[0]
+        expected = sum(share * seen @ definition.direction(k, seen) for k, share in enumerate(shares))
+        assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_two_standard_deviations_cover_what_they_should() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 10))
+    y = X @ rng.normal(size=10) + 100.0 + rng.normal(size=2000)
+    learner: Any = onsketch.learner("auto")
+    for start in (200, 1000):
+        learner.learn(X[learner.rounds : start], y[learner.rounds : start])
+        rest = slice(start, None)
+        off = np.abs(learner.predict(X[rest]) - y[rest]) / learner.deviation(X[rest])
+        assert 0.93 < np.mean(off < 2.0) < 0.999
+    with pytest.raises(OptionError, match="squared"):
+        onsketch.learner("auto", loss="logistic").deviation(X)  # type: ignore[attr-defined]

@@ -135,7 +135,7 @@ class Learner(TakesTurns, ABC):
 
     def leverage(self, X: Any) -> NDArray[np.float64]:
         """x·A⁻¹x of each row under the learner's current metric A: how little the past says of it."""
-        if self.method.geometry != "newton":
+        if self.method.geometry not in ("newton", "mixture"):
             raise OptionError(f"{self.method.name}: leverage is for methods of Newton geometry.")
         rows = as_rows(X, self.options.n_features)
         leverages = np.empty(rows.count)
@@ -229,7 +229,7 @@ class Learner(TakesTurns, ABC):
                 raise OptionError(f"merge: a {self.method.name} learner cannot take in {learner!r} ({role}).")
             if replace(self.options, seed=0) != replace(learner.options, seed=0):
                 raise OptionError(f"merge: {role} must have the same options (but for the seed).")
-        if self.options.forget < 1.0:
+        if self.options.forget != 1.0:
             raise OptionError("merge: learners that forget cannot be merged, for neither stream came first.")
         with together(self, other, *([] if base is None else [base])):
             if base is not None and base.rounds > min(self.rounds, other.rounds):

@@ -124,6 +124,10 @@ def plain_class_of(method: Method, options: Options) -> type[Learner]:
         raise OptionError(
             "auto: sketch_size='auto' is for frequent directions by name, such as rfd-son; give a number."
         )
+    if method.mixture and options.forget == "auto":
+        from onsketch.learners.auto.drifting import DriftingLearner
+
+        return DriftingLearner
     if method.mixture:
         from onsketch.learners.auto.learner import AutoLearner
 

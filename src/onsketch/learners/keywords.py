@@ -49,8 +49,8 @@ class EstimatorOptions(TypedDict, total=False):
     """explicit, or implicit: the slope is taken where the step ends, so that no step passes the label."""
     average: bool | None
     """Predict with the mean of the iterates."""
-    forget: float | None
-    """λ: how much of the past is left from one row to the next; below 1 the learner follows a drifting stream."""
+    forget: float | str | None
+    """λ: how much of the past is left from one row to the next; below 1 drift is followed; auto knows auto."""
     betas: tuple[float, float] | None
     """Adam's decay rates."""
     kernel: str | Callable[..., Any] | None

@@ -174,10 +174,10 @@ class Options:
         "Predict with the mean of the iterates.",
         lambda m: m.steps or m.rule in ("adam", "lazy-adam", "arow"),
     )
-    forget: float = _option(
+    forget: float | str = _option(
         1.0,
-        Number(0.0, 1.0, above=True),
-        "λ: how much of the past is left from one row to the next; below 1 the learner follows a drifting stream.",
+        Either("auto", Number(0.0, 1.0, above=True)),
+        "λ: how much of the past is left from one row to the next; below 1 drift is followed; auto knows auto.",
         lambda m: m.mixture or (m.steps and (m.sketch == "diagonal" or (m.newton and m.shrinking))),
         shown="1: all of it",
     )
@@ -283,6 +283,8 @@ def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], 
     checked: dict[str, Any] = {
         name: None if value is None else DECLARED[name].check(name, value) for name, value in chosen.items()
     }
+    if checked.get("forget") == "auto" and method != "auto":
+        raise OptionError(f'{method}: forget="auto" (several rates, mixed) is for auto; give a number.')
     if checked.get("clip") == "labels" and method != "auto":
         raise OptionError(f'{method}: clip="labels" (within the labels seen) is for auto; give a number or None.')
     return dataclasses.replace(Options(), **checked)

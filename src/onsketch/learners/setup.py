@@ -176,7 +176,7 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         raise OptionError("ridge=0 with sketch_size=0 leaves no metric at all; give a ridge or a sketch size.")
     if summary != SUMMARY.scaled_gradient and (options.curvature is not None or options.curvature_schedule is not None):
         raise OptionError(f"summary={options.summary!r} does not use curvature or curvature_schedule; leave them out.")
-    if options.forget < 1.0:
+    if float(options.forget) < 1.0:
         _check_forgetting(method, options)
     if options.step == "implicit" and options.update == "dual":
         raise OptionError(f"{method.name}: step='implicit' goes with update='mirror' alone.")
@@ -217,7 +217,7 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         grain=1e-15 if options.dtype == "float64" else 5e-7,
         ridge=FIRST_RIDGE if options.ridge is None else options.ridge,
         share=ridge_share(method, options.sketch_size) if newton and options.ridge is None else 0.0,
-        forget=options.forget,
+        forget=float(options.forget),
         implicit=options.step == "implicit",
         whole=method.shrinking or method.sketch == "ffd",
     )
@@ -234,4 +234,4 @@ def _check_forgetting(method: Method, options: Options) -> None:
         (method.sketch != "diagonal" and options.sketch_size == 0, "sketch_size=0, which keeps nothing to forget"),
     ):
         if strange:
-            raise OptionError(f"{method.name}: forget={options.forget:g} does not go with {what}.")
+            raise OptionError(f"{method.name}: forget={float(options.forget):g} does not go with {what}.")

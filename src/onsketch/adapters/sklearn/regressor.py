@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 import onsketch
 from onsketch.adapters.options import DEFAULT_METHOD, keep_parameters, regression_learner, takes_learner_options
 from onsketch.adapters.sklearn.base import Floats, OnlineEstimator
+from onsketch.core.errors import OptionError
 from onsketch.learners.keywords import EstimatorOptions
 
 
@@ -76,10 +77,18 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         self.n_iter_ = 1
         return self
 
-    def predict(self, X: Any) -> Floats:
-        """The predictions, (rows,)."""
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The predictions, (rows,); with ``return_std`` also the standard deviation of what the targets may be.
+
+        The deviation is noise and what is not known of the weights, for the method "auto" and the squared loss.
+        """
         X = self._rows(X)
-        return np.asarray(self.learner_.predict(X))
+        predictions = np.asarray(self.learner_.predict(X))
+        if not return_std:
+            return predictions
+        if not hasattr(self.learner_, "deviation"):
+            raise OptionError(f"return_std=True: {self.method} knows no standard deviation; use method='auto'.")
+        return predictions, self.learner_.deviation(X)
 
     @property
     def coef_(self) -> Floats:

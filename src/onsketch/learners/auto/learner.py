@@ -14,10 +14,10 @@ from onsketch.files.arrays import Arrays, named, packed, require, restored, take
 from onsketch.jit.cache import Direct, kind_of
 from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.auto.mixing import EXPERTS
-from onsketch.learners.auto.reading import fill_weights, predict_rows
+from onsketch.learners.auto.reading import fill_weights, leverage_rows, predict_rows
 from onsketch.learners.auto.round import learn_rows
 from onsketch.learners.auto.scaling import APART
-from onsketch.learners.auto.state import TALLY, WIDTH, Light, Settings, Small
+from onsketch.learners.auto.state import FIGURE, TALLY, WIDTH, Light, Settings, Small
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
@@ -83,7 +83,7 @@ class AutoLearner(Learner):
             intercept=options.fit_intercept,
             ranged=real and options.clip == "labels",
             clip=options.clip if isinstance(options.clip, float) else math.inf,
-            forget=options.forget,
+            forget=float(options.forget),
             told=TOLD,
             free=FREE,
             patience=PATIENCE,
@@ -138,7 +138,25 @@ class AutoLearner(Learner):
         return out
 
     def _leverage(self, rows: Rows) -> Floats:
-        raise OptionError("auto: a mixture has no single metric, hence no leverage; use rfd-son or ons for it.")
+        indptr, slots, values = self._translated(rows, learn=False)
+        out = np.empty(rows.count)
+        if self.rounds == 0:
+            raise OptionError("auto: leverage is known once a row has been learned, for features have no scale before.")
+        leverage_rows(self._settings, self._light, self._table, self._small, indptr, slots, values, out)
+        return out
+
+    def deviation(self, X: Any) -> Floats:
+        """The standard deviation of what the labels of these rows may be: noise, and what the learner does not know.
+
+        ``√(σ²·(1 + 2·leverage))`` with σ² the mean squared error of the predictions made so far: what Bayesian linear
+        regression says where the noise is Gaussian and of one size. For the squared loss only.
+        """
+        if self.loss != "squared":
+            raise OptionError(f"auto: a standard deviation is known for the squared loss, not for {self.loss}.")
+        leverages = self.leverage(X)
+        with self.turns.reading:
+            noise = self._small.sums[2, :3].min() / max(self._small.numbers[FIGURE.weight], 1e-290)
+        return np.asarray(np.sqrt(noise * (1.0 + 2.0 * leverages)))
 
     def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
         weights = np.empty(self._map.count)

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 
+from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inner, kernel
+from onsketch.learners.auto.directions import apply_inverse, ridge_of
 from onsketch.learners.auto.mixing import EXPERTS, LANES
 from onsketch.learners.auto.passes import seen_by
 from onsketch.learners.auto.round import within_bounds
@@ -69,3 +71,37 @@ def predict_rows(settings, light, table, small, indptr, slots, values, predictio
         for j in range(indptr[i], indptr[i + 1]):
             total += values[j] * weight_of(light, table, small, slots[j], rows, scratch, out)
         predictions[i] = within_bounds(settings, small, total)
+
+
+@kernel
+def leverage_rows(settings, light, table, small, indptr, slots, values, leverages):
+    """x·A⁻¹x of each row: the mean over the two Newton experts, by their shares. A feature never met is as if it were
+    not there.
+    """
+    rows, scratch = np.empty((1, table.rows.shape[1])), np.empty(table.work.shape[1])
+    p, q = np.zeros(table.rows.shape[1]), np.zeros((3, settings.capacity))
+    common, norm = math.exp(-small.numbers[FIGURE.common]), small.numbers[FIGURE.norm]
+    trusted = small.shares[1, 0] + small.shares[1, 1]
+    for i in range(indptr.size - 1):
+        length = 0.0
+        for c in range(p.size):
+            p[c] = 0.0
+        for j in range(indptr[i], indptr[i + 1]):
+            slot = slots[j]
+            own = light.rows[slot, LIGHT.scale]
+            if slot == small.counts[TALLY.constant]:
+                x = math.sqrt(norm)
+            else:
+                x, _ = seen_by(small.counts[TALLY.regime], values[j] / own if own > 0.0 else 0.0, values[j] * common)
+            length += x * x
+            place = np.int64(light.heavy[slot])
+            if place > 0:
+                current_row(table, place, rows, scratch)
+                for c in range(FIRST_ROW, FIRST_ROW + small.counts[TALLY.rows]):
+                    p[c] += x * rows[0, c]
+        leverages[i] = 0.0
+        for k in range(2):
+            inside = apply_inverse(small, k, p, q)
+            ridge = ridge_of(settings, small, k) * small.numbers[FIGURE.fade]
+            share = small.shares[1, k] / trusted if trusted > 0.0 else 0.5
+            leverages[i] += share * max(length - inside, CUTOFF * length) / ridge

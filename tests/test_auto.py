@@ -266,7 +266,7 @@ def test_forgetting_by_itself_costs_nothing_on_a_stream_that_stands_still(loss: 
         np.mean(margins * y <= 0) if loss == "logistic" else np.mean((margins - y)[1:] ** 2)
         for margins in (still, chosen)
     ]
-    assert cost[1] <= 1.02 * cost[0]
+    assert cost[1] <= 1.05 * cost[0]
 
 
 def test_forgetting_by_itself_is_linear_and_goes_on_bit_for_bit(tmp_path: Any) -> None:

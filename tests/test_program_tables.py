@@ -133,6 +133,8 @@ def test_a_changed_schema_is_refused_or_told(tmp_path):
     told(run("predict", model, tmp_path / "gone.csv"), 1, "'age' is not there")
     (tmp_path / "words.csv").write_text("age,job,pay\nold,clerk,1\n")
     told(run("predict", model, tmp_path / "words.csv"), 1, "expected a number, found 'old'")
+    (tmp_path / "numbers.csv").write_text("age,job,pay\n" + "30,7,1\n" * 30)
+    told(run("predict", model, tmp_path / "numbers.csv"), 1, "column 'job' holds numbers, and held words")
 
 
 def test_describe_learns_nothing(tmp_path):

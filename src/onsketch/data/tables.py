@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,9 @@ from onsketch.data.sources import Bytes
 from onsketch.data.text import TextFormat, longer
 
 Floats = NDArray[np.float64]
+
+_LOOKED_AT, _ENOUGH = 100, 20
+"""Lines of a later file that are looked at, and values by which a column is judged to have changed."""
 
 MOST_CLASSES = 10_000
 """Different words that labels may have."""
@@ -54,7 +58,7 @@ class CSV(TextFormat):
             schema = without_label(schema)
         self.roles, self.header, self.delimiter, self.decimal = roles, header, delimiter, decimal
         self.bits, self.pairs, self.names, self.naming = bits, pairs, names, naming
-        self.schema = schema
+        self.schema, self._given = schema, schema is not None
         self.sample: list[list[str]] = []
         """The fields of the first rows, by which the schema was decided."""
         self.mask = column_mask(bits)
@@ -87,6 +91,8 @@ class CSV(TextFormat):
         fields = split(head.lines[:1], self.delimiter)
         names = fields[0] if schema.header else [str(k) for k in range(len(fields[0]))]
         self.columns = columns = self._fitted(schema, source.name, names)
+        if self._given and os.path.isfile(source.name):  # a pipe may not have brought enough to look at
+            _check_words(source, schema, names)
         self.width = columns.width
         self.names.known.update(columns.features)
         if not columns.dense and self.roles.missing == "indicate":
@@ -279,6 +285,18 @@ def _parts(X: Floats | Sparse) -> tuple[Any, Any, Floats]:
         return X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data
     rows, width = X.shape
     return np.arange(rows + 1) * width, np.tile(np.arange(width), rows), X.reshape(-1)
+
+
+def _check_words(source: Bytes, schema: Schema, names: list[str]) -> None:
+    """Refuse a column that held words when the schema was decided, and holds numbers only now: another thing."""
+    rows = split(first_lines(source, _LOOKED_AT).lines, schema.delimiter)[int(schema.header) :]
+    worded = {field.name for field in schema.fields if field.kind == "category" and field.words}
+    for name, seen in zip(names, look_at(rows, len(names), schema.decimal), strict=True):
+        if name in worded and seen.words == 0.0 and seen.rows >= _ENOUGH:
+            raise InputError(
+                f"{source.name}: the column {name!r} holds numbers, and held words in the first file or when the model "
+                "was trained. Are the columns what they were?"
+            )
 
 
 def _check_positive(path: str, positive: str, labels: list[str]) -> None:

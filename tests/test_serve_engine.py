@@ -328,3 +328,16 @@ def test_the_model_of_the_service_is_one_that_the_program_reads(tmp_path):
     assert len(result.stdout.splitlines()) == 100
     assert json.dumps(engine.model.tally)
     assert os.path.getsize(tmp_path / "m") > 0
+
+
+def test_a_failure_of_the_writer_is_told_to_those_who_wait(monkeypatch):
+    engine = _engine()
+
+    def broken(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(engine.model, "learn", broken)
+    monkeypatch.setattr("threading.excepthook", lambda arguments: None)
+    assert isinstance(_learn(engine, objects(2)), Broken)
+    assert not engine.ready
+    engine.drain()

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from onsketch.jobs.serve.batch import Floats, Rows
-from onsketch.jobs.serve.classes import ClassModel
-from onsketch.jobs.serve.model import Model, TrainedModel
+from onsketch.jobs.serve.model import Model
 
 
 def answers(model: Model, margins: Floats) -> list[dict[str, Any]]:
@@ -18,9 +17,8 @@ def answers(model: Model, margins: Floats) -> list[dict[str, Any]]:
     ``prediction`` is the label or number predicted; ``probability`` that of the positive label or of the class
     predicted, where the loss gives one.
     """
-    if isinstance(model, ClassModel):
+    if model.kind == "classes":
         return _classes(model, margins)
-    assert isinstance(model, TrainedModel)
     if model.kind == "regression":
         return [{"prediction": margin, "margin": margin} for margin in margins.tolist()]
     positive, negative = label_names(model)
@@ -47,11 +45,13 @@ def probability(margin: float) -> float:
     return power / (1.0 + power)
 
 
-def label_names(model: TrainedModel) -> tuple[Any, Any]:
+def label_names(model: Model) -> tuple[Any, Any]:
     """The labels told apart, as requests have them."""
     task = model.task
     if task.named is not None:
         return task.named, "other"
+    if task.names is not None:
+        return task.names[1], task.names[0]
     return _short(task.positive), _short(0.0 if task.negative is None else task.negative)
 
 
@@ -59,7 +59,7 @@ def _short(label: float | None) -> Any:
     return int(label) if label is not None and label == math.floor(label) else label
 
 
-def _classes(model: ClassModel, margins: Floats) -> list[dict[str, Any]]:
+def _classes(model: Model, margins: Floats) -> list[dict[str, Any]]:
     if not margins.shape[1]:
         return [{"prediction": None, "label": None, "probabilities": {}} for _ in range(len(margins))]
     probabilities = model.probabilities(margins)
@@ -79,7 +79,7 @@ def contributions(model: Model, rows: Rows, names: dict[int, str], most: int = 1
 
     Cost: that of writing out the weights of all features seen.
     """
-    if isinstance(model, ClassModel):
+    if model.kind == "classes":
         return [{} for _ in range(rows.shape[0])]
     features, weights = model.learner.coefficients()
     found = []

@@ -216,11 +216,13 @@ class Engine:
     # The writer -------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
+        tickets: list[Ticket] = []
         try:
             while tickets := self._take():
                 self._process(tickets)
         except BaseException as error:
-            self._fail(f"learning stopped: {type(error).__name__}; restart the service", [])
+            self._fail(f"learning stopped: {type(error).__name__}; restart the service", tickets)
+            self._finish(tickets)
             raise
         finally:
             with self._change:

@@ -1,10 +1,9 @@
-"""What learns: a training job without a file, for two labels or numbers. Its model file is the program's."""
+"""What learns: a training job without a file, for two labels, many classes or numbers. Its file is the program's."""
 
 from __future__ import annotations
 
 import copy
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -12,18 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-import onsketch
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.tolerances import LARGEST
 from onsketch.data.json_rows import shown
 from onsketch.data.task import Task
 from onsketch.files import model_file
-from onsketch.jobs.evaluation import Progress, new_progress
+from onsketch.jobs.answers import probabilities
+from onsketch.jobs.evaluation import Progress
+from onsketch.jobs.judging import Judge
+from onsketch.jobs.models import make_learner
 from onsketch.jobs.serve.batch import Batch, Floats, Rows, part_of
 from onsketch.jobs.training import Plan, Training
 
 STEP_SECONDS = 0.0005
 """Learning goes in steps of about this long: what a prediction may have to wait."""
+
+MOST_CLASSES = 1000
+"""Classes that a service makes room for; a label that is different in each row is no class."""
 
 KINDS = {
     "binary": "binary",
@@ -55,96 +59,16 @@ class Admitted(NamedTuple):
     """Classes met for the first time."""
 
 
-class Model(ABC):
-    """A learner, what labels mean to it, and its tallies. One thread learns; any may predict."""
-
-    kind: str
-    """binary, regression or classes."""
-    learner: Any
-    reading: dict[str, Any]
-    """Options of the reader, as a model file keeps them."""
-
-    def __init__(self) -> None:
-        self._step = 64
-
-    @property
-    @abstractmethod
-    def rows(self) -> int:
-        """Rows learned since the model began."""
-
-    @property
-    @abstractmethod
-    def tally(self) -> dict[str, Any]:
-        """Rows, mean loss and, where there are classes, error so far."""
-
-    @abstractmethod
-    def admit(self, labels: Sequence[Any] | Floats) -> Admitted:
-        """Labels as numbers. Nothing is changed: ``learn`` does that."""
-
-    @abstractmethod
-    def _learn(self, rows: Rows, labels: Floats, weights: Floats | None) -> Learned:
-        """Learn a few rows."""
-
-    @abstractmethod
-    def begin(self, batch: Batch) -> None:
-        """Take note of what a batch says first: a label or classes not met before."""
-
-    @abstractmethod
-    def losses(self, labels: Floats, margins: Floats) -> tuple[Floats, Floats | None]:
-        """The loss of each row, and whether it was mistaken, where that can be said."""
-
-    @abstractmethod
-    def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
-        """Write a model file, which is the program's; ``notes`` come beside its own."""
-
-    def learn(self, batch: Batch, pause: Callable[[], None] = lambda: None) -> Learned:
-        """Learn a batch in short steps, with a pause after each, in which others predict."""
-        self.begin(batch)
-        count, start = len(batch), 0
-        parts = []
-        while start < count:
-            stop = min(start + self._step, count)
-            began = time.perf_counter()
-            weights = None if batch.weights is None else batch.weights[start:stop]
-            parts.append(self._learn(part_of(batch.rows, start, stop), batch.labels[start:stop], weights))
-            self._pace(stop - start, time.perf_counter() - began)
-            start = stop
-            pause()
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            return Learned(np.empty(0), np.empty(0, dtype=bool))
-        return Learned(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-    def _pace(self, rows: int, seconds: float) -> None:
-        """Rows of the next step. Where steps are cut changes no bit of a learner."""
-        if rows == self._step:
-            if seconds < STEP_SECONDS / 2:
-                self._step = min(self._step * 2, 1 << 14)
-            elif seconds > STEP_SECONDS * 2:
-                self._step = max(self._step // 2, 1)
-
-    def predict(self, rows: Rows) -> Floats:
-        """Margins."""
-        margins: Floats = self.learner.predict(rows)
-        return margins
-
-    def copy(self) -> Model:
-        """The model as it is now, to be written while this one goes on."""
-        twin = copy.copy(self)
-        twin.learner = self.learner.fork() if hasattr(self.learner, "fork") else copy.deepcopy(self.learner)
-        return twin
-
-
-class TrainedModel(Model):
-    """Two labels or numbers: :class:`onsketch.jobs.training.Training`, fed by hand."""
+class Model:
+    """A training job fed by hand: learner, task and tallies. One thread learns; any may predict."""
 
     def __init__(self, job: Training) -> None:
-        super().__init__()
         self.job = job
-        assert job.task is not None
-        self.kind = "binary" if job.task.signs else "regression"
+        kinds = {"classification": "binary", "multiclass": "classes", "regression": "regression"}
+        self.kind = kinds[self.task.kind]
         self.reading = job.plan.reading
+        """Options of the reader, as a model file keeps them."""
+        self._step = 64
 
     @property
     def learner(self) -> Any:
@@ -156,6 +80,11 @@ class TrainedModel(Model):
         """What labels mean."""
         assert self.job.task is not None
         return self.job.task
+
+    @property
+    def names(self) -> list[str]:
+        """Classes met so far, where there are many."""
+        return self.task.names if self.task.many and self.task.names is not None else []
 
     @property
     def progress(self) -> Progress:
@@ -170,46 +99,65 @@ class TrainedModel(Model):
 
     @property
     def tally(self) -> dict[str, Any]:
-        """Rows, mean loss and error so far."""
+        """Rows, mean loss and, where there are classes, error so far."""
         progress = self.progress
         return {"rows": progress.rows, "loss": progress.mean_loss, "error": progress.error}
 
+    # Labels -----------------------------------------------------------------------------------------------
+
     def admit(self, labels: Sequence[Any] | Floats) -> Admitted:
-        """Labels as numbers."""
-        if isinstance(labels, np.ndarray) and self.task.named is None:
-            codes, refused = labels, {}
-            unfit = self._strange(labels)
-            if unfit.any():
-                codes = labels.copy()
-                for row in np.flatnonzero(unfit).tolist():
-                    refused[row] = self._why(float(labels[row]))
-                    codes[row] = np.nan
-            return Admitted(codes, refused, [])
+        """Labels as numbers. Nothing is changed: ``begin`` does that."""
+        if self.task.many:
+            return self._classes(labels)
         codes, refused = np.empty(len(labels)), {}
-        for row, label in enumerate(labels):
-            try:
-                codes[row] = self._number(label)
-            except InputError as error:
-                codes[row], refused[row] = np.nan, str(error)
-        if self.task.named is None:
-            unfit = self._strange(codes) & ~np.isnan(codes)
+        if isinstance(labels, np.ndarray) and self.task.named is None and self.task.names is None:
+            codes = labels.copy()
+        else:
+            for row, label in enumerate(labels):
+                try:
+                    codes[row] = self._number(label)
+                except InputError as error:
+                    codes[row], refused[row] = np.nan, str(error)
+        unfit = self._strange(codes)
+        if unfit.any():
             for row in np.flatnonzero(unfit).tolist():
-                refused[row] = self._why(float(codes[row]))
+                refused.setdefault(row, f"label: {codes[row]:g}: {self._expected()}")
             codes[unfit] = np.nan
         return Admitted(codes, refused, [])
 
     def _number(self, label: Any) -> float:
-        named = self.task.named
-        if named is not None:
-            if label is None or isinstance(label, (dict, list)) or label != label:
-                raise InputError(f"label: expected a word or a number, found {shown(label)}.")
-            return 1.0 if class_name(label) == class_name(_parsed(named)) else -1.0
-        if isinstance(label, (bool, int, float)):
+        """A label as the task has it before it becomes a sign."""
+        plain = isinstance(label, (bool, int, float, str, np.floating)) and label == label and label != ""
+        if plain:
             try:
-                return float(label)
-            except OverflowError:
+                if self.task.named is not None:
+                    return 1.0 if class_name(label) == class_name(_parsed(self.task.named)) else -1.0
+                if self.task.names is not None:
+                    return float(self.task.names.index(class_name(label)))
+                if not isinstance(label, str):
+                    return float(label)
+            except (OverflowError, ValueError):
                 pass
         raise InputError(f"label: {shown(label)}: {self._expected()}")
+
+    def _classes(self, labels: Sequence[Any] | Floats) -> Admitted:
+        """Codes of classes; new ones get the next codes, in order."""
+        known = {name: code for code, name in enumerate(self.names)}
+        codes, refused = np.full(len(labels), np.nan), {}
+        fresh: list[str] = []
+        for row, label in enumerate(labels.tolist() if isinstance(labels, np.ndarray) else labels):
+            if not isinstance(label, (str, bool, int, float)) or label != label or label == "":
+                refused[row] = f"label: expected a word or a number, found {shown(label)}."
+                continue
+            name = shown(label) if isinstance(label, int) and abs(label) > LARGEST else class_name(label)
+            if name not in known:
+                if len(known) >= MOST_CLASSES or len(name) > 200:
+                    refused[row] = f"label: {shown(name)} would be one class more than {MOST_CLASSES:,}, the limit."
+                    continue
+                known[name] = len(known)
+                fresh.append(name)
+            codes[row] = known[name]
+        return Admitted(codes, refused, fresh)
 
     def _strange(self, codes: Floats) -> NDArray[np.bool_]:
         """Labels that the task does not know; NaN is one."""
@@ -222,65 +170,118 @@ class TrainedModel(Model):
     @property
     def _usual(self) -> bool:
         """Whether 1 is told from 0 or −1, which then mean the same."""
-        return self.task.positive == 1.0 and self.task.negative in (None, 0.0, -1.0)
-
-    def _why(self, label: float) -> str:
-        return f"label: {label:g}: {self._expected()}"
+        return self.task.positive == 1.0 and self.task.negative in (None, 0.0, -1.0) and self.task.names is None
 
     def _expected(self) -> str:
         if self.kind == "regression":
             return f"this model learns numbers, finite and within ±{LARGEST:g}."
+        if self.task.named is not None:
+            return "expected a word or a number."
         if self._usual:
             return (
                 "labels of two classes are 1 and 0, 1 and -1, or true and false; for others start the service with "
                 "--positive LABEL, --task classes or --task regression."
             )
-        return f"this model tells {self.task.positive:g} from {self.task.negative:g}."
-
-    def begin(self, batch: Batch) -> None:
-        """Settle the label that stands for the other class when it first comes."""
-        if self.kind == "binary" and self.task.negative is None:
-            others = batch.labels[batch.labels != 1.0]
-            if others.size:
-                self.job.task = replace(self.task, negative=float(others[0]))
-
-    def _learn(self, rows: Rows, labels: Floats, weights: Floats | None) -> Learned:
-        y = self.signs(labels)
-        margins, taken, _ = self.job._absorb(rows, y, weights)
-        self.job.positives += int(np.count_nonzero(y[taken] > 0.0))
-        return Learned(margins, taken)
+        negative, positive = self.task.two_names
+        return f"this model tells {positive} from {negative}."
 
     def signs(self, labels: Floats) -> Floats:
         """Labels as the learner takes them."""
         return np.where(labels == self.task.positive, 1.0, -1.0) if self.task.signs else labels
 
+    # Learning ---------------------------------------------------------------------------------------------
+
+    def begin(self, batch: Batch) -> None:
+        """Take note of what a batch says first: the label of the other class, or classes not met before."""
+        if self.kind == "binary" and self.task.negative is None:
+            others = batch.labels[batch.labels != 1.0]
+            if others.size:
+                self.job.task = replace(self.task, negative=float(others[0]))
+        for name in batch.notes.get("classes", ()):
+            if name not in self.names:
+                self.names.append(name)
+
+    def learn(self, batch: Batch, pause: Callable[[], None] = lambda: None) -> Learned:
+        """Learn a batch in short steps, with a pause after each, in which others look."""
+        self.begin(batch)
+        count, start = len(batch), 0
+        parts = []
+        while start < count:
+            stop = min(start + self._step, count)
+            began = time.perf_counter()
+            weights = None if batch.weights is None else batch.weights[start:stop]
+            y = self.signs(batch.labels[start:stop])
+            margins, taken, _ = self.job._absorb(part_of(batch.rows, start, stop), y, weights)
+            if self.task.signs:
+                self.job.positives += int(np.count_nonzero(y[taken] > 0.0))
+            parts.append(Learned(self._padded(margins), taken))
+            self._pace(stop - start, time.perf_counter() - began)
+            start = stop
+            pause()
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return Learned(np.empty(0), np.empty(0, dtype=bool))
+        return Learned(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _padded(self, margins: Floats) -> Floats:
+        """Classes that were not met by then have no margin (−∞)."""
+        if not self.task.many or margins.shape[1] == len(self.names):
+            return margins
+        return np.pad(margins, ((0, 0), (0, len(self.names) - margins.shape[1])), constant_values=-np.inf)
+
+    def _pace(self, rows: int, seconds: float) -> None:
+        """Rows of the next step. Where steps are cut changes no bit of a learner."""
+        if rows == self._step:
+            if seconds < STEP_SECONDS / 2:
+                self._step = min(self._step * 2, 1 << 14)
+            elif seconds > STEP_SECONDS * 2:
+                self._step = max(self._step // 2, 1)
+
     def losses(self, labels: Floats, margins: Floats) -> tuple[Floats, Floats | None]:
-        """The loss of each row, and whether its sign was mistaken."""
+        """The loss of each row, and whether it was mistaken, where that can be said."""
         from onsketch.core.losses import loss_values
 
+        if self.task.many:
+            codes = labels.astype(np.int64)
+            found = self.probabilities(margins)
+            mine = found[np.arange(codes.size), codes]
+            return -np.log(np.maximum(mine, 1e-15)), (found.argmax(axis=1) != codes).astype(np.float64)
         y = self.signs(labels)
-        wrong = ((margins > 0.0) != (y > 0.0)).astype(np.float64) if self.task.signs else None
+        wrong = (~(margins * y > 0.0)).astype(np.float64) if self.task.signs else None
         return loss_values(self.progress.loss, margins, y), wrong
 
-    def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
-        """As ``onsketch train --save`` writes it."""
-        if notes is not None and "serve" in notes:
-            notes = {**notes, "serve": {**notes["serve"], "undecided": self.task.negative is None}}
-        self.learner.save(path, {"training": self._told(), **(notes or {})})
+    def predict(self, rows: Rows) -> Floats:
+        """Margins: (rows,), or (rows, classes)."""
+        margins: Floats = self.learner.predict(rows)
+        return margins
 
-    def _told(self) -> dict[str, Any]:
-        """What the program writes beside a model; a label not met so far is taken for −1."""
-        told = self.job._told()
-        if self.kind == "binary" and self.task.negative is None:
-            told = {**told, "task": replace(self.task, negative=-1.0).state()}
-        return told
+    def probabilities(self, margins: Floats) -> Floats:
+        """(rows, classes); a class without a margin has none, and where no class has one all are alike."""
+        known = np.isfinite(margins)
+        found = np.zeros(margins.shape)
+        for count in np.unique(known.sum(axis=1)).tolist():  # classes are met one after the other
+            rows = known.sum(axis=1) == count
+            if count == 0:
+                found[rows] = 1.0 / max(margins.shape[1], 1)
+            else:
+                found[rows, :count] = probabilities(margins[rows, :count], self.job.loss) if count > 1 else 1.0
+        return found
+
+    # Files ------------------------------------------------------------------------------------------------
+
+    def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
+        """As ``onsketch train --save`` writes it; ``notes`` come beside its own."""
+        self.learner.save(path, {"training": self.job._told(), **(notes or {})})
 
     def copy(self) -> Model:
-        """The model as it is now."""
+        """The model as it is now, to be written while this one goes on."""
         twin = copy.copy(self)
         twin.job = copy.copy(self.job)
-        twin.job.learner = self.learner.fork()
-        twin.job.progress, twin.job.judge = replace(self.progress), copy.deepcopy(self.job.judge)
+        learner = self.learner
+        twin.job.learner = learner.fork() if hasattr(learner, "fork") else copy.deepcopy(learner)
+        twin.job.task = copy.deepcopy(self.task)
+        twin.job.progress, twin.job.judge = copy.deepcopy((self.job.progress, self.job.judge))
         twin.job.names = dict(self.job.names)
         return twin
 
@@ -306,23 +307,22 @@ def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str
     kind = KINDS.get(task)
     if kind is None:
         raise OptionError(f"task={task!r}: expected binary, classes or regression.")
-    if kind == "classes":
-        from onsketch.jobs.serve.classes import new_classes
-
-        return new_classes(method, options, reading)
     named = reading.get("positive")
-    if kind == "regression" and named is not None:
-        raise OptionError("--positive names a class; it does not go with --task regression.")
-    job = _job(method, options, kind, reading)
+    if kind != "binary" and named is not None:
+        raise OptionError(f"--positive names a class; it does not go with --task {task}.")
     if kind == "regression":
-        job.task = Task("regression")
+        meaning = Task("regression")
+    elif kind == "classes":
+        meaning = Task("multiclass", names=[])
     elif named is not None:
-        job.task = Task("classification", -1.0, 1.0, str(named))
+        meaning = Task("classification", -1.0, 1.0, str(named))
     else:
-        job.task = Task("classification", None, 1.0)
-    job.learner = onsketch.learner(method, **{"loss": job.task.default_loss, **options})
-    job.progress = new_progress(job.learner, job.task.signs)
-    return TrainedModel(job)
+        meaning = Task("classification", None, 1.0)
+    job = _Fed(Plan([], method, options, reading))
+    job.task, job.learner = meaning, make_learner(meaning, method, **options)
+    job.progress = Progress(job.loss, meaning.signs or meaning.many)
+    job.judge = Judge(meaning, job.loss)
+    return Model(job)
 
 
 class _Fed(Training):
@@ -333,27 +333,16 @@ class _Fed(Training):
         return True
 
 
-def _job(method: str, options: dict[str, Any], kind: str, reading: dict[str, Any]) -> Training:
-    return _Fed(Plan([], method, options, reading, "regression" if kind == "regression" else "classification"))
-
-
 def load_model(path: model_file.PathLike) -> tuple[Model, dict[str, Any]]:
     """The model of a file that the program or the service wrote, and the notes beside it."""
     content = model_file.read(path)
-    if content.kind == "classes" and "serve_classes" in content.notes:
-        from onsketch.jobs.serve.classes import load_classes
-
-        return load_classes(content), content.notes
     told = content.notes.get("training")
-    if content.kind != "learner" or told is None:
+    if content.kind not in ("learner", "classes") or told is None:
         raise OptionError(
             f"{path}: holds a {content.kind} without what its labels and features are; serve takes a model that "
             "'onsketch train --save' wrote, or none to start empty."
         )
-    reading = told["reading"]
-    job = _job(content.header["method"]["name"], {}, Task(**told["task"]).kind, reading)
-    job._take_up(content, told)
-    assert job.task is not None
-    if content.notes.get("serve", {}).get("undecided"):
-        job.task = replace(job.task, negative=None)
-    return TrainedModel(job), content.notes
+    method = content.header["method"]
+    job = _Fed(Plan([], method["name"] if isinstance(method, dict) else method, {}, told["reading"]))
+    job.go_on_from(path)
+    return Model(job), content.notes

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onsketch.core.errors import OnsketchError
-from onsketch.jobs.serve.classes import ClassModel
 from onsketch.jobs.serve.model import Model
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def figures(service: Service, number: int) -> dict[str, Any]:
 def _inside(model: Model, names: dict[int, str]) -> dict[str, Any]:
     """The largest weights by name, the spectrum of the sketch, and the experts of ``auto``."""
     found: dict[str, Any] = {"weights": [], "spectrum": [], "experts": []}
-    if isinstance(model, ClassModel):
+    if model.kind == "classes":
         return found
     learner = model.learner
     with contextlib.suppress(OnsketchError):  # a kernel learner has no weights of features

@@ -117,7 +117,7 @@ def _shadow(wish: Wish, model: Model) -> Model | None:
         shadow = new_model(wish.shadow_method, {}, model.kind, model.reading)
     else:
         return None
-    if shadow.kind != model.kind or getattr(shadow, "names", []) != getattr(model, "names", []):
+    if shadow.kind != model.kind or shadow.names != model.names:
         raise OptionError(f"the second model is for {shadow.kind}, the first for {model.kind}, or of other classes.")
     width, other = model.learner.n_features, shadow.learner.n_features
     if shadow.reading.get("bits") != model.reading.get("bits") or (width and other and width != other):
@@ -141,11 +141,11 @@ def warm_up(model: Model) -> None:
         from onsketch.jobs.serve.batch import Batch
 
         label = np.array([1.0])
-        notes = {"classes": ["a"]} if model.kind == "classes" and not getattr(model, "names", []) else {}
+        notes = {"classes": ["a"]} if model.kind == "classes" and not model.names else {}
         if model.kind == "classes":
             label = np.array([0.0])
         elif model.kind == "binary":
-            label = np.array([float(model.task.positive)])  # type: ignore[attr-defined]
+            label = np.array([float(model.task.positive or 1.0)])
         twin.learn(Batch(rows, label, None, notes))
         twin.predict(rows)
 

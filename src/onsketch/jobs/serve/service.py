@@ -16,7 +16,6 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.jobs.serve.answers import answers, contributions
 from onsketch.jobs.serve.batch import Floats, Rows, part_of
 from onsketch.jobs.serve.engine import Engine, Outcome, Ticket
-from onsketch.jobs.serve.model import TrainedModel
 from onsketch.jobs.serve.requests import Label, Row
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.waiting import Waitlist
@@ -44,7 +43,7 @@ class Service:
         self.limits = limits or Limits()
         self.waitlist = Waitlist(self.limits.waiting, self.limits.label_seconds)
         model = engine.model
-        self.names: dict[int, str] = dict(model.job.names) if isinstance(model, TrainedModel) else {}
+        self.names: dict[int, str] = dict(model.job.names)
         self.reader = RowReader(model, self.names, self.limits.features)
         self.began = time.time()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -221,7 +220,7 @@ class Service:
             "features": learner.n_features,
         }
         if model.kind == "classes":
-            found["classes"] = tally["classes"]
+            found["classes"] = model.names
         if engine.shadow is not None:
             shadow = engine.shadow.tally
             found["shadow"] = {

@@ -119,5 +119,5 @@ class VWDaemon:
     def _words(self, margins: Any) -> list[str]:
         if margins.ndim == 1:
             return [f"{margin:.6g}" for margin in margins.tolist()]
-        names = getattr(self.service.engine.model, "names", [])
+        names = self.service.engine.model.names
         return [names[best] if names else "0" for best in (margins.argmax(axis=1) if margins.shape[1] else [])]

@@ -269,7 +269,7 @@ def fuzz(total: int) -> None:
                 return answer.read()
 
         before, statuses = model(), {}
-        for k in range(total):
+        for _ in range(total):
             body = bytearray(rng.choice(seeds))
             for _ in range(rng.randrange(1, 8)):
                 place = rng.randrange(len(body) + 1)

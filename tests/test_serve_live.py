@@ -20,7 +20,8 @@ import onsketch
 from onsketch.core.errors import InputError, OptionError
 from onsketch.data.json_rows import rows_of
 from onsketch.data.live import is_live, open_live
-from serving import Process, as_vw, objects, served
+from program import environment
+from serving import PROGRAM, Process, as_vw, objects, served
 
 pytestmark = pytest.mark.learners
 
@@ -137,6 +138,35 @@ def test_a_service_that_is_killed_goes_on_with_the_stream_exactly_once(redis_url
     learner = onsketch.learner("adagrad", loss="logistic")
     learner.learn(rows_of([row["features"] for row in rows]), np.array([1.0 if row["label"] else -1.0 for row in rows]))
     assert onsketch.load(tmp_path / "m").weights.tobytes() == learner.weights.tobytes()
+
+
+def test_training_on_a_stream_that_is_killed_goes_on_exactly_once(redis_url, redis_client, tmp_path):
+    rows = objects(300)
+    for row in rows[:200]:
+        redis_client.xadd("train", {"row": as_vw(row)})
+    command = [*PROGRAM, "train", f"{redis_url}/train#idle=0", "-l", "adagrad", "--block-rows", "10", "--every", "20"]
+    command += ["--checkpoint", str(tmp_path / "c"), "--resume", "--save", str(tmp_path / "m")]
+
+    def wait_for(process, count):
+        until = time.monotonic() + 60
+        while not (tmp_path / "c").exists() or onsketch.load(tmp_path / "c").rounds < count:
+            assert time.monotonic() < until
+            assert process.poll() is None
+            time.sleep(0.05)
+
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
+    wait_for(process, 20)
+    process.kill()
+    process.wait(30)
+    for row in rows[200:]:
+        redis_client.xadd("train", {"row": as_vw(row)})
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(process, 300)
+    process.terminate()
+    process.wait(30)
+    learner = onsketch.learner("adagrad", loss="logistic")
+    learner.learn(rows_of([row["features"] for row in rows]), np.array([1.0 if row["label"] else -1.0 for row in rows]))
+    assert onsketch.load(tmp_path / "c").weights.tobytes() == learner.weights.tobytes()
 
 
 def test_a_kafka_topic_is_polled_from_a_position_on(kafka):

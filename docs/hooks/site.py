@@ -29,6 +29,7 @@ MENU: list[Any] = [
         {"The program": "program.md"},
         {"Threads and files": "threads.md"},
         {"Coming from Vowpal Wabbit": "coming_from_vw.md"},
+        {"A service that learns": "serve.md"},
         {"Data": "data.md"},
         {"Data sets": "datasets.md"},
         {"One learner that needs no tuning": "auto.md"},

@@ -231,6 +231,12 @@ def _open(name: str) -> Any:
     if name == STDIN:  # not sys.stdin: a thread that waits in its lock would keep the program from ending
         return io.FileIO(0, closefd=False)
     if "://" in name:
+        from onsketch.data.live import is_live
+
+        if is_live(name):
+            from onsketch.data.live.as_bytes import LiveBytes
+
+            return LiveBytes(name)
         return open_remote(name)
     return io.FileIO(name)
 

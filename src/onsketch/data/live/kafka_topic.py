@@ -15,7 +15,7 @@ _PATIENCE = 15.0
 class KafkaTopic(LiveStream):
     """All partitions of a topic. The position is the next offset of each; Kafka's own offsets are not used.
 
-    Options of librdkafka go behind a question mark: ``kafka://host:9092/topic?security.protocol=ssl``.
+    Options of librdkafka go behind a hash: ``kafka://host:9092/topic#security.protocol=ssl``.
     """
 
     def __init__(self, address: str) -> None:
@@ -37,7 +37,7 @@ class KafkaTopic(LiveStream):
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "earliest",
                 "allow.auto.create.topics": False,
-                **dict(parse_qsl(parts.query)),
+                **dict(pair for pair in parse_qsl(parts.fragment) if pair[0] != "idle"),
             }
         )
         self._next: dict[str, int] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -90,18 +89,3 @@ def _value(value: bytes) -> float | str:
         return float(text) if "_" not in text else text
     except ValueError:
         return text
-
-
-def wait_for(address: str, seconds: float = 10.0) -> None:
-    """Wait until a server answers."""
-    stream = RedisStream(address)
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            stream._client.ping()
-            stream.close()
-            return
-        except stream._errors as error:
-            if time.monotonic() > until:
-                raise InputError(f"{stream.address}: does not answer ({error}).") from None
-            time.sleep(0.05)

@@ -1,0 +1,58 @@
+"""A live stream as a file of lines, for ``onsketch train redis://…``: a message is a line.
+
+The place in the stream is the number of bytes used, as for files: a job that resumes from a checkpoint passes over the
+bytes it has used, and sees by a checksum that they are the same. So each message is learned exactly once, as long as
+the stream still has its beginning. The stream ends when nothing new has come for some seconds: ``#idle=60`` behind the
+address, 5 where it is left out, 0 for never.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from onsketch.core.errors import OptionError
+from onsketch.data.live import open_live
+
+_IDLE = 5.0
+_MOST, _WAIT = 10_000, 0.25
+
+
+class LiveBytes(io.RawIOBase):
+    """The messages from the beginning on, a line each."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        given = parse_qs(urlsplit(address).fragment).get("idle", [str(_IDLE)])[-1]
+        try:
+            self._idle = float(given) or math.inf
+        except ValueError:
+            raise OptionError(f"idle={given}: expected a number of seconds.") from None
+        self._stream = open_live(address)
+        self._held = b""
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Some bytes; 0 when nothing new has come for too long."""
+        until = time.monotonic() + self._idle
+        while not self._held:
+            messages = self._stream.poll(_MOST, _WAIT)
+            self._held = b"".join([message.text.replace(b"\n", b" ") + b"\n" for message in messages])
+            if not messages and time.monotonic() > until:
+                return 0
+        count = min(len(buffer), len(self._held))
+        buffer[:count] = self._held[:count]
+        self._held = self._held[count:]
+        return count
+
+    def close(self) -> None:
+        """End the connection."""
+        if not self.closed:
+            self._stream.close()
+        super().close()

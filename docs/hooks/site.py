@@ -37,6 +37,7 @@ MENU: list[Any] = [
         {"Networks (PyTorch)": "torch.md"},
         {"scikit-learn": "sklearn.md"},
         {"River": "river.md"},
+        {"Many classes": "classes.md"},
         {"Many machines (Ray)": "cluster.md"},
     ]},
 ]  # fmt: skip

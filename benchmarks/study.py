@@ -4,8 +4,9 @@
     [--table FILE]
 
 Every contender sees the same rows in the same shuffled order and predicts each before learning it; nobody is tuned, but
-for "adagrad tuned", which is given the best of 15 step sizes in hindsight, set by set. All of ours and of Vowpal
-Wabbit's minimise the logistic loss with an intercept; scikit-learn's SGDClassifier is as it comes (hinge loss: no log
+for "adagrad tuned", which is given the best of 15 step sizes in hindsight, set by set. All of ours
+minimise the logistic loss with an intercept; "VW" is Vowpal Wabbit as it ships, with the squared loss (its log loss
+means little), its variants have the logistic one; scikit-learn's SGDClassifier is as it comes (hinge loss: no log
 loss is shown). Sets are cut to --rows rows and --values non-zeros so that the whole takes minutes; sets of fewer than
 2,000 rows are shuffled --small-seeds times. A contender's figure on a set is its mean over the shuffles.
 
@@ -32,7 +33,7 @@ from study_plot import plot
 from study_sets import sets
 
 SMALL = 2000
-VW = ("VW", "VW --coin", "VW --OjaNewton")
+VW = ("VW", "VW logistic", "VW --coin", "VW --OjaNewton")
 
 Results = dict[str, dict[str, Any]]
 
@@ -123,7 +124,7 @@ def text(table: Table) -> str:
         "Errors in per cent. Ratios of errors over all sets, as geometric mean and worst case, and mean log loss:",
         "",
     ]
-    lines += ["| contender | / VW | worst | / best of VW's three | worst | / adagrad tuned | worst | log loss |"]
+    lines += ["| contender | / VW | worst | / best of VW's four | worst | / adagrad tuned | worst | log loss |"]
     lines += ["|---|" + "---:|" * 7]
     for contender in names:
         cells = []
@@ -158,8 +159,8 @@ def _verdicts(table: Table, to_vw: np.ndarray) -> list[str]:
     tuned = table.ratios("auto", ("adagrad tuned",))
     worst = max(to_vw[large], default=np.nan)
     return [
-        f"- auto / VW, geometric mean: {_geometric_mean(to_vw):.3f} (goal 0.75)",
-        f"- auto / VW, worst set of {SMALL:,} rows or more: {worst:.3f} (goal 1.05)",
+        f"- auto / VW, geometric mean: {_geometric_mean(to_vw):.3f} (goal 0.72)",
+        f"- auto / VW, worst set of {SMALL:,} rows or more: {worst:.3f} (goal 1.02)",
         f"- smaller sets on which auto is behind VW by more than two standard errors: {', '.join(behind) or 'none'}",
         f"- auto / adagrad tuned, geometric mean: {_geometric_mean(tuned):.3f} (goal 0.95)",
     ]

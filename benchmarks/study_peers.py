@@ -52,12 +52,12 @@ def write_vw(X: Any, y: np.ndarray, path: Path) -> None:
 
 
 def vowpal(options: str, X: Any, y: np.ndarray) -> np.ndarray:
-    """Vowpal Wabbit on its own text, logistic loss, one pass; its progressive margins."""
+    """Vowpal Wabbit on its own text, one pass; its progressive margins (as it ships: of the squared loss)."""
     with tempfile.TemporaryDirectory() as folder:
         data, margins = Path(folder) / "data", Path(folder) / "margins"
         write_vw(X, y, data)
         bits = max(18, int(X.shape[1]).bit_length() + 1)
-        command = [sys.executable, "-m", "vowpalwabbit", "--quiet", "--loss_function", "logistic", "-b", str(bits)]
+        command = [sys.executable, "-m", "vowpalwabbit", "--quiet", "-b", str(bits)]
         command += [*options.split(), "-d", str(data), "-p", str(margins)]
         subprocess.run(command, check=True, capture_output=True)
         return np.array([float(line.split()[0]) for line in margins.read_text().splitlines()])
@@ -84,6 +84,8 @@ def sgd_classifier(X: Any, y: np.ndarray) -> np.ndarray:
     return margins
 
 
+LOGISTIC = "--loss_function logistic"
+
 CONTENDERS: dict[str, Contender] = {
     "auto": partial(ours, "auto"),
     "rfd-son": partial(ours, "rfd-son"),
@@ -92,7 +94,8 @@ CONTENDERS: dict[str, Contender] = {
     "adagrad": partial(ours, "adagrad"),
     "adagrad tuned": tuned_adagrad,
     "VW": partial(vowpal, ""),
-    "VW --coin": partial(vowpal, "--coin"),
-    "VW --OjaNewton": partial(vowpal, "--OjaNewton"),
+    "VW logistic": partial(vowpal, LOGISTIC),
+    "VW --coin": partial(vowpal, f"{LOGISTIC} --coin"),
+    "VW --OjaNewton": partial(vowpal, f"{LOGISTIC} --OjaNewton"),
     "SGDClassifier": sgd_classifier,
 }

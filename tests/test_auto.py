@@ -259,7 +259,7 @@ def test_forgetting_by_itself_is_nearly_as_good_as_the_best_rate() -> None:
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
-def test_forgetting_by_itself_costs_nothing_on_a_stream_that_stands_still(loss: str) -> None:
+def test_forgetting_by_itself_costs_little_on_a_stream_that_stands_still(loss: str) -> None:
     X, y = stream(loss, n=3000, d=6)
     still, chosen = (onsketch.learner("auto", loss=loss, forget=rate).learn(X, y) for rate in (1.0, "auto"))
     cost = [

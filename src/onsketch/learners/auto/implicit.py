@@ -38,7 +38,7 @@ def _logistic_margin(z, y, length):
     """The root of ``v = yz + length/(1 + eᵛ)``: the signed margin yz' of a logistic step."""
     start = y * z
     low, high = start, start + length / (1.0 + math.exp(min(start, 700.0)))
-    v, before = start, high - low
+    v, before = start, 2.0 * (high - low)  # the first step may go all the way
     for _ in range(100):
         odds = math.exp(min(v, 700.0))
         gap = v - start - length / (1.0 + odds)

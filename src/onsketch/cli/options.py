@@ -125,6 +125,18 @@ def _reading(
         typer.Option("--zero-based/--one-based", help="LIBSVM indices count from.", show_default="column = index"),
     ] = None,
     block_rows: Annotated[int | None, typer.Option(min=1, help="Rows read at a time.")] = None,
+    max_line_bytes: Annotated[
+        int | None, typer.Option(min=1 << 18, help="A longer line is refused.", show_default="64 MiB")
+    ] = None,
+    max_unpack_bytes: Annotated[
+        int | None, typer.Option(min=1 << 18, help="Memory to unpack zst and xz.", show_default="128 MiB")
+    ] = None,
+    max_products: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Products of a row; more are refused.", show_default="1,048,576", rich_help_panel=PRODUCTS
+        ),
+    ] = None,
 ) -> None: ...
 
 

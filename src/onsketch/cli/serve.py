@@ -13,6 +13,7 @@ from onsketch.cli.options import gathering, known_method, learner_options
 _WITHOUT = (
     "format", "label", "weight", "tag", "ignore", "categorical", "delimiter", "header", "names", "zero_based",
     "missing", "on_error", "block_rows", "keep", "describe", "cubic", "decimal",
+    "max_line_bytes", "max_unpack_bytes", "max_products",
 )  # fmt: skip
 """Options of reading that concern files."""
 

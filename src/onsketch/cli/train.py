@@ -231,6 +231,7 @@ def _continued(
 ) -> Plan:  # fmt: skip
     """The plan of a job that goes on from a model: what the model is stays as it is."""
     from onsketch.core.errors import OptionError
+    from onsketch.data.block import SAFETY
     from onsketch.jobs.models import one_of
     from onsketch.jobs.prediction import open_model
     from onsketch.jobs.training import Plan
@@ -246,7 +247,7 @@ def _continued(
                 "the options of a model stay as they are."
             )
     before = model.told["reading"]
-    free = ("on_error", "block_rows", "format")
+    free = ("on_error", "block_rows", "format", *SAFETY)
     for name, value in reading.items():
         if name not in free and before.get(name) != value:
             raise OptionError(

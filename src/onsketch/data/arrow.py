@@ -139,7 +139,9 @@ def _batches(
         parts: Iterator[Any] = file.iter_batches(_rows(columns, limits), row_groups=groups) if groups else iter(())
     else:
         if source == STDIN:
-            stream = pyarrow.ipc.open_stream(io.BufferedReader(_AsRaw(opened or Bytes(source)), 1 << 20))
+            stream = pyarrow.ipc.open_stream(
+                io.BufferedReader(_AsRaw(opened or Bytes(source, limits.unpacking)), 1 << 20)
+            )
             columns = form.begin(path, stream.schema)
             parts = iter(stream)
         else:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+SAFETY = ("max_line_bytes", "max_unpack_bytes", "max_products")
+"""Options of reading that keep memory bounded. No model file sets them: they are for whoever reads to say."""
+
 
 @dataclass(frozen=True)
 class Position:

@@ -26,6 +26,12 @@ ANY = ord(":")
 _NOWHERE = 0
 """The namespace of what is multiplied with nothing."""
 
+MOST_PRODUCTS = 1 << 20
+"""Products that a row may make, unless told otherwise."""
+
+_ROWS_AT_MOST = 64
+"""Rows with as many products as a row may make that a block may have; and how many pairs are tried for a product."""
+
 Pairs = tuple[tuple[int, int], ...]
 
 
@@ -37,6 +43,8 @@ class Interactions:
     triples: tuple[tuple[int, int, int], ...] = ()
     columns: tuple[tuple[str, ...], ...] = ()
     """Columns of a table, by name."""
+    most: int = MOST_PRODUCTS
+    """Products that a row may make."""
 
     def __bool__(self) -> bool:
         return bool(self.pairs or self.triples or self.columns)
@@ -73,7 +81,10 @@ class Interactions:
 
 
 def as_interactions(
-    quadratic: str | Iterable[str] = (), cubic: str | Iterable[str] = (), interact: Iterable[Any] = ()
+    quadratic: str | Iterable[str] = (),
+    cubic: str | Iterable[str] = (),
+    interact: Iterable[Any] = (),
+    most: int = MOST_PRODUCTS,
 ) -> Interactions:
     """The products meant by these options.
 
@@ -94,7 +105,7 @@ def as_interactions(
             raise OptionError(f"interact={group!r}: expected two or three columns, as 'age,job'.")
         groups.append(names)
     pairs = as_pairs(quadratic)
-    found = Interactions(pairs, tuple(dict.fromkeys(triples)), tuple(dict.fromkeys(groups)))
+    found = Interactions(pairs, tuple(dict.fromkeys(triples)), tuple(dict.fromkeys(groups)), most)
     if groups and (pairs or triples):
         raise OptionError("interact names columns and quadratic and cubic their first letters; give one or the other.")
     if len(found._named()) > 255:
@@ -139,17 +150,23 @@ def _multiply(first, second, i, j, spaces):
 
 
 @kernel
-def _count_products(indptr, spaces, pairs, triples, out_ptr):
-    """How many values each row has with its products."""
+def _count_products(indptr, spaces, pairs, triples, most, out_ptr):
+    """How many values each row has with its products. Returns the first row with too many of them, or −1.
+
+    A row that has few, and very many values to look for them in, is such a row, too.
+    """
     for row in range(indptr.size - 1):
         low, high = indptr[row], indptr[row + 1]
-        count = high - low
+        count, tried = high - low, 0
         for k in range(pairs.shape[0]):
             first, second = pairs[k, 0], pairs[k, 1]
             for i in range(low, high):
                 if first == ANY or first == spaces[i]:
                     for j in range(low, high):
                         count += _multiply(first, second, i, j, spaces)
+                    tried += high - low
+                    if tried > _ROWS_AT_MOST * most:
+                        return row
         for k in range(triples.shape[0]):
             first, second, third = triples[k, 0], triples[k, 1], triples[k, 2]
             for i in range(low, high):
@@ -158,7 +175,16 @@ def _count_products(indptr, spaces, pairs, triples, out_ptr):
                         if _multiply(first, second, i, j, spaces):
                             for m in range(low, high):
                                 count += _multiply(second, third, j, m, spaces)
+                            tried += high - low
+                            if tried > _ROWS_AT_MOST * most:
+                                return row
+                    tried += high - low
+                    if tried > _ROWS_AT_MOST * most:
+                        return row
+        if count - (high - low) > most:
+            return row
         out_ptr[row + 1] = out_ptr[row] + count
+    return -1
 
 
 @kernel
@@ -227,9 +253,21 @@ def interact(
 
     Cost: for each row and pair, (values of the first namespace)·(values of the row); for three, once more that many.
     """
-    pairs, triples = (wanted if isinstance(wanted, Interactions) else Interactions(wanted)).table()
+    wanted = wanted if isinstance(wanted, Interactions) else Interactions(wanted)
+    pairs, triples = wanted.table()
     out_ptr = np.zeros_like(indptr)
-    _count_products(indptr, spaces, pairs, triples, out_ptr)
+    row = _count_products(indptr, spaces, pairs, triples, wanted.most, out_ptr)
+    if row >= 0:
+        raise InputError(
+            f"row {row} of this block has {indptr[row + 1] - indptr[row]:,} values, and makes more products than "
+            f"max_products={wanted.most} allows."
+        )
+    made_here = out_ptr[-1] - (indptr[-1] - indptr[0])
+    if made_here > _ROWS_AT_MOST * wanted.most:
+        raise InputError(
+            f"the {indptr.size - 1:,} rows of a block make {made_here:,} products, more than {_ROWS_AT_MOST} times "
+            f"what max_products={wanted.most} allows a row; with a smaller block_rows there are fewer at a time."
+        )
     out_indices = np.empty(out_ptr[-1], dtype=np.int64)
     out_values = np.empty(out_ptr[-1])
     made = np.empty((0 if names is None else out_ptr[-1], 3), dtype=np.int64)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 from onsketch.core.errors import InputError, OptionError, ReadError
 from onsketch.data.block import Block, Position
 from onsketch.data.hashing import DEFAULT_BITS, column_mask
-from onsketch.data.interactions import as_interactions
+from onsketch.data.interactions import MOST_PRODUCTS, as_interactions
 from onsketch.data.labels import LabelMap
 from onsketch.data.names import Names
 from onsketch.data.prefetch import ahead
 from onsketch.data.sniff import FORMATS, sniff
-from onsketch.data.sources import STDIN, Bytes, Paths, can_be_read_again, expand
-from onsketch.data.text import Limits, TextFormat, read_text
+from onsketch.data.sources import CHUNK, STDIN, UNPACKING, Bytes, Paths, can_be_read_again, expand
+from onsketch.data.text import LONGEST_LINE, Limits, TextFormat, read_text
 from onsketch.jit.announce import announce_compilation
 
 if TYPE_CHECKING:
@@ -64,12 +64,15 @@ class Stream:
         self.files = expand(paths)
         """The files, in the order of reading."""
         self._options = options
-        self._pairs = as_interactions(options["quadratic"], options["cubic"], options["interact"])
+        most = _whole("max_products", options["max_products"])
+        self._pairs = as_interactions(options["quadratic"], options["cubic"], options["interact"], most)
         self._limits = Limits(
             _whole("block_rows", options["block_rows"]),
             _whole("block_bytes", options["block_bytes"]),
             options["on_error"] == "skip",
             options["eager"],
+            _whole("max_line_bytes", options["max_line_bytes"], CHUNK),
+            _whole("max_unpack_bytes", options["max_unpack_bytes"], CHUNK),
         )
         if options["on_error"] not in ("stop", "skip"):
             raise OptionError(f'on_error={options["on_error"]!r}: it is "stop" or "skip".')
@@ -177,7 +180,7 @@ class Stream:
 
     def _sniff(self) -> str:
         """The format of the first file; bytes taken from a pipe to tell are kept for reading."""
-        form, opened = sniff(self.files[0], 1 if self._options["eager"] else 2)
+        form, opened = sniff(self.files[0], 1 if self._options["eager"] else 2, self._limits.unpacking)
         keep = not can_be_read_again(self.files[0])
         if opened is not None and keep and self.position.file == 0:
             self._opened = opened
@@ -254,7 +257,7 @@ class Stream:
         if self._options["resume"] is not None and isinstance(form, TextFormat):
             form.resume(here)
             if here.file > 0 and self.files[0] != STDIN:  # what the first lines of the first file decide
-                first = Bytes(self.files[0])
+                first = Bytes(self.files[0], self._limits.unpacking)
                 form.begin(first)
                 first.close()
         for k in range(here.file, len(self.files)):
@@ -273,7 +276,7 @@ class Stream:
 
             yield from read_arrow(source, opened, self._form, here, self._limits, self.format == "parquet")
             return
-        bytes_ = opened or Bytes(source)
+        bytes_ = opened or Bytes(source, self._limits.unpacking)
         try:
             yield from read_text(bytes_, self._form, here, self._limits)
         finally:
@@ -312,6 +315,9 @@ def stream(
     everyday: bool = False,
     eager: bool = False,
     prefetch: int = 2,
+    max_line_bytes: int = LONGEST_LINE,
+    max_unpack_bytes: int = UNPACKING,
+    max_products: int = MOST_PRODUCTS,
 ) -> Stream:
     r"""Read rows in blocks; memory does not grow with the file, and reading runs ahead in another thread.
 
@@ -357,6 +363,10 @@ def stream(
             columns that hold words categories beside those named.
         eager: text: blocks also end where a pipe pauses, so that what has come can be answered at once.
         prefetch: blocks read ahead; 0 reads in the calling thread.
+        max_line_bytes: text: a longer line is refused, 64 MiB. At least 256 KiB.
+        max_unpack_bytes: memory that unpacking zst and xz may take, 128 MiB. Files packed with ``zstd --long=31`` need
+            2 GiB. What is unpacked at a time is bounded whatever the file says.
+        max_products: products of features that a row may make, 2^20; a block may make 64 times as many.
 
     >>> import io
     >>> import onsketch
@@ -373,9 +383,9 @@ def _words(given: Any) -> list[str]:
     return [given] if isinstance(given, str) else [str(word) for word in given]
 
 
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise OptionError(f"{name}={value!r}: expected a whole number from 1 on.")
+def _whole(name: str, value: Any, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise OptionError(f"{name}={value!r}: expected a whole number from {least:,} on.")
     return value
 
 

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from onsketch.core.errors import InputError
-from onsketch.data.sources import STDIN, Bytes
+from onsketch.data.sources import STDIN, UNPACKING, Bytes
 
 FORMATS = ("libsvm", "vw", "csv", "json", "parquet", "arrow")
 
@@ -52,11 +52,11 @@ def by_content(name: str, head: bytes) -> str:
     raise InputError(f"{name}: cannot tell the format from its first lines; give format= one of {', '.join(FORMATS)}.")
 
 
-def sniff(source: str | BinaryIO, lines: int = 2) -> tuple[str, Bytes | None]:
+def sniff(source: str | BinaryIO, lines: int = 2, unpacking: int = UNPACKING) -> tuple[str, Bytes | None]:
     """The format, and the bytes where they had to be opened to tell and can still be read from the start."""
     if isinstance(source, str) and source != STDIN and (form := by_name(source)):
         return form, None
-    bytes_ = Bytes(source)
+    bytes_ = Bytes(source, unpacking)
     try:
         form = by_content(bytes_.name, bytes_.peek(1 << 16, lines=lines))
     except BaseException:

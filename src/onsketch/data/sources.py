@@ -22,6 +22,9 @@ from onsketch.core.errors import InputError, ReadError
 CHUNK = 1 << 18
 """Bytes read at a time."""
 
+UNPACKING = 1 << 27
+"""Memory that unpacking may take: what the programs zstd and xz ask for at their highest ordinary levels."""
+
 STDIN = "-"
 
 _MAGIC = {b"\x1f\x8b": "gz", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst"}
@@ -78,9 +81,10 @@ class Bytes:
 
     chunk = CHUNK
 
-    def __init__(self, source: str | BinaryIO) -> None:
+    def __init__(self, source: str | BinaryIO, unpacking: int = UNPACKING) -> None:
         self.name = shown(source)
         self.offset = 0
+        self._unpacking = unpacking
         self._owned = isinstance(source, str)
         try:
             self._raw = _open(source) if isinstance(source, str) else source
@@ -93,7 +97,7 @@ class Bytes:
         self._pushed = head
         self._file: Any = self._raw
         if self._kind:
-            self._file = _decompressing(self._kind, io.BufferedReader(_Rejoined(head, self._raw), 1 << 17))
+            self._file = _decompressing(self._kind, io.BufferedReader(_Rejoined(head, self._raw), 1 << 17), unpacking)
             self._pushed = b""
 
     def read(self, size: int) -> bytes:
@@ -104,6 +108,11 @@ class Bytes:
             try:
                 # What can be had at once, so that all that comes before damaged data is delivered.
                 data = (self._file.read1(size) if self._kind else self._file.read(size)) or b""
+            except _TooMuch:
+                reason = (
+                    f"unpacking this {self._kind} data takes more memory than max_unpack_bytes={self._unpacking} allows"
+                )
+                raise ReadError(self.name, None, None, reason) from None
             except EOFError:
                 raise ReadError(self.name, None, None, f"the {self._kind} data ends too early: truncated?") from None
             except (OSError, zlib.error, lzma.LZMAError) as error:
@@ -182,49 +191,117 @@ class _Rejoined(io.RawIOBase):
         return len(data)
 
 
-class _Zstd:
-    """Zstandard frames, one after the other, as a file that can tell truncation."""
+class _TooMuch(Exception):
+    """Data that needs more memory to be unpacked than is allowed."""
 
-    def __init__(self, file: Any) -> None:
+
+class _Zstd:
+    """Zstandard frames, one after the other, as a file that can tell truncation.
+
+    All that is fed is unpacked, up to 128 KiB for four bytes: half a KiB at a time makes 16 MiB at most.
+    """
+
+    piece = 1 << 9
+
+    def __init__(self, file: Any, most: int) -> None:
         try:
             import zstandard
         except ImportError:
             raise ImportError("reading .zst files needs zstandard: pip install 'onsketch[zstd]'") from None
-        self._new = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+        self._new = zstandard.ZstdDecompressor(max_window_size=most).decompressobj
         self._error = zstandard.ZstdError
         self._file = file
         self._frame: Any = None
         self._input = b""
+        self._at = 0
+        self._waiting = memoryview(b"")
+        self._failed: Exception | None = None
 
-    def read1(self, _: int) -> bytes:
-        while True:
-            data = self._input or self._file.read(1 << 16)
-            self._input = b""
-            if not data:
-                if self._frame is not None:
-                    raise EOFError
-                return b""
+    def read1(self, size: int) -> bytes:
+        """Up to ``size`` bytes, none at the end."""
+        if not self._waiting:
+            if self._failed is not None:
+                raise self._failed
+            self._waiting = memoryview(self._unpack(size))
+        data, self._waiting = self._waiting[:size], self._waiting[size:]
+        return bytes(data)
+
+    def _unpack(self, size: int) -> bytes:
+        """About ``size`` bytes, or what the input at hand gives."""
+        out: list[bytes] = []
+        count = 0
+        while count < size:
+            if self._at >= len(self._input):
+                if count:
+                    break
+                self._input, self._at = self._file.read(1 << 16), 0
+                if not self._input:
+                    if self._frame is not None:
+                        raise EOFError
+                    break
+            fed = self._input[self._at : self._at + self.piece]
+            self._at += len(fed)
             self._frame = self._frame or self._new()
             try:
-                out: bytes = self._frame.decompress(data)
+                part = self._frame.decompress(fed)
             except self._error as error:
-                raise OSError(str(error)) from None
+                self._failed = (_TooMuch if "too much memory" in str(error) else OSError)(str(error))
+                if not count:  # else what came before is delivered first
+                    raise self._failed from None
+                break
             if self._frame.eof:
-                self._input, self._frame = self._frame.unused_data, None
+                self._at -= len(self._frame.unused_data)
+                self._frame = None
+            if part:
+                out.append(part)
+                count += len(part)
+        return b"".join(out)
+
+
+class _Xz:
+    """xz streams, one after the other; what follows them and is none is passed over, as Python's own reader does."""
+
+    def __init__(self, file: Any, most: int) -> None:
+        self._file, self._most = file, most
+        self._stream: Any = None
+        self._first = True
+
+    def read1(self, size: int) -> bytes:
+        """Up to ``size`` bytes, none at the end."""
+        while True:
+            before = self._stream
+            if before is None or before.eof:
+                fed = (before.unused_data if before is not None else b"") or self._file.read(CHUNK)
+                if not fed:
+                    return b""
+                self._stream = lzma.LZMADecompressor(memlimit=self._most)
+            else:
+                fed = self._file.read(CHUNK) if before.needs_input else b""
+                if before.needs_input and not fed:
+                    raise EOFError
+            try:
+                out: bytes = self._stream.decompress(fed, size)
+            except lzma.LZMAError as error:
+                if "limit exceeded" in str(error):
+                    raise _TooMuch from None
+                if before is not None and before is not self._stream:
+                    self._stream = before
+                    return b""
+                raise
             if out:
                 return out
 
 
-def _decompressing(kind: str, file: Any) -> Any:
+def _decompressing(kind: str, file: Any, most: int) -> Any:
     match kind:
         case "gz":
             return gzip.GzipFile(fileobj=file)
         case "xz":
-            return lzma.LZMAFile(file)
+            return _Xz(file, most)
         case "bz2":
             return bz2.BZ2File(file)
         case _:
-            return _Zstd(file)
+            return _Zstd(file, most)
 
 
 def _open(name: str) -> Any:

@@ -19,10 +19,10 @@ from onsketch.core.errors import ReadError
 from onsketch.data.block import Block, Position
 from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST, LINE, REASONS, ROWS, SKIPPED
 from onsketch.data.numbers import PADDING
-from onsketch.data.sources import CHUNK, Bytes
+from onsketch.data.sources import CHUNK, UNPACKING, Bytes
 
 LONGEST_LINE = 1 << 26
-"""Bytes of a line beyond which a file is taken for something else than lines of text."""
+"""Bytes of a line beyond which a file is taken for something else than lines of text, unless told otherwise."""
 
 _BOM = b"\xef\xbb\xbf"
 _TAIL = 4096
@@ -37,6 +37,10 @@ class Limits:
     skipping: bool
     eager: bool = False
     """Whether a block also ends where no more text has come, so that a slow pipe is answered line by line."""
+    line: int = LONGEST_LINE
+    """Bytes of a line, at most."""
+    unpacking: int = UNPACKING
+    """Bytes of memory that unpacking a file may take, at most."""
 
 
 class TextFormat(ABC):
@@ -96,7 +100,7 @@ def longer(array: NDArray[Any], size: int, count: int) -> NDArray[Any]:
     return longer
 
 
-def _stretches(source: Bytes) -> Iterator[tuple[bytearray, int, int]]:
+def _stretches(source: Bytes, longest: int, state: NDArray[np.int64]) -> Iterator[tuple[bytearray, int, int]]:
     """The text in stretches of whole lines, all in one buffer, which the next stretch overwrites.
 
     Yields the buffer, the length of the text in it (padding follows), and how many of its bytes are not in the file:
@@ -114,6 +118,9 @@ def _stretches(source: Bytes) -> Iterator[tuple[bytearray, int, int]]:
         if not count:
             break
         cut, end = buffer.rfind(b"\n", held, held + count) + 1, held + count
+        if (buffer.find(b"\n", held, cut) if cut else end) > longest:  # only the first line can: CHUNK bytes came
+            reason = f"longer than max_line_bytes={longest} allows; is this text?"
+            raise ReadError(source.name, int(state[LINE]) + 1, None, reason)
         held = end
         if cut:
             rest = bytes(buffer[cut:end])
@@ -121,8 +128,6 @@ def _stretches(source: Bytes) -> Iterator[tuple[bytearray, int, int]]:
             yield buffer, cut, 0
             held = len(rest)
             buffer[:held] = rest
-        if held > LONGEST_LINE:
-            raise ReadError(source.name, None, None, f"a line is longer than {LONGEST_LINE:,} bytes; is this text?")
     if held:
         buffer[held : held + 1 + len(PADDING)] = b"\n" + PADDING
         yield buffer, held + 1, 1
@@ -141,7 +146,7 @@ def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) 
         start, path=source.name, offset=source.offset, line=int(state[LINE]), width=form.width, base=form.base
     )
     spent = 0
-    for text, size, added in _stretches(source):
+    for text, size, added in _stretches(source, limits.line, state):
         array = np.frombuffer(text, dtype=np.uint8)
         before = here.offset
         state[AT] = 0

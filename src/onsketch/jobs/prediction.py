@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
+from onsketch.data.block import SAFETY
 from onsketch.data.task import Task
 from onsketch.data.usable import refuse_initial, usable
 from onsketch.files import model_file
@@ -74,6 +75,7 @@ def open_model(path: model_file.PathLike) -> Model:
     if told is None and content.kind == "classes":
         raise OptionError(f"{path}: classes without their names; save it with 'onsketch train'.")
     told = told or {"task": {"kind": "regression"}, "reading": {}}
+    told = {**told, "reading": {name: value for name, value in told["reading"].items() if name not in SAFETY}}
     return Model(model_file.build(content), Task(**told["task"]), told, content.header)
 
 

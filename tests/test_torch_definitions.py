@@ -182,6 +182,22 @@ def test_between_updates_the_old_sketch_serves(name, device):
 
 
 @device_of
+@pytest.mark.parametrize("every", [1, 10])
+@pytest.mark.parametrize("name", GEOMETRY)
+def test_an_average_is_freed_of_its_start_by_what_it_has_absorbed(name, every, device):
+    """Of a constant gradient the average is that gradient, however few of them were absorbed: all steps are equal."""
+    (w,) = start([(6,)], device, torch.float64)
+    optimizer = make(name, [w], lr=0.1, ridge=0.5, sketch_size=4, decay=0.99, update_every=every)
+    g = torch.arange(1.0, 7.0, dtype=torch.float64)
+    places = [w.detach().clone()]
+    for _ in range(35):
+        steps(optimizer, [w], [[g]])
+        places.append(w.detach().clone())
+    moved = torch.stack(places).diff(dim=0)
+    torch.testing.assert_close(moved, moved[:1].expand_as(moved), rtol=1e-6, atol=1e-9)
+
+
+@device_of
 @pytest.mark.parametrize("name", ["AdaFD", "AdaFFD", "SAdaGrad", "FDSON", "RFDSON"])
 def test_the_sketch_keeps_the_guarantee_of_frequent_directions(name, device):
     """0 ⪯ Σ ggᵀ − SᵀS ⪯ Σρ·I and Σρ ≤ ‖A − A_k‖²/(m − k), with S = T R in its eigenbasis."""

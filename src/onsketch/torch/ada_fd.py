@@ -38,6 +38,7 @@ class FrequentDirectionsOptimizer(SketchedOptimizer):
             steps=steps,
             absorb=absorb,
             graft_on_device=group["graft"],
+            every=group["update_every"],
         )
 
 

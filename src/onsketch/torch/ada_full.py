@@ -42,4 +42,5 @@ class AdaFull(SketchedOptimizer):
     def _precondition(
         self, grads: list[Tensor], states: list[State], steps: list[int], group: dict[str, Any], absorb: bool
     ) -> list[Tensor]:
-        return exact.precondition(grads, states, ridge=group["ridge"], decay=group["decay"], steps=steps, absorb=absorb)
+        options = {"ridge": group["ridge"], "decay": group["decay"], "every": group["update_every"]}
+        return exact.precondition(grads, states, **options, steps=steps, absorb=absorb)

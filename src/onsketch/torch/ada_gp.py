@@ -47,6 +47,7 @@ class RandomProjectionOptimizer(SketchedOptimizer):
             steps=steps,
             absorb=absorb,
             graft_on_device=group["graft"],
+            every=group["update_every"],
         )
 
 

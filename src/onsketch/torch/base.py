@@ -70,6 +70,14 @@ class SketchedOptimizer(CarefulOptimizer):
         """
         return cls(params, **{**cls.recommended_setting, **changes})
 
+    @classmethod
+    def paper(cls, params: ParamsT, lr: float | Tensor = 0.01, **options: Any) -> Self:
+        """The method as the papers have it: outer products summed up, steps as long as they come out.
+
+        >>> optimizer = SketchedOptimizer.paper  # of each class: AdaFD.paper(model.parameters(), lr=0.1)
+        """
+        return cls(params, lr, **{"decay": 1.0, "graft": False, "momentum": 0.0, **options})
+
     def __init__(
         self,
         params: ParamsT,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from onsketch.torch.rows import State
-from onsketch.torch.spectrum import cutoff, eigh, inverse_metric
+from onsketch.torch.spectrum import absorptions, cutoff, eigh, inverse_metric
 
 
 def empty(blocks: int, width: int, like: Tensor) -> State:
@@ -17,7 +17,14 @@ def empty(blocks: int, width: int, like: Tensor) -> State:
 
 
 def precondition(
-    grads: Sequence[Tensor], states: Sequence[State], *, ridge: float, decay: float, steps: Sequence[int], absorb: bool
+    grads: Sequence[Tensor],
+    states: Sequence[State],
+    *,
+    ridge: float,
+    decay: float,
+    steps: Sequence[int],
+    absorb: bool,
+    every: int = 1,
 ) -> list[Tensor]:
     """``(ridge·I + G^{1/2})⁻¹ g`` for each gradient, (B, b); O(d³) a step."""
     updates = []
@@ -29,7 +36,7 @@ def precondition(
         values, V = eigh(matrix)
         failed = ~torch.isfinite(values).all(1, keepdim=True)
         values = torch.where(values > cutoff(torch.float64) * values[:, :1], values, 0.0)
-        values = values if decay == 1.0 else values / (1.0 - decay**t)
+        values = values if decay == 1.0 else values / (1.0 - decay ** absorptions(t, every))
         p = inverse_metric("adagrad", values, ridge, values[:, :1])
         update = (V @ (p[:, :, None] * (V.mT @ wide[:, :, None])))[:, :, 0]
         updates.append(torch.where(failed, 0.0, update).to(g.dtype))

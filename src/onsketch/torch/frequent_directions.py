@@ -22,7 +22,7 @@ from torch import Tensor
 from onsketch.torch import fused
 from onsketch.torch import rows as large
 from onsketch.torch.rows import State
-from onsketch.torch.spectrum import GEOMETRIES, Geometry, cutoff, eigh, inverse_metric, ratio
+from onsketch.torch.spectrum import GEOMETRIES, Geometry, absorptions, cutoff, eigh, inverse_metric, ratio
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ def precondition(
     steps: Sequence[int],
     absorb: bool,
     graft_on_device: bool = False,
+    every: int = 1,
 ) -> list[Tensor]:
     """``P g`` for each gradient, (B, b), with the sketch that has absorbed it (or, ``absorb=False``, the old one).
 
@@ -83,12 +84,13 @@ def precondition(
         return *large.counts(state), state["transform"].shape[1]
 
     def step(on_device: bool, some: list[Tensor], their: list[State], t: int) -> list[Tensor]:
+        absorbed = absorptions(t, every)
         if on_device:
             grafting = fused.Grafting(decay, t) if graft_on_device else None
-            return _on_device(some, their, recipe, size, ridge, decay, t, absorb, grafting)
+            return _on_device(some, their, recipe, size, ridge, decay, absorbed, absorb, grafting)
         if absorb:
-            return _absorb(some, their, recipe, size, ridge, decay, t)
-        return _apply(some, their, recipe, ridge, decay, t)
+            return _absorb(some, their, recipe, size, ridge, decay, absorbed)
+        return _apply(some, their, recipe, ridge, decay, absorbed)
 
     return large.lockstep(grads, states, steps, [fused.serves(state) for state in states], shape, step)
 

@@ -22,7 +22,7 @@ from onsketch.torch import draws, fused
 from onsketch.torch import rows as large
 from onsketch.torch.cosines import project
 from onsketch.torch.rows import State
-from onsketch.torch.spectrum import eigh, gram_cutoff, ratio
+from onsketch.torch.spectrum import absorptions, eigh, gram_cutoff, ratio
 
 
 def slots(size: int) -> int:
@@ -53,6 +53,7 @@ def precondition(
     steps: Sequence[int],
     absorb: bool,
     graft_on_device: bool = False,
+    every: int = 1,
 ) -> list[Tensor]:
     """``P g`` for each gradient, (B, b): RadaGrad's (``fourier``) or AdaGP's.
 
@@ -61,12 +62,13 @@ def precondition(
     """
 
     def step(on_device: bool, some: list[Tensor], their: list[State], t: int) -> list[Tensor]:
+        absorbed = absorptions(t, every)
         if on_device:
             grafting = fused.Grafting(decay, t) if graft_on_device else None
-            return _on_device(some, their, fourier, size, ridge, decay, seed, t, absorb, grafting)
+            return _on_device(some, their, fourier, size, ridge, decay, seed, t, absorbed, absorb, grafting)
         if absorb:
-            return _absorb(some, their, _weights(some, fourier, size, seed, t), fourier, ridge, decay, t)
-        return _apply(some, their, fourier, ridge, decay, t)
+            return _absorb(some, their, _weights(some, fourier, size, seed, t), fourier, ridge, decay, absorbed)
+        return _apply(some, their, fourier, ridge, decay, absorbed)
 
     return large.lockstep(grads, states, steps, [fused.serves(state) for state in states], large.counts, step)
 
@@ -80,6 +82,7 @@ def _on_device(
     decay: float,
     seed: int,
     t: int,
+    absorbed: int,
     absorb: bool,
     grafting: fused.Grafting | None,
 ) -> list[Tensor]:
@@ -94,7 +97,7 @@ def _on_device(
         float(ridge),
         keep,
         weight,
-        1.0 if decay == 1.0 else 1.0 / (1.0 - decay**t),
+        1.0 if decay == 1.0 else 1.0 / (1.0 - decay**absorbed),
         gram_cutoff(states[0]["rows"].dtype),
     ]
     maps = (

@@ -20,6 +20,15 @@ LARGEST_FOR_JACOBI = 128
 """Rows up to which the Jacobi kernel is the faster one; AdaFull alone meets larger matrices."""
 
 
+def absorptions(t: int, every: int) -> int:
+    """How many gradients a sketch has taken in after step t, one in so many: what frees its average of its start.
+
+    >>> [absorptions(t, 10) for t in (1, 2, 10, 11)]
+    [1, 1, 1, 2]
+    """
+    return (t - 1) // every + 1
+
+
 def cutoff(dtype: torch.dtype) -> float:
     """An energy below this share of the largest is rounding error, for rows of this type in their eigenbasis.
 

@@ -73,7 +73,7 @@ def make(name: str, shapes: dict[str, list[tuple[int, ...]]], device: str, **opt
         return ScalableShampoo([*conv, *rest], lr=1e-4)  # type: ignore[no-any-return]
     groups = [{"params": conv, "diagonal_above": None}]
     groups += [{"params": rest, "diagonal_above": 0}] if rest else []
-    return getattr(sketched, name)(groups, lr=1e-4, ridge=0.1, **options)  # type: ignore[no-any-return]
+    return getattr(sketched, name).paper(groups, lr=1e-4, ridge=0.1, **options)  # type: ignore[no-any-return]
 
 
 class Runner:
@@ -227,7 +227,7 @@ def training_share(device: str, name: str, **options: Any) -> dict[str, float]:
     optimizer = (
         torch.optim.Adam(model.parameters(), lr=1e-4, foreach=True)
         if name == "Adam"
-        else getattr(sketched, name)(groups, lr=1e-4, ridge=0.1, **options)
+        else getattr(sketched, name).paper(groups, lr=1e-4, ridge=0.1, **options)
     )
     x, y = torch.randn(128, 3, 32, 32, device=device), torch.randint(10, (128,), device=device)
     now, spent = clock(device), {True: [], False: []}

@@ -140,7 +140,7 @@ def make_optimizer(name: str, model: nn.Module, lr: float, **options: object) ->
     theirs = {id(p) for p in convolutions}
     others = [p for p in model.parameters() if id(p) not in theirs]
     groups = [{"params": convolutions}, {"params": others, "diagonal_above": 0}]
-    return getattr(sketched, name)(groups, lr=lr, **options)
+    return getattr(sketched, name).paper(groups, lr=lr, **options)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, name: str, lr: float, step: int) -> None:

@@ -51,17 +51,28 @@ def test_a_resumed_run_goes_on_bit_for_bit(name, dtype, device):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_gradient_that_is_not_finite_leaves_the_parameter_alone(name, bad, device):
     (w, v) = start([(5, 4), (3,)], device, torch.float32)
-    optimizer = make(name, [w, v], lr=0.1, ridge=0.5, sketch_size=3)
+    optimizer = make(name, [w, v], lr=0.1, ridge=0.5, sketch_size=3, decay=0.9, weight_decay=0.1)
     steps(optimizer, [w, v], stream([(5, 4), (3,)], 5))
     before, other = w.detach().clone(), v.detach().clone()
+    kept = {key: value.clone() for key, value in optimizer.state[w].items()}
     broken = torch.ones(5, 4)
     broken[2, 1] = bad
-    steps(optimizer, [w, v], [[broken, torch.ones(3)]])
-    assert torch.equal(w, before)
+    if device == "cpu":
+        with pytest.warns(RuntimeWarning, match="not finite"):
+            steps(optimizer, [w, v], [[broken, torch.ones(3)]])
+        assert optimizer.skipped_steps == 1
+        assert all(torch.equal(optimizer.state[w][key], value) for key, value in kept.items())
+        assert torch.equal(w, before)
+    else:
+        steps(optimizer, [w, v], [[broken, torch.ones(3)]])
     assert not torch.equal(v, other)
     steps(optimizer, [w, v], stream([(5, 4), (3,)], 20, seed=3))
     assert all(torch.isfinite(value).all() for state in optimizer.state.values() for value in state.values())
     assert torch.isfinite(w).all()
+    before = v.detach().clone()
+    with pytest.raises(RuntimeError, match="not finite"):
+        steps(make(name, [w, v], error_if_nonfinite=True), [w, v], [[broken, torch.ones(3)]])
+    assert torch.equal(v, before)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])

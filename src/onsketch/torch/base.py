@@ -42,10 +42,11 @@ class SketchedOptimizer(CarefulOptimizer):
         update_every: absorb the gradient in every so many-th step only.
         maximize: ascend.
         seed: of the random methods' draws.
+        error_if_nonfinite: raise at a gradient that is not finite, before anything is stepped.
 
-    The gradient of a complex parameter counts as that of its real and imaginary parts. A sketched parameter whose
-    gradient is not finite, or whose small eigenproblem fails, takes that step as one of zero gradient: its sketch
-    stays sound, and nothing waits for the device to find out.
+    The gradient of a complex parameter counts as that of its real and imaginary parts. A parameter whose gradient is
+    not finite skips the step, which is counted (``skipped_steps``) and warned of once. On a CUDA device, where nothing
+    waits to find out, it takes that step as one of zero gradient, uncounted; so does one whose eigenproblem fails.
     """
 
     default_ridge: ClassVar[float] = 0.01
@@ -96,6 +97,7 @@ class SketchedOptimizer(CarefulOptimizer):
         update_every: int = 1,
         maximize: bool = False,
         seed: int | None = None,
+        error_if_nonfinite: bool = False,
     ) -> None:
         for name, value in (("sketch_size", sketch_size), ("seed", seed)):
             if value is not None and name in self.unconcerned:
@@ -115,6 +117,7 @@ class SketchedOptimizer(CarefulOptimizer):
             "update_every": update_every,
             "maximize": maximize,
             "seed": 0 if seed is None else seed,
+            "error_if_nonfinite": error_if_nonfinite,
         }
         self._settled: dict[Tensor, Any] = {}
         super().__init__(params, defaults)
@@ -163,6 +166,9 @@ class SketchedOptimizer(CarefulOptimizer):
                 "Capture the forward and backward pass, and step outside of the graph."
             )
 
+        if group["error_if_nonfinite"] and params:
+            self._raise_if_not_finite(params)
+
     def _refuse_sharded(self, p: Tensor) -> None:
         if hasattr(p, "to_local"):  # a DTensor
             raise RuntimeError(
@@ -172,6 +178,10 @@ class SketchedOptimizer(CarefulOptimizer):
 
     @_disable_dynamo  # its kernels work on addresses, and what they are told is cached
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        here = {id(p) for p in self._sound([p for p in params if not p.is_cuda])}
+        params = [p for p in params if p.is_cuda or id(p) in here]
+        if not params:
+            return
         weights = [torch.view_as_real(p) if p.is_complex() else p for p in params]
         grads: list[Tensor] = []
         for p in params:

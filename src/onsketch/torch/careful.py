@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from onsketch.core.errors import OptionError
-from onsketch.torch.checkpoint import ON_THE_HOST, check_checkpoint, keep_types
+from onsketch.torch.checkpoint import ON_THE_HOST, check_checkpoint, keep_types, local
 from onsketch.torch.options import plain_numbers
 
 State = dict[str, Any]
@@ -81,6 +81,21 @@ class CarefulOptimizer(Optimizer):
 
     def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         """Say what cannot be done before anything is."""
+
+    def _raise_if_not_finite(self, params: Sequence[Tensor]) -> None:
+        """Refuse gradients that are not finite; waits for a device."""
+        fine = finite([_numbers(p) for p in params])
+        bad = [str(tuple(p.shape)) for p, is_fine in zip(params, fine, strict=True) if not is_fine]
+        if bad:
+            name = type(self).__name__
+            raise RuntimeError(f"{name}: gradients that are not finite, of parameters of shape {', '.join(bad)}.")
+
+    def _sound(self, params: Sequence[Tensor]) -> list[Tensor]:
+        """Those whose gradient is finite; the others skip the step, which is counted. Waits for a device."""
+        fine = finite([_numbers(p) for p in params])
+        if not all(fine):
+            self._skipped.add(params[0].device, fine.count(False))
+        return [p for p, is_fine in zip(params, fine, strict=True) if is_fine]
 
     @property
     def skipped_steps(self) -> int:
@@ -181,6 +196,14 @@ class Skipped:
     def count(self) -> int:
         """All of them."""
         return self.here + sum(int(count) for count, _ in self.there.values())
+
+
+def _numbers(p: Tensor) -> Tensor:
+    """The numbers of a gradient, or of the part of it that is here; it may be sparse."""
+    assert p.grad is not None
+    g = local(p.grad)
+    g = g if g.layout == torch.strided else g._values()
+    return torch.view_as_real(g.resolve_conj()) if g.is_complex() else g
 
 
 def finite(grads: Sequence[Tensor]) -> list[bool]:

@@ -69,11 +69,6 @@ def gradient(p: Tensor) -> Tensor:
     return torch.view_as_real(g.resolve_conj()) if g.is_complex() else g
 
 
-def values(g: Tensor) -> Tensor:
-    """The numbers of a gradient, which may be sparse."""
-    return g if g.layout == torch.strided else g._values()
-
-
 def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) -> None:
     """One step of each layer, whose count has gone up already."""
     lr = usable(group["lr"])

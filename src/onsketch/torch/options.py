@@ -59,7 +59,7 @@ def check(method: str, group: Mapping[str, Any]) -> None:
     if group["sketch_dtype"] is not None and group["sketch_dtype"] not in SKETCH_DTYPES:
         allowed = ", ".join(map(str, SKETCH_DTYPES))
         raise OptionError(f"{method}: sketch_dtype={group['sketch_dtype']!r}; expected one of {allowed}, or None.")
-    for name in ("graft", "maximize", "decoupled_weight_decay"):
+    for name in ("graft", "maximize", "decoupled_weight_decay", "error_if_nonfinite"):
         if not isinstance(group[name], bool):
             raise OptionError(f"{method}: {name}={group[name]!r}; expected True or False.")
 

@@ -12,9 +12,9 @@ from torch.optim.optimizer import ParamsT
 
 from onsketch.core.errors import OptionError
 from onsketch.torch import folded_cuda
-from onsketch.torch.careful import CarefulOptimizer, State, finite
+from onsketch.torch.careful import CarefulOptimizer, State
 from onsketch.torch.checkpoint import local, real
-from onsketch.torch.folded import Folded, Stepped, gradient, take_steps, values
+from onsketch.torch.folded import Folded, Stepped, gradient, take_steps
 from onsketch.torch.options import check_numbers, check_torch_flags
 from onsketch.torch.plan import memory_table
 
@@ -252,16 +252,13 @@ class Sketchy(CarefulOptimizer):
                     "outside of one: a graph does the same at each replay, and cannot refresh every few steps."
                 )
         if group["error_if_nonfinite"] and params:
-            fine = finite([values(gradient(p)) for p in params])
-            bad = [str(tuple(p.shape)) for p, is_fine in zip(params, fine, strict=True) if not is_fine]
-            if bad:
-                raise RuntimeError(f"{name}: gradients that are not finite, of parameters of shape {', '.join(bad)}.")
+            self._raise_if_not_finite(params)
 
     @_disable_dynamo  # what is due is decided by counts that a graph would take for constants
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
         group["calls"] += 1  # kept with the group: what is due must not depend on what was skipped
         served: dict[torch.device, list[Stepped]] = {}
-        others = []
+        rest = []
         for p in params:
             weight = real(local(p))
             layer = Stepped(weight, gradient(p), self.state[p], Folded.of(weight, group))
@@ -270,8 +267,9 @@ class Sketchy(CarefulOptimizer):
             if weight.is_cuda and folded_cuda.serves(layer, group):
                 served.setdefault(weight.device, []).append(layer)
             else:
-                others.append(layer)
-        others = self._sound(others)
+                rest.append((p, layer))
+        sound = {id(p) for p in self._sound([p for p, _ in rest])}
+        others = [layer for p, layer in rest if id(p) in sound]
         for layer in others:
             if not layer.state:
                 layer.state.update(self._fresh(layer.weight, group, layer.weight.device))
@@ -280,10 +278,3 @@ class Sketchy(CarefulOptimizer):
         for device, some in served.items():
             folded_cuda.take_steps(some, group, self._places, self._skipped.on(device))
             self._skipped.listen(device)
-
-    def _sound(self, layers: list[Stepped]) -> list[Stepped]:
-        """Those whose gradient is finite."""
-        fine = finite([values(layer.g) for layer in layers])
-        if not all(fine):
-            self._skipped.add(layers[0].weight.device, fine.count(False))
-        return [layer for layer, is_fine in zip(layers, fine, strict=True) if is_fine]

@@ -35,7 +35,7 @@ def table(rows: list[tuple[dict[str, float], Any]]) -> tuple[pd.DataFrame, pd.Se
 
 def test_one_row_at_a_time_is_the_learner() -> None:
     rows = stream()
-    model = OnlineClassifier("ada-ffd", sketch_size=3)
+    model = OnlineClassifier("ada-ffd", sketch_size=3, scaling="none", step="explicit")
     for x, y in rows:
         model.learn_one(x, y)
     X, y = table(rows)
@@ -74,7 +74,7 @@ def test_many_rows_at_once_are_the_rows_one_by_one() -> None:
 
 def test_classes_that_come_late_are_learned_as_if_known() -> None:
     rows = [(x, "early" if i < 100 or i % 2 else "late") for i, (x, _) in enumerate(stream())]
-    model = OnlineClassifier("adagrad")
+    model = OnlineClassifier("adagrad", scaling="none", step="explicit")
     for x, y in rows:
         model.learn_one(x, y)
     X, y = table(rows)
@@ -192,7 +192,12 @@ def test_without_river_the_message_names_the_extra() -> None:
 @pytest.mark.parametrize("options", [{}, {"multiclass": "shared", "loss": "softmax"}])
 @pytest.mark.parametrize("labels", [["a", "b", "c"], [True, False, True]])
 def test_a_refused_row_leaves_no_class_and_no_name(options: dict[str, Any], labels: list[Any]) -> None:
-    model = OnlineClassifier("rfd-son", ridge=1e-60, **options)
+    plain = (
+        {}
+        if "multiclass" in options and labels[0] == "a"
+        else {"scaling": "none", "step": "explicit", "curvature_schedule": "1/t"}
+    )
+    model = OnlineClassifier("rfd-son", ridge=1e-60, **options, **plain)
     wild = {"x0": 1e140, "new": -1e140}
 
     for x, _ in stream(n=20):
@@ -223,3 +228,47 @@ def test_labels_that_are_no_class_are_refused(label: Any) -> None:
     with pytest.raises(InputError, match=r"label at row 1 .* Nothing was learned"):
         model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["other", label])
     assert model.classes == ["word"]
+
+
+def test_weights_are_those_of_the_learner_and_zero_is_absence() -> None:
+    rows = [{"a": 1.0, "b": -0.5}, {"a": -1.0, "b": 0.3}, {"a": 0.2, "b": 2.0}]
+    for kind, labels in ((OnlineClassifier, [True, False, True]), (OnlineRegressor, [1.0, -2.0, 0.5])):
+        weighted, fewer = kind("adagrad"), kind("adagrad")
+        for x, y, w in zip(rows, labels, (2.0, 0.0, 1.0), strict=True):
+            weighted.learn_one(x, y, w=w)
+        for x, y, w in ((rows[0], labels[0], 2.0), (rows[2], labels[2], 1.0)):
+            fewer.learn_one(x, y, w=w)
+        assert weighted.weights == fewer.weights
+        many = kind("adagrad")
+        many.learn_many(pd.DataFrame([rows[0], rows[2]]), pd.Series([labels[0], labels[2]]), w=[2.0, 1.0])
+        assert many.weights == fewer.weights
+
+
+def test_labels_zero_and_one_are_one_learner() -> None:
+    truths, numbers = OnlineClassifier("adagrad"), OnlineClassifier("adagrad")
+    for x, y in (({"a": 1.0}, True), ({"a": -1.0}, False), ({"a": 2.0}, True)):
+        truths.learn_one(x, y)
+        numbers.learn_one(x, int(y))
+    assert isinstance(numbers._learner, onsketch.Learner)
+    assert numbers.classes == [0, 1]
+    assert numbers.predict_proba_one({"a": 1.0})[1] == truths.predict_proba_one({"a": 1.0})[True]
+    assert numbers.predict_one({"a": 1.0}) == 1
+    numbers.learn_one({"a": 0.0, "b": 3.0}, 2)  # a third class: what was learned so far is learned again, as classes
+    words = OnlineClassifier("adagrad")
+    for x, y in (({"a": 1.0}, "1"), ({"a": -1.0}, "0"), ({"a": 2.0}, "1"), ({"a": 0.0, "b": 3.0}, "2")):
+        words.learn_one(x, y)
+    assert numbers.classes == [1, 0, 2]
+    assert {int(name): p for name, p in words.predict_proba_one({"b": 1.0}).items()} == numbers.predict_proba_one(
+        {"b": 1.0}
+    )
+
+
+def test_polars_frames_are_learned_as_pandas_frames() -> None:
+    pl = pytest.importorskip("polars")
+    data = {"a": [1.0, -1.0, 0.5], "b": [0.0, 2.0, 1.0]}
+    ours, theirs = OnlineClassifier(), OnlineClassifier()
+    ours.learn_many(pl.DataFrame(data), pl.Series([True, False, True]))
+    theirs.learn_many(pd.DataFrame(data), pd.Series([True, False, True]))
+    assert ours.weights == theirs.weights
+    assert list(ours.predict_many(pl.DataFrame(data))) == list(theirs.predict_many(pd.DataFrame(data)))
+    assert ours.predict_proba_many(pl.DataFrame(data)).equals(theirs.predict_proba_many(pd.DataFrame(data)))

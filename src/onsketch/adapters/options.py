@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_type_hints
 
@@ -16,12 +17,12 @@ from onsketch.files import model_file
 from onsketch.files.arrays import Arrays
 from onsketch.learners.base import Learner
 from onsketch.learners.build import learner
+from onsketch.learners.doors import at_the_door
 from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.methods import METHODS
 from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch, SoftmaxAuto
 from onsketch.learners.multiclass.softmax.learner import CONCERNS
 from onsketch.learners.options import DECLARED, OF_THE_LEARNER_ALONE, given_options
-from onsketch.learners.unclipped import with_gentle_start
 
 DEFAULT_METHOD = "auto"
 """The method of an estimator that was not told one."""
@@ -79,19 +80,38 @@ def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
 
 
 def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of :func:`onsketch.learner` among an estimator's parameters.
+    """The options of :func:`onsketch.learner` among an estimator's parameters: what was given, in the learner's words.
 
-    Estimators do not clip by default, where the SON methods do: a regressor's targets have units,
-    and of two classes whose margins are both clipped to 1 neither is the larger.
+    Those that do not concern the method are left out with a warning, so that a grid may go over methods and options.
 
-    >>> learner_options({"method": "adagrad", "step_size": 0.5, "ridge": None, "fit_intercept": True})
-    {'step_size': 0.5, 'clip': None, 'fit_intercept': True}
+    >>> learner_options({"method": "adagrad", "loss": "log_loss", "step_size": 0.5, "fit_intercept": True})
+    {'loss': 'logistic', 'step_size': 0.5, 'clip': None, 'fit_intercept': True}
     """
-    options = given_options({name: parameters[name] for name in ("loss", *_HANDED_ON) if name in parameters})
-    if options.get("clip", "default") == "default":
-        options["clip"] = None
-    options["fit_intercept"] = parameters["fit_intercept"]
-    return options
+    given = given_options({name: parameters[name] for name in ("loss", *_HANDED_ON) if name in parameters})
+    if given.get("clip", "default") == "default":
+        given["clip"] = None
+    shared = parameters["method"] == "auto" and parameters.get("multiclass") == "shared"
+    method = METHODS.get(SHARED_METHOD if shared else parameters["method"])
+    idle = [name for name in given if method is not None and name not in method.concerns]
+    if idle:
+        warnings.warn(
+            f"{', '.join(f'{name}={given.pop(name)!r}' for name in idle)}: left out, for it does not concern "
+            f"method={parameters['method']!r}.",
+            UserWarning,
+            stacklevel=4,
+        )
+    given["loss"] = named_loss(parameters)
+    return {**given, "fit_intercept": parameters["fit_intercept"]}
+
+
+SAME_LOSSES = {"log_loss": "logistic", "squared_error": "squared", "absolute_error": "absolute"}
+"""scikit-learn's names of losses, and ours."""
+
+
+def named_loss(parameters: Mapping[str, Any]) -> Any:
+    """The loss of an estimator in our words; arow, which has no other for classes, takes the squared hinge."""
+    loss = SAME_LOSSES.get(parameters["loss"], parameters["loss"])
+    return "squared_hinge" if parameters["method"] == "arow" and loss == "logistic" else loss
 
 
 def class_model(
@@ -115,12 +135,12 @@ def class_model(
         if loss not in LOSSES or LOSSES[loss].labels != "sign":
             raise OptionError(f"loss={loss!r}: classes need logistic, hinge, squared_hinge or softmax.")
         options = {**options, "loss": loss}
-        return learner(method, **_gently(method, options))
+        return learner(method, **at_the_door(method, options))
     if multiclass == "softmax":
         return SoftmaxAuto(method, n_classes, **options)
     if multiclass == "shared":
         return SharedSketch(SHARED_METHOD if method == "auto" else method, n_classes, **options)
-    return OneVersusRest(method, n_classes, open_ended=open_ended, threads=threads, **_gently(method, options))
+    return OneVersusRest(method, n_classes, open_ended=open_ended, threads=threads, **at_the_door(method, options))
 
 
 def _way_of_classes(method: str, multiclass: str, options: Mapping[str, Any]) -> str:
@@ -135,11 +155,6 @@ def _way_of_classes(method: str, multiclass: str, options: Mapping[str, Any]) ->
     if method == "auto" and options["loss"] in ("logistic", "softmax") and fits:
         return "softmax"
     return "shared" if options["loss"] == "softmax" else "one-vs-rest"
-
-
-def _gently(method: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options, with defaults for margins that are not clipped where the method is one of those that ask for it."""
-    return with_gentle_start(METHODS[method], options) if method in METHODS else options
 
 
 def loss_of(model: Learner | ManyClasses, loss: str) -> str:
@@ -169,11 +184,7 @@ def regression_learner(method: str, options: dict[str, Any]) -> Learner:
     """The learner for real targets."""
     if options["loss"] not in LOSSES or LOSSES[options["loss"]].labels != "real":
         raise OptionError(f"loss={options['loss']!r}: a regressor needs squared or absolute.")
-    newton = method in METHODS and METHODS[method].geometry == "newton" and "summary" in METHODS[method].concerns
-    absorbs = ("summary", "curvature", "curvature_schedule")
-    if newton and options["loss"] == "squared" and not any(name in options for name in absorbs):
-        options = {**options, "summary": "curvature"}  # targets have units: the true Hessian knows none of them
-    return learner(method, **_gently(method, options))
+    return learner(method, **at_the_door(method, options))
 
 
 def described(model: Learner | ManyClasses) -> tuple[dict[str, Any], Arrays]:

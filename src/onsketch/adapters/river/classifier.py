@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 from river import base
 
 from onsketch.adapters.options import (
@@ -12,23 +14,29 @@ from onsketch.adapters.options import (
     class_model,
     keep_parameters,
     loss_of,
+    named_loss,
     probabilities,
     takes_learner_options,
 )
 from onsketch.adapters.river.base import OnlineEstimator
+from onsketch.adapters.river.features import index_of
 from onsketch.core.errors import InputError, UpdateError
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import EstimatorOptions
-from onsketch.learners.rows import Rows
+from onsketch.learners.rows import Rows, as_weights
+
+_ROOM, _CALL = 1 << 18, 16
+"""Values that the first rows of labels 0 and 1 may have to be kept; what a row counts for beside them."""
 
 
 class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     """A linear classifier whose steps know the curvature, for rows that are dictionaries.
 
-    Labels that are True and False are learned by one learner. Any others may be of any number, and new ones may come at
-    any time: by a multinomial ``auto`` (``"softmax"``, what ``multiclass="auto"`` means where the method is ``auto``);
-    by one learner for each (``"one-vs-rest"``), where a class that comes late is learned exactly as if it had been
-    known from the start; or over one sketch for all (``"shared"``). In the first and the last it starts from zero.
+    Labels that are True and False, or 1 and 0, are learned by one learner. Any others may be of any number, and new
+    ones may come at any time: by a multinomial ``auto`` (``"softmax"``, what ``multiclass="auto"`` means where the
+    method is ``auto``); by one learner for each (``"one-vs-rest"``), where a class that comes late is learned exactly
+    as if it had been known from the start; or over one sketch for all (``"shared"``). In the first and the last it
+    starts from zero.
 
     Args:
         method: a name out of :func:`onsketch.methods`.
@@ -58,6 +66,8 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         keep_parameters(self, locals())
         self._start()
         self._codes: dict[Any, int] = {}
+        self._first_rows: list[tuple[Rows, list[Any], NDArray[np.float64]]] | None = []
+        self._room = _ROOM
 
     @property
     def _multiclass(self) -> bool:
@@ -68,36 +78,42 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         """The labels met so far, in order of appearance (False and True where labels are these)."""
         return list(self._codes)
 
-    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Learn one row."""
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn one row, of weight w; a row of weight 0 is not there."""
+        if w == 0.0:
+            return
         with self._names.learning():
-            self._learn(self._names.row(x, learn=True), [y])
+            self._learn(self._names.row(x, learn=True), [y], as_weights([w], 1))
 
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn the rows of a data frame, one after the other, in one compiled pass."""
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""
         if len(X) == 0:
             return
         with self._names.learning():
-            self._learn(self._names.frame(X, learn=True), list(y))
+            rows = self._names.frame(X, learn=True)
+            self._learn(rows, list(y), as_weights(w, rows.count))
 
-    def _learn(self, rows: Rows, labels: list[Any]) -> None:
+    def _learn(self, rows: Rows, labels: list[Any], weights: NDArray[np.float64]) -> None:
         if len(labels) != rows.count:
             raise InputError(f"y: {len(labels)} labels for {rows.count} rows.")
         for row, label in enumerate(labels):
             _check_label(label, row)
         if self._learner is None:
             self._first(labels)
+        if self._two and any(not _is_truth(label) for label in labels):
+            self._become_many()
         try:
             if isinstance(self._learner, Learner):
                 signs = np.array([self._sign(label) for label in labels])
-                self._learner.learn_checked(rows, signs, np.ones(rows.count))
+                self._learner.learn_checked(rows, signs, weights)
+                self._keep(rows, labels, weights)
             else:
-                self._learn_classes(rows, labels)
+                self._learn_classes(rows, labels, weights)
         finally:
             if not self._learner.rounds:  # the first row was refused: there is nothing yet
                 self._learner, self._codes = None, {}
 
-    def _learn_classes(self, rows: Rows, labels: list[Any]) -> None:
+    def _learn_classes(self, rows: Rows, labels: list[Any], weights: NDArray[np.float64]) -> None:
         """Learn the rows up to the first of a new class, make room for that class, and so on."""
         starts = [0]
         if any(label not in self._codes for label in labels):
@@ -111,7 +127,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             before = self._learner.rounds
             try:
                 codes = np.array([self._codes[label] for label in labels[start:stop]])
-                self._learner.learn_checked(part, codes, np.ones(part.count))
+                self._learner.learn_checked(part, codes, weights[start:stop])
             except BaseException as error:
                 if newcomer and self._learner.rounds == before:  # its first row was refused
                     self._learner.drop_class()
@@ -121,15 +137,40 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
                 raise
 
     def _first(self, labels: list[Any]) -> None:
-        """Make the learner: one for True and False, an open number of classes for other labels."""
-        truths = all(isinstance(label, (bool, np.bool_)) for label in labels)
+        """Make the learner: one for True and False, or 1 and 0; an open number of classes for other labels."""
+        truths = all(_is_truth(label) for label in labels)
         self._learner = class_model(
             self.method, self.multiclass, 2 if truths else 0, self._options(), open_ended=not truths
         )
-        self._codes = {False: 0, True: 1} if truths else {}
+        numbers = truths and not any(isinstance(label, (bool, np.bool_)) for label in labels)
+        self._codes = ({0: 0, 1: 1} if numbers else {False: 0, True: 1}) if truths else {}
+
+    @property
+    def _two(self) -> bool:
+        """Whether the labels 0 and 1 are learned by one learner, so that a third would change that."""
+        return isinstance(self._learner, Learner) and not any(isinstance(label, bool) for label in self._codes)
+
+    def _keep(self, rows: Rows, labels: list[Any], weights: NDArray[np.float64]) -> None:
+        """Keep the first rows of labels 0 and 1, to learn them again should there be a third."""
+        if self._two and self._first_rows is not None:
+            self._first_rows.append((rows.copy(), labels, weights))
+            self._room -= rows.values.size + _CALL
+            if self._room < 0:
+                self._first_rows = None
+
+    def _become_many(self) -> None:
+        """A third label came: learn the rows so far as those of classes, or start anew where there were too many."""
+        rows, self._first_rows = self._first_rows, []
+        if rows is None:
+            told = "the labels were 0 and 1 until now, which was one learner; with a third label it starts anew."
+            warnings.warn(told, UserWarning, stacklevel=4)
+        self._learner = class_model(self.method, self.multiclass, 0, self._options(), open_ended=True)
+        self._codes = {}
+        for block in rows or ():
+            self._learn_classes(*block)
 
     def _sign(self, label: Any) -> float:
-        if not isinstance(label, (bool, np.bool_)):
+        if not _is_truth(label):
             raise InputError(f"y: the label {label!r} comes after labels True and False; use words or numbers for all.")
         return 1.0 if label else -1.0
 
@@ -150,28 +191,34 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         import pandas as pd
 
         if not self._codes:
-            return pd.DataFrame(index=X.index)
+            return pd.DataFrame(index=index_of(X))
         found = self._probabilities(self._names.frame(X, learn=False))
-        return pd.DataFrame(found, index=X.index, columns=list(self._codes))
+        return pd.DataFrame(found, index=index_of(X), columns=list(self._codes))
 
     def predict_many(self, X: Any) -> Any:
         """The likeliest class of each row, a series; empty before any was met."""
         import pandas as pd
 
         if not self._codes:
-            return pd.Series(index=X.index[:0], dtype=object)
+            return pd.Series(index=index_of(X)[:0], dtype=object)
         labels = list(self._codes)
         found = [labels[code] for code in self._likeliest(self._names.frame(X, learn=False))]
-        return pd.Series(found, index=X.index)
+        return pd.Series(found, index=index_of(X))
 
     def _likeliest(self, rows: Rows) -> Any:
         margins = self._learner.predict(rows)
         return (margins > 0.0).astype(np.int64) if margins.ndim == 1 else margins.argmax(axis=1)
 
     def _probabilities(self, rows: Rows) -> Any:
-        if self.loss not in ("logistic", "softmax"):
-            raise NotImplementedError(f"loss={self.loss!r} gives no probabilities; use loss='logistic'.")
-        return probabilities(self._learner.predict(rows), loss_of(self._learner, self.loss))
+        loss = named_loss(vars(self))
+        if loss not in ("logistic", "softmax"):
+            raise NotImplementedError(f"loss={loss!r} gives no probabilities; use loss='logistic'.")
+        return probabilities(self._learner.predict(rows), loss_of(self._learner, loss))
+
+
+def _is_truth(label: Any) -> bool:
+    """Whether a label is one of False and True, or of 0 and 1."""
+    return isinstance(label, (bool, np.bool_)) or (isinstance(label, (int, np.integer)) and label in (0, 1))
 
 
 def _check_label(label: Any, row: int) -> None:

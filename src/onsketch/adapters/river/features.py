@@ -78,7 +78,7 @@ class FeatureNames:
             self._enter(names)
         known = sorted((name for name in names if name in self.numbers), key=self.numbers.__getitem__)
         try:
-            block = (X if known == names else X[known]).to_numpy(dtype=np.float64)
+            block = np.asarray((X if known == names else X[known]).to_numpy(), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(f"X: not a data frame of numbers ({error}). Encode words as numbers first.") from None
         try:
@@ -87,6 +87,11 @@ class FeatureNames:
             raise InputError(f"{error} (Columns are counted as in {known!r}.)") from None
         features = np.array([self.numbers[name] for name in known], dtype=np.int64)
         return checked._replace(indices=np.tile(features, len(block)), n_features=len(self.numbers), dense=False)
+
+
+def index_of(X: Any) -> Any:
+    """The index of a data frame; polars has none, so its rows are counted."""
+    return X.index if hasattr(X, "index") else range(len(X))
 
 
 def _check_numbers(x: Mapping[Any, Any]) -> None:

@@ -9,6 +9,7 @@ from river import base
 
 from onsketch.adapters.options import DEFAULT_METHOD, keep_parameters, regression_learner, takes_learner_options
 from onsketch.adapters.river.base import OnlineEstimator
+from onsketch.adapters.river.features import index_of
 from onsketch.learners.keywords import EstimatorOptions
 
 
@@ -41,17 +42,19 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         keep_parameters(self, locals())
         self._start()
 
-    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
-        """Learn one row."""
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Learn one row, of weight w; a row of weight 0 is not there."""
+        if w == 0.0:
+            return
         with self._names.learning():
             rows = self._names.row(x, learn=True)
-            self._ready().learn(rows, np.array([y], dtype=np.float64))
+            self._ready().learn(rows, np.array([y], dtype=np.float64), [w])
 
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn the rows of a data frame, one after the other, in one compiled pass."""
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""
         with self._names.learning():
             rows = self._names.frame(X, learn=True)
-            self._ready().learn(rows, np.asarray(y, dtype=np.float64))
+            self._ready().learn(rows, np.asarray(y, dtype=np.float64), w)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The prediction, 0 before anything was learned."""
@@ -64,8 +67,8 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         import pandas as pd
 
         if self._learner is None:
-            return pd.Series(0.0, index=X.index)
-        return pd.Series(self._learner.predict(self._names.frame(X, learn=False)), index=X.index)
+            return pd.Series(0.0, index=index_of(X))
+        return pd.Series(self._learner.predict(self._names.frame(X, learn=False)), index=index_of(X))
 
     def _ready(self) -> Any:
         if self._learner is None:

@@ -13,12 +13,15 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from onsketch.adapters.options import CHUNK, described, learner_options, revived
 from onsketch.core.errors import OptionError
+from onsketch.learners.multiclass import OneVersusRest
 
 Floats = NDArray[np.float64]
 
 
 class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     """An estimator around a learner. The learner itself is ``learner_`` once the estimator is fitted."""
+
+    learner_: Any
 
     def _options(self, n_features: int) -> dict[str, Any]:
         """The options of the learner, and a seed for it drawn from ``random_state``."""
@@ -52,13 +55,89 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
             self.learner_.learn(X[rows], targets[rows], weights[rows])
 
     def _passes(self, X: Any, targets: NDArray[Any], weights: Floats) -> None:
-        """``max_iter`` passes, each in an order of its own with ``shuffle``."""
-        if not isinstance(self.max_iter, (int, np.integer)) or self.max_iter < 1:
-            raise ValueError(f"max_iter={self.max_iter!r}: expected a whole number of passes, at least 1.")
+        """At most ``max_iter`` passes, each in an order of its own with ``shuffle``.
+
+        With ``early_stopping``, or a ``tol``, they end when ``n_iter_no_change`` passes in a row have not made the
+        score better by more than ``tol``: that of rows held out, or of the rows themselves.
+        """
+        for name in ("max_iter", "n_iter_no_change"):
+            if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)!r}: expected a whole number of passes, at least 1.")
         random = check_random_state(self.random_state)
-        for _ in range(self.max_iter):
-            self._pass(X, targets, weights, random.permutation(X.shape[0]) if self.shuffle else None)
-        self.n_iter_ = self.max_iter
+        rows = np.arange(X.shape[0])
+        judged = rows
+        if self.early_stopping:
+            if not 0.0 < self.validation_fraction < 1.0:
+                raise ValueError(f"validation_fraction={self.validation_fraction!r}: expected a share within (0, 1).")
+            held = self._held_out(targets, random)
+            rows, judged = rows[~held], rows[held]
+        judging = self.early_stopping or self.tol is not None
+        best, waited = -np.inf, 0
+        for done in range(1, self.max_iter + 1):
+            whole = len(rows) == X.shape[0] and not self.shuffle
+            self._pass(X, targets, weights, None if whole else random.permutation(rows) if self.shuffle else rows)
+            self.n_iter_ = done
+            score = self._judge(X, targets, weights, judged) if judging or self.verbose else 0.0
+            if self.verbose:
+                print(f"pass {done}: score {score:.6g}")
+            waited = 0 if score > best + (self.tol or 0.0) else waited + 1
+            best = max(best, score)
+            if judging and waited >= self.n_iter_no_change:
+                break
+
+    def _held_out(self, targets: NDArray[Any], random: Any) -> NDArray[np.bool_]:
+        """Rows kept for judging, of every class alike (and some of every class learned)."""
+        groups = [np.arange(len(targets))] if self._real else [np.flatnonzero(targets == k) for k in np.unique(targets)]
+        held = np.zeros(len(targets), dtype=bool)
+        for group in groups:
+            size = min(int(np.ceil(self.validation_fraction * len(group))), len(group) - 1)
+            held[random.permutation(group)[:size]] = True
+        if not held.any():
+            raise ValueError("early_stopping: too few rows to hold some out; give more rows, or early_stopping=False.")
+        return held
+
+    def _judge(self, X: Any, targets: NDArray[Any], weights: Floats, rows: NDArray[np.int64]) -> float:
+        """The score of the learner as it is: R², or the share of classes found."""
+        margins, y, c = np.asarray(self.learner_.predict(X[rows])), targets[rows], weights[rows]
+        if self._real:
+            spread = float(np.sum(c * (y - np.average(y, weights=c)) ** 2)) or 1.0
+            return 1.0 - float(np.sum(c * (y - margins) ** 2)) / spread
+        right = margins * y > 0.0 if margins.ndim == 1 else margins.argmax(axis=1) == y
+        return float(np.average(right, weights=c))
+
+    _real = False
+    """Whether targets are numbers, not classes."""
+
+    def _made_with(self) -> dict[str, Any]:
+        """The parameters that made the learner."""
+        later = ("max_iter", "shuffle", "random_state", "n_jobs", "class_weight", "early_stopping", "tol", "verbose",
+                 "validation_fraction", "n_iter_no_change", "warm_start")  # fmt: skip
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in later}
+
+    def _refuse_changes(self) -> None:
+        """``partial_fit`` goes on with the learner there is, which parameters set meanwhile do not change."""
+        known = getattr(self, "_parameters", None)
+        changed = [name for name, value in self._made_with().items() if known and _differs(known.get(name), value)]
+        if changed:
+            raise ValueError(
+                f"partial_fit: {', '.join(changed)} changed since the learner was made; call fit, which starts anew, "
+                "or partial_fit of a clone."
+            )
+
+    def _forget(self) -> None:
+        """Nothing counts as fitted from here on, unless it is set again."""
+        for name in ("learner_", "classes_", "n_iter_", "_parameters"):
+            self.__dict__.pop(name, None)
+
+    def _margins(self, X: Any, *, clipped: bool) -> Floats:
+        """What the weights say of checked rows; ``clipped`` as the learner predicts, where it has a clip."""
+        if not clipped and _clips(self.learner_):
+            try:
+                weights, constant = self.learner_.weights, self.learner_.intercept
+            except OptionError:  # a learner without weights
+                return np.asarray(self.learner_.predict(X))
+            return np.asarray(X @ np.transpose(weights) + constant)
+        return np.asarray(self.learner_.predict(X))
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "learner_")
@@ -98,3 +177,15 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _differs(a: Any, b: Any) -> bool:
+    """Whether two values of a parameter are not the same."""
+    return not (a is b or bool(np.array_equal(np.asarray(a, dtype=object), np.asarray(b, dtype=object))))
+
+
+def _clips(learner: Any) -> bool:
+    """Whether the learner's own predictions are clipped."""
+    if isinstance(learner, OneVersusRest):
+        learner = learner.learners[0]
+    return getattr(getattr(learner, "options", None), "clip", None) is not None

@@ -13,10 +13,10 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 
 from onsketch.adapters.options import (
     DEFAULT_METHOD,
-    KERNEL_METHODS,
     class_model,
     keep_parameters,
     loss_of,
+    named_loss,
     probabilities,
     takes_learner_options,
 )
@@ -24,13 +24,13 @@ from onsketch.adapters.sklearn.base import Floats, OnlineEstimator
 from onsketch.core.errors import InputError
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import EstimatorOptions
-from onsketch.learners.multiclass import OneVersusRest
 
 
 def _gives_probabilities(estimator: OnlineClassifier) -> bool:
-    if estimator.loss in ("logistic", "softmax"):
+    loss = named_loss(vars(estimator))
+    if loss in ("logistic", "softmax"):
         return True
-    raise AttributeError(f"loss={estimator.loss!r} gives no probabilities; use loss='logistic' or 'softmax'.")
+    raise AttributeError(f"loss={loss!r} gives no probabilities; use loss='logistic' or 'softmax'.")
 
 
 class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
@@ -43,16 +43,22 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     Args:
         method: a name out of :func:`onsketch.methods`.
-        loss: "logistic", "hinge", "squared_hinge", or "softmax" where classes are not learned one by one.
+        loss: "logistic" ("log_loss"), "hinge", "squared_hinge", or "softmax" where classes are not learned one by one.
         multiclass: "auto", "softmax", "one-vs-rest", or "shared" (of rfd-son where the method is "auto").
         fit_intercept: whether to add a constant feature.
         class_weight: a dictionary, or "balanced" (``fit`` only).
-        max_iter: passes over the rows in ``fit``.
+        max_iter: passes over the rows in ``fit``, at most.
+        early_stopping: hold some rows out, and end the passes when their score no longer gets better.
+        validation_fraction: the share of rows held out.
+        tol: how much better a pass must make the score; given without ``early_stopping``, the rows judge themselves.
+        n_iter_no_change: passes that may go by without that.
+        warm_start: ``fit`` goes on from what was learned before.
+        verbose: whether to print the score after each pass.
         shuffle: whether ``fit`` takes the rows in random order; ``partial_fit`` takes them as they come.
         random_state: for the order and for the learner's own draws.
         n_jobs: threads for one-vs-rest; None for one per processor.
-        clip: bound of the margins while learning; None for none, or what :mod:`onsketch.learners.unclipped` puts in its
-            place. ``decision_function`` is never clipped.
+        clip: bound of the margins while learning; None for none, and so is "default" here (but for "auto").
+            ``decision_function`` is never clipped.
         **options: options of :func:`onsketch.learner`; None leaves one to the method.
 
     Attributes:
@@ -72,6 +78,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     True
     """
 
+    classes_: NDArray[Any]
+
     @takes_learner_options
     def __init__(
         self,
@@ -84,6 +92,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         max_iter: int = 1,
         shuffle: bool = True,
         random_state: Any = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        tol: float | None = None,
+        n_iter_no_change: int = 5,
+        warm_start: bool = False,
+        verbose: int = 0,
         n_jobs: int | None = None,
         **options: Unpack[EstimatorOptions],
     ) -> None:
@@ -99,10 +113,18 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"a classifier needs rows of two classes at least; there is one class: {classes.tolist()}."
             )
-        learner = self._new_learner(classes, X.shape[1])
+        goes_on = self.warm_start and hasattr(self, "learner_") and np.array_equal(self.classes_, classes)
+        if goes_on:
+            self._refuse_changes()
+        learner = self.learner_ if goes_on else self._new_learner(classes, X.shape[1])
         weights = weights * self._class_weights(classes, y, weights)
-        self.classes_, self.learner_ = classes, learner
-        self._passes(X, self._targets(_places(classes, y)), weights)
+        self._forget()
+        self.classes_, self.learner_, self._parameters = classes, learner, self._made_with()
+        try:
+            self._passes(X, self._targets(_places(classes, y)), weights)
+        except BaseException:
+            self._forget()
+            raise
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -115,6 +137,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
             classes: all labels that will ever come; needed in the first call.
         """
         first = not hasattr(self, "learner_")
+        self._refuse_changes()
         X, y = self._checked(X, y, first=first)
         check_classification_targets(y)
         known = np.unique(classes) if classes is not None else getattr(self, "classes_", None)
@@ -132,22 +155,23 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
                     raise ValueError(
                         f"a classifier needs two classes at least; there is one class: {self.classes_[0]!r}."
                     )
-                self.learner_ = self._new_learner(self.classes_, X.shape[1])
+                self.learner_, self._parameters = self._new_learner(self.classes_, X.shape[1]), self._made_with()
             except Exception:
                 del self.classes_
                 raise
         weights = weights * self._class_weights(self.classes_, y, weights)
-        self._pass(X, self._targets(codes), weights, None)
+        try:
+            self._pass(X, self._targets(codes), weights, None)
+        except BaseException:
+            if first:
+                self._forget()
+            raise
         self.n_iter_ = 1
         return self
 
     def decision_function(self, X: Any) -> Floats:
         """The margins: (rows,) for two classes, positive for ``classes_[1]``; (rows, K) for more."""
-        X = self._rows(X)
-        if self.method in KERNEL_METHODS or not _clips(self.learner_):
-            return np.asarray(self.learner_.predict(X))
-        margins: Floats = X @ self.coef_.T + self.intercept_
-        return margins if len(self.classes_) > 2 else margins[:, 0]
+        return self._margins(self._rows(X), clipped=False)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row."""
@@ -160,7 +184,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class, (rows, K): softmax, or the logistic function, normalised over the classes."""
         margins = self.decision_function(X)
-        return probabilities(margins, loss_of(self.learner_, self.loss))
+        return probabilities(margins, loss_of(self.learner_, named_loss(vars(self))))
 
     @available_if(_gives_probabilities)
     def predict_log_proba(self, X: Any) -> Floats:
@@ -194,13 +218,6 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
             self.class_weight, classes=classes, y=y[counted], sample_weight=weights[counted]
         )
         return of_class[_places(classes, y)]
-
-
-def _clips(learner: Any) -> bool:
-    """Whether the learner's own predictions are clipped."""
-    if isinstance(learner, OneVersusRest):
-        learner = learner.learners[0]
-    return getattr(learner.options, "clip", None) is not None
 
 
 def _places(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:

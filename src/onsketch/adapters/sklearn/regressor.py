@@ -22,12 +22,18 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
     Args:
         method: a name out of :func:`onsketch.methods`.
-        loss: "squared" or "absolute".
+        loss: "squared" ("squared_error") or "absolute" ("absolute_error").
         fit_intercept: whether to add a constant feature.
-        max_iter: passes over the rows in ``fit``.
+        max_iter: passes over the rows in ``fit``, at most.
+        early_stopping: hold some rows out, and end the passes when their score no longer gets better.
+        validation_fraction: the share of rows held out.
+        tol: how much better a pass must make the score; given without ``early_stopping``, the rows judge themselves.
+        n_iter_no_change: passes that may go by without that.
+        warm_start: ``fit`` goes on from what was learned before.
+        verbose: whether to print the score after each pass.
         shuffle: whether ``fit`` takes the rows in random order; ``partial_fit`` takes them as they come.
         random_state: for the order and for the learner's own draws.
-        clip: bound of the predictions; None for none.
+        clip: bound of the predictions; None for none, and so is "default" here: ``X @ coef_ + intercept_``.
         **options: options of :func:`onsketch.learner`; None leaves one to the method.
 
     Attributes:
@@ -54,6 +60,12 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         max_iter: int = 1,
         shuffle: bool = True,
         random_state: Any = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        tol: float | None = None,
+        n_iter_no_change: int = 5,
+        warm_start: bool = False,
+        verbose: int = 0,
         **options: Unpack[EstimatorOptions],
     ) -> None:
         keep_parameters(self, locals())
@@ -62,18 +74,35 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         """Learn from these rows, forgetting all others; ``max_iter`` passes."""
         X, y = self._checked(X, y, first=True, y_numeric=True)
         weights = self._weights(X, sample_weight)
-        self.learner_ = self._new_learner(X.shape[1])
-        self._passes(X, y.astype(np.float64), weights)
+        goes_on = self.warm_start and hasattr(self, "learner_")
+        if goes_on:
+            self._refuse_changes()
+        learner = self.learner_ if goes_on else self._new_learner(X.shape[1])
+        self._forget()
+        self.learner_, self._parameters = learner, self._made_with()
+        try:
+            self._passes(X, y.astype(np.float64), weights)
+        except BaseException:
+            self._forget()
+            raise
         return self
+
+    _real = True
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from these rows too, in their order, in one pass."""
         first = not hasattr(self, "learner_")
+        self._refuse_changes()
         X, y = self._checked(X, y, first=first, y_numeric=True)
         weights = self._weights(X, sample_weight)
         if first:
-            self.learner_ = self._new_learner(X.shape[1])
-        self._pass(X, y.astype(np.float64), weights, None)
+            self.learner_, self._parameters = self._new_learner(X.shape[1]), self._made_with()
+        try:
+            self._pass(X, y.astype(np.float64), weights, None)
+        except BaseException:
+            if first:
+                self._forget()
+            raise
         self.n_iter_ = 1
         return self
 
@@ -83,7 +112,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         The deviation is noise and what is not known of the weights, for the method "auto" and the squared loss.
         """
         X = self._rows(X)
-        predictions = np.asarray(self.learner_.predict(X))
+        predictions = self._margins(X, clipped=self.clip not in ("default", None))
         if not return_std:
             return predictions
         if not hasattr(self.learner_, "deviation"):

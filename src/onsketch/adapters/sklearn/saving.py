@@ -83,7 +83,7 @@ def from_file(content: model_file.Content) -> Any:
         learner = header["learner"]
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
-    estimator.learner_ = revived(learner, content.arrays)
+    estimator.learner_, estimator._parameters = revived(learner, content.arrays), estimator._made_with()
     return estimator
 
 

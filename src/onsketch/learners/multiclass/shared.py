@@ -204,7 +204,7 @@ def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:
         can = ", ".join(sorted(m.name for m in METHODS.values() if m.sketch in SHRINKING and m.rule == "step"))
         raise OptionError(f"multiclass='shared': method {name!r} has no sketch to share; use one of {can}.")
     method = METHODS[name]
-    unshared = {"update", "diagonal", "average", "forget", "l1", "l2", "box", "dtype"}
+    unshared = {"update", "diagonal", "average", "forget", "l1", "l2", "box", "dtype", "scaling", "step"}
     loss = given.get("loss", "softmax")
     known = {**given, "loss": "logistic" if loss == "softmax" else loss, "clip": given.get("clip")}
     known = with_gentle_start(method, known)

@@ -38,7 +38,8 @@ class ScaledLearner(Learner):
         from onsketch.learners.build import build_plain
 
         super().__init__(method, options)
-        self._real = self._loss.labels == "real"
+        linear = method.newton and options.loss == "squared" and options.summary != "gradient"  # in the labels
+        self._real = self._loss.labels == "real" and not linear
         clip = None if self._real else options.clip  # a bound in the units of the labels, not of their scale
         self._inner = build_plain(method, replace(options, scaling="none", clip=clip))
         self._clip = float(options.clip) if self._real and isinstance(options.clip, float) else np.inf

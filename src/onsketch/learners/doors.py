@@ -1,0 +1,85 @@
+"""What the front doors add to a named method: an intercept, scales for the features, steps that cannot overshoot.
+
+``onsketch.learner(name)`` keeps a method as its paper has it. The estimators of scikit-learn and River start from these
+options instead; whatever is given stays as it is.
+
+=======================  =====================================================================================
+option                   at the front doors
+=======================  =====================================================================================
+``fit_intercept``        True
+``scaling``              "magnitude" (none with ``box``, whose bounds are in the units of the data)
+``step``                 "implicit", where the method has such steps and the update is not "dual"
+``clip``                 None: a prediction is what the weights say (auto keeps to the range of the labels)
+``summary``              "curvature" for Newton methods and losses with a curvature: it knows no unit
+``curvature_schedule``   otherwise "1/t", or "1/sqrt(t)" for losses without exp-concavity
+``diagonal``             True for Oja's algorithm and classes, which absorbs gradients there: it finds few directions
+``ridge``                of rows of length 1: see ``RIDGES``
+``step_size``            of rows of length 1 and labels of size 1: see ``STEP_SIZES``
+=======================  =====================================================================================
+
+``auto`` has its own scales and steps and needs none of this. Kernel methods get the intercept, the clip and the
+schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from onsketch.core.losses import LOSSES
+from onsketch.learners.methods import METHODS, Method
+
+RIDGES: Mapping[str, float] = MappingProxyType({"oja": 1.0, "rp": 0.1, "exact": 1.0, "diagonal": 0.1})
+"""The ridge of Newton methods by their sketch, for rows of length 1 …"""
+
+RIDGE = 0.03
+"""… and of the others."""
+
+STEP_SIZES: Mapping[str, float] = MappingProxyType({"adam": 0.03, "lazy-adam": 0.03, "ftrl": 1.0})
+"""The step by rule; of AdaGrad's and gradient steps it is 1."""
+
+
+def at_the_door(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a method at a front door: what was given, over what the door adds.
+
+    >>> at_the_door("rfd-son", {"loss": "logistic", "ridge": 1.0})
+    {'fit_intercept': True, 'scaling': 'magnitude', 'step': 'implicit', 'clip': None, 'summary': 'curvature',
+    'loss': 'logistic', 'ridge': 1.0}
+    >>> at_the_door("auto", {"loss": "logistic"})
+    {'loss': 'logistic'}
+    """
+    options = {key: value for key, value in given.items() if not (key == "clip" and value == "default")}
+    if name not in METHODS or METHODS[name].mixture:
+        return options
+    method = METHODS[name]
+    added: dict[str, Any] = {"fit_intercept": True}
+    if options.get("box") is None:
+        added["scaling"] = "magnitude"
+    if options.get("update") != "dual":
+        added["step"] = "implicit"
+    added["clip"] = None
+    added |= _absorbed(method, options)
+    if {**added, **options}.get("scaling") == "magnitude":
+        added |= _for_unit_rows(method)
+    return {**{key: value for key, value in added.items() if key in method.concerns and key not in options}, **options}
+
+
+def _absorbed(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a Newton method's metric takes in, where nothing is said of that."""
+    loss = LOSSES.get(options.get("loss", "squared"))
+    told = any(options.get(name) is not None for name in ("summary", "curvature", "curvature_schedule", "clip"))
+    if not method.newton or loss is None or told:
+        return {}
+    turning = method.sketch == "oja" and loss.labels == "sign"
+    if loss.smooth and not turning and (not method.square or loss.name == "squared"):
+        return {"summary": "curvature"}
+    schedule = {"curvature_schedule": "1/t" if loss.exp_concavity(None) > 0.0 else "1/sqrt(t)"}
+    return {**schedule, "diagonal": True} if turning else schedule
+
+
+def _for_unit_rows(method: Method) -> dict[str, Any]:
+    """Ridge and step for rows of length 1 and labels of size 1."""
+    if method.newton:
+        return {"ridge": RIDGES.get(method.sketch, RIDGE)}
+    return {} if method.rule == "arow" else {"step_size": STEP_SIZES.get(method.rule, 1.0)}

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from onsketch.jobs.cluster.engine import ClusterError, Engine, Handle, Task, in_one_thread
+from onsketch.jobs.cluster.listening import open_doors
 
 RETRIES = 10
 """Times that a task is run again after the death of its worker before the run gives up."""
+
+LOOPBACK = "127.0.0.1"
+
+ALLOWED = "ONSKETCH_RAY_ALL_INTERFACES"
+"""Set to 1 in the environment, a Ray that listens beyond loopback is let go on."""
 
 
 class RayEngine(Engine):
@@ -43,7 +50,10 @@ class RayEngine(Engine):
             except ConnectionError:
                 address = "local"
         if address == "local":
-            self._ray.init("local", num_cpus=workers, include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+            before = open_doors(os.getpid())
+            with _on_loopback():
+                self._ray.init("local", num_cpus=workers, include_dashboard=False, _node_ip_address=LOOPBACK, **quiet)
+            self._refuse_open_doors(before)
             return
         try:
             self._ray.init(address, **quiet)
@@ -52,6 +62,16 @@ class RayEngine(Engine):
                 f"cannot join the Ray cluster at {address}: {error}. Is it running, can it be reached from here, and "
                 "has this machine its token (RAY_AUTH_TOKEN)?"
             ) from None
+
+    def _refuse_open_doors(self, before: list[str]) -> None:
+        """End the cluster started here if others than this machine could reach it: whoever does can run code."""
+        doors = [door for door in open_doors(os.getpid()) if door not in before]
+        if doors and os.environ.get(ALLOWED) != "1":
+            self._ray.shutdown()
+            raise ClusterError(
+                f"the Ray started here listens on {', '.join(doors[:4])}, beyond this machine, and "
+                f"whoever reaches Ray can run code. Behind a firewall, {ALLOWED}=1 in the environment allows it."
+            )
 
     @property
     def workers(self) -> int:
@@ -100,6 +120,23 @@ class RayEngine(Engine):
         """Leave the cluster, if it was joined here; one that was started here ends."""
         if self._started:
             self._ray.shutdown()
+
+
+@contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Ray names its machine by 127.0.0.1, and then binds all its ports there.
+
+    On Linux it would put an address that others can reach in its place, and listen on all interfaces. The switch is
+    what Ray itself turns off on macOS and Windows; a Ray without it is found out by its ports.
+    """
+    from ray._private import ray_constants
+
+    before = getattr(ray_constants, "ENABLE_RAY_CLUSTER", None)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _call(function: Callable[..., tuple[Any, Any]], *arguments: Any) -> tuple[tuple[int, Any], Any]:

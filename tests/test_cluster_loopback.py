@@ -1,0 +1,89 @@
+"""A cluster started here is for this machine: the listening sockets of its processes say so."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onsketch.jobs.cluster import listening
+from onsketch.jobs.cluster.listening import open_doors
+from program import environment
+
+pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads sockets from /proc")
+
+
+@pytest.mark.parametrize(
+    ("host", "near"),
+    [("0.0.0.0", False), ("192.0.2.2", False), ("::", False), ("::ffff:0.0.0.0", False), ("::ffff:192.0.2.2", False),
+     ("127.0.0.1", True), ("127.0.0.2", True), ("::1", True), ("::ffff:127.0.0.1", True)],
+)  # fmt: skip
+def test_loopback_is_told_from_other_addresses(host: str, near: bool) -> None:
+    assert listening._loopback(host) is near
+
+
+def test_what_a_process_and_its_children_listen_on_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "import socket, sys; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); "
+        "sys.stdin.read()"
+    )
+    with (
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child,
+        socket.socket() as door,
+    ):
+        assert child.stdout is not None
+        theirs = f"127.0.0.1:{int(child.stdout.readline())}"
+        door.bind(("127.0.0.1", 0))
+        mine = f"127.0.0.1:{door.getsockname()[1]}"
+        assert not {mine, theirs} & set(open_doors(os.getpid()))
+        monkeypatch.setattr(listening, "_loopback", lambda host: False)  # as if the address were any other
+        assert theirs in open_doors(os.getpid())
+        assert mine not in open_doors(os.getpid())  # bound, and not listening yet
+        door.listen()
+        assert {mine, theirs} <= set(open_doors(os.getpid()))
+
+
+STARTED = """
+import os, sys
+from onsketch.jobs.cluster import listening, ray_engine
+from onsketch.jobs.cluster.listening import _family, _listening, _sockets, open_doors
+
+if sys.argv[1] == "open":
+    listening._loopback = lambda host: False  # as if the addresses were any others
+try:
+    engine = ray_engine.RayEngine("local", 1)
+except ray_engine.ClusterError as error:
+    print("refused", ray_engine.ALLOWED in str(error), open_doors(os.getpid()))
+else:
+    task = engine.submit(lambda: (1, 2))
+    engine.finished([task])
+    mine = {inode for process in _family(os.getpid()) for inode in _sockets(process)}
+    print("started", engine.report(task), len(mine & set(_listening())) >= 4, open_doors(os.getpid()))
+    engine.close()
+"""
+
+
+def test_ray_listens_on_loopback_only_or_is_refused() -> None:
+    pytest.importorskip("ray", reason="needs Ray: pip install 'onsketch[ray]'")
+
+    def outcome(how: str, **more: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", STARTED, how],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            env=environment(**more),
+            check=False,
+        )
+        assert done.stdout, done.stderr
+        return done.stdout.strip().splitlines()[-1]
+
+    assert outcome("closed") == "started 1 True []"
+    assert outcome("open") == "refused True []"
+    allowed = outcome("open", ONSKETCH_RAY_ALL_INTERFACES="1")
+    assert allowed.startswith("started 1 True [")
+    assert not allowed.endswith("[]")

@@ -3,7 +3,7 @@
     python benchmarks/condition_number.py docs/images/condition_number.svg
 
 The labels are the same at every condition number; only the coordinates change. Each learner is shown by the best of
-the settings it tried in the same pass (``onsketch.jobs.compare.CONTENDERS``).
+the settings it tried in the same pass (``onsketch.jobs.compare.CONTENDERS``); `auto` has none to try.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from onsketch.jobs.compare import CONTENDERS, Race, contender, embedded
 from onsketch.report.charts import Line, line_chart, standalone
 
-CONDITIONS = (10.0, 25.0, 50.0, 100.0, 150.0, 200.0)
+CONDITIONS = (1.0, 10.0, 25.0, 50.0, 100.0, 200.0, 400.0)
 SEEDS = range(3)
 
 

@@ -135,16 +135,12 @@ CONTENDERS: Mapping[str, Contender] = {
     for entry in (
         Contender("ogd", _ladder("step_size", 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2), sketched=False),
         Contender("adagrad", _ladder("step_size", 0.003, 0.01, 0.03, 0.1, 0.3, 1.0), sketched=False),
-        Contender(
-            "ada-ffd",
-            _ladder("step_size", 0.003, 0.01, 0.03, ridge=1.0) + _ladder("step_size", 0.003, 0.01, 0.03, ridge=10.0),
-        ),
         Contender("oja-son", _ladder("ridge", 100.0, 300.0, 1e3, 3e3, 1e4, 3e4)),
-        Contender("fd-son", _ladder("ridge", 100.0, 300.0, 1e3, 3e3, 1e4, 3e4)),
         Contender("rfd-son", _ladder("ridge", 0.0, 100.0, 300.0, 1e3, 3e3, 1e4)),
+        Contender("auto"),
     )
 }
-"""The usual field on the embedded streams."""
+"""The usual field on the embedded streams: rivals with six settings each, and `auto`, which has none."""
 
 
 def contender(name: str, grid: Mapping[str, Sequence[Any]] | None = None) -> Contender:

@@ -232,6 +232,9 @@ def grown(learner: Learner) -> tuple[str, str]:
     from onsketch.core.errors import OptionError
     from onsketch.jobs.models import one_of
 
+    seen = getattr(learner, "features_seen", None)
+    if seen is not None:
+        return "features", f"{seen:,} seen"
     try:
         return "features", f"{one_of(learner).coefficients()[0].size:,} seen"
     except OptionError:

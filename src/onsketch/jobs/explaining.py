@@ -25,11 +25,14 @@ class Reasons:
 
     def __init__(self, model: Model, count: int) -> None:
         self._names, self._count = model.names, count
-        learners = [model.learner] if not model.task.many else list(model.learner.learners)
         try:
+            learners = [model.learner] if not model.task.many else list(model.learner.learners)
             self._tables = [_table(learner) for learner in learners]
         except (OptionError, AttributeError):
-            raise OptionError("--explain needs a linear model; this one keeps rows, not weights.") from None
+            raise OptionError(
+                "--explain needs one weight for each feature; kernels, and auto with many classes, have none. "
+                "Train with another learner, such as -l adagrad."
+            ) from None
         self._many = model.task.many
 
     def behind(self, said: list[str], rows: Any, margins: Array, names: Mapping[int, str]) -> list[str]:

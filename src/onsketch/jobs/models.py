@@ -13,8 +13,10 @@ def make_learner(task: Task, method: str, /, **options: Any) -> Any:
     if not task.many:
         return onsketch.learner(method, **{"loss": task.default_loss, **options})
     from onsketch.learners.methods import METHODS
-    from onsketch.learners.multiclass import OneVersusRest
+    from onsketch.learners.multiclass import OneVersusRest, SoftmaxAuto
 
+    if method == "auto" and options.get("loss", "logistic") in ("logistic", "softmax"):
+        return SoftmaxAuto(method, 0, open_ended=True, **options)
     given = {"loss": task.default_loss, **options}
     if method != "auto" and "clip" in METHODS[method].concerns:
         given.setdefault("clip", None)  # of two classes whose margins are both clipped neither is the larger
@@ -23,7 +25,7 @@ def make_learner(task: Task, method: str, /, **options: Any) -> Any:
 
 def one_of(learner: Any) -> Any:
     """The learner itself, or one of those of a learner of classes, for what they all have in common."""
-    if not hasattr(learner, "add_class"):
+    if not hasattr(learner, "learners"):
         return learner
     return getattr(learner, "unmet", None) or learner.learners[0]
 

@@ -15,6 +15,7 @@ from onsketch.jit.announce import announce_compilation
 from onsketch.jit.decorators import exact_kernel
 from onsketch.learners.base import _chunks
 from onsketch.learners.features import FeatureMap
+from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes
 from onsketch.learners.multiclass.softmax import changes
 from onsketch.learners.multiclass.softmax.dense_rounds import learn_dense, predict_dense
@@ -85,6 +86,21 @@ class SoftmaxAuto(ManyClasses):
         self._table: Dense | Wide = Dense.empty(1, max(n_classes, 1), 0, self._dtype)
         self._room = max(n_classes, 1)
         announce_compilation()
+
+    @property
+    def method(self) -> Method:
+        """It is a form of ``auto``."""
+        return METHODS["auto"]
+
+    @property
+    def loss(self) -> str:
+        """The log loss of all classes at once."""
+        return "softmax"
+
+    @property
+    def features_seen(self) -> int:
+        """How many features have come so far."""
+        return self._map.count
 
     @property
     def n_classes(self) -> int:

@@ -400,7 +400,7 @@ def test_wide_sparse_rows_run_where_memory_is_linear() -> None:
     rng = np.random.default_rng(0)
     d = 30_000
     rows = csr_array((rng.normal(size=40), (np.repeat(np.arange(8), 5), rng.integers(d, size=40))), shape=(8, d))
-    for method, given in (("radagrad", {}), ("ada-ffd", {"l1": 0.01})):
+    for method, given in (("radagrad", {}), ("ada-ffd", {"l1": 0.01, "n_features": 30_000})):
         learner = make(method, sketch_size=4, **given)
         assert np.isfinite(learner.learn(rows, np.ones(8))).all()
         assert learner.state_bytes()["total"] < 8 * d * 20

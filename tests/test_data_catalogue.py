@@ -31,6 +31,8 @@ def nothing_at_hand(monkeypatch, tmp_path):
 
 
 CONTENT = bytes(range(256)) * 4096
+VERSION = {"now": 1}
+"""Of the file, as its ETag tells where the address has "version" in it."""
 
 
 class Server(BaseHTTPRequestHandler):
@@ -42,12 +44,17 @@ class Server(BaseHTTPRequestHandler):
 
     def do_GET(self):
         start = int(self.headers.get("Range", "bytes=0-")[6:-1])
+        version = '"{now}"'.format(**VERSION) if "version" in self.path else None
+        if self.headers.get("If-Range") not in (None, version):
+            start = 0
         self.asked.append(start)
         if "missing" in self.path:
             self.send_error(404)
             return
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(CONTENT) - start))
+        if version is not None:
+            self.send_header("ETag", version)
         self.end_headers()
         self.wfile.write(CONTENT[start : len(CONTENT) // 2 if "cut" in self.path and start == 0 else None])
 
@@ -80,6 +87,35 @@ def test_a_download_cut_short_goes_on_where_it_stopped(server, tmp_path):
     assert asked == [0, len(CONTENT) // 2]
     assert seen[0][0] == len(CONTENT) // 2
     assert seen[-1] == (len(CONTENT), len(CONTENT))
+
+
+@pytest.mark.parametrize(("changed", "goes_on"), [(False, True), (True, False)])
+def test_a_file_that_has_changed_meanwhile_is_not_spliced(server, tmp_path, monkeypatch, changed, goes_on):
+    address, asked = server
+    with pytest.raises(DownloadError):
+        fetch(f"{address}/cut-version", tmp_path / "set")
+    if changed:
+        monkeypatch.setitem(VERSION, "now", 2)
+        with pytest.raises(DownloadError):  # it begins anew, and this server cuts whatever does
+            fetch(f"{address}/cut-version", tmp_path / "set")
+    assert fetch(f"{address}/cut-version", tmp_path / "set").read_bytes() == CONTENT
+    assert asked == ([0, len(CONTENT) // 2] if goes_on else [0, 0, len(CONTENT) // 2])
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_without_version_and_checksum_a_download_begins_anew(server, tmp_path):
+    address, asked = server
+    for _ in range(2):
+        with pytest.raises(DownloadError):
+            fetch(f"{address}/cut", tmp_path / "set")
+    assert asked == [0, 0]
+
+
+def test_what_is_too_long_is_thrown_away(server, tmp_path):
+    (tmp_path / "set.part").write_bytes(CONTENT + b"more")
+    with pytest.raises(DownloadError):
+        fetch(f"{server[0]}/set", tmp_path / "set", SHA)
+    assert not (tmp_path / "set").exists()
 
 
 def test_what_has_the_wrong_checksum_is_thrown_away(server, tmp_path):

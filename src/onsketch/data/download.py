@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError, URLError
@@ -33,13 +34,19 @@ def fetch(address: str, target: Path, checksum: str | None = None, advance: Adva
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     there = part.stat().st_size if part.exists() else 0
-    request = Request(address, headers={"Range": f"bytes={there}-"} if there else {})
+    version = part.with_name(part.name + ".version")
+    known = version.read_text(encoding="utf-8") if there and version.is_file() else ""
+    if not known and checksum is None:  # two versions spliced would not be noticed
+        there = 0
+    asked = {"Range": f"bytes={there}-"} if there else {}
+    request = Request(address, headers={**asked, "If-Range": known} if there and known else asked)
     try:
         with urlopen(request, timeout=60) as reply:
             if there and reply.status != 206:  # the server begins anew
                 there = 0
             length = reply.headers.get("Content-Length")
             size = there + int(length) if length else None
+            version.write_text(_version(reply.headers), encoding="utf-8")
             with part.open("ab" if there else "wb") as file:
                 advance(there, size)
                 while chunk := reply.read(_CHUNK):
@@ -49,7 +56,8 @@ def fetch(address: str, target: Path, checksum: str | None = None, advance: Adva
     except HTTPError as error:
         if error.code != 416:  # 416: nothing is left to send
             raise DownloadError(f"{address}: the server answers {error.code} {error.reason}.") from None
-        size = there
+        said = (error.headers.get("Content-Range") or "").rpartition("/")[2]
+        size = int(said) if said.isdigit() else there
     except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error
         raise DownloadError(
@@ -58,11 +66,22 @@ def fetch(address: str, target: Path, checksum: str | None = None, advance: Adva
         ) from None
     if size is not None and there < size:
         raise DownloadError(f"{address}: the connection ended after {there:,} of {size:,} bytes; try again to go on.")
+    if size is not None and there > size:
+        part.unlink()
+        version.unlink(missing_ok=True)
+        raise DownloadError(f"{address}: {there:,} bytes came, and it has {size:,}; they were thrown away.")
+    version.unlink(missing_ok=True)
     if checksum is not None and digest(part, checksum.split(":")[0]) != checksum:
         part.unlink()
         raise DownloadError(f"{address}: what came does not have the checksum {checksum}; it was thrown away.")
     part.replace(target)
     return target
+
+
+def _version(headers: Message) -> str:
+    """What tells one version of a file from another, for ``If-Range``: a strong ETag, or the date; "" if neither."""
+    tag = headers.get("ETag", "")
+    return tag if tag.startswith('"') else headers.get("Last-Modified", "")
 
 
 def digest(path: Path, kind: str) -> str:

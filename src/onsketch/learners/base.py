@@ -187,7 +187,13 @@ class Learner(TakesTurns, ABC):
     def weights(self) -> NDArray[np.float64]:
         """The weights of all features, dense; the unprojected iterate, or the mean of iterates with ``average``."""
         features, values = self._finite_coefficients()
-        weights = np.zeros(self.n_features)
+        try:
+            weights = np.zeros(self.n_features)
+        except (MemoryError, ValueError):
+            raise InputError(
+                f"weights: {self.n_features:,} features do not fit into memory as a dense vector; coefficients() gives "
+                "those seen."
+            ) from None
         seen = features != INTERCEPT
         weights[features[seen]] = values[seen]
         return weights

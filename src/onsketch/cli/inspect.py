@@ -101,7 +101,7 @@ def inspect(
 def learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
     """What there is to say of a model, in words."""
     from onsketch.jobs.evaluation import grown
-    from onsketch.jobs.models import described, one_of
+    from onsketch.jobs.models import described, in_force, one_of
 
     one = one_of(learner)
     facts = [
@@ -113,6 +113,13 @@ def learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
     ]
     if hasattr(learner, "state_bytes"):
         facts.append(("memory", f"{learner.state_bytes()['total'] / 1e6:.3f} MB"))
+    if hasattr(learner, "certificate") and learner.method.steps and learner.method.newton and learner.method.sketched:
+        proof = learner.certificate()
+        if proof.sketch_error is not None:
+            share = f"{proof.escaped_share:.2%} of the energy escaped"
+            facts.append(("sketch error", f"at most {proof.sketch_error:.4g} ({share})"))
+        if proof.regret_bound is not None:
+            facts.append(("regret", f"at most {proof.regret_bound:.4g} ({proof.theorem})"))
     if hasattr(learner, "diagnostics"):
         facts += [(name, f"{value:g}") for name, value in learner.diagnostics().items()]
     training = content.notes.get("training")
@@ -135,36 +142,17 @@ def learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
     return facts
 
 
-def in_force(learner: Any) -> str:
-    """The options of a learner as they are at work, in words."""
-    words = []
-    for name in sorted(learner.method.concerns):
-        value = getattr(learner.options, name, None)
-        if name == "ridge" and value is None:
-            value = f"{learner.ridge:.6g} now, by the data" if hasattr(learner, "ridge") else "by the data"
-        elif name == "clip":
-            value = {None: "no bound", "default": "the range of the labels"}.get(value, value)
-        elif name == "n_features" and value is None:
-            value = f"{learner.n_features:,} so far"
-        elif value is None:
-            value = {"curvature": "by the loss", "curvature_schedule": "by the ridge", "box": "none"}.get(
-                name, "by itself"
-            )
-        elif value is True or value is False:
-            value = "yes" if value else "no"
-        words.append(f"{name.replace('_', ' ')} {value}")
-    return ", ".join(words)
-
-
 def _weights(learner: Any, content: Any, data: str | None) -> list[Any]:
     """All weights, by falling size; with data, of what they amount to there."""
+    from onsketch.data.block import SAFETY
     from onsketch.jobs.weights import scales_of, weights_of
 
     told = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
     names = {int(feature): name for feature, name in (told.get("names") or {}).items()}
     scales = None
     if data is not None:
-        reading = {**told["reading"], "everyday": True, "unlabelled": True, "schema": told.get("schema")}
+        given = {name: value for name, value in told["reading"].items() if name not in SAFETY}
+        reading = {**given, "everyday": True, "unlabelled": True, "schema": told.get("schema")}
         scales = scales_of([data], reading)
     classes = told["task"].get("names") if content.kind == "classes" else None
     if content.kind == "classes" and not hasattr(learner, "learners"):

@@ -41,3 +41,24 @@ def described(learner: Any) -> str:
     method = one_of(learner).method
     many = ", one learner for each class" if hasattr(learner, "learners") else ""
     return f"{method.name}: {method}{many}"
+
+
+def in_force(learner: Any) -> str:
+    """The options of a learner as they are at work, in words."""
+    words = []
+    for name in sorted(learner.method.concerns):
+        value = getattr(learner.options, name, None)
+        if name == "ridge" and value is None:
+            value = f"{learner.ridge:.6g} now, by the data" if hasattr(learner, "ridge") else "by the data"
+        elif name == "clip":
+            value = {None: "no bound", "default": "no bound", "labels": "the range of the labels"}.get(value, value)
+        elif name == "n_features" and value is None:
+            value = f"{learner.n_features:,} so far"
+        elif value is None:
+            value = {"curvature": "by the loss", "curvature_schedule": "by the ridge", "box": "none"}.get(
+                name, "by itself"
+            )
+        elif value is True or value is False:
+            value = "yes" if value else "no"
+        words.append(f"{name.replace('_', ' ')} {value}")
+    return ", ".join(words)

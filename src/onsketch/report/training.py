@@ -47,7 +47,7 @@ def training_page(job: Training, seconds: float = 0.0, command: list[str] | None
     _weights(page, job)
     _data(page, job)
     page.heading("Options at work")
-    from onsketch.cli.inspect import in_force
+    from onsketch.jobs.models import in_force
 
     page.text(in_force(one_of(job.learner)))
     return page.html()

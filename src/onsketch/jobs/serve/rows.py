@@ -21,10 +21,12 @@ from onsketch.data.hashing import DEFAULT_BITS
 from onsketch.data.interactions import as_pairs, interact
 from onsketch.data.json_rows import ObjectRows, shown
 from onsketch.data.numbers import PADDING
+from onsketch.data.schema import Schema
 from onsketch.data.text import TextFormat, _bad_line
 from onsketch.data.usable import refuse_initial
 from onsketch.jobs.serve.batch import Rows
 from onsketch.jobs.serve.model import Model
+from onsketch.jobs.serve.table_rows import TableRows
 
 FORMATS = ("vw", "libsvm")
 _FEWEST = 64
@@ -52,9 +54,13 @@ class RowReader:
         self.columns = told if not self.hashed and len(told) == width else None
         """Columns of a table by name, where the model is of one."""
         self._forms: dict[tuple[str, int], TextFormat] = {}
+        schema = model.job.schema
+        self._table = None if schema is None or Schema.from_state(schema).dense else TableRows(schema, model.reading)
 
     def objects(self, features: Sequence[Any]) -> Rows:
         """Rows from objects or lists. An InputError names row and field."""
+        if self._table is not None:
+            return self._checked(self._table.rows(features))
         if self._objects is not None:
             return self._checked(self._hashed(features, self._objects))
         if self.columns is not None:
@@ -147,6 +153,8 @@ class RowReader:
         """The compiled parser of a format, with room for so many rows."""
         if form not in FORMATS:
             raise InputError(f"format: {shown(form)}: lines are of format vw or libsvm.")
+        if self._table is not None:
+            raise InputError("this model was trained on a table; send objects with its columns, not lines.")
         if form == "vw" and not self.hashed:
             raise InputError("VW lines need a model of hashed features; this one has numbered ones.")
         found = self._forms.get((form, rows))

@@ -1,0 +1,70 @@
+"""A model of a table with words and gaps answers objects as the program answers a file with the same cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+for needed in ("starlette", "uvicorn", "msgspec", "prometheus_client", "httpx", "httptools"):
+    pytest.importorskip(needed, reason="the service needs the extra 'serve'")
+
+from onsketch.core.errors import InputError
+from onsketch.jobs.prediction import predict_stream
+from onsketch.jobs.serve.model import load_model
+from onsketch.jobs.serve.rows import RowReader
+from onsketch.jobs.training import Plan, Training
+
+pytestmark = pytest.mark.learners
+
+ROWS = [
+    {"age": 31, "city": "Oslo", "income": 2.5},
+    {"age": None, "city": "Rome", "income": -1.0},
+    {"age": 60, "city": "a new one, quoted", "income": 0.0},
+    {"age": 45, "city": None, "income": 1e3},
+]
+
+
+@pytest.fixture
+def model(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["age;city;income;bought"]
+    for _ in range(200):
+        age, city = int(rng.integers(18, 80)), rng.choice(["Oslo", "Rome", "Kyiv"])
+        bought = "yes" if (city == "Rome") != (age > 50) else "no"
+        lines.append(f"{age if rng.random() > 0.1 else ''};{city};{rng.normal():.2f};{bought}".replace(".", ","))
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(lines) + "\n")
+    job = Training(Plan([str(table)], "adagrad", {}, {"label": "bought"}))
+    for _ in job.run():
+        pass
+    job.save(tmp_path / "table.model")
+    return tmp_path / "table.model"
+
+
+def test_objects_are_rows_of_the_table(model, tmp_path):
+    file = tmp_path / "asked.csv"
+    cells = [";".join("" if v is None else str(v).replace(".", ",") for v in row.values()) for row in ROWS]
+    file.write_text("age;city;income\n" + "\n".join(cells) + "\n")
+    said = [
+        line for outcome in predict_stream(model, [str(file)], "margin", {}) for line in (outcome.text or "").split()
+    ]
+    loaded = load_model(model)[0]
+    reader = RowReader(loaded, dict(loaded.job.names), 1000)
+    margins = loaded.learner.predict(reader.objects(ROWS))
+    np.testing.assert_allclose([float(line) for line in said], margins, rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [({"age": "old"}, "age"), ({"height": 1.0}, "height"), ([1.0, 2.0], "object"), ({"city": ["Oslo"]}, "city")],
+)
+def test_what_is_no_row_of_the_table_is_named(model, row, what):
+    loaded = load_model(model)[0]
+    with pytest.raises(InputError, match=what):
+        RowReader(loaded, dict(loaded.job.names), 1000).objects([ROWS[0], row])
+
+
+def test_lines_are_refused(model):
+    loaded = load_model(model)[0]
+    with pytest.raises(InputError, match="table"):
+        RowReader(loaded, dict(loaded.job.names), 1000).lines(b"| age:3", "vw")

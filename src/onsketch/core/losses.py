@@ -59,6 +59,14 @@ def _none(bound: float) -> float:
     return 0.0
 
 
+def _squared(bound: float) -> float:
+    return 1.0 / (8.0 * bound * bound)
+
+
+def _logistic(bound: float) -> float:
+    return math.exp(-bound)
+
+
 def _squared_hinge(bound: float) -> float:
     if bound < 1.0:  # both margins on the same side of the kink
         return 1.0 / (2.0 * (1.0 + bound) ** 2)
@@ -68,9 +76,9 @@ def _squared_hinge(bound: float) -> float:
 LOSSES = {
     loss.name: loss
     for loss in (
-        Loss("squared", SQUARED, "real", smooth=True, sigma=lambda bound: 1.0 / (8.0 * bound * bound)),
+        Loss("squared", SQUARED, "real", smooth=True, sigma=_squared),
         Loss("absolute", ABSOLUTE, "real", smooth=False, sigma=_none),
-        Loss("logistic", LOGISTIC, "sign", smooth=True, sigma=lambda bound: math.exp(-bound)),
+        Loss("logistic", LOGISTIC, "sign", smooth=True, sigma=_logistic),
         Loss("hinge", HINGE, "sign", smooth=False, sigma=_none),
         Loss("squared_hinge", SQUARED_HINGE, "sign", smooth=True, sigma=_squared_hinge),
     )

@@ -233,7 +233,9 @@ class CSV(TextFormat):
         values = self.values[:count]
         if columns.dense:
             X: Any = values.reshape(rows, self.width).copy()
-            if np.isnan(values.sum()) and (gaps := np.isnan(X)).any():
+            with np.errstate(over="ignore"):
+                doubtful = np.isnan(values.sum())
+            if doubtful and (gaps := np.isnan(X)).any():
                 X = sparse_with_gaps(X, gaps)
                 self.names.known.update(columns.gap_names)
             if self.pairs:

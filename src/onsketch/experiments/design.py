@@ -126,7 +126,7 @@ class Claim(NamedTuple):
         """The verdict on these rows: on those of the paper's own sets where there are any, else on stand-ins.
 
         >>> Claim("one row", lambda rows: Verdict(len(rows) == 1, f"{len(rows)} rows"), "none was given").judge([])
-        Verdict(holds=False, words='0 rows. Why: none was given')
+        Verdict(holds=False, words='0 rows. Why: none was given', stand_in=False)
         """
         verdict = self._weighed(rows)
         told = verdict.holds is False and self.why

@@ -187,6 +187,7 @@ class Training:
                 refuse_nothing(self.plan.sources, self.skipped)
             self._check_positive()
         finally:
+            self._gather_names()
             self._predictions.close()
 
     def _awaited(self, blocks: Iterator[Block]) -> Iterator[Block]:

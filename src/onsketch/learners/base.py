@@ -164,10 +164,10 @@ class Learner(TakesTurns, ABC):
             margins: what ``learn`` returned for them.
 
         >>> import numpy as np, onsketch
-        >>> X, y = onsketch.data.ill_conditioned(200, 5, condition=3, seed=0)
+        >>> X, y = onsketch.data.ill_conditioned(200, 20, condition=3, seed=0)
         >>> model = onsketch.learner("fd-son", sketch_size=3, ridge=1.0)
         >>> margins = model.learn(X, y)
-        >>> proof = model.certificate(np.full(5, 0.1), X, y, margins)
+        >>> proof = model.certificate(np.full(20, 0.01), X, y, margins)
         >>> proof.theorem
         'Luo et al. 2016, Theorem 3'
         >>> proof.regret <= proof.regret_bound

@@ -105,7 +105,7 @@ class SelfSizingLearner(Learner):
     def _learn(
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
     ) -> int:
-        start = 0
+        start, self._inner._width = 0, self._width
         while start < rows.count:
             stop = min(rows.count, start + CHECK - self.rounds % CHECK)
             piece, part = rows.part(start, stop), slice(start, stop)
@@ -154,5 +154,6 @@ class SelfSizingLearner(Learner):
         mark = take(arrays, "mark", np.float64, (2,))
         require(bool(np.isfinite(mark).all()), "its marks are not finite")
         self._inner = SketchedLearner(self.method, replace(self.options, sketch_size=size))
+        self._inner._width = self._width
         self._inner._restore({name: array for name, array in arrays.items() if name not in ("size", "mark")})
         self._mark = mark.copy()

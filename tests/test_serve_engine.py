@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -92,6 +93,19 @@ def test_service_program_and_python_give_the_same_bytes(tmp_path, method):
     assert all(mine[name].tobytes() == python[name].tobytes() for name in mine)
 
 
+def _frozen(folder, copy):
+    """The folder as a crash would leave it: copied while no file came or went (snapshots are written beside us)."""
+    for _ in range(200):
+        before = sorted(path.name for path in folder.iterdir())
+        with contextlib.suppress(shutil.Error, FileNotFoundError):
+            shutil.copytree(folder, copy)
+            if sorted(path.name for path in folder.iterdir()) == before:
+                return
+        shutil.rmtree(copy, ignore_errors=True)
+        time.sleep(0.02)
+    raise AssertionError("the folder never stood still")
+
+
 @pytest.mark.parametrize("task", ["binary", "classes", "regression"])
 @pytest.mark.parametrize("snapshot_rows", [10_000, 40])
 def test_a_copy_of_the_folder_at_any_moment_gives_the_model(tmp_path, task, snapshot_rows):
@@ -101,7 +115,7 @@ def test_a_copy_of_the_folder_at_any_moment_gives_the_model(tmp_path, task, snap
     engine = _engine(tmp_path / "log", task=task, snapshot_rows=snapshot_rows)
     for start in range(0, 150, 10):
         _learn(engine, rows[start : start + 10])
-    shutil.copytree(tmp_path / "log", tmp_path / "copy")  # as a crash would leave it
+    _frozen(tmp_path / "log", tmp_path / "copy")
     engine.drain()
     again = _engine(tmp_path / "copy", task=task)
     assert _saved(again.model, tmp_path / "a") == _saved(engine.model, tmp_path / "b")

@@ -46,8 +46,6 @@ def answers(margins: Array, task: Task, loss: str, kind: str) -> list[str]:
         return [positive if sign else negative for sign in (margins > 0.0).tolist()]
     if kind == "probability":
         margins = probabilities(margins, loss)[:, 1]
-    elif loss == "poisson":
-        margins = np.exp(np.minimum(margins, 700.0))
     return [f"{value:.9g}" for value in margins.tolist()]
 
 

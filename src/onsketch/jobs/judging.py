@@ -20,10 +20,7 @@ Array = NDArray[np.float64]
 _HALF = 1023
 _FINE = _HALF / math.asinh(8.0 * 40.0)
 _KEPT = 2000
-"""Labels kept as a sample, for the best constant of losses that need a quantile."""
-
-_BY_SAMPLE = ("absolute", "quantile")
-
+"""Labels kept as a sample, for the best constant of the absolute loss, their median."""
 _ENOUGH = 200
 """Rows from which on it is said that labels look sorted."""
 
@@ -80,20 +77,16 @@ class Judge:
     def _add_numbers(self, labels: Array, predictions: Array, shares: Array, steps: Array) -> None:
         if self.rows == 0:
             self.first = float(labels[0])
-        away, off = labels - self.first, self._answers(predictions) - labels
+        away, off = labels - self.first, predictions - labels
         terms = np.stack([shares, shares * away, shares * away * away, shares * off * off, steps * steps])
         self.sums = np.cumsum(np.concatenate([self.sums[:, np.newaxis], terms], axis=1), axis=1)[:, -1]
-        if self.loss not in _BY_SAMPLE:
+        if self.loss != "absolute":
             return
         for place, label in zip(_reservoir(self.rows, labels.size), labels.tolist(), strict=True):
             if place == len(self.sample):
                 self.sample.append(label)
             elif place < _KEPT:
                 self.sample[place] = label
-
-    def _answers(self, predictions: Array) -> Array:
-        """Predictions in the units of the labels."""
-        return np.exp(np.minimum(predictions, 700.0)) if self.loss == "poisson" else predictions
 
     # Judging ------------------------------------------------------------------------------------------------
 
@@ -126,9 +119,6 @@ class Judge:
             return None, None
         if self.loss == "squared":
             return max(0.0, square / mass - (mean / mass) ** 2), None
-        if self.loss == "poisson":
-            rate = mean / mass + self.first
-            return (rate - rate * math.log(rate) if rate > 0.0 else 0.0), None
         if self.loss == "absolute":
             kept = np.array(self.sample)
             return float(np.abs(kept - np.median(kept)).mean()), None

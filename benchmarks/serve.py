@@ -1,12 +1,14 @@
 """The service under load, beside ``vw --daemon``: client and servers on the same cores, in one run.
 
     python benchmarks/serve.py [--seconds 4] [--learner adagrad auto oja-son] [--memory 10000000] [--fuzz 100000]
+        [--idle 1000]
 
 Shown are rows learned a second, as single requests over kept-alive connections and in batches of 1,000 (VW lines, and
 JSON objects of the same rows), and the median and 99th percentile of a prediction, alone and while batches are learned
 at half the highest rate. The rows are those of the a9a-like stream, 14 features each. VW's daemon gets the same lines
 over its own protocol, 1,000 at a time.
 
+``--idle N`` opens so many connections that ask once and then say nothing, and times predictions beside them.
 ``--memory ROWS`` sends so many rows instead and watches the memory of the service; ``--fuzz N`` sends so many mutated
 requests and compares the model before and after.
 """
@@ -19,6 +21,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -246,6 +249,21 @@ def memory(total: int, lines: list[str]) -> None:
             connection.ask(batches[k % len(batches)])
 
 
+def idle(count: int, lines: list[str], seconds: float) -> None:
+    """Predictions beside connections that are open and silent."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    objects = [as_object(line) for line in lines[:BATCH]]
+    predicts = [Http.request("/predict", json.dumps({"features": row["features"]}).encode()) for row in objects]
+    with service("--learner", "adagrad", "--task", "binary") as (_, port):
+        Http(port).ask(Http.request("/learn?format=vw", "\n".join(lines[:BATCH]).encode()))
+        print("alone:        p50 {:.2f} ms, p99 {:.2f} ms".format(*latencies(port, predicts, seconds)), flush=True)
+        silent = [Http(port) for _ in range(count)]
+        answered = sum(connection.ask(predicts[0])[0] == 200 for connection in silent)
+        print("{:,} silent: p50 {:.2f} ms, p99 {:.2f} ms".format(count, *latencies(port, predicts, seconds)))
+        again = sum(connection.ask(predicts[0])[0] == 200 for connection in silent)
+        print(f"answered first {answered:,}, and again afterwards {again:,}")
+
+
 def fuzz(total: int) -> None:
     """Mutated requests: no answer of 500 or more, and the same model afterwards."""
     rng = random.Random(0)
@@ -293,11 +311,15 @@ def main() -> None:
     parser.add_argument("--durability", nargs="*", default=["none", "batch"])
     parser.add_argument("--memory", type=int, default=0)
     parser.add_argument("--fuzz", type=int, default=0)
+    parser.add_argument("--idle", type=int, default=0)
     options = parser.parse_args()
     if options.fuzz:
         fuzz(options.fuzz)
         return
     lines = rows(50 * BATCH)
+    if options.idle:
+        idle(options.idle, lines, options.seconds)
+        return
     if options.memory:
         memory(options.memory, lines)
         return

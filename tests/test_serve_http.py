@@ -312,6 +312,25 @@ def test_many_classes_by_name():
         assert "7" in client.get("/status").json()["classes"]
 
 
+def test_contributions_of_the_class_predicted():
+    rows = [{"features": row["features"], "label": row["features"]["colour"]} for row in objects(60)]
+    with served(task="classes") as (client, _):  # a weight for each feature and class
+        client.post("/learn", json=rows)
+        answer = client.post("/predict?explain=1", json={"features": {"colour": "blue"}}).json()
+        share = answer["contributions"]
+        total = sum(share["features"].values()) + share["intercept"]
+        assert total == pytest.approx(answer["margins"][answer["label"]])
+    with served(task="classes", method="auto") as (client, _):  # no weights: a feature is left out
+        client.post("/learn", json=rows)
+        whole, without = (
+            client.post("/predict?explain=1", json={"features": row}).json()
+            for row in ({"colour": "blue", "a": 1.0}, {"a": 1.0})
+        )
+        ((name, part),) = (item for item in whole["contributions"]["features"].items() if "colour" in item[0])
+        assert part == pytest.approx(whole["margins"]["blue"] - without["margins"]["blue"]), name
+        assert whole["contributions"]["left_out"]
+
+
 def test_numbers():
     with served(task="regression") as (client, _):
         rows = [{"features": {"a": k % 5}, "label": 2.0 * (k % 5)} for k in range(200)]

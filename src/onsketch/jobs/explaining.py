@@ -1,64 +1,95 @@
-"""Why a row was predicted as it was: the contributions weight × value of its features to the margin."""
+"""Why a row was predicted as it was: what each of its features adds to the margin.
+
+A linear model has one weight for each feature, and a feature adds weight × value: with the intercept these sum up to
+the margin (before a clip). Where there is no such weight (kernels, ``auto`` with many classes), a feature adds what the
+margin loses when the feature is left out of the row. Of many classes, the one with the largest margin is explained.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import OptionError
-
-if TYPE_CHECKING:
-    from onsketch.jobs.prediction import Model
+from onsketch.core.errors import InputError, OptionError
+from onsketch.data.block import Sparse
 
 Array = NDArray[np.float64]
 
+LONGEST = 2000
+"""Features of a row that are left out one by one, each at the cost of a prediction of the row."""
+
+
+class Reason(NamedTuple):
+    """What the features of a row add, the largest first."""
+
+    columns: NDArray[np.int64]
+    parts: Array
+    intercept: float | None
+    """None where the parts come from leaving features out: they need not sum up to the margin."""
+
+    def named(self, names: Mapping[int, str]) -> dict[str, float]:
+        """Parts by name; columns of one name are added."""
+        found: dict[str, float] = {}
+        for column, part in zip(self.columns.tolist(), self.parts.tolist(), strict=True):
+            if part:
+                name = names.get(column) or str(column)
+                found[name] = found.get(name, 0.0) + part
+        return found
+
 
 class Reasons:
-    """The largest contributions behind each prediction of a linear model.
+    """Explains predictions of one learner as it is now.
 
-    A margin is the sum of weight × value over the features of a row, plus the intercept (and, for a method that clips,
-    cut off at its bound). Of many classes, those of the class with the largest margin are told.
+    Cost: that of writing out all weights once; without weights, non-zeros × a prediction for each row.
     """
 
-    def __init__(self, model: Model, count: int) -> None:
-        self._names, self._count = model.names, count
+    def __init__(self, learner: Any, many: bool) -> None:
+        self._learner, self._many = learner, many
         try:
-            learners = [model.learner] if not model.task.many else list(model.learner.learners)
-            self._tables = [_table(learner) for learner in learners]
-        except (OptionError, AttributeError):
-            raise OptionError(
-                "--explain needs one weight for each feature; kernels, and auto with many classes, have none. "
-                "Train with another learner, such as -l adagrad."
-            ) from None
-        self._many = model.task.many
+            learners = learner.learners if many else [learner]
+            self._tables = [(*one.coefficients(), float(one.intercept)) for one in learners]
+        except (OptionError, AttributeError):  # no weight for each feature
+            self._tables = []
 
-    def behind(self, said: list[str], rows: Any, margins: Array, names: Mapping[int, str]) -> list[str]:
-        """Each answer, followed by its reasons."""
-        told = []
-        for k, answer in enumerate(said):
+    def behind(self, rows: Any, margins: Array, most: int) -> Iterator[Reason]:
+        """The ``most`` largest parts of each row."""
+        for k in range(len(margins)):
             columns, values = _row(rows, k)
-            features, weights, intercept = self._tables[int(margins[k].argmax()) if self._many else 0]
-            place = np.minimum(np.searchsorted(features, columns), max(features.size - 1, 0))
-            known = features[place] == columns if features.size else np.zeros(columns.size, dtype=bool)
-            parts = np.where(known, weights[place] * values, 0.0) if features.size else np.zeros(columns.size)
-            order = np.argsort(-np.abs(parts), kind="stable")[: self._count]
-            shown = [
-                f"{self._names.get(c) or names.get(c) or c}={part:+.4g}"
-                for c, part in ((int(columns[i]), float(parts[i])) for i in order)
-                if part
-            ]
-            if intercept:
-                shown.append(f"(intercept)={intercept:+.4g}")
-            told.append(f"{answer}  # {', '.join(shown)}")
-        return told
+            which = int(margins[k].argmax()) if self._many and margins[k].size else 0
+            if self._tables:
+                features, weights, intercept = self._tables[which]
+                parts = _weights_of(columns, features, weights) * values
+            else:
+                intercept, parts = None, self._left_out(columns, values, rows.shape[1], margins[k], which)
+            order = np.argsort(-np.abs(parts), kind="stable")[:most]
+            yield Reason(columns[order], parts[order], intercept)
+
+    def _left_out(self, columns: NDArray[np.int64], values: Array, width: int, margin: Any, which: int) -> Array:
+        """What the margin loses without each feature in turn."""
+        n = columns.size
+        if n > LONGEST:
+            raise InputError(
+                f"a row has {n:,} features; this learner has no weights, and {LONGEST:,} features at most are left out "
+                "one by one to explain it."
+            )
+        if not n or not np.isfinite(margin[which] if self._many and np.size(margin) else np.sum(margin)):
+            return np.zeros(n)
+        others = ~np.eye(n, dtype=bool)
+        indptr = np.arange(n + 1, dtype=np.int64) * (n - 1)
+        without = Sparse(np.tile(values, (n, 1))[others], np.tile(columns, (n, 1))[others], indptr, (n, width))
+        found = self._learner.predict(without)
+        return np.asarray(margin[which] - found[:, which] if self._many else margin - found)
 
 
-def _table(learner: Any) -> tuple[NDArray[np.int64], Array, float]:
-    features, weights = learner.coefficients()
-    return features, weights, float(learner.intercept)
+def _weights_of(columns: NDArray[np.int64], features: NDArray[np.int64], weights: Array) -> Array:
+    """Weights of columns; those never met have none."""
+    if not features.size:
+        return np.zeros(columns.size)
+    place = np.minimum(np.searchsorted(features, columns), features.size - 1)
+    return np.where(features[place] == columns, weights[place], 0.0)
 
 
 def _row(rows: Any, k: int) -> tuple[NDArray[np.int64], Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from onsketch.data.usable import refuse_initial, usable
 from onsketch.files import model_file
 from onsketch.jobs.answers import answers, check_kind
 from onsketch.jobs.evaluation import Progress
+from onsketch.jobs.explaining import Reason, Reasons
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
 from onsketch.jobs.predictions import words
@@ -99,11 +100,7 @@ def predict_stream(
     check_kind(kind, task, loss)
     options = known.reading(reading, sources)
     tally, judge = Progress(loss, task.signs or task.many), Judge(task, loss)
-    reasons = None
-    if explain:
-        from onsketch.jobs.explaining import Reasons
-
-        reasons = Reasons(known, explain)
+    reasons = Reasons(known.learner, task.many) if explain else None
     rows = passed_over = unknown = 0
     yield Outcome(tally, judge, 0, 0, None)
     with stream(sources, **options) as blocks:
@@ -113,7 +110,9 @@ def predict_stream(
             margins = known.learner.predict(kept.rows)
             said = answers(margins, task, loss, kind)
             if reasons is not None:
-                said = reasons.behind(said, kept.rows, margins, blocks.names)
+                names = {**blocks.names, **known.names}
+                told = reasons.behind(kept.rows, margins, explain)
+                said = [f"{answer}  # {_told(reason, names)}" for answer, reason in zip(said, told, strict=True)]
             y = task.understood(kept.y, blocks.classes)
             labelled = ~np.isnan(kept.y) & ~task.strange(y)
             unknown += int(np.count_nonzero(~np.isnan(kept.y))) - int(np.count_nonzero(labelled))
@@ -124,6 +123,14 @@ def predict_stream(
             text = words(said, kept.tags)
             yield Outcome(tally, judge, rows, blocks.skipped + passed_over, text, unknown, blocks.left_out)
     yield Outcome(tally, judge, rows, blocks.skipped + passed_over, "", unknown, blocks.left_out)
+
+
+def _told(reason: Reason, names: Mapping[int, str]) -> str:
+    """The reasons behind an answer, in a line."""
+    shown = [f"{name}={part:+.4g}" for name, part in reason.named(names).items()]
+    if reason.intercept:
+        shown.append(f"(intercept)={reason.intercept:+.4g}")
+    return ", ".join(shown)
 
 
 def _count(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from onsketch.jobs.explaining import Reasons
 from onsketch.jobs.serve.batch import Floats, Rows
 from onsketch.jobs.serve.model import Model
 
@@ -74,29 +73,13 @@ def _classes(model: Model, margins: Floats) -> list[dict[str, Any]]:
     return found
 
 
-def contributions(model: Model, rows: Rows, names: dict[int, str], most: int = 100) -> list[dict[str, Any]]:
-    """Weight times value of each feature, the largest first; their sum and the intercept is the margin, unclipped.
+def contributions(model: Model, rows: Rows, margins: Floats, names: dict[int, str], most: int = 100) -> list[Any]:
+    """What each feature adds to the margin, the largest first; with the intercept they sum up to it, before a clip.
 
-    Cost: that of writing out the weights of all features seen.
+    Where a model has no weights, ``left_out`` is true, and a part is what the margin loses without the feature.
     """
-    if model.kind == "classes":
-        return [{} for _ in range(rows.shape[0])]
-    features, weights = model.learner.coefficients()
-    found = []
-    for row in range(rows.shape[0]):
-        if isinstance(rows, np.ndarray):
-            columns, values = np.flatnonzero(rows[row]), rows[row][rows[row] != 0.0]
-        else:
-            part = slice(int(rows.indptr[row]), int(rows.indptr[row + 1]))
-            columns, values = rows.indices[part], rows.data[part]
-        places = np.searchsorted(features, columns)
-        known = (places < features.size) & (features[np.minimum(places, max(features.size - 1, 0))] == columns) if (
-            features.size
-        ) else np.zeros(columns.size, dtype=bool)  # fmt: skip
-        shares: dict[str, float] = {}
-        for column, value, place in zip(columns[known].tolist(), values[known].tolist(), places[known], strict=True):
-            name = names.get(column, str(column))
-            shares[name] = shares.get(name, 0.0) + value * float(weights[place])
-        largest = sorted(shares.items(), key=lambda share: -abs(share[1]))[:most]
-        found.append({"intercept": model.learner.intercept, "features": dict(largest)})
+    found: list[Any] = []
+    for reason in Reasons(model.learner, model.task.many).behind(rows, margins, most):
+        share = {"left_out": True} if reason.intercept is None else {"intercept": reason.intercept}
+        found.append({**share, "features": reason.named(names)})
     return found

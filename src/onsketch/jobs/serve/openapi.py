@@ -16,7 +16,7 @@ _ANSWER = {
         "probabilities": {"type": "object", "additionalProperties": {"type": "number"}},
         "margin": {"type": "number"},
         "margins": {"type": "object", "additionalProperties": {"type": "number"}},
-        "contributions": {"type": "object", "description": "With ?explain=1: weight times value of each feature."},
+        "contributions": {"type": "object", "description": "With ?explain=1: what each feature adds to the margin."},
         "id": {},
         "tag": {"type": "string"},
         "error": {"type": "string", "description": "Why this row was not learned."},

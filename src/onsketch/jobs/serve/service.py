@@ -75,9 +75,10 @@ class Service:
     def predict_rows(self, matrix: Rows, explain: bool = False) -> list[dict[str, Any]]:
         """Answers for rows of the model's own columns."""
         engine = self.engine
-        found = answers(engine.model, engine.predict(matrix))
+        margins = engine.predict(matrix)
+        found = answers(engine.model, margins)
         if explain:
-            shares = engine.look(lambda model: contributions(model, matrix, self.names))
+            shares = engine.look(lambda model: contributions(model, matrix, margins, self.names))
             for answer, share in zip(found, shares, strict=True):
                 answer["contributions"] = share
         return found

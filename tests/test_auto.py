@@ -203,7 +203,7 @@ def test_options_that_do_not_concern_it_are_refused() -> None:
             onsketch.learner("auto", **option)
     learner = onsketch.learner("auto")
     with pytest.raises(OptionError, match="cannot be merged"):
-        learner.merge(onsketch.learner("auto"))
+        onsketch.learner("auto", forget="auto").merge(onsketch.learner("auto", forget="auto"))
     with pytest.raises(OptionError, match="leverage"):
         learner.leverage(np.ones((1, 2)))
     with pytest.raises(OptionError, match="forget"):

@@ -50,7 +50,7 @@ class Plan:
                 raise OptionError(f"{name}={value!r}: expected a whole number from 1 on.")
         check_reading(self.reading)
         method = METHODS.get(self.method)
-        if method is not None and (method.mixture or method.kernel):
+        if method is not None and method.kernel:
             raise OptionError(
                 f"{self.method} learners cannot be merged, so a cluster cannot train one. Choose a method that can, "
                 "such as adagrad (-l adagrad), or rfd-son with summary='curvature' (-l rfd-son --summary curvature)."

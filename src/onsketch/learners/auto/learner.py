@@ -13,6 +13,7 @@ from onsketch.core.tolerances import LARGEST, STEEPEST
 from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.jit.cache import Direct, kind_of
 from onsketch.jit.vectors import aligned_zeros
+from onsketch.learners.auto.merging import merge_auto
 from onsketch.learners.auto.mixing import EXPERTS
 from onsketch.learners.auto.reading import fill_weights, leverage_rows, predict_rows
 from onsketch.learners.auto.round import learn_rows
@@ -91,8 +92,7 @@ class AutoLearner(Learner):
             steepest=STEEPEST[options.dtype],
         )
         self._small = Small.empty(capacity, kept)
-        self._table = _with_room(new_table(capacity + 1, kept + 1, np.dtype(options.dtype)), 16)
-        self._table.clock[CLOCK.seen] = 1  # place 0 means: none
+        self._table = self._new_table(16)
         self._light = Light(aligned_zeros(0, WIDTH, np.dtype(options.dtype)), np.zeros(0, np.int32))
         self._map = FeatureMap()
         self._kind = kind_of(self._settings, self._light, self._table, self._small)
@@ -106,6 +106,13 @@ class AutoLearner(Learner):
     def shares(self) -> Floats:
         """The coefficients of the experts in the mixture, in the order of ``EXPERT_NAMES``."""
         return self._small.mix[:EXPERTS].copy()
+
+    def _new_table(self, room: int) -> Table:
+        """An empty heavy table with room for so many features."""
+        capacity, kept = self._settings.capacity, max(self._settings.size - 1, 0)
+        table = _with_room(new_table(capacity + 1, kept + 1, np.dtype(self.options.dtype)), room)
+        table.clock[CLOCK.seen] = 1  # place 0 means: none
+        return table
 
     def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
@@ -172,10 +179,14 @@ class AutoLearner(Learner):
         return {"packed": packed, "total": sum(array.nbytes for array in held) + self._map.nbytes}
 
     def _merge(self, other: Any, base: Any) -> None:
-        raise OptionError(
-            "merge: auto learners measure features in scales of their own and cannot be merged. "
-            "Learn the stream in one place, or merge rfd-son learners on features scaled beforehand."
-        )
+        start = type(self)(self.method, self.options) if base is None else base
+        if other.rounds == start.rounds:
+            return
+        if self.rounds == start.rounds:
+            twin = other.fork()
+            self._small, self._light, self._table, self._map = twin._small, twin._light, twin._table, twin._map
+        else:
+            merge_auto(self, other, start)
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:

@@ -6,7 +6,8 @@ Only the small Gram matrix K = SSᵀ is ever decomposed.
 
 The row absorbed is itself the last row of S, so its step needs no d-sized work beyond writing the row:
 ``P Sᵀe = Sᵀ p(K) e``. For Newton, ``p(K) = (ridge·I + K)^{-1}`` grows by one bordered row, O(m²); for the roots
-of AdaGrad it takes the small spectrum, O(m³).
+of AdaGrad it takes the small spectrum, O(m³), and so it does for Newton where the ridge is tiny beside the energies:
+the inverse would lose its digits there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from onsketch.core.geometry import NEWTON
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
-from onsketch.jit.decorators import inner
+from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.secular import LINES
 from onsketch.jit.vectors import dot, fma, load, spread, store
@@ -33,6 +34,14 @@ from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 FD, ROBUST, PARAMETERIZED, COMPENSATIVE, GREEDY = range(5)
 
 RULES = {"fd": FD, "rfd": ROBUST, "pfd": PARAMETERIZED, "cfd": COMPENSATIVE, "greedy": GREEDY}
+
+
+TINY = 1e-5
+"""Where a new row depends on the others but for a share of the energies below this, the inverse is given up for the
+spectrum until the sketch shrinks: it would be wrong by a rounding error over the square of that share."""
+
+ROUNDING = 1e-15
+"""A few rounding errors of float64."""
 
 
 class Directions(State):
@@ -88,99 +97,138 @@ def _enter(setup, table, sketch, slot):
     return 0.0
 
 
+@inlined
+def _spectral(setup, sketch, n):
+    """Whether steps are worked out from the spectrum: in all geometries but Newton's, and there without an inverse."""
+    given_up = n > 0 and sketch.squares[SQUARE.inverse, 0, 0] == 0.0
+    return setup.geometry != NEWTON or sketch.numbers[NUMBER.ridge] == 0.0 or given_up
+
+
+@inner
+def _along(sketch, e, n, p):
+    """The row gathered in p times the e-th eigenvector of K."""
+    at = (SQUARE.vectors * sketch.squares.shape[1] + e) * sketch.squares.shape[2]
+    return dot(sketch.squares, at, p, COLUMN.sketch, (n + 3) // 4 * 4)
+
+
+@inner
+def _reaches_out(sketch, n, p, square):
+    """Whether the row gathered in p has a part outside the span of S, as far as rounding lets us tell."""
+    values = sketch.lines[LINE.values]
+    error = ROUNDING * math.sqrt(values[0] * square)  # of a row along an eigenvector
+    outside = square
+    rounding = CUTOFF * square
+    for e in range(n):
+        if values[e] > 0.0:
+            along = abs(_along(sketch, e, n, p))
+            outside -= along * along / values[e]
+            rounding += error * (2.0 * along + error) / values[e]
+    return outside > rounding
+
+
+@inner
+def _step_weight(setup, sketch, value, energy):
+    """p(energy) for an eigenvector of this eigenvalue; below the cutoff a ridge is none, and lets what is zero rest."""
+    ridge = sketch.numbers[NUMBER.ridge]
+    if value == 0.0 and setup.geometry == NEWTON and ridge <= CUTOFF * sketch.lines[LINE.values, 0]:
+        return 0.0
+    return inverse_metric(setup, energy, ridge, sketch.numbers[NUMBER.escaped])
+
+
 def _metric(setup, sketch, p, square, q):
     n = sketch.counts[COUNT.rows]
     ridge = sketch.numbers[NUMBER.ridge]
+    escaped = sketch.numbers[NUMBER.escaped]
     for i in range(n):
         q[i] = 0.0
-    if setup.geometry == NEWTON and ridge > 0.0:
+    if not _spectral(setup, sketch, n):
         for i in range(n):
             for j in range(n):
                 q[i] -= sketch.squares[SQUARE.inverse, i, j] * p[COLUMN.sketch + j]
             q[i] /= ridge
         return 1.0 / ridge
-    singular = setup.geometry == NEWTON
-    inside = 0.0
+    # without a ridge, moving along the part of x outside the span costs nothing; where there is no such part, a tiny
+    # ridge must not make one of rounding errors
+    outside = setup.geometry != NEWTON or _reaches_out(sketch, n, p, square)
     for e in range(n):
         value = sketch.lines[LINE.values, e]
         if value <= 0.0:
             continue
-        along = 0.0
+        if not outside:
+            weight = inverse_metric(setup, value, ridge, escaped) / value
+        elif ridge > 0.0:
+            weight = spectral_weight(setup, value, ridge, escaped)
+        else:
+            weight = -1.0 / value
+        weight *= _along(sketch, e, n, p)
         for j in range(n):
-            along += sketch.squares[SQUARE.vectors, e, j] * p[COLUMN.sketch + j]
-        inside += along * along / value
-        if not singular:
-            along *= spectral_weight(setup, value, ridge, sketch.numbers[NUMBER.escaped])
-            for j in range(n):
-                q[j] += along * sketch.squares[SQUARE.vectors, e, j]
-    if not singular:
-        return inverse_metric(setup, 0.0, ridge, sketch.numbers[NUMBER.escaped])
-    # ridge 0: moving along the part of x outside the span costs nothing; without one, use the pseudo-inverse
-    outside = square - inside > CUTOFF * square
-    for e in range(n):
-        value = sketch.lines[LINE.values, e]
-        if value <= 0.0:
-            continue
-        along = 0.0
-        for j in range(n):
-            along += sketch.squares[SQUARE.vectors, e, j] * p[COLUMN.sketch + j]
-        along *= -1.0 / value if outside else 1.0 / (value * value)
-        for j in range(n):
-            q[j] += along * sketch.squares[SQUARE.vectors, e, j]
-    return 1.0 if outside else 0.0
+            q[j] += weight * sketch.squares[SQUARE.vectors, e, j]
+    if not outside:
+        return 0.0
+    return inverse_metric(setup, 0.0, ridge, escaped) if ridge > 0.0 else 1.0
 
 
-@inner
-def _invert(sketch, n, least):
-    """(ridge·I + K)^{-1} for n rows from K's spectrum, O(m³), as far as its eigenvalues are above ``least``."""
+def _lift(setup, sketch):
+    """(ridge·I + K)^{-1} from K's spectrum, O(m³)."""
+    n = sketch.counts[COUNT.rows]
     h = sketch.squares[SQUARE.inverse]
     decompose(sketch.squares[SQUARE.gram], n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
     for i in range(n):
         for j in range(n):
             h[i, j] = 0.0
     for e in range(n):
-        if not sketch.lines[LINE.values, e] <= least:
-            weight = 1.0 / (sketch.numbers[NUMBER.ridge] + sketch.lines[LINE.values, e])
-            for i in range(n):
-                for j in range(n):
-                    h[i, j] += weight * sketch.squares[SQUARE.vectors, e, i] * sketch.squares[SQUARE.vectors, e, j]
-
-
-def _lift(setup, sketch):
-    _invert(sketch, sketch.counts[COUNT.rows], -math.inf)
+        weight = 1.0 / (sketch.numbers[NUMBER.ridge] + sketch.lines[LINE.values, e])
+        for i in range(n):
+            for j in range(n):
+                h[i, j] += weight * sketch.squares[SQUARE.vectors, e, i] * sketch.squares[SQUARE.vectors, e, j]
 
 
 @inner
-def _last_column(sketch, n, ridge, step):
-    """Fill ``step`` with the last column of (ridge·I + K)^{-1} for n rows, growing the inverse by that row."""
+def _last_column(sketch, n, step):
+    """Fill ``step`` with the last column of (ridge·I + K)^{-1} for n rows, growing the inverse by that row.
+
+    Returns whether it could: where not, there is no inverse any more.
+    """
     h = sketch.squares[SQUARE.inverse]
     gram = sketch.squares[SQUARE.gram]
     last = n - 1
     whole = (last + 3) // 4 * 4  # h and the Gram matrix are zero beyond their rows
     width = h.shape[1]
-    pivot = ridge + gram[last, last]
-    floor = CUTOFF * pivot
+    pivot = sketch.numbers[NUMBER.ridge] + gram[last, last]
     for i in range(last, whole):
         step[i] = 0.0
     for i in range(last):
         step[i] = dot(h, i * width, gram, last * width, whole)
         pivot -= step[i] * gram[last, i]
-    if pivot > floor:
-        for i in range(last):
-            weight = spread(step[i] / pivot, 4)
-            for c in range(0, whole, 4):
-                place = i * width + c
-                store(h, place, fma(weight, load(step, c, 4), load(h, place, 4)))
-        for i in range(last):
-            step[i] = -step[i] / pivot
-            h[i, last] = step[i]
-            h[last, i] = step[i]
-        step[last] = 1.0 / pivot
-        h[last, last] = step[last]
-        return
-    _invert(sketch, n, 0.0)  # the row depends on the others and the ridge is too small to tell
+    if not pivot > TINY * (gram[0, 0] + gram[last, last]):
+        h[0, 0] = 0.0
+        return False
+    for i in range(last):
+        weight = spread(step[i] / pivot, 4)
+        for c in range(0, whole, 4):
+            place = i * width + c
+            store(h, place, fma(weight, load(step, c, 4), load(h, place, 4)))
+    for i in range(last):
+        step[i] = -step[i] / pivot
+        h[i, last] = step[i]
+        h[last, i] = step[i]
+    step[last] = 1.0 / pivot
+    h[last, last] = step[last]
+    return True
+
+
+@inner
+def _last_column_of_spectrum(setup, sketch, n, step):
+    """The same for any p(K), from K's spectrum."""
+    values = sketch.lines[LINE.values]
+    vectors = sketch.squares[SQUARE.vectors]
+    decompose(sketch.squares[SQUARE.gram], n, values, vectors, sketch.room[0])
     for i in range(n):
-        step[i] = h[i, last]
+        step[i] = 0.0
+    for e in range(n):
+        weight = _step_weight(setup, sketch, values[e], values[e]) * vectors[e, n - 1]
+        for i in range(n):
+            step[i] += weight * vectors[e, i]
 
 
 @inner
@@ -202,9 +250,8 @@ def _close(setup, sketch, n, energy, step):
     sketch.numbers[NUMBER.escaped] += rho
     if setup.rule == ROBUST:
         sketch.numbers[NUMBER.ridge] += 0.5 * rho
-    ridge = sketch.numbers[NUMBER.ridge]
     for e in range(n):
-        weight = inverse_metric(setup, energy[e], ridge, sketch.numbers[NUMBER.escaped]) * vectors[e, n - 1]
+        weight = _step_weight(setup, sketch, values[e], energy[e]) * vectors[e, n - 1]
         for i in range(n):
             step[i] += weight * vectors[e, i] * keep[i]
     for e in range(kept):
@@ -222,8 +269,8 @@ def _close(setup, sketch, n, energy, step):
             sketch.squares[SQUARE.inverse, i, j] = 0.0
         values[i] = energy[i]
         sketch.squares[SQUARE.gram, i, i] = energy[i]
-        if ridge > 0.0:
-            sketch.squares[SQUARE.inverse, i, i] = 1.0 / (ridge + energy[i])
+        if sketch.numbers[NUMBER.ridge] > 0.0:
+            sketch.squares[SQUARE.inverse, i, i] = 1.0 / (sketch.numbers[NUMBER.ridge] + energy[i])
 
 
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
@@ -242,20 +289,10 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     sketch.lines[LINE.a_sum, last] = 0.0
     step = sketch.work[FD_WORK.step]
     full = n == setup.capacity
-    ridge = sketch.numbers[NUMBER.ridge]
     if full:
         _close(setup, sketch, n, sketch.work[FD_WORK.energy], step)
-    elif setup.geometry == NEWTON and ridge > 0.0:
-        _last_column(sketch, n, ridge, step)
-    else:
-        decompose(gram, n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
-        for i in range(n):
-            step[i] = 0.0
-        for e in range(n):
-            weight = inverse_metric(setup, sketch.lines[LINE.values, e], ridge, sketch.numbers[NUMBER.escaped])
-            weight *= sketch.squares[SQUARE.vectors, e, last]
-            for i in range(n):
-                step[i] += weight * sketch.squares[SQUARE.vectors, e, i]
+    elif _spectral(setup, sketch, last) or not _last_column(sketch, n, step):
+        _last_column_of_spectrum(setup, sketch, n, step)
     sketch.counts[COUNT.column] = COLUMN.sketch + last if rho != 0.0 else 0
     change[COLUMN.sketch + last] = rho
     sketch.counts[COUNT.rows] = n
@@ -301,7 +338,7 @@ def _dual_step(setup, sketch, p, square, rho, g, full, change):
     a = sketch.lines[LINE.a]
     for i in range(n):
         a[i] = 0.0
-    if setup.geometry == NEWTON and ridge > 0.0:
+    if not _spectral(setup, sketch, n):
         for i in range(n):
             for j in range(n):
                 a[i] += sketch.squares[SQUARE.inverse, i, j] * dual[j]

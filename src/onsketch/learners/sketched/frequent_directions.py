@@ -121,8 +121,10 @@ def _reaches_out(sketch, n, p, square):
     for e in range(n):
         if values[e] > 0.0:
             along = abs(_along(sketch, e, n, p))
-            outside -= along * along / values[e]
+            part = along * along / values[e]
+            outside -= part
             rounding += error * (2.0 * along + error) / values[e]
+            rounding += ROUNDING * values[0] / values[e] * part  # of the eigenvalue itself
     return outside > rounding
 
 

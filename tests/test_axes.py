@@ -16,7 +16,11 @@ from onsketch.jit.vectors import load, store
 from onsketch.learners.methods import METHODS
 from onsketch.learners.options import LOSS_NAMES, Options
 from onsketch.learners.setup import make_setup
+from onsketch.learners.sketch_table import SKETCHES, SketchKind, sketch_of
+from onsketch.learners.sketch_table import register as register_sketch
+from onsketch.sketches.named import make
 from outside_geometry import QUARTIC
+from outside_sketch import DENSE, LAST
 from streams import sparse_stream
 
 pytestmark = pytest.mark.learners
@@ -24,10 +28,25 @@ pytestmark = pytest.mark.learners
 NAME = QUARTIC.name
 
 
+class LastRowsDefined(definitions.Sketch):
+    """``SᵀS = Σ g gᵀ`` over the last m rounds."""
+
+    def __init__(self, d, size, ridge):
+        super().__init__(d, ridge)
+        self.m, self.last = size, []
+
+    def absorb(self, row, t):
+        self.last = [*self.last, np.outer(row, row)][-self.m :]
+        self.rows = sum(self.last)
+
+
 @pytest.fixture(autouse=True)
 def defined(monkeypatch):
-    """The made-up geometry in the d×d definitions."""
-    known = definitions.spectral_function
+    """The made-up geometry and the made-up sketch in the d×d definitions."""
+    known, made = definitions.spectral_function, definitions.make_sketch
+
+    def with_last_rows(d, o):
+        return LastRowsDefined(d, o.sketch_size, o.ridge) if o.sketch in (LAST.name, DENSE.name) else made(d, o)
 
     def with_quartic(name, sketch, t):
         if name != NAME:
@@ -36,17 +55,18 @@ def defined(monkeypatch):
         return sketch.ridge + clean**0.25, vectors
 
     monkeypatch.setattr(definitions, "spectral_function", with_quartic)
+    monkeypatch.setattr(definitions, "make_sketch", with_last_rows)
 
 
-def agrees(sketch, **options):
+def agrees(sketch, geometry=NAME, **options):
     """As its definition says; a fourth root makes much of what the cutoff leaves."""
     X, y = sparse_stream(n=50)
     options = {"sketch_size": 3, "ridge": 2.0, "step_size": 0.3, **options}
     if sketch in ("diagonal", "exact"):
         del options["sketch_size"]
-    learner = onsketch.compose(sketch, NAME, **options)
+    learner = onsketch.compose(sketch, geometry, **options)
     wanted = definitions.compose_definition(
-        X, y, sketch=sketch, geometry=NAME, **{"clip": None, "doubling": False, **options}
+        X, y, sketch=sketch, geometry=geometry, **{"clip": None, "doubling": False, **options}
     )
     np.testing.assert_allclose(learner.learn(X, y), wanted.predictions, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(learner.weights, wanted.weights, rtol=1e-6, atol=1e-6)
@@ -94,6 +114,76 @@ def test_merging_learners_of_a_geometry_from_outside_agrees_with_its_metric():
     weights = one.weights
     one.merge(two)  # one that has learned nothing
     np.testing.assert_allclose(one.weights, weights, rtol=1e-8, atol=1e-10)
+
+
+EVERY_STEP = pytest.mark.parametrize("geometry", ["newton", "adagrad", "s-adagrad", NAME])
+
+
+@EVERY_STEP
+@pytest.mark.parametrize("update", ["mirror", "dual"])
+@pytest.mark.parametrize("sketch", [LAST.name, DENSE.name])
+def test_a_sketch_from_outside_runs_under_every_geometry(sketch, update, geometry):
+    agrees(sketch, geometry, update=update, clip=0.5)
+
+
+@pytest.mark.parametrize("options", [{"average": True}, {"diagonal": True, "summary": "curvature"}, {"sketch_size": 1}])
+def test_a_sketch_from_outside_takes_the_options_of_all(options):
+    agrees(LAST.name, "newton", clip=0.5, **options)
+
+
+def test_a_sketch_from_outside_takes_composite_terms():
+    agrees(LAST.name, "adagrad", l1=0.01, l2=0.1)
+
+
+@pytest.mark.parametrize("sketch", [LAST.name, DENSE.name])
+def test_a_saved_learner_of_a_sketch_from_outside_goes_on(tmp_path, sketch):
+    X, y = sparse_stream()
+    whole, split = (onsketch.compose(sketch, "newton", sketch_size=3, ridge=1.0) for _ in range(2))
+    split.learn(X[:30], y[:30])
+    split.save(tmp_path / "model")
+    loaded = onsketch.load(tmp_path / "model")
+    loaded.learn(X[30:], y[30:])
+    whole.learn(X, y)
+    np.testing.assert_array_equal(loaded.weights, whole.weights)
+
+
+def test_a_sketch_from_outside_is_made_by_name_and_comes_back_from_a_file(tmp_path):
+    rows = np.arange(12.0).reshape(4, 3)
+    summary = make(LAST.name, 3, 2).update(rows)
+    summary.save(tmp_path / "sketch")
+    np.testing.assert_array_equal(onsketch.load(tmp_path / "sketch").matrix, rows[2:])
+    np.testing.assert_array_equal(make(LAST.name, 3, 3).update(rows[:1]).merge(make(LAST.name, 3, 3)).matrix, rows[:1])
+
+
+def test_what_a_sketch_from_outside_cannot_do_is_refused_with_the_reason():
+    X, y = sparse_stream()
+    for options, reason in (
+        ({"ridge": 0.0}, "needs a ridge"),
+        ({"sketch_size": "auto"}, "is for frequent directions"),
+        ({"doubling": False}, "does not concern"),
+        ({"forget": 0.9}, "does not concern"),
+    ):
+        with pytest.raises(OptionError, match=reason):
+            onsketch.compose(LAST.name, "newton", **options)
+    with pytest.raises(OptionError, match="plain gradient steps"):
+        onsketch.compose(LAST.name, "gradient")
+    one, two = (onsketch.compose(LAST.name, "newton", sketch_size=3, ridge=1.0) for _ in range(2))
+    one.learn(X, y)
+    with pytest.raises(OptionError, match="no rule for adding"):
+        one.merge(two)
+
+
+def test_a_sketch_has_one_record_and_an_unknown_one_is_an_error_that_lists_all():
+    for name in ("lost", "row dictionary"):
+        with pytest.raises(OptionError, match="expected one of none, diagonal, fd"):
+            onsketch.compose(name, "newton")
+    with pytest.raises(OptionError, match="expected one of none, diagonal, fd"):
+        sketch_of("lost")
+    with pytest.raises(OptionError, match="already"):
+        register_sketch(LAST)
+    with pytest.raises(OptionError, match="what makes"):
+        register_sketch(SketchKind("other", "nothing", "O(1)"))
+    assert {method.sketch for method in METHODS.values()} <= set(SKETCHES)
 
 
 def test_an_unknown_geometry_is_an_error_that_lists_all():

@@ -14,25 +14,6 @@ GEOMETRY = {
     "`√(ridge + Σρ + λ)`, Σρ being what the sketch has lost.",
     "gradient": "P = I: no metric; the rule of the method decides the step.",
 }
-SKETCH = {
-    "none": ("keeps nothing", "O(s), s the non-zeros of the row"),
-    "diagonal": ("keeps one or two numbers per feature", "O(s), s the non-zeros of the row"),
-    "exact": ("keeps the whole d×d matrix", "O(d²) for Newton, O(d³) for AdaGrad"),
-    "fd": (
-        "frequent directions: m rows; when they are full, every eigenvalue loses the smallest",
-        "O(ms) and, every m rows, a shrink; O(m²s) without doubling",
-    ),
-    "rfd": ("robust frequent directions: half of what a shrink takes joins the ridge", "O(ms), amortised"),
-    "pfd": ("frequent directions of which only a fraction β of the eigenvalues pays", "O(ms), amortised"),
-    "cfd": ("frequent directions whose output gets back what was taken", "O(ms), amortised"),
-    "ffd": ("frequent directions that count rank instead of rows: exact where 2m exceeds d", "O(ms + m³), amortised"),
-    "rp": ("m Gaussian projections: S ← S + r gᵀ", "O(ms + m²)"),
-    "oja": ("Oja's algorithm: m directions that turn towards each row", "O(ms + m²)"),
-    "low-rank": ("a randomised factorisation of the d×d matrix", "O(d²)"),
-    "rada": ("an incremental randomised factorisation", "O(md + d log d)"),
-    "every row": ("every row, in a Cholesky factor", "O(t²)"),
-    "row dictionary": ("rows sampled by their leverage", "O(J²) for J rows kept, and kernel values"),
-}
 WHEN = {
     "ogd": "The yardstick. Use it where features are few, scaled and nearly uncorrelated.",
     "adagrad": "Sparse or badly scaled features without strong correlation: text, categories. Hard to beat there.",
@@ -94,15 +75,14 @@ def pages() -> dict[str, str]:
 
 
 def _page(method: Method) -> str:
-    sketch, cost = SKETCH.get(method.sketch, (method.sketch, "see the source"))
     step = RULES.get(method.rule) or f"`w ← w − step·P g`, {GEOMETRY.get(method.geometry, '')}"
     parts = [
         f"# {method.name}", "", f"{method.line[:1].upper()}{method.line[1:]}.", "",
         f"**When to use it.** {WHEN.get(method.name, 'See the guide on choosing a method.')}", "",
         "## What it does", "",
-        f"- **Sketch** `{method.sketch}`: {sketch}.",
+        f"- **Sketch** `{method.sketch}`: {method.kind.line}.",
         f"- **Geometry** `{method.geometry}`. In each round, with g the gradient of the loss: {step}",
-        f"- **Cost of a row**: {cost}.",
+        f"- **Cost of a row**: {method.kind.cost}.",
         f"- **Citation**: {method.citation}.", "",
         "## Options", "", "| option | default | meaning |", "|---|---|---|",
     ]  # fmt: skip

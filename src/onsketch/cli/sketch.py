@@ -100,7 +100,7 @@ def _sketched(
 
     live = None
     reading = {"everyday": True, "unlabelled": True, **reading}
-    from onsketch.sketches.study import make
+    from onsketch.sketches.named import make
     from onsketch.sketches.width import widened
 
     if n_features is None:

@@ -13,7 +13,7 @@ from onsketch.files.model_file import Content
 from onsketch.jit.announce import announce_compilation
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import LearnerOptions
-from onsketch.learners.methods import METHODS, PACKED, PER_FEATURE, Method, compose_method
+from onsketch.learners.methods import METHODS, Method, compose_method
 from onsketch.learners.options import Options, resolve
 
 
@@ -132,7 +132,7 @@ def plain_class_of(method: Method, options: Options) -> type[Learner]:
         from onsketch.learners.auto.learner import AutoLearner
 
         return AutoLearner
-    if method.sketch in PER_FEATURE:
+    if not method.sketched:
         from onsketch.learners.first_order.learner import FirstOrderLearner
 
         return FirstOrderLearner
@@ -140,7 +140,7 @@ def plain_class_of(method: Method, options: Options) -> type[Learner]:
         from onsketch.learners.sketched.self_sizing import SelfSizingLearner
 
         return SelfSizingLearner
-    if method.sketch in PACKED and not (options.l1 or options.l2 or options.box):
+    if method.kind.packed and not (options.l1 or options.l2 or options.box):
         from onsketch.learners.sketched.learner import SketchedLearner
 
         return SketchedLearner

@@ -31,13 +31,11 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.losses import LOSSES, loss_values
+from onsketch.core.shrinking import HALF
 from onsketch.learners.setup import projects_after
 
 if TYPE_CHECKING:
     from onsketch.learners.base import Learner
-
-_ERROR_SHARE = {"exact": 0.0, "fd": 1.0, "pfd": 1.0, "cfd": 1.0, "ffd": 1.0, "rfd": 0.5}
-"""What of Σρ bounds the spectral error of a sketch."""
 
 
 @dataclass(frozen=True)
@@ -86,18 +84,18 @@ def certify(learner: Learner, comparator: Any = None, X: Any = None, y: Any = No
     if weights.shape != (learner.n_features,) or not np.isfinite(weights).all():
         raise InputError(f"comparator: {learner.n_features} finite numbers are needed, one for each feature.")
     norm = float(np.linalg.norm(weights))
-    kind, escaped = learner.method.sketch, learner.escaped
+    kind, escaped = learner.method.kind, learner.escaped
     broken = _broken(learner)
     terms = {} if broken else _terms(learner, norm, escaped)
-    spectrum = learner.spectrum() if kind in _ERROR_SHARE else np.zeros(0)
+    spectrum = np.zeros(0) if kind.error_share is None else learner.spectrum()
     kept = float(spectrum.sum())
     return Certificate(
         method=learner.method.name,
         rounds=learner.rounds,
-        theorem="" if broken else _theorem(kind),
+        theorem="" if broken else kind.theorem,
         escaped=escaped,
         escaped_share=escaped / (escaped + kept) if escaped > 0.0 else 0.0,
-        sketch_error=_ERROR_SHARE[kind] * escaped if kind in _ERROR_SHARE else None,
+        sketch_error=None if kind.error_share is None else kind.error_share * escaped,
         comparator_norm=norm,
         regret_bound=None if broken else sum(terms.values()),
         terms=terms,
@@ -107,17 +105,12 @@ def certify(learner: Learner, comparator: Any = None, X: Any = None, y: Any = No
     )
 
 
-def _theorem(kind: str) -> str:
-    number = {"exact": "Luo et al. 2016, Theorem 2", "rfd": "Luo et al. 2019, Theorem 5"}
-    return number.get(kind, "Luo et al. 2016, Theorem 3")
-
-
 def _conditions(learner: Learner) -> tuple[str, ...]:
     clip = learner.options.clip
     asked = ["every row has weight 1"]
     if LOSSES[learner.loss].labels == "real":
         asked.append(f"labels stay within ±{clip}")
-    if learner.method.sketch == "rfd":
+    if learner.method.kind.robust:
         asked.append(
             f"‖w_t − w‖ stays within {2.0 * clip if isinstance(clip, float) else '2C'}, as the paper's proof asks"
         )
@@ -126,12 +119,12 @@ def _conditions(learner: Learner) -> tuple[str, ...]:
 
 def _broken(learner: Learner) -> tuple[str, ...]:
     """Why the theorems do not speak of this learner."""
-    o, kind = learner.options, learner.method.sketch
+    o, kind = learner.options, learner.method.kind
     given = isinstance(o.clip, float)
     start = _first_ridge(learner)
-    grown = learner.ridge - start - (0.5 * learner.escaped if kind == "rfd" else 0.0)
+    grown = learner.ridge - start - (HALF * learner.escaped if kind.robust else 0.0)
     reasons = (
-        (not learner.method.newton or kind not in ("exact", "fd", "pfd", "rfd"), "there is no theorem for this method"),
+        (not (learner.method.newton and kind.theorem), "there is no theorem for this method"),
         (not given, "without a clip margins have no bound"),
         (given and projects_after(learner.method, o), "margins are predicted before the clip is heeded (projection)"),
         (o.summary != "gradient", f"summary={o.summary!r}: the theorems are of gradient rows"),
@@ -167,27 +160,27 @@ def _schedule(learner: Learner) -> tuple[float, float]:
 
 
 def _terms(learner: Learner, norm: float, escaped: float) -> dict[str, float]:
-    o, kind = learner.options, learner.method.sketch
+    o, kind = learner.options, learner.method.kind
     assert isinstance(o.clip, float)
     start, ridge, clip = _first_ridge(learner), learner.ridge, o.clip
     total, last = _schedule(learner)
     sigma = LOSSES[o.loss].exp_concavity(clip) if o.curvature is None else o.curvature
     rows = 2 * o.sketch_size if o.doubling else o.sketch_size
     spectrum = learner.spectrum()
-    if kind == "rfd":
+    if kind.robust:
         growth = math.log(ridge / start)
         inside = float(np.log((ridge + spectrum) / start).sum()) + max(learner.n_features - spectrum.size, 0) * growth
         lost = rows * growth
     else:
         inside = float(np.log1p(spectrum / start).sum())
-        lost = rows * escaped / start if kind != "exact" else 0.0
+        lost = rows * escaped / start if kind.sized else 0.0
     terms = {
         "comparator": 0.5 * start * norm * norm,
         "schedule": 2.0 * (clip * _steepest(o.loss, clip)) ** 2 * total,
         "determinant": inside / (2.0 * (sigma + last)),
         "lost by the sketch": lost / (2.0 * (sigma + last)),
     }
-    if kind == "rfd":
+    if kind.robust:
         terms["growth of the ridge"] = clip * clip * escaped
     return terms
 

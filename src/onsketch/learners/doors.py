@@ -13,7 +13,7 @@ option                   at the front doors
 ``summary``              "curvature" for Newton methods and losses with a curvature: it knows no unit
 ``curvature_schedule``   otherwise "1/t", or "1/sqrt(t)" for losses without exp-concavity
 ``diagonal``             True for Oja's algorithm and classes, which absorbs gradients there: it finds few directions
-``ridge``                of rows of length 1: see ``RIDGES``
+``ridge``                of rows of length 1: see the table of sketches
 ``step_size``            of rows of length 1 and labels of size 1: see ``STEP_SIZES``
 =======================  =====================================================================================
 
@@ -29,12 +29,6 @@ from typing import Any
 
 from onsketch.core.losses import LOSSES
 from onsketch.learners.methods import METHODS, Method
-
-RIDGES: Mapping[str, float] = MappingProxyType({"oja": 1.0, "rp": 0.1, "exact": 1.0, "diagonal": 0.1})
-"""The ridge of Newton methods by their sketch, for rows of length 1 …"""
-
-RIDGE = 0.03
-"""… and of the others."""
 
 STEP_SIZES: Mapping[str, float] = MappingProxyType({"adam": 0.03, "lazy-adam": 0.03, "ftrl": 1.0})
 """The step by rule; of AdaGrad's and gradient steps it is 1."""
@@ -71,7 +65,7 @@ def _absorbed(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
     told = any(options.get(name) is not None for name in ("summary", "curvature", "curvature_schedule", "clip"))
     if not method.newton or loss is None or told:
         return {}
-    turning = method.sketch == "oja" and loss.labels == "sign"
+    turning = method.kind.slow and loss.labels == "sign"
     if loss.smooth and not turning and (not method.square or loss.name == "squared"):
         return {"summary": "curvature"}
     schedule = {"curvature_schedule": "1/t" if loss.exp_concavity(None) > 0.0 else "1/sqrt(t)"}
@@ -81,5 +75,5 @@ def _absorbed(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
 def _for_unit_rows(method: Method) -> dict[str, Any]:
     """Ridge and step for rows of length 1 and labels of size 1."""
     if method.newton:
-        return {"ridge": RIDGES.get(method.sketch, RIDGE)}
+        return {"ridge": method.kind.door_ridge}
     return {} if method.rule == "arow" else {"step_size": STEP_SIZES.get(method.rule, 1.0)}

@@ -13,16 +13,8 @@ from typing import Any
 from onsketch.core.errors import OptionError
 from onsketch.core.geometry import Geometry, geometry_of
 from onsketch.learners.options import concerning
+from onsketch.learners.sketch_table import SketchKind, composable, sketch_of
 
-SHRINKING = ("fd", "rfd", "pfd", "cfd", "greedy")
-PACKED = (*SHRINKING, "ffd", "rp", "oja")
-"""Sketches with a sparse form: cost in the non-zeros and the sketch size."""
-PER_FEATURE = ("none", "diagonal")
-"""Summaries of at most one number per feature."""
-SQUARE = ("exact", "low-rank", "rada")
-"""Summaries that need the number of features, and d×d memory or random maps of d coordinates."""
-
-SKETCHES = (*PER_FEATURE, *PACKED, *SQUARE)
 KERNEL_RULES = ("kons", "sketched-kons", "pros-n-kons", "kernel-ogd", "budget-kernel-ogd")
 """The rules of methods in the space of a kernel."""
 
@@ -56,6 +48,11 @@ class Method:
         return None if self.mixture else geometry_of(self.geometry)
 
     @property
+    def kind(self) -> SketchKind:
+        """Its sketch as the table has it."""
+        return sketch_of(self.sketch)
+
+    @property
     def steps(self) -> bool:
         """Whether the weights move by mirror descent or dual averaging under the sketch's metric."""
         return self.rule == "step"
@@ -83,17 +80,17 @@ class Method:
     @property
     def sketched(self) -> bool:
         """Whether it keeps more than numbers for each feature."""
-        return self.sketch not in PER_FEATURE
+        return self.kind.form != "features"
 
     @property
     def square(self) -> bool:
         """Whether its summary needs d×d memory, or random maps of d coordinates."""
-        return self.sketch in SQUARE
+        return self.kind.form == "square"
 
     @property
     def shrinking(self) -> bool:
         """Whether its sketch is one of frequent directions."""
-        return self.sketch in SHRINKING
+        return self.kind.shrinks
 
     @property
     def composite(self) -> bool:
@@ -109,9 +106,6 @@ class Method:
 FIRST_RIDGE = 1.0
 """Where the ridge of a Newton method starts when none is given."""
 
-_RIDGE_SHARES = {**dict.fromkeys(("fd", "ffd", "pfd", "cfd", "greedy"), 0.03), "rfd": 1e-7, "rp": 0.3, "oja": 0.5}
-"""What a ridge that was not given must be at least, of the mean squared length of the rows: see ``ridge_share``."""
-
 
 def ridge_share(method: Method, sketch_size: int) -> float:
     """The share c of ``ridge ≥ c·mean|x|²`` for a method of packed Newton steps whose ridge was not given.
@@ -120,19 +114,19 @@ def ridge_share(method: Method, sketch_size: int) -> float:
     directions add to the ridge what they lose, so theirs need only be what floating point can tell from 0 beside the
     rows; the more the others miss, the more they need, and without a sketch it is all there is.
     """
-    return _RIDGE_SHARES.get(method.sketch, 0.0) if sketch_size else 1.0
+    return method.kind.ridge_share if sketch_size else 1.0
 
 
 def _method(
     name: str, sketch: str, geometry: str, line: str, citation: str, rule: str = "step", **defaults: Any
 ) -> Method:
     general: dict[str, Any] = {"step_size": 0.1, "ridge": 0.1, "clip": None}
-    metric = geometry_of(geometry)
+    metric, kind = geometry_of(geometry), sketch_of(sketch)
     if metric.newton and (rule == "step" or rule in KERNEL_RULES):
         general = {"step_size": 1.0, "ridge": FIRST_RIDGE, "clip": 1.0}
-    if not metric.spectral or (metric.newton and sketch in _RIDGE_SHARES):  # the latter grow a ridge
+    if not metric.spectral or (metric.newton and kind.packed):  # the latter grow a ridge
         del general["ridge"]
-    if metric.spectral and not metric.newton and sketch in SHRINKING:
+    if metric.spectral and not metric.newton and kind.shrinks:
         general["doubling"] = False
     return Method(name, sketch, geometry, line, citation, rule, {**general, **defaults})
 
@@ -196,13 +190,9 @@ METHODS: Mapping[str, Method] = MappingProxyType({
 
 def compose_method(sketch: str, geometry: str) -> Method:
     """The method made of these parts; it has no citation of its own."""
-    if sketch not in SKETCHES:
-        raise OptionError(f"sketch={sketch!r}: expected one of {', '.join(SKETCHES)}.")
-    metric = geometry_of(geometry)
-    if (sketch == "none") == metric.spectral:
-        raise OptionError('sketch="none" and geometry="gradient" (plain gradient steps) go together.')
-    if metric.counts_escaped and sketch in ("rfd", "cfd"):
-        raise OptionError(f"{geometry} counts the escaped mass itself; with sketch={sketch!r} it would count twice.")
-    if sketch in ("low-rank", "rada") and geometry != "adagrad":
-        raise OptionError(f"sketch={sketch!r} is defined with geometry='adagrad' only.")
+    if sketch not in composable():
+        raise OptionError(f"sketch={sketch!r}: expected one of {', '.join(composable())}.")
+    refusal = sketch_of(sketch).refusal(geometry)
+    if refusal:
+        raise OptionError(refusal)
     return _method(f"{sketch} × {geometry}", sketch, geometry, "composed", "no name of its own")

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from onsketch.core.errors import OptionError
+from onsketch.core.shrinking import PARAMETERIZED
 from onsketch.learners.checks import Check, Choice, Either, Function, Number, Pair, Whole, flag
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Options:
         20,
         Either("auto", Whole(0)),
         "Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch, auto lets frequent directions choose.",
-        lambda m: (m.steps and m.sketched and m.sketch != "exact") or m.mixture,
+        lambda m: (m.steps and m.kind.sized) or m.mixture,
         words="str",
     )
     ridge: float | None = _option(
@@ -126,7 +127,7 @@ class Options:
         "gradient",
         Choice(SUMMARIES),
         "What the sketch absorbs: gradient, data or curvature.",
-        lambda m: (m.steps and m.sketch != "none") or (m.kernel and m.newton),
+        lambda m: (m.steps and m.geometry != "gradient") or (m.kernel and m.newton),
     )
     update: str = _option("mirror", Choice(UPDATES), "mirror (descent) or dual (averaging).", lambda m: m.steps)
     doubling: bool = _option(
@@ -143,7 +144,7 @@ class Options:
         0.2,
         Number(0.0, 1.0, above=True),
         "β of parameterised frequent directions.",
-        lambda m: m.steps and m.sketch == "pfd",
+        lambda m: m.steps and m.kind.rule == PARAMETERIZED,
     )
     l1: float = _option(0.0, Number(), "Weight of |w|₁.", lambda m: m.composite or m.rule == "ftrl")
     l2: float = _option(
@@ -178,7 +179,9 @@ class Options:
         1.0,
         Either("auto", Number(0.0, 1.0, above=True)),
         "λ: how much of the past is left from one row to the next; below 1 drift is followed; auto knows auto.",
-        lambda m: m.mixture or (m.steps and (m.sketch == "diagonal" or (m.newton and m.shrinking))),
+        lambda m: (
+            m.mixture or (m.steps and m.geometry != "gradient" and (not m.sketched or (m.newton and m.shrinking)))
+        ),
         shown="1: all of it",
     )
     betas: tuple[float, float] = _option(

@@ -53,7 +53,7 @@ class Setup(NamedTuple):
     loss: int
     geometry: int
     rule: int
-    """How frequent directions shrinks (see frequent_directions.RULES)."""
+    """How frequent directions shrinks (see core/shrinking.py)."""
     summary: int
     schedule: int
     dual: bool
@@ -154,11 +154,11 @@ def projects_after(method: Method, options: Options) -> bool:
     (cod-rna 10 → 18). With a ridge, and for the other sketches, before wins more often.
     """
     if options.projection is None:
-        return options.ridge == 0.0 and method.sketch == "rfd" and options.update != "dual"
+        return options.ridge == 0.0 and method.kind.robust and options.update != "dual"
     return options.projection == "after"
 
 
-def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int = 0) -> Setup:
+def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
     """The numbers of a learner of this method with these options; refuses combinations that mean nothing."""
     loss = LOSSES[options.loss]
     geometry = geometry_of(method.geometry)
@@ -170,9 +170,9 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
     }[options.summary]
     if summary == SUMMARY.curvature and not loss.smooth:
         raise OptionError(f"summary='curvature': loss={loss.name!r} has no curvature; use summary='gradient'.")
-    if options.ridge == 0.0 and not (newton and method.sketch in ("exact", "rfd")):
+    if options.ridge == 0.0 and not (newton and method.kind.singular):
         raise OptionError(f"ridge=0: {method.name} needs a ridge above 0; only ons and rfd-son do without.")
-    if options.ridge == 0.0 and method.sketch == "rfd" and options.sketch_size == 0:
+    if options.ridge == 0.0 and method.kind.sized and options.sketch_size == 0:
         raise OptionError("ridge=0 with sketch_size=0 leaves no metric at all; give a ridge or a sketch size.")
     if summary != SUMMARY.scaled_gradient and (options.curvature is not None or options.curvature_schedule is not None):
         raise OptionError(f"summary={options.summary!r} does not use curvature or curvature_schedule; leave them out.")
@@ -197,7 +197,7 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
     numbers: Setup = setup_class(Setup, geometry)(
         loss=loss.code,
         geometry=geometry.code,
-        rule=rule,
+        rule=method.kind.rule or 0,
         summary=summary,
         schedule=schedule,
         dual=options.update == "dual",
@@ -219,7 +219,7 @@ def make_setup(method: Method, options: Options, *, rule: int = 0, capacity: int
         share=ridge_share(method, options.sketch_size) if newton and options.ridge is None else 0.0,
         forget=float(options.forget),
         implicit=options.step == "implicit",
-        whole=method.shrinking or method.sketch == "ffd",
+        whole=method.kind.whole_row,
     )
     return numbers
 
@@ -231,7 +231,7 @@ def _check_forgetting(method: Method, options: Options) -> None:
         (options.update == "dual", "update='dual', whose sum of gradients would have to fade, too"),
         (options.average, "average, which remembers every iterate alike"),
         (composite, "l1, l2 or box"),
-        (method.sketch != "diagonal" and options.sketch_size == 0, "sketch_size=0, which keeps nothing to forget"),
+        (method.kind.sized and options.sketch_size == 0, "sketch_size=0, which keeps nothing to forget"),
     ):
         if strange:
             raise OptionError(f"{method.name}: forget={float(options.forget):g} does not go with {what}.")

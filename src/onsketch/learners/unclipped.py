@@ -36,6 +36,6 @@ def with_gentle_start(method: Method, options: Mapping[str, Any]) -> dict[str, A
     if "curvature_schedule" not in method.concerns or not gradient or given != [None, None, None] or loss is None:
         return dict(options)
     sigma = loss.exp_concavity(None)
-    if method.sketch == "oja" and sigma > 0.0 and loss.labels == "sign":
+    if method.kind.slow and sigma > 0.0 and loss.labels == "sign":
         return {**options, "clip": _WIDE, "curvature": sigma}
     return {**options, "curvature_schedule": "1/t" if sigma > 0.0 else "1/sqrt(t)"}

@@ -106,6 +106,24 @@ class Sketch(TakesTurns, ABC):
         """Numbers that a fresh one with these arguments keeps, or a few times that."""
         return n_features * (2 * size + block + 34) + size * size
 
+    per_feature: tuple[str, ...] = ()
+    """Its arrays whose last axis is that of the features."""
+    independent = False
+    """Whether sketches to be merged must have different seeds."""
+
+    def meet(self, present: Array) -> bool:
+        """Draw what there is to draw for features that are present for the first time; whether that changes a thing."""
+        return False
+
+    def widen(self, n_features: int) -> None:
+        """Make room for more features, which had been 0 in every row so far."""
+        if not self.per_feature:
+            raise InputError(f"{type(self).__name__}: the number of features is fixed.")
+        for name in self.per_feature:
+            array = getattr(self, name)
+            setattr(self, name, np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, n_features - array.shape[-1])]))
+        self.n_features = n_features
+
     @abstractmethod
     def _absorb(self, block: Any) -> None:
         """Absorb a checked block, dense or CSR."""
@@ -129,6 +147,8 @@ class BufferedSketch(Sketch):
     Blocks become matrix products that way, and the buffer fills up at the same rows of the stream however
     the stream is cut: the same products on the same numbers, hence the same bits.
     """
+
+    per_feature: tuple[str, ...] = ("_buffer",)
 
     def __init__(self, n_features: int, capacity: int) -> None:
         super().__init__(n_features)

@@ -32,6 +32,8 @@ class Exact(BufferedSketch):
     True
     """
 
+    per_feature = ()
+
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features, _BATCH)
         self._sum = np.zeros((self.n_features, self.n_features))

@@ -17,14 +17,14 @@ All of them keep every row exactly until the buffer is full for the first time.
 
 from __future__ import annotations
 
-import math
 import sys
 
 import numpy as np
 
-from onsketch.sketches.base import real_number, whole_number
+from onsketch.core.shrinking import FD, GREEDY, PARAMETERIZED, ROBUST, ridge_growth
+from onsketch.sketches.base import real_number
 from onsketch.sketches.rows import Array
-from onsketch.sketches.shrinking import ShrinkingSketch, subtract_from_all, subtract_from_last, subtract_nothing
+from onsketch.sketches.shrinking import ShrinkingSketch
 
 
 class FrequentDirections(ShrinkingSketch):
@@ -47,7 +47,7 @@ class FrequentDirections(ShrinkingSketch):
     """
 
     def __init__(self, n_features: int, size: int) -> None:
-        super().__init__(n_features, size, subtract_from_all, doubling=False)
+        super().__init__(n_features, size, FD, doubling=False)
 
 
 class FastFrequentDirections(ShrinkingSketch):
@@ -72,20 +72,20 @@ class FastFrequentDirections(ShrinkingSketch):
     """
 
     def __init__(self, n_features: int, size: int) -> None:
-        super().__init__(n_features, size, subtract_from_all, doubling=True)
+        super().__init__(n_features, size, FD, doubling=True)
 
 
 class _Robust(ShrinkingSketch):
     """Frequent directions that give half of what the shrinks took back to all directions alike."""
 
     def __init__(self, n_features: int, size: int, ridge: float, doubling: bool) -> None:
-        super().__init__(n_features, size, subtract_from_all, doubling)
+        super().__init__(n_features, size, ROBUST, doubling)
         self._first_ridge = real_number("ridge", ridge, above=0.0, at_most=sys.float_info.max, closed=True)
 
     @property
     def ridge(self) -> float:
         """The starting ridge plus half of every ρ."""
-        return self._first_ridge + self._escaped / 2.0
+        return self._first_ridge + ridge_growth(ROBUST, self._escaped)
 
     def _settings(self) -> dict[str, object]:
         return {**super()._settings(), "ridge": self._first_ridge}
@@ -166,10 +166,7 @@ class ParameterizedFrequentDirections(ShrinkingSketch):
 
     def __init__(self, n_features: int, size: int, shrink_fraction: float = 0.2, doubling: bool = False) -> None:
         beta = real_number("shrink_fraction", shrink_fraction, above=0.0, at_most=1.0, closed=False)
-        size = whole_number("size", size, at_least=0)
-        # The nudge: 0.29 * 100 is 28.999… in floating point.
-        affected = max(1, math.floor(beta * size + 1e-9))
-        super().__init__(n_features, size, subtract_from_last(affected - 1), doubling)
+        super().__init__(n_features, size, PARAMETERIZED, doubling, beta)
         self.shrink_fraction = beta
 
     def _settings(self) -> dict[str, object]:
@@ -197,7 +194,7 @@ class CompensativeFrequentDirections(ShrinkingSketch):
     """
 
     def __init__(self, n_features: int, size: int, doubling: bool = False) -> None:
-        super().__init__(n_features, size, subtract_from_all, doubling)
+        super().__init__(n_features, size, FD, doubling)
 
     def _shown(self) -> Array:
         held = super()._shown()
@@ -230,4 +227,4 @@ class GreedyTruncation(ShrinkingSketch):
     """
 
     def __init__(self, n_features: int, size: int) -> None:
-        super().__init__(n_features, size, subtract_nothing, doubling=False)
+        super().__init__(n_features, size, GREEDY, doubling=False)

@@ -58,6 +58,8 @@ class Oja(Sketch):
     array([9.1, 3.8])
     """
 
+    per_feature = ("_directions", "_waiting", "_seen")
+
     def __init__(self, n_features: int, size: int, seed: int = 0, block: int = 1) -> None:
         super().__init__(n_features)
         self.size = whole_number("size", size, at_least=0)
@@ -96,7 +98,7 @@ class Oja(Sketch):
                 self._absorb_row(row)
 
     def _absorb_row(self, row: Array) -> None:
-        self._see(row != 0.0)
+        self.meet(row != 0.0)
         self._waiting[self._filled] = row
         row = self._waiting[self._filled]
         self._energy += (self._directions @ row) ** 2
@@ -110,13 +112,14 @@ class Oja(Sketch):
         longest = LONGEST_STEP / self.block
         return 1.0 / self._rounds if squared_length <= longest * self._rounds else longest / squared_length
 
-    def _see(self, present: Any) -> None:
+    def meet(self, present: Any) -> bool:
         """Give the features that are present for the first time their columns."""
         new = np.flatnonzero(present & ~self._seen)
         if new.size and self.size:
             self._directions[:, new] = self._operations @ self._start(new)
             orthonormalise(self._directions, self._operations)
         self._seen[new] = True
+        return True
 
     def _start(self, features: Any) -> Array:
         from onsketch.core.draws import feature_columns  # numba, wanted only by those who draw

@@ -38,6 +38,9 @@ class RandomProjection(BufferedSketch):
     array([9., 4., 1.])
     """
 
+    per_feature = ("_buffer", "_sum")
+    independent = True
+
     def __init__(self, n_features: int, size: int, seed: int = 0) -> None:
         self.size = whole_number("size", size, at_least=0)
         self.seed = whole_number("seed", seed, at_least=0, below=2**63)

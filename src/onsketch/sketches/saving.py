@@ -7,11 +7,11 @@ import operator
 import os
 from typing import Any
 
-from onsketch import sketches as sketch
 from onsketch.core.errors import ModelFileError, OnsketchError
 from onsketch.files import model_file
 from onsketch.files.arrays import packed, require_room, restored
 from onsketch.sketches.base import Sketch
+from onsketch.sketches.named import class_named
 
 
 def save_sketch(thing: Sketch, path: str | os.PathLike[str]) -> None:
@@ -23,9 +23,9 @@ def from_file(content: model_file.Content) -> Sketch:
     """The sketch that a model file describes."""
     try:
         name, given = content.header["class"], content.header["arguments"]
-        if name not in sketch.__all__ or not issubclass(getattr(sketch, name), Sketch):
+        made_by = class_named(name)
+        if made_by is None:
             raise ModelFileError(f"it holds a sketch {name!r}, which this version does not know.")
-        made_by: type[Sketch] = getattr(sketch, name)
         sizes = {key: operator.index(given[key]) for key in ("n_features", "size", "block") if key in given}
         require_room(8 * made_by.room(**sizes), content.arrays, "size or n_features")
         fresh = made_by(**given)

@@ -4,7 +4,7 @@ Rows go into a buffer. When it is full, its Gram matrix gives the eigenvalues ``
 a *rule* says what becomes of the largest ``m − 1``, the others are forgotten, and the buffer is rotated
 to ``m − 1`` orthogonal rows with those eigenvalues. Nothing else happens. The variants are choices of
 
-- the rule: a pure function of the spectrum, below;
+- the rule: a pure function of the spectrum (``onsketch.core.shrinking``);
 - the capacity: ``m`` rows (a shrink at every row) or ``2m`` (a shrink every ``m + 1`` rows, the doubled
   or "fast" variant);
 - what the output makes of ``Σρ``, the sum of the eigenvalues ``ρ = λ_m`` found at the shrinks: nothing,
@@ -16,48 +16,27 @@ sketch carries a certificate of its own error, `ShrinkingSketch.escaped`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Self
 
 import numpy as np
 
+from onsketch.core.shrinking import shrink
 from onsketch.files.arrays import require
 from onsketch.sketches.base import BufferedSketch, whole_number
 from onsketch.sketches.rows import Array
 from onsketch.sketches.spectral import row_spectrum, without_noise
 
-Rule = Callable[[Array, float], Array]
-"""(the kept eigenvalues, descending; the m-th eigenvalue ρ, not above any of them) -> their new values."""
 
-
-def subtract_from_all(kept: Array, rho: float) -> Array:
-    """Frequent directions: every direction pays ρ, so the m directions together pay mρ for a loss of ρ."""
-    return kept - rho
-
-
-def subtract_from_last(count: int) -> Rule:
-    """Parameterised: only the ``count`` smallest kept eigenvalues pay ρ."""
-
-    def rule(kept: Array, rho: float) -> Array:
-        pays = np.arange(len(kept)) >= len(kept) - count
-        return np.where(pays, kept - rho, kept)
-
-    return rule
-
-
-def subtract_nothing(kept: Array, rho: float) -> Array:
-    """Greedy truncation: the best approximation at every step, and no guarantee for the stream."""
-    return kept
-
-
-def shrink(rows: Array, size: int, rule: Rule) -> tuple[Array, float]:
+def shrunk(rows: Array, size: int, rule: int, fraction: float) -> tuple[Array, float]:
     """``size − 1`` orthogonal rows with the spectrum the rule leaves, and ρ; needs ``len(rows) >= size``."""
     values, vectors = row_spectrum(rows)
-    kept, rho = values[: size - 1], float(values[size - 1])
+    left, kept = np.empty(size - 1), values[: size - 1]
+    shrink(rule, size, fraction, 0.0, values, left, left.copy())
     # The cutoff again: the difference of two equal eigenvalues is rounding error, and has no direction.
-    left = without_noise(rule(kept, rho), largest=float(values[0]))
+    left = without_noise(left, largest=float(values[0]))
     scale = np.sqrt(np.divide(left, kept, out=np.zeros_like(left), where=kept > 0.0))
-    return (vectors[:, : size - 1] * scale).T @ rows, rho
+    return (vectors[:, : size - 1] * scale).T @ rows, float(values[size - 1])
 
 
 class ShrinkingSketch(BufferedSketch):
@@ -67,11 +46,11 @@ class ShrinkingSketch(BufferedSketch):
     ``_filled`` are rows of the stream as they came.
     """
 
-    def __init__(self, n_features: int, size: int, rule: Rule, doubling: bool) -> None:
+    def __init__(self, n_features: int, size: int, rule: int, doubling: bool, fraction: float = 1.0) -> None:
         self.size = whole_number("size", size, at_least=0)
         self.doubling = bool(doubling)
         super().__init__(n_features, 2 * self.size if self.doubling else self.size)
-        self._rule = rule
+        self._shrunk = partial(shrunk, size=self.size, rule=rule, fraction=fraction)
         self._kept = 0
         self._escaped = 0.0
 
@@ -104,7 +83,7 @@ class ShrinkingSketch(BufferedSketch):
         self._shrink(self._buffer)
 
     def _shrink(self, rows: Array) -> None:
-        kept, rho = shrink(rows, self.size, self._rule)
+        kept, rho = self._shrunk(rows)
         self._buffer[: len(kept)] = kept
         self._kept = self._filled = len(kept)
         self._escaped += rho

@@ -8,23 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onsketch import sketches as sketch
-from onsketch.core.errors import OptionError
 from onsketch.sketches.base import Sketch
-
-KINDS: dict[str, Any] = {
-    "fd": sketch.FrequentDirections,
-    "fast-fd": sketch.FastFrequentDirections,
-    "rfd": sketch.RobustFrequentDirections,
-    "fast-rfd": sketch.FastRobustFrequentDirections,
-    "cfd": sketch.CompensativeFrequentDirections,
-    "pfd": sketch.ParameterizedFrequentDirections,
-    "rp": sketch.RandomProjection,
-    "oja": sketch.Oja,
-}
-"""The sketches by their short names."""
+from onsketch.sketches.named import make
 
 COMPARED = ("fast-fd", "fast-rfd", "cfd", "pfd", "rp", "oja")
-_DOUBLED = ("cfd", "pfd")
 
 
 class Outcome(NamedTuple):
@@ -35,14 +22,6 @@ class Outcome(NamedTuple):
     error: float
     relative: float
     captured: float
-
-
-def make(kind: str, n_features: int, size: int) -> Sketch:
-    """An empty sketch by its short name; those that can double their buffer do."""
-    if kind not in KINDS:
-        raise OptionError(f"there is no sketch {kind!r}; the sketches are {', '.join(KINDS)}.")
-    made: Sketch = KINDS[kind](n_features, size, **({"doubling": True} if kind in _DOUBLED else {}))
-    return made
 
 
 def spectral_error(A: Any, summary: Sketch) -> float:

@@ -18,7 +18,8 @@ def sketch_error(
     from scipy.sparse import csr_array
 
     from onsketch import sketches as sketch
-    from onsketch.sketches.study import make, spectral_error
+    from onsketch.sketches.named import make
+    from onsketch.sketches.study import spectral_error
 
     A = csr_array(sources.stream(**stream).X)
     width = A.shape[1]

@@ -16,7 +16,7 @@ from onsketch.jobs.cluster.tasks import Seen, measure_shard, merge_sketches, ske
 from onsketch.jobs.cluster.tree import Gathering
 from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
 from onsketch.sketches.base import Sketch
-from onsketch.sketches.study import make
+from onsketch.sketches.named import make
 
 
 def sketch(

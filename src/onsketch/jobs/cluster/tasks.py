@@ -66,7 +66,7 @@ def learn_shard(
     Returns what there is to tell, and the learner; None instead of a learner that has learned nothing.
     """
     learner = rebuilt(base)
-    if learner.method.sketch == "rp":  # projections that are to be added must be independent
+    if learner.method.kind.independent:  # projections that are to be added must be independent
         learner = learner.fork(seed=seed)
     files = _sources(plan.files, shard)
     start = _beginning(plan.files, plan.reading, shard) if position is None else Position.from_json(position)
@@ -127,11 +127,10 @@ def sketch_shard(
     files: list[str], reading: dict[str, Any], shard: int, kind: str, size: int, width: int
 ) -> tuple[Seen, Snapshot | None]:
     """Sketch the rows of a shard; those too long to be squared are passed over, or an error, as bad lines are."""
-    from onsketch.sketches.study import KINDS, make
+    from onsketch.sketches.named import make
     from onsketch.sketches.width import widened
 
-    # Random projections to be added must be independent.
-    summary = KINDS[kind](width, size, seed=shard) if kind == "rp" else make(kind, width, size)
+    summary = make(kind, width, size, shard)
     passed_over = 0
     with _naming(shard, files[shard]), _shard(files, reading, shard) as blocks:
         for block in blocks:

@@ -23,6 +23,7 @@ from onsketch.core import draws
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import kernel
 from onsketch.learners.dense.summaries import Summary
+from onsketch.learners.options import Options
 
 Array = NDArray[np.float64]
 
@@ -74,9 +75,9 @@ class LowRank(Summary):
     grows = False
     outside = math.inf
 
-    def __init__(self, width: int, size: int, ridge: float, seed: int) -> None:
-        super().__init__(ridge)
-        self.project = FourierSketch(seed, size, width)
+    def __init__(self, width: int, options: Options) -> None:
+        super().__init__(width, options)
+        self.project = FourierSketch(options.seed, options.sketch_size, width)
         self.matrix = np.zeros((width, width))
         self.projected = np.zeros((width, self.project.rows.size))  # GΠᵀ
 
@@ -111,9 +112,9 @@ class Rada(Summary):
     grows = False
     outside = 1.0
 
-    def __init__(self, width: int, size: int, ridge: float, seed: int) -> None:
-        super().__init__(ridge)
-        self.project = FourierSketch(seed, size, width)
+    def __init__(self, width: int, options: Options) -> None:
+        super().__init__(width, options)
+        self.project = FourierSketch(options.seed, options.sketch_size, width)
         size = self.project.rows.size
         self.Q = np.eye(width, size)
         self.R = np.zeros((size, size))

@@ -20,7 +20,7 @@ from onsketch.learners.dense.exact_newton import ExactNewton
 from onsketch.learners.dense.iterate import Array, Engine, new_iterate, widened
 from onsketch.learners.dense.spectral_rounds import SpectralRounds
 from onsketch.learners.features import INTERCEPT
-from onsketch.learners.methods import PACKED, Method
+from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
@@ -33,9 +33,6 @@ MOST_COMPOSITE = 2_000
 
 _PIECE = 1 << 20
 """Numbers of sparse rows made dense at a time."""
-
-_SQUARE = {"exact": "rfd-son (or ada-ffd, s-adagrad)", "low-rank": "radagrad"}
-"""Summaries of d×d numbers, and the methods without."""
 
 
 class DenseLearner(Learner):
@@ -61,7 +58,7 @@ class DenseLearner(Learner):
         if options.n_features is not None:
             self._refuse_large(options.n_features)
         self._constant = int(options.fit_intercept)
-        exact_newton = method.sketch == "exact" and method.geometry == "newton"
+        exact_newton = method.square and method.newton
         self._engine: Engine = ExactNewton(method, options) if exact_newton else SpectralRounds(method, options)
         self._iterate = new_iterate(options)
         if options.n_features is not None:
@@ -85,12 +82,12 @@ class DenseLearner(Learner):
         return max(self._iterate.weights.size - self._constant, 0)
 
     def _refuse_large(self, width: int) -> None:
-        if self.method.sketch in _SQUARE and width > MOST_FEATURES:
+        if self.method.kind.instead and width > MOST_FEATURES:
             matrices = 2 if self.method.geometry != "newton" or self.options.ridge == 0.0 else 1
             raise OptionError(
                 f"{self.method.name} can only be dense: for {width:,} features it would need "
                 f"{8e-9 * matrices * width * width:,.1f} GB, and it stops at {MOST_FEATURES:,} features. "
-                f"Use {_SQUARE[self.method.sketch]}, whose memory is linear in the features."
+                f"Use {self.method.kind.instead}, whose memory is linear in the features."
             )
 
     def _widen(self, width: int) -> None:
@@ -113,7 +110,7 @@ class DenseLearner(Learner):
     def _refuse_costly(self, width: int) -> None:
         """A sketched method that composite terms have made dense says what that costs before it grows large."""
         large = width > MOST_COMPOSITE and width > self._known
-        if large and self.method.sketch in PACKED and self.options.n_features is None:
+        if large and not self.method.square and self.options.n_features is None:
             self._width = self._known
             raise OptionError(
                 f"{self.method.name} with l1, l2 or box moves every weight in every row: a row costs the sketch size "
@@ -227,7 +224,7 @@ class DenseLearner(Learner):
     def room(cls, method: Method, options: Options) -> int:
         """Bytes that a fresh one takes, and one with as many features as the file says."""
         width = (options.n_features or 0) + 1
-        kept = min(width, MOST_FEATURES) if method.sketch in _SQUARE else 2 * options.sketch_size + 1
+        kept = min(width, MOST_FEATURES) if method.kind.instead else 2 * options.sketch_size + 1
         return 8 * 2 * kept * width
 
     def _arrays(self) -> Arrays:
@@ -250,11 +247,8 @@ def _refuse_singular(method: Method, options: Options) -> None:
     composite = options.l1 != 0.0 or options.l2 != 0.0 or options.box is not None
     if not composite:
         return
-    if method.sketch == "low-rank":
-        raise OptionError(
-            f"{method.name}: l1, l2 and box need a finite metric, and no step of this method leaves its "
-            "directions. Use radagrad, ada-fd or s-adagrad."
-        )
+    if method.kind.no_composite:
+        raise OptionError(f"{method.name}: l1, l2 and box {method.kind.no_composite}")
     if options.diagonal:
         raise OptionError(
             "diagonal=True does not combine with l1, l2 or box: the weights live in changing coordinates."

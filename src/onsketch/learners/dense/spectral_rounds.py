@@ -15,10 +15,9 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import Arrays, packed, restored
 from onsketch.jit.decorators import kernel
 from onsketch.learners.dense.composite import Terms, proximal
-from onsketch.learners.dense.fourier import LowRank, Rada
 from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
 from onsketch.learners.dense.metric import Metric, from_spectrum, solve_sum
-from onsketch.learners.dense.summaries import Exact, RankCounting, SketchedRows, Summary
+from onsketch.learners.dense.summaries import Summary
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.setup import SUMMARY, make_setup, row_scale
@@ -34,21 +33,6 @@ def _scales(setup, margin, label, weight, t):  # type: ignore[no-untyped-def]
     slope = losses.slope(setup.loss, margin, label)
     bend = losses.curvature(setup.loss, margin, label) if setup.summary == SUMMARY.curvature else 0.0
     return weight * slope, row_scale(setup, slope, bend, weight, t)
-
-
-def make_summary(method: Method, options: Options, width: int) -> Summary:
-    """The empty summary of a method for rows of this width."""
-    assert options.ridge is not None
-    match method.sketch:
-        case "exact":
-            return Exact(width, options.ridge)
-        case "ffd":
-            return RankCounting(width, options.sketch_size, options.ridge)
-        case "low-rank":
-            return LowRank(width, options.sketch_size, options.ridge, options.seed)
-        case "rada":
-            return Rada(width, options.sketch_size, options.ridge, options.seed)
-    return SketchedRows(method.sketch, width, options, options.ridge)
 
 
 class SpectralRounds(Engine):
@@ -75,7 +59,7 @@ class SpectralRounds(Engine):
     def widen(self, width: int) -> None:
         """Make the summary, or widen it."""
         if self.summary is None:
-            self.summary = make_summary(self.method, self.options, width)
+            self.summary = self.method.kind.dense_form(width, self.options)
         else:
             self.summary.widen(width)
         self._metric = None

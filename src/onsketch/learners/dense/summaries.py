@@ -22,12 +22,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch import sketches as sketch
 from onsketch.core.errors import OptionError
+from onsketch.core.shrinking import FD, shrink
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.files.arrays import packed, require, require_within
 from onsketch.learners.options import Options
-from onsketch.sketches.shrinking import ShrinkingSketch, subtract_from_all, subtract_nothing
+from onsketch.learners.sketch_table import sketch_of
 from onsketch.sketches.spectral import row_spectrum
 
 Array = NDArray[np.float64]
@@ -45,8 +45,9 @@ class Summary(ABC):
     escaped = 0.0
     """Σρ, the energy that shrinks have taken off."""
 
-    def __init__(self, ridge: float) -> None:
-        self._ridge = ridge
+    def __init__(self, width: int, options: Options) -> None:
+        assert options.ridge is not None
+        self._ridge = options.ridge
 
     @property
     def ridge(self) -> float:
@@ -102,8 +103,8 @@ def wider(matrix: Array, rows: int, columns: int) -> Array:
 class Exact(Summary):
     """``Σ ggᵀ`` itself (Ada-full; Duchi, Hazan and Singer 2011). O(d³) a round. Merging adds the matrices."""
 
-    def __init__(self, width: int, ridge: float) -> None:
-        super().__init__(ridge)
+    def __init__(self, width: int, options: Options) -> None:
+        super().__init__(width, options)
         self.matrix = np.zeros((width, width))
 
     def absorb(self, row: Array) -> None:
@@ -132,30 +133,26 @@ class SketchedRows(Summary):
     that learners that started from a common base do not merge.
     """
 
-    _PER_FEATURE = ("_buffer", "_sum", "_directions", "_waiting", "_seen")
-    """The arrays of a sketch whose last axis is that of the features."""
-
-    def __init__(self, name: str, width: int, options: Options, ridge: float) -> None:
-        super().__init__(ridge)
+    def __init__(self, name: str, width: int, options: Options) -> None:
+        super().__init__(width, options)
         self.name = name
-        self.sketch = _make_sketch(name, width, options, ridge)
+        make = sketch_of(name).make
+        assert make is not None
+        self.sketch = make(width, options, self._ridge)
 
     @property
     def ridge(self) -> float:
         """The learner's own, or RFD's, which grows."""
-        return self.sketch.ridge if self.name == "rfd" else self._ridge
+        return self.sketch.ridge if sketch_of(self.name).robust else self._ridge
 
     @property
     def escaped(self) -> float:  # type: ignore[override]
         """Σρ, of the sketches that subtract it."""
-        return self.sketch.escaped if isinstance(self.sketch, ShrinkingSketch) and self.name != "greedy" else 0.0
+        return 0.0 if sketch_of(self.name).error_share is None else float(getattr(self.sketch, "escaped", 0.0))
 
     def see(self, x: Array) -> bool:
-        """Oja's sketch has a direction to draw for every new feature."""
-        if isinstance(self.sketch, sketch.Oja):
-            self.sketch._see(x != 0.0)
-            return True
-        return False
+        """A sketch may have something to draw for every new feature."""
+        return self.sketch.meet(x != 0.0)
 
     def absorb(self, row: Array) -> None:
         """One more row for the sketch."""
@@ -177,12 +174,7 @@ class SketchedRows(Summary):
 
     def widen(self, width: int) -> None:
         """Zeros for the new features, in every row the sketch has."""
-        for name in self._PER_FEATURE:
-            array = getattr(self.sketch, name, None)
-            if array is not None:
-                missing = [(0, 0)] * (array.ndim - 1) + [(0, width - array.shape[-1])]
-                setattr(self.sketch, name, np.pad(array, missing))
-        self.sketch.n_features = width
+        self.sketch.widen(width)
 
     def merge(self, other: Self, base: Self) -> None:
         """As the sketch does."""
@@ -199,28 +191,6 @@ class SketchedRows(Summary):
         return _bytes(vars(self.sketch).values())
 
 
-def _make_sketch(name: str, width: int, options: Options, ridge: float) -> sketch.Sketch:
-    size, doubling = options.sketch_size, options.doubling
-    match name:
-        case "fd":
-            return ShrinkingSketch(width, size, subtract_from_all, doubling)
-        case "greedy":
-            return ShrinkingSketch(width, size, subtract_nothing, doubling)
-        case "rfd" if doubling:
-            return sketch.FastRobustFrequentDirections(width, size, ridge)
-        case "rfd":
-            return sketch.RobustFrequentDirections(width, size, ridge)
-        case "pfd":
-            return sketch.ParameterizedFrequentDirections(width, size, options.shrink_fraction, doubling)
-        case "cfd":
-            return sketch.CompensativeFrequentDirections(width, size, doubling)
-        case "rp":
-            return sketch.RandomProjection(width, size, options.seed)
-        case "oja":
-            return sketch.Oja(width, size, options.seed)
-    raise OptionError(f"sketch={name!r} has no dense form.")
-
-
 class RankCounting(Summary):
     """Ada-FFD's sketch (Wan and Zhang 2021, algorithms 3 and 4).
 
@@ -231,9 +201,9 @@ class RankCounting(Summary):
     O(m²d) a round. Merging absorbs the other's directions, each as a row as long as the root of its energy.
     """
 
-    def __init__(self, width: int, size: int, ridge: float) -> None:
-        super().__init__(ridge)
-        self.size = size
+    def __init__(self, width: int, options: Options) -> None:
+        super().__init__(width, options)
+        self.size = options.sketch_size
         self.basis = np.zeros((0, width))
         self.small = np.zeros((0, 0))
 
@@ -257,11 +227,11 @@ class RankCounting(Summary):
             return False
         values, vectors = np.linalg.eigh(self.small)
         values, vectors = values[::-1], vectors[:, ::-1]
-        rho = max(float(values[self.size - 1]), 0.0)
         kept = self.size - 1
+        energy = np.zeros(kept)
+        self.escaped += shrink(FD, self.size, 1.0, 0.0, np.maximum(values, 0.0), energy, energy.copy())
         self.basis = vectors[:, :kept].T @ self.basis
-        self.small = np.diag(values[:kept] - rho)
-        self.escaped += rho
+        self.small = np.diag(energy)
         return True
 
     def check(self) -> None:

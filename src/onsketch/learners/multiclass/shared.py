@@ -12,14 +12,14 @@ from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import LOSSES
 from onsketch.files.arrays import Arrays, packed, require, restored, take
 from onsketch.jit.announce import announce_compilation
-from onsketch.learners.methods import METHODS, SHRINKING, Method
+from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes
 from onsketch.learners.multiclass.rounds import play
 from onsketch.learners.multiclass.slopes import SOFTMAX
 from onsketch.learners.options import Options, resolve
 from onsketch.learners.rows import Rows, as_rows, as_weights, finite
 from onsketch.learners.setup import make_setup
-from onsketch.learners.sketched.frequent_directions import RULES, Directions
+from onsketch.learners.sketched.frequent_directions import Directions
 from onsketch.learners.sketched.state import COUNT
 from onsketch.learners.unclipped import with_gentle_start
 
@@ -60,9 +60,9 @@ class SharedSketch(ManyClasses):
         self._made_with = {"method": method, "options": options}
         self._loss = SOFTMAX if loss == "softmax" else LOSSES[loss].code
         size = self.options.sketch_size
-        capacity = 2 * size if self.options.doubling else size
-        self._setup = make_setup(self.method, self.options, rule=RULES[self.method.sketch], capacity=capacity)
-        self._sketch = Directions.empty(capacity, size - 1, self._setup.ridge)
+        kept, capacity = Directions.shape(size, self.options.doubling)
+        self._setup = make_setup(self.method, self.options, capacity=capacity)
+        self._sketch = Directions.start(capacity, kept, self._setup.ridge)
         self._spare = self._sketch.copy()
         self._clock = np.zeros(1, dtype=np.int64)
         # row 0 is the constant feature; the columns are [heads of the classes], and [rows of the sketch]
@@ -200,9 +200,9 @@ class SharedSketch(ManyClasses):
 
 def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:
     """The method and its options, or the reason why they do not go with one sketch for all classes."""
-    if name not in METHODS or METHODS[name].sketch not in SHRINKING or METHODS[name].rule != "step":
-        can = ", ".join(sorted(m.name for m in METHODS.values() if m.sketch in SHRINKING and m.rule == "step"))
-        raise OptionError(f"multiclass='shared': method {name!r} has no sketch to share; use one of {can}.")
+    can = sorted(m.name for m in METHODS.values() if m.shrinking and m.steps)
+    if name not in can:
+        raise OptionError(f"multiclass='shared': method {name!r} has no sketch to share; use one of {', '.join(can)}.")
     method = METHODS[name]
     unshared = {"update", "diagonal", "average", "forget", "l1", "l2", "box", "dtype", "scaling", "step"}
     loss = given.get("loss", "softmax")

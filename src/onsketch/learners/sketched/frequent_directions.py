@@ -13,27 +13,31 @@ the inverse would lose its digits there.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.geometry import NEWTON
+from onsketch.core.shrinking import COMPENSATIVE, ridge_growth, shrink
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
+from onsketch.files.arrays import require_within
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.secular import LINES
 from onsketch.jit.vectors import dot, fma, load, spread, store
 from onsketch.learners.setup import limited_step
+from onsketch.learners.sketched.merged_sketches import added, spectrum
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_buffer
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 
-FD, ROBUST, PARAMETERIZED, COMPENSATIVE, GREEDY = range(5)
+if TYPE_CHECKING:
+    from onsketch.learners.setup import Setup
 
-RULES = {"fd": FD, "rfd": ROBUST, "pfd": PARAMETERIZED, "cfd": COMPENSATIVE, "greedy": GREEDY}
+_shrink, _ridge_growth = inner(shrink), inlined(ridge_growth)
 
 
 TINY = 1e-5
@@ -47,27 +51,60 @@ ROUNDING = 1e-15
 class Directions(State):
     """State of a frequent-directions sketch; VALUES and VECTORS are kept up where the geometry needs the spectrum."""
 
+    @classmethod
+    def shape(cls, size: int, doubling: bool) -> tuple[int, int]:
+        """A shrink leaves m − 1 rows of m, or of 2m."""
+        return size - 1, 2 * size if doubling else size
+
     def true_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Without what compensative frequent directions adds."""
         return np.asarray(self.lines[LINE.keep, : len(rows), None] * rows)
 
+    def most_rows(self, setup: Setup) -> int:
+        """A full one has shrunk."""
+        return setup.capacity - 1
 
-@inner
-def shrink(rule, size, fraction, escaped, values, energy, true):
-    """Apply a rule to the spectrum λ (descending) of a full sketch.
+    def check(self, fresh: Self, setup: Setup) -> None:
+        """As all, and lengths are lengths."""
+        super().check(fresh, setup)
+        most = float(np.finfo(np.float64).max)
+        require_within(np.diagonal(self.squares[SQUARE.gram]), 0.0, most, "sketch.squares")
 
-    Fills, for the m − 1 directions kept, the energy they show and the energy they truly have (they differ
-    only for CFD), and returns ρ, the m-th eigenvalue, which is what each kept direction may lose.
-    """
-    rho = values[size - 1] if rule != GREEDY else 0.0
-    affected = max(1, int(fraction * size + 1e-9))
-    for j in range(size - 1):
-        spared = rule == GREEDY or (rule == PARAMETERIZED and j < size - affected)
-        true[j] = values[j] if spared else max(values[j] - rho, 0.0)
-        energy[j] = true[j]
-        if rule == COMPENSATIVE and true[j] > CUTOFF * values[0]:
-            energy[j] += escaped + rho
-    return rho
+    def set_merged(
+        self, parts: Any, stored: list[NDArray[np.float64]], energies: list[NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """The rows of both, shrunk where there are too many."""
+        setup = parts[0]._setup
+        rows = added(energies)
+        self.lines[LINE.keep] = 1.0
+        compensate = setup.rule == COMPENSATIVE and self.numbers[NUMBER.escaped] > 0.0
+        if rows.shape[0] >= setup.capacity or compensate:
+            values, directions = spectrum(rows)
+            padded = np.zeros(max(setup.capacity, values.size))
+            padded[: values.size] = values
+            energy, true = np.zeros(setup.size - 1), np.zeros(setup.size - 1)
+            escaped = float(self.numbers[NUMBER.escaped])
+            rho = shrink(setup.rule, setup.size, setup.fraction, escaped, padded, energy, true)
+            self.numbers[NUMBER.escaped] += rho
+            self.numbers[NUMBER.ridge] += ridge_growth(setup.rule, rho)
+            n = min(setup.size - 1, values.size)
+            rows = np.zeros((setup.size - 1, rows.shape[1]))
+            rows[:n] = np.sqrt(energy[:n])[:, None] * directions[:n]
+            shown = energy > 0.0
+            self.lines[LINE.keep, : setup.size - 1][shown] = np.sqrt(true[shown] / energy[shown])
+        n = rows.shape[0]
+        self.counts[COUNT.rows] = n
+        self.squares[[SQUARE.gram, SQUARE.inverse]] = 0.0
+        self.squares[SQUARE.gram, :n, :n] = rows @ rows.T
+        values, vectors = np.linalg.eigh(self.squares[SQUARE.gram, :n, :n])
+        top = max(values.max(initial=0.0), 0.0)
+        self.lines[LINE.values, :n] = np.where(values > CUTOFF * top, values, 0.0)[::-1]
+        self.squares[SQUARE.vectors, :n, :n] = vectors[:, ::-1].T
+        if self.numbers[NUMBER.ridge] > 0.0:
+            self.squares[SQUARE.inverse, :n, :n] = (
+                vectors / (self.numbers[NUMBER.ridge] + np.maximum(values, 0.0))
+            ) @ vectors.T
+        return rows
 
 
 class ShrinkWork(NamedTuple):
@@ -248,10 +285,9 @@ def _close(setup, sketch, n, energy, step):
     for j in range(n):
         energy[j] = 0.0
         step[j] = 0.0
-    rho = shrink(setup.rule, setup.size, setup.fraction, sketch.numbers[NUMBER.escaped], values, energy, true)
+    rho = _shrink(setup.rule, setup.size, setup.fraction, sketch.numbers[NUMBER.escaped], values, energy, true)
     sketch.numbers[NUMBER.escaped] += rho
-    if setup.rule == ROBUST:
-        sketch.numbers[NUMBER.ridge] += 0.5 * rho
+    sketch.numbers[NUMBER.ridge] += _ridge_growth(setup.rule, rho)
     for e in range(n):
         weight = _step_weight(setup, sketch, values[e], energy[e]) * vectors[e, n - 1]
         for i in range(n):

@@ -13,19 +13,15 @@ from onsketch.jit.cache import Direct, kind_of
 from onsketch.learners.base import Learner
 from onsketch.learners.features import FeatureMap
 from onsketch.learners.first_order.steps import row_products
-from onsketch.learners.methods import FIRST_RIDGE, SHRINKING, Method
+from onsketch.learners.methods import FIRST_RIDGE, Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import make_setup
-from onsketch.learners.sketched.checks import check_sketch
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL, learn_rows
-from onsketch.learners.sketched.frequent_directions import RULES, Directions
-from onsketch.learners.sketched.oja import Subspace
 from onsketch.learners.sketched.packed import CLOCK
 from onsketch.learners.sketched.random_projection import Projection
-from onsketch.learners.sketched.rank_counting import RankedDirections
 from onsketch.learners.sketched.reading import fill_weights, leverage_rows, predict_rows
-from onsketch.learners.sketched.state import NUMBER, State
+from onsketch.learners.sketched.state import NUMBER
 from onsketch.learners.sketched.tables import filled, grown, new_table, saved
 
 _learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
@@ -39,28 +35,18 @@ class SketchedLearner(Learner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        size = kept = capacity = options.sketch_size
+        size, form = options.sketch_size, method.kind.packed_form()
         ridge = FIRST_RIDGE if options.ridge is None else options.ridge
-        if size == 0:
-            sketch: State = Projection.start(0, ridge)
-        elif method.sketch in SHRINKING:
-            kept, capacity = size - 1, 2 * size if options.doubling else size
-            sketch = Directions.empty(capacity, kept, ridge)
-        elif method.sketch == "ffd":
-            kept, capacity = size - 1, 2 * size
-            sketch = RankedDirections.empty(capacity, kept, ridge)
-        elif method.sketch == "rp":
-            sketch = Projection.start(size, ridge)
-        else:
-            sketch = Subspace.start(size, ridge)
+        kept, capacity = form.shape(size, options.doubling) if size else (0, 0)
+        sketch = form.start(capacity, kept, ridge) if size else Projection.start(0, 0, ridge)
         if options.update == "dual":
             sketch.numbers[NUMBER.base] = 0.0  # no gradients yet
         self._sketch = sketch
         self._spare = sketch.copy()
-        self._setup = make_setup(method, options, rule=RULES.get(method.sketch, 0), capacity=capacity)
-        if method.sketch in ("ffd", "rp"):  # no bound on a, however small the step
+        self._setup = make_setup(method, options, capacity=capacity)
+        if not form.bounded:
             self._setup = self._setup._replace(calm=0.0)
-        self._logs = size > 0 and method.sketch != "rp"
+        self._logs = sketch.logs
         self._table = new_table(capacity, kept if self._logs else 0, np.dtype(options.dtype))
         self._kind = kind_of(self._setup, self._sketch, self._table)
         self._map = FeatureMap()
@@ -162,10 +148,10 @@ class SketchedLearner(Learner):
         self._map.refill(features, self._width, self.options.fit_intercept)
         self._table = filled(self._table, under("table", arrays), self._map.features, self._logs)
         fresh, self._sketch = self._sketch, restored(self._sketch, arrays, "sketch")
-        check_sketch(self._sketch, fresh, self._setup)
+        self._sketch.check(fresh, self._setup)
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:
         """Bytes that a fresh one takes."""
-        logged = 224 if options.sketch_size and method.sketch != "rp" else 0
+        logged = 224 if options.sketch_size and method.kind.packed_form().logs else 0
         return 8 * options.sketch_size**2 * (logged + 64)

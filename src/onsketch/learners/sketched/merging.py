@@ -29,19 +29,17 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
 from onsketch.core.geometry import geometry_of
+from onsketch.core.shrinking import ridge_growth
 from onsketch.learners.setup import knowledge
-from onsketch.learners.sketched.frequent_directions import ROBUST
 from onsketch.learners.sketched.merged_sketches import (
     Array,
     Parts,
     added,
     form_dual,
     less_base,
-    set_merged,
     spectrum,
 )
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
-from onsketch.learners.sketched.random_projection import Projection
 from onsketch.learners.sketched.reading import fill_rows
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
 from onsketch.learners.sketched.tables import grown, new_table
@@ -77,7 +75,7 @@ def _spread(learner: SketchedLearner, count: int, slots: NDArray[np.int32]) -> S
 
 def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLearner) -> None:
     """Merge ``two`` into ``one``, both of which started from ``base``."""
-    if isinstance(one._sketch, Projection) and one.options.sketch_size and one.options.seed == two.options.seed:
+    if one.method.kind.independent and one.options.sketch_size and one.options.seed == two.options.seed:
         raise OptionError(
             "merge: random projections must come from different seeds; both have the same. "
             "Give each learner a seed of its own, or fork(seed=...) a common start."
@@ -104,7 +102,7 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     for number in (NUMBER.escaped, NUMBER.lengths):
         one._sketch.numbers[number] = less_base(part._sketch.numbers[number] for part in parts)
     one._sketch.numbers[NUMBER.ridge] = less_base(ridges)
-    rows = set_merged(parts, [s.rows for s in spreads], energies)
+    rows = one._sketch.set_merged(parts, [s.rows for s in spreads], energies)
     _install(one, union, rows, head, total - base_sum * head)
     one._sketch.numbers[NUMBER.base_sum] = base_sum
     one._table.clock[CLOCK.rounds] = rounds
@@ -155,7 +153,7 @@ def _raised(learner: SketchedLearner) -> float:
     if learner._setup.share == 0.0:
         return 0.0
     ridge, escaped = (float(number) for number in learner._sketch.numbers[[NUMBER.ridge, NUMBER.escaped]])
-    return ridge - learner._setup.ridge - (0.5 * escaped if learner._setup.rule == ROBUST else 0.0)
+    return ridge - learner._setup.ridge - ridge_growth(learner._setup.rule, escaped)
 
 
 def _metric_rows(learner: SketchedLearner, rows: Array) -> tuple[float, Array]:

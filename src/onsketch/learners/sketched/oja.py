@@ -18,7 +18,7 @@ As long as fewer features than directions have been seen, the rows that depend o
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import add, dot, fma, load, minus, product, put, quotient, root, spread, store, times, within
 from onsketch.learners.setup import limited_step
+from onsketch.learners.sketched.merged_sketches import difference
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_rows
@@ -82,9 +83,9 @@ class Subspace(State):
     """State of Oja's sketch of m directions."""
 
     @classmethod
-    def start(cls, size: int, ridge: float) -> Self:
+    def start(cls, capacity: int, kept: int, ridge: float) -> Self:
         """A subspace before the first feature."""
-        state = cls.empty(size, size, ridge)
+        size, state = capacity, cls.empty(capacity, kept, ridge)
         state.counts[[COUNT.rows, COUNT.closed, COUNT.column]] = size, size, -1
         state.squares[OJA_SQUARE.start, :size, :size] = np.eye(size)
         return state
@@ -105,6 +106,24 @@ class Subspace(State):
         """It does not know: at most the energy of the least direction kept."""
         n = self.counts[COUNT.rows]
         return float(self.lines[LINE.values, :n].min()) if self.counts[COUNT.rank] == n else 0.0
+
+    def set_merged(
+        self, parts: Any, stored: list[NDArray[np.float64]], energies: list[NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """The leading directions of both together; one without energy starts anew."""
+        m = int(self.counts[COUNT.rows])
+        values, turn = difference(energies)
+        alive = np.arange(m) < values.size
+        energy, T = np.zeros(m), np.zeros((m, turn.shape[1]))
+        energy[: min(m, values.size)], T[: min(m, values.size)] = values[:m], turn[:m]
+        sketches = [part._sketch for part in parts]
+        turned = [s.squares[OJA_SQUARE.factor, :m, :m] @ s.squares[OJA_SQUARE.start, :m, :m].T for s in sketches]
+        starts = [np.sqrt(s.lines[LINE.values, :m])[:, None] * start for s, start in zip(sketches, turned, strict=True)]
+        self.squares[OJA_SQUARE.start, :m, :m] = np.where(alive[:, None], T @ np.vstack(starts), np.eye(m)).T
+        self.lines[LINE.values, :m] = energy
+        self.squares[OJA_SQUARE.factor, :m, :m] = self.squares[OJA_SQUARE.gram, :m, :m] = np.diag(alive.astype(float))
+        self.counts[COUNT.rank] = int(alive.sum())
+        return np.asarray(T @ np.vstack(energies))
 
 
 @inlined

@@ -9,7 +9,7 @@ The weights stay as they are when S moves: ``w = h + Sᵀa`` needs ``h ← h −
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.vectors import dot, fma, load, spread, store
 from onsketch.learners.setup import limited_step
+from onsketch.learners.sketched.merged_sketches import less_base
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_rows
@@ -52,10 +53,13 @@ RP_WORK = ProjectionWork(*range(5))
 class Projection(State):
     """State of a random projection of m rows."""
 
+    logs: ClassVar[bool] = False
+    bounded: ClassVar[bool] = False
+
     @classmethod
-    def start(cls, size: int, ridge: float) -> Self:
+    def start(cls, capacity: int, kept: int, ridge: float) -> Self:
         """A projection of nothing yet."""
-        state = cls.empty(size, size, ridge)
+        size, state = capacity, cls.empty(capacity, kept, ridge)
         state.counts[[COUNT.rows, COUNT.column, COUNT.rank]] = size, -1, size
         if ridge > 0.0:
             state.squares[SQUARE.inverse, :size, :size] = np.eye(size) / ridge
@@ -64,6 +68,22 @@ class Projection(State):
     def lost(self, base: Self, rows: NDArray[np.float64], features: int, capacity: int) -> float:
         """It does not know: the mean energy of a feature."""
         return float((rows**2).sum()) / features
+
+    def set_merged(
+        self, parts: Any, stored: list[NDArray[np.float64]], energies: list[NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Projections add."""
+        rows: NDArray[np.float64] = less_base(stored)
+        n = rows.shape[0]
+        self.squares[SQUARE.gram, :n, :n] = rows @ rows.T
+        values, vectors = np.linalg.eigh(self.squares[SQUARE.gram, :n, :n])
+        self.lines[LINE.values, :n] = np.where(values > CUTOFF * max(values.max(initial=0.0), 0.0), values, 0.0)[::-1]
+        self.squares[SQUARE.vectors, :n, :n] = turned = vectors[:, ::-1].T
+        if parts[0]._setup.geometry == NEWTON:
+            self.squares[SQUARE.inverse, :n, :n] = (
+                turned.T / (self.numbers[NUMBER.ridge] + self.lines[LINE.values, :n])
+            ) @ turned
+        return rows
 
 
 def _enter(setup, table, sketch, slot):

@@ -13,22 +13,28 @@ updates, and is worked out anew after 2m of them. O(m³) a round, of quick produ
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.shrinking import FD, shrink
 from onsketch.core.spectral_step import inverse_metric
-from onsketch.core.tolerances import CUTOFF
+from onsketch.core.tolerances import CUTOFF, LARGEST
+from onsketch.files.arrays import require_within
 from onsketch.jit.decorators import inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.secular import LINES, absorb_row
 from onsketch.jit.vectors import add, dot, put
 from onsketch.learners.setup import limited_step
+from onsketch.learners.sketched.merged_sketches import added, spectrum
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, serve
 from onsketch.learners.sketched.passes import write_buffer
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
+
+if TYPE_CHECKING:
+    from onsketch.learners.setup import Setup
 
 
 class RankedSquares(NamedTuple):
@@ -64,6 +70,13 @@ FFD_WORK = RankedWork(*range(LINES, LINES + 5))
 class RankedDirections(State):
     """State of a rank-counting sketch."""
 
+    bounded: ClassVar[bool] = False
+
+    @classmethod
+    def shape(cls, size: int, doubling: bool) -> tuple[int, int]:
+        """It shrinks at the 2m-th independent row."""
+        return size - 1, 2 * size
+
     def energies(self) -> NDArray[np.float64]:
         """Those of M."""
         values = self.lines[LINE.values, : self.counts[COUNT.rows]]
@@ -76,6 +89,36 @@ class RankedDirections(State):
             return rows
         root = np.sqrt(self.lines[LINE.values, :n])[:, None] * self.squares[FFD_SQUARE.vectors, :n, :n]
         return np.asarray(root @ np.linalg.solve(self.squares[FFD_SQUARE.lower, :n, :n], rows))
+
+    def most_rows(self, setup: Setup) -> int:
+        """Dual averaging shrinks before the next row, not after this one."""
+        return setup.capacity - (not setup.dual)
+
+    def check(self, fresh: Self, setup: Setup) -> None:
+        """As all, and L can be divided by."""
+        super().check(fresh, setup)
+        diagonal = np.diagonal(self.squares[FFD_SQUARE.lower])[: self.counts[COUNT.rows]]
+        require_within(diagonal, float(np.finfo(float).tiny), LARGEST, "sketch.squares")
+
+    def set_merged(
+        self, parts: Any, stored: list[NDArray[np.float64]], energies: list[NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Both sketches' energy, shrunk where it has too many directions."""
+        size, capacity = parts[0]._setup.size, parts[0]._setup.capacity
+        values, directions = spectrum(added(energies))
+        energy = values.copy()
+        if values.size >= capacity:
+            self.numbers[NUMBER.escaped] += shrink(FD, size, 1.0, 0.0, values, energy, energy.copy())
+            values, directions, energy = values[: size - 1], directions[: size - 1], energy[: size - 1]
+        n = values.size
+        self.squares[[FFD_SQUARE.lower, FFD_SQUARE.small]] = 0.0
+        self.squares[FFD_SQUARE.lower, :n, :n] = np.diag(np.sqrt(values))
+        self.squares[FFD_SQUARE.small, :n, :n] = np.diag(energy)
+        self.squares[FFD_SQUARE.vectors] = np.eye(self.squares.shape[1])
+        self.lines[LINE.values, :n] = energy
+        self.counts[[COUNT.rows, COUNT.rank]] = n, 0
+        merged: NDArray[np.float64] = np.sqrt(values)[:, None] * directions
+        return merged
 
 
 def _enter(setup, table, sketch, slot):

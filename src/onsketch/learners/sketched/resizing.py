@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from onsketch.core.shrinking import ridge_growth
 from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.sketched.learner import SketchedLearner
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
@@ -48,8 +49,7 @@ def resized(old: SketchedLearner, size: int) -> SketchedLearner:
     state = new._sketch
     state.numbers[:] = sketch.numbers
     state.numbers[NUMBER.escaped] += lost
-    if old.method.sketch == "rfd":
-        state.numbers[NUMBER.ridge] += 0.5 * lost
+    state.numbers[NUMBER.ridge] += ridge_growth(old._setup.rule, lost)
     state.counts[COUNT.rows] = kept
     places = range(kept)
     state.squares[SQUARE.gram, places, places] = state.lines[LINE.values, places] = left

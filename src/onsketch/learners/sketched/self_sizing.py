@@ -21,6 +21,7 @@ from onsketch.learners.base import Learner
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
+from onsketch.learners.sketch_table import SKETCHES
 from onsketch.learners.sketched.learner import SketchedLearner
 from onsketch.learners.sketched.resizing import resized
 from onsketch.learners.sketched.state import COUNT, SQUARE
@@ -49,10 +50,11 @@ class SelfSizingLearner(Learner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        if method.sketch not in ("fd", "rfd") or not method.steps:
+        able = [name for name, kind in SKETCHES.items() if kind.sizes_itself]
+        if not (method.kind.sizes_itself and method.steps):
             raise OptionError(
-                f"{method.name}: sketch_size='auto' is for frequent directions (fd, rfd), whose shrinking tells what "
-                "escapes; give a number."
+                f"{method.name}: sketch_size='auto' is for frequent directions ({', '.join(able)}), whose shrinking "
+                "tells what escapes; give a number."
             )
         if options.update == "dual":
             raise OptionError("sketch_size='auto' does not go with update='dual'; give a number.")

@@ -5,14 +5,21 @@ Passing few arrays to compiled functions keeps them quick to call and, above all
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import OptionError
+from onsketch.core.tolerances import LARGEST
+from onsketch.files.arrays import require, require_within
 from onsketch.jit.secular import LINES
 from onsketch.jit.vectors import padded
 from onsketch.learners.sketched.packed import COLUMN
+
+if TYPE_CHECKING:
+    from onsketch.learners.setup import Setup
+    from onsketch.learners.sketched.learner import SketchedLearner
 
 
 class Counts(NamedTuple):
@@ -83,8 +90,8 @@ class Squares(NamedTuple):
 SQUARE = Squares(*range(3))
 
 
-class State(NamedTuple):
-    """A sketch's state. Each sketch subclasses it, and the driver chooses its functions by that type."""
+class _Arrays(NamedTuple):
+    """The arrays of a sketch's state."""
 
     counts: NDArray[np.int64]
     numbers: NDArray[np.float64]
@@ -95,6 +102,25 @@ class State(NamedTuple):
     work: NDArray[np.float64]
     room: NDArray[np.float64]
     """Scratch of a round, rows as wide as a packed row and squares: not part of the state."""
+
+
+class State(_Arrays):
+    """A sketch's state. Each sketch subclasses it, and the driver chooses its functions by that type."""
+
+    logs: ClassVar[bool] = True
+    """Whether it changes its basis, so that sleeping features catch up by the table's log."""
+    bounded: ClassVar[bool] = True
+    """Whether small steps keep its coefficients a small."""
+
+    @classmethod
+    def shape(cls, size: int, doubling: bool) -> tuple[int, int]:
+        """How many rows survive a change of basis, and how many there is room for."""
+        return size, size
+
+    @classmethod
+    def start(cls, capacity: int, kept: int, ridge: float) -> Self:
+        """The sketch of no rows."""
+        return cls.empty(capacity, kept, ridge)
 
     @property
     def scratch(self) -> tuple[str, ...]:
@@ -144,6 +170,44 @@ class State(NamedTuple):
         """
         escaped = float(self.numbers[NUMBER.escaped] - base.numbers[NUMBER.escaped])
         return max(escaped, 0.0) * min(1.0, capacity / features)
+
+    def set_merged(
+        self, parts: tuple[SketchedLearner, ...], stored: list[NDArray[np.float64]], energies: list[NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Become the small state of the merged sketch, and return its rows.
+
+        Args:
+            parts: the learner that this sketch is of, with ridge and escaped mass merged already, another, their base.
+            stored: the rows S of each.
+            energies: the rows B of each (``true_rows``).
+        """
+        raise OptionError(f"merge: {parts[0].method.name} has no rule for adding its sketches.")
+
+    def check(self, fresh: Self, setup: Setup) -> None:
+        """Refuse what no rows can have led to, filled from a file: loops check no bounds, and would believe it."""
+        rows, closed, column, rank = (int(count) for count in self.counts)
+        where, capacity = "sketch.counts", setup.capacity
+        if fresh.counts[COUNT.column] < 0:  # all its rows are there from the start
+            require(rows == fresh.counts[COUNT.rows] and closed == fresh.counts[COUNT.closed], "other rows", where)
+            require(column == -1 and -1 <= rank <= rows, "its rank is impossible", where)
+        else:
+            require(0 <= rows <= self.most_rows(setup), f"{rows} rows in a sketch of {capacity}", where)
+            require(0 <= closed <= capacity, "a change of basis of more rows than there were", where)
+            require(column == 0 or COLUMN.sketch <= column < COLUMN.sketch + capacity, "a row went to no column", where)
+            require(0 <= rank <= capacity, "its spectrum is older than its rows", where)
+        most, squared = float(np.finfo(np.float64).max), LARGEST * LARGEST
+        require_within(self.numbers[NUMBER.ridge], float(fresh.numbers[NUMBER.ridge]), squared, "sketch.numbers")
+        require_within(self.numbers[[NUMBER.escaped, NUMBER.lengths]], 0.0, most, "sketch.numbers")
+        require_within(self.numbers[NUMBER.fade], float(np.finfo(np.float64).tiny), 1.0, "sketch.numbers")
+        require_within(self.lines[LINE.values], 0.0, most, "sketch.lines")
+        require_within(self.lines, -squared, most, "sketch.lines")
+        require_within(np.abs(self.transform), 0.0, squared, "sketch.transform")
+        beyond = self.lines[LINE.a, rows : (rows + 3) // 4 * 4]  # rows are read in whole vectors
+        require(not beyond.any(), "a has entries beyond its rows", "sketch.lines")
+
+    def most_rows(self, setup: Setup) -> int:
+        """Rows that there can be between two rounds."""
+        return setup.capacity
 
     def copy(self) -> Self:
         """A state of its own with the same numbers."""

@@ -13,8 +13,8 @@ from scipy.sparse import coo_array, csr_array, csr_matrix
 
 from onsketch import sketch
 from onsketch.core import draws
+from onsketch.core.shrinking import COMPENSATIVE, FD, GREEDY, PARAMETERIZED, ROBUST, ridge_growth, shrink
 from onsketch.core.tolerances import LARGEST
-from onsketch.sketches.shrinking import subtract_from_all, subtract_from_last, subtract_nothing
 
 Array = NDArray[np.float64]
 Make = Callable[[int, int], sketch.Sketch]
@@ -144,12 +144,22 @@ def test_frequent_directions_family(size: int, n: int) -> None:
     np.testing.assert_allclose(sketch.GreedyTruncation(d, size).update(rows).covariance(), expected, atol=1e-8)
 
 
-def test_rules() -> None:
-    kept = np.array([9.0, 5.0, 4.0])
-    assert subtract_from_all(kept, 2.0).tolist() == [7.0, 3.0, 2.0]
-    assert subtract_from_last(2)(kept, 2.0).tolist() == [9.0, 3.0, 2.0]
-    assert subtract_from_last(3)(kept, 2.0).tolist() == subtract_from_all(kept, 2.0).tolist()
-    assert subtract_from_last(0)(kept, 2.0).tolist() == subtract_nothing(kept, 2.0).tolist() == kept.tolist()
+@pytest.mark.parametrize(
+    ("rule", "fraction", "left", "shown", "lost", "grown"),
+    [
+        (FD, 1.0, [7.0, 3.0, 2.0], 0.0, 2.0, 0.0),
+        (ROBUST, 1.0, [7.0, 3.0, 2.0], 0.0, 2.0, 1.0),
+        (PARAMETERIZED, 0.75, [9.0, 3.0, 2.0], 0.0, 2.0, 0.0),
+        (PARAMETERIZED, 0.1, [9.0, 5.0, 4.0], 0.0, 2.0, 0.0),
+        (COMPENSATIVE, 1.0, [7.0, 3.0, 2.0], 12.0, 2.0, 0.0),
+        (GREEDY, 1.0, [9.0, 5.0, 4.0], 0.0, 0.0, 0.0),
+    ],
+)
+def test_rules(rule: int, fraction: float, left: list[float], shown: float, lost: float, grown: float) -> None:
+    energy, true = np.zeros(3), np.zeros(3)
+    rho = shrink(rule, 4, fraction, 10.0, np.array([9.0, 5.0, 4.0, 2.0]), energy, true)
+    assert (rho, true.tolist(), (energy - true).tolist()) == (lost, left, [shown] * 3)
+    assert ridge_growth(rule, rho) == grown
 
 
 @pytest.mark.parametrize(("fraction", "size", "affected"), [(0.2, 4, 1), (0.2, 10, 2), (0.29, 100, 29)])

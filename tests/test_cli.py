@@ -188,7 +188,16 @@ def test_train_then_predict(rows_file, model, tmp_path):
 def test_inspect_tells_names_options_and_spectrum(model):
     result = run("inspect", str(model), "--top", "3")
     assert result.exit_code == 0, result.output
-    told = ("rfd-son", "by the data", " now", "rounds", "600", "spectrum of the sketch", "shape^size", "(intercept)")
+    told = (
+        "rfd-son",
+        "ridge 0.03",
+        "scaling magnitude",
+        "rounds",
+        "600",
+        "spectrum of the sketch",
+        "shape^size",
+        "(intercept)",
+    )
     for part in told:
         assert part in result.stdout
 

@@ -290,7 +290,6 @@ def test_combinations_without_meaning_are_refused() -> None:
     for options, match in [
         ({"method": "adagrad"}, "has no sketch to share"),
         ({"method": "oja-son"}, "use one of"),
-        ({"method": "rfd-son", "loss": "squared"}, "classes need softmax"),
         ({"method": "rfd-son", "clip": 1.0}, "not clipped"),
         ({"method": "rfd-son", "sketch_size": 0}, "nothing to share"),
         ({"method": "rfd-son", "average": True}, "does not concern"),

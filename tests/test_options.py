@@ -62,7 +62,7 @@ def test_the_program_takes_every_option() -> None:
     @gathering("learning")
     def command(learning: dict[str, Any]) -> None: ...
 
-    assert set(inspect.signature(command).parameters) == set(DECLARED)
+    assert set(inspect.signature(command).parameters) == {*DECLARED, "plain"}
 
 
 def test_what_is_typed_becomes_none_a_number_or_a_word() -> None:

@@ -120,8 +120,32 @@ def test_skipped_rows_have_no_line_among_the_predictions(holdout, tmp_path):
     path, predictions = tmp_path / "rows.vw", tmp_path / "p"
     good = "1 'a| x\n2.5 'b| y\n"
     path.write_text(good + "1 'long| x:1e200\n3 'steep| x:1e149\n" + good)
-    options = ("-l", "ogd", "--step-size", "1e120", "--clip", "none", "--loss", "squared", "--task", "regression")
-    learned = run("train", path, *options, "--on-error", "skip", "--predictions", predictions, "--holdout", holdout)
+    options = (
+        "-l",
+        "ogd",
+        "--step-size",
+        "1e120",
+        "--clip",
+        "none",
+        "--loss",
+        "squared",
+        "--task",
+        "regression",
+        "--plain",
+    )
+    learned = run(
+        "train",
+        path,
+        *options,
+        "--task",
+        "regression",
+        "--on-error",
+        "skip",
+        "--predictions",
+        predictions,
+        "--holdout",
+        holdout,
+    )
     assert learned.exit_code == 0, learned.output
     tags = [line.split()[1] for line in predictions.read_text().splitlines()]
     skipped = int(re.search(r"^skipped +(\d+) ", learned.stdout, flags=re.MULTILINE)[1])
@@ -133,7 +157,7 @@ def test_skipped_rows_have_no_line_among_the_predictions(holdout, tmp_path):
 def test_a_setting_that_diverges_in_a_regression_shows_no_error(tmp_path):
     path = tmp_path / "rows.vw"
     path.write_text("1.5 | a\n2.5 | a:1e140\n3 | a:1e140\n" * 3)
-    done = run("compare", path, "-l", "ogd", "--step-size", "1e100", "--loss", "squared", "--clip", "none")
+    done = run("compare", path, "-l", "ogd", "--step-size", "1e100", "--loss", "squared", "--clip", "none", "--plain")
     assert done.exit_code == 0, done.output
     assert "diverged" in done.stdout
     assert "error" not in done.stdout

@@ -87,7 +87,7 @@ def test_every_acknowledged_row_survives_kill_9(tmp_path, method):
     assert service.terminate() == 0
     assert service.lines[-1] == f"Stopped after {rows:,} rows."
 
-    learner, logged = onsketch.learner(method, loss="logistic"), Counter()
+    learner, logged = onsketch.safe_learner(method, loss="logistic"), Counter()
     for batch in _logged(folder):
         learner.learn(batch.rows, np.where(batch.labels == 1.0, 1.0, -1.0))
         logged.update(_key(batch.rows, label, k) for k, label in enumerate(batch.labels))

@@ -53,10 +53,10 @@ def _learn(engine, rows):
     return waiter.get()
 
 
-def _engine(folder=None, method="adagrad", task="binary", shadow=None, **settings):
+def _engine(folder=None, method="adagrad", task="binary", shadow=None, options=None, **settings):
     store = None if folder is None else Store(folder)
     found = None if store is None else store.load()
-    number, model = 0, new_model(method, {}, task, {})
+    number, model = 0, new_model(method, options or {}, task, {})
     if found is not None:
         number, model, shadow, _ = found
     engine = Engine(model, shadow, store, Settings(**settings))
@@ -85,7 +85,7 @@ def test_service_program_and_python_give_the_same_bytes(tmp_path, method):
     assert run("train", tmp_path / "rows.vw", "-l", method, "--save", tmp_path / "theirs").exit_code == 0
     assert ours == (tmp_path / "theirs").read_bytes()
 
-    learner = onsketch.learner(method, loss="logistic")
+    learner = onsketch.safe_learner(method, loss="logistic")
     y = np.array([1.0 if row["label"] else -1.0 for row in rows])
     assert learner.learn(rows_of([row["features"] for row in rows]), y).tolist() == margins
     mine, python = onsketch.load(tmp_path / "ours")._arrays(), learner._arrays()
@@ -255,7 +255,7 @@ def test_a_second_model_learns_the_same_rows_and_can_take_over(tmp_path):
 
 
 def test_rows_whose_update_is_not_finite_are_refused_alone(tmp_path):
-    engine = _engine(tmp_path / "log", method="ogd", task="regression")
+    engine = _engine(tmp_path / "log", method="ogd", task="regression", options={"plain": True})
     rows = [{"features": {"a": 1.0}, "label": 1.0}, {"features": {"a": 1e120}, "label": 1e140}, *objects(3)]
     outcome = _learn(engine, rows)
     assert list(outcome.refused) == [1]

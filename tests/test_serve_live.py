@@ -135,7 +135,7 @@ def test_a_service_that_is_killed_goes_on_with_the_stream_exactly_once(redis_url
     assert list(status["position"]) == [f"{redis_url}/clicks"]
     (tmp_path / "m").write_bytes(httpx.get(service.url + "/model").content)
     assert service.terminate() == 0
-    learner = onsketch.learner("adagrad", loss="logistic")
+    learner = onsketch.safe_learner("adagrad", loss="logistic")
     learner.learn(rows_of([row["features"] for row in rows]), np.array([1.0 if row["label"] else -1.0 for row in rows]))
     assert onsketch.load(tmp_path / "m").weights.tobytes() == learner.weights.tobytes()
 
@@ -164,7 +164,7 @@ def test_training_on_a_stream_that_is_killed_goes_on_exactly_once(redis_url, red
     wait_for(process, 300)
     process.terminate()
     process.wait(30)
-    learner = onsketch.learner("adagrad", loss="logistic")
+    learner = onsketch.safe_learner("adagrad", loss="logistic")
     learner.learn(rows_of([row["features"] for row in rows]), np.array([1.0 if row["label"] else -1.0 for row in rows]))
     assert onsketch.load(tmp_path / "c").weights.tobytes() == learner.weights.tobytes()
 

@@ -102,7 +102,7 @@ def test_answers_have_the_shape_of_vws_own():
 
 def test_answers_are_the_margins_before_learning():
     rows = objects(60)
-    learner = onsketch.learner("adagrad", loss="logistic")
+    learner = onsketch.safe_learner("adagrad", loss="logistic")
     y = np.array([1.0 if row["label"] else -1.0 for row in rows])
     margins = learner.learn(rows_of([row["features"] for row in rows]), y)
     with served(vw_port=0) as (client, running):

@@ -53,13 +53,20 @@ def plan(path, method="adagrad", **changes):
 def test_a_job_learns_what_the_learner_learns(file):
     X, y = labelled_rows()
     job = finished(Training(plan(file)))
-    alone = onsketch.learner("adagrad", loss="logistic")
+    alone = onsketch.safe_learner("adagrad", loss="logistic")
     margins = alone.learn(X, y)
     assert (job.learner.weights == alone.weights).all()
     assert job.progress.rows == 1500
     assert job.progress.mean_loss == pytest.approx(loss_values("logistic", margins, y).mean(), rel=1e-12)
     assert job.progress.error == pytest.approx(np.mean((margins > 0) != (y > 0)))
     assert [record.rows for record in job.records] == [2**k for k in range(11)]
+
+
+def test_a_plain_job_learns_what_the_bare_learner_learns(file):
+    X, y = labelled_rows()
+    alone = onsketch.learner("adagrad", loss="logistic")
+    alone.learn(X, y)
+    assert (finished(Training(plan(file, options={"plain": True}))).learner.weights == alone.weights).all()
 
 
 def test_records_do_not_depend_on_the_blocks(file):
@@ -78,7 +85,7 @@ def test_held_out_rows_are_never_learned(file):
     X, y = labelled_rows()
     job = finished(Training(plan(file, holdout=10)))
     learned = np.arange(1, 1501) % 10 != 0
-    alone = onsketch.learner("adagrad", loss="logistic")
+    alone = onsketch.safe_learner("adagrad", loss="logistic")
     alone.learn(X[learned], y[learned])
     assert (job.learner.weights == alone.weights).all()
     assert (job.progress.rows, job.held_out.rows, job.rows) == (1350, 150, 1500)
@@ -124,7 +131,7 @@ def test_a_named_pipe_loses_nothing_and_is_read_once(tmp_path):
 def test_passes_go_over_the_file_again(file):
     X, y = labelled_rows()
     job = finished(Training(plan(file, passes=3)))
-    alone = onsketch.learner("adagrad", loss="logistic")
+    alone = onsketch.safe_learner("adagrad", loss="logistic")
     for _ in range(3):
         alone.learn(X, y)
     assert (job.learner.weights == alone.weights).all()
@@ -136,7 +143,7 @@ def test_predictions_are_those_made_before_learning(file, tmp_path):
     X, y = labelled_rows()
     finished(Training(plan(file), str(tmp_path / "p.txt")))
     written = np.loadtxt(tmp_path / "p.txt")
-    assert written == pytest.approx(onsketch.learner("adagrad", loss="logistic").learn(X, y), rel=1e-8)
+    assert written == pytest.approx(onsketch.safe_learner("adagrad", loss="logistic").learn(X, y), rel=1e-8)
 
 
 @pytest.mark.parametrize("method", ["adagrad", "rfd-son"])
@@ -184,7 +191,7 @@ def test_a_file_that_changed_does_not_resume(file, tmp_path):
 def test_rows_that_cannot_be_learned_stop_or_are_skipped(tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 0:1\n-1 0:1e140 1:1e140\n1 0:1\n")
-    wild = {"loss": "squared", "step_size": 1e100}
+    wild = {"loss": "squared", "step_size": 1e100, "plain": True}
     with pytest.raises(UpdateError):
         finished(Training(plan(path, "ogd", options=wild)))
     job = finished(Training(plan(path, "ogd", options=wild, reading={"on_error": "skip"})))

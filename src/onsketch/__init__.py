@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from onsketch.files.model_file import load
     from onsketch.learners.base import Learner
     from onsketch.learners.build import compose, learner, methods
+    from onsketch.learners.doors import safe_learner
 
 __all__ = [
     "Learner",
@@ -31,6 +32,7 @@ __all__ = [
     "learner",
     "load",
     "methods",
+    "safe_learner",
     "sketch",
 ]
 
@@ -40,6 +42,7 @@ _HOMES = {
     "learner": "onsketch.learners.build",
     "load": "onsketch.files.model_file",
     "methods": "onsketch.learners.build",
+    "safe_learner": "onsketch.learners.doors",
 }
 
 

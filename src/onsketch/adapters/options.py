@@ -16,8 +16,7 @@ from onsketch.core.losses import LOSSES
 from onsketch.files import model_file
 from onsketch.files.arrays import Arrays
 from onsketch.learners.base import Learner
-from onsketch.learners.build import learner
-from onsketch.learners.doors import at_the_door
+from onsketch.learners.doors import at_the_door, fitting_loss, for_unit_rows, safe_learner
 from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.methods import METHODS
 from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch, SoftmaxAuto
@@ -109,9 +108,8 @@ SAME_LOSSES = {"log_loss": "logistic", "squared_error": "squared", "absolute_err
 
 
 def named_loss(parameters: Mapping[str, Any]) -> Any:
-    """The loss of an estimator in our words; arow, which has no other for classes, takes the squared hinge."""
-    loss = SAME_LOSSES.get(parameters["loss"], parameters["loss"])
-    return "squared_hinge" if parameters["method"] == "arow" and loss == "logistic" else loss
+    """The loss of an estimator in our words."""
+    return fitting_loss(parameters["method"], SAME_LOSSES.get(parameters["loss"], parameters["loss"]))
 
 
 def class_model(
@@ -130,17 +128,33 @@ def class_model(
     multiclass = _way_of_classes(method, multiclass, options)
     if options.get("loss") == "softmax" and multiclass == "one-vs-rest":
         raise OptionError("loss='softmax' couples the classes; it needs multiclass='softmax' or 'shared'.")
+    loss = "logistic" if options["loss"] == "softmax" else options["loss"]
+    if loss not in LOSSES or LOSSES[loss].labels != "sign":
+        raise OptionError(f"loss={loss!r}: classes need logistic, hinge, squared_hinge or softmax.")
     if n_classes == 2 and not open_ended:
-        loss = "logistic" if options["loss"] == "softmax" else options["loss"]
-        if loss not in LOSSES or LOSSES[loss].labels != "sign":
-            raise OptionError(f"loss={loss!r}: classes need logistic, hinge, squared_hinge or softmax.")
         options = {**options, "loss": loss}
-        return learner(method, **at_the_door(method, options))
+        return safe_learner(method, **options)
     if multiclass == "softmax":
         return SoftmaxAuto(method, n_classes, **options)
     if multiclass == "shared":
-        return SharedSketch(SHARED_METHOD if method == "auto" else method, n_classes, **options)
+        return shared_model(method, n_classes, options)
     return OneVersusRest(method, n_classes, open_ended=open_ended, threads=threads, **at_the_door(method, options))
+
+
+def shared_model(method: str, count: int, options: Mapping[str, Any]) -> SharedSketch:
+    """So many classes, or targets (labels are then (rows, count)), through one sketch; features have scales."""
+    name = SHARED_METHOD if method == "auto" else method
+    scaled = shares_a_sketch(name) and options.get("scaling") != "none"
+    added = {"scaling": "magnitude", **for_unit_rows(METHODS[name])} if scaled else {}
+    if options["loss"] == "squared" and shares_a_sketch(name) and METHODS[name].newton:
+        added["summary"] = "curvature"  # recursive least squares
+    return SharedSketch(name, count, **{**added, **options})
+
+
+def shares_a_sketch(method: str) -> bool:
+    """Whether several targets can be learned by this method, through one sketch."""
+    found = METHODS.get(SHARED_METHOD if method == "auto" else method)
+    return found is not None and found.shrinking and found.steps
 
 
 def _way_of_classes(method: str, multiclass: str, options: Mapping[str, Any]) -> str:
@@ -184,7 +198,7 @@ def regression_learner(method: str, options: dict[str, Any]) -> Learner:
     """The learner for real targets."""
     if options["loss"] not in LOSSES or LOSSES[options["loss"]].labels != "real":
         raise OptionError(f"loss={options['loss']!r}: a regressor needs squared or absolute.")
-    return learner(method, **at_the_door(method, options))
+    return safe_learner(method, **options)
 
 
 def described(model: Learner | ManyClasses) -> tuple[dict[str, Any], Arrays]:

@@ -181,6 +181,7 @@ def _race_embedded(
 
     sizes = grid.pop("sketch_size")
     usual = len(sizes) == 1 and not grid
+    options.pop("plain", None)  # as in the papers in any case
     field = [contender(name, None if usual else {**grid, "sketch_size": sizes}) for name in names or CONTENDERS]
     sketched = any(entry.sketched for entry in field)
     seed = options.pop("seed", 0)
@@ -205,12 +206,12 @@ def _race_on_files(
 
     labelled = _Labelled(files, reading, task)
     meaning = labelled.task
+    make = partial(make_learner, meaning, plain=options.pop("plain", False))
     common = {"loss": meaning.default_loss, **options}
     field = [contender(name, grid) for name in names]
     name = ", ".join(files)
     if by == "error" and meaning.kind == "regression":
         raise OptionError("--by error: a regression has no errors to count.")
-    make = None if not meaning.many else partial(make_learner, meaning)
     race = Race([Track(name, iter(labelled))], field, common, make, threads, meaning.kind != "regression", by)
     settings = sum(len(entry.settings) for entry in field)
     about = f"{name}: {meaning}, {common['loss']} loss; {settings} settings of {len(field)} learners in one pass."

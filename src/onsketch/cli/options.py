@@ -171,7 +171,9 @@ def _learning() -> list[inspect.Parameter]:
         )
         kind = Annotated[kind | None, asked]
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
-    return parameters
+    told = "The method as its paper has it: no scales, implicit steps or intercept unless asked for."
+    plain = Annotated[bool | None, typer.Option("--plain", help=told, show_default="", rich_help_panel=LEARNING)]
+    return [*parameters, inspect.Parameter("plain", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=plain)]
 
 
 SHOWN = {"loss": "by the labels"}
@@ -230,7 +232,7 @@ def check_concerns(method: str, learning: dict[str, Any]) -> None:
 
     concerns = METHODS[method].concerns
     for name in learning:
-        if name not in concerns:
+        if name not in concerns and name != "plain":
             option = DECLARED[name].switch.split("/")[0] or f"--{name.replace('_', '-')}"
             known = ", ".join(sorted(concerns))
             raise OptionError(f"{option} does not concern {method}, and would do nothing; its options are {known}.")

@@ -155,6 +155,7 @@ def train(
         for name, value in (("--holdout", holdout), ("--predictions", predictions), ("--report", report)):
             if value:
                 raise typer.BadParameter("it does not go with --cluster", param_hint=name)
+        learning.pop("plain", None)  # learners to be merged are so in any case
         options = {"method": known_method(learner or DEFAULT_METHOD), **learner_options(learning)}
         settings: dict[str, Any] = {"sync": sync, "together": together, "cluster": cluster, "resume": resume}
         settings |= {"checkpoint": checkpoint, "every": 60.0 if every is None else float(every)}

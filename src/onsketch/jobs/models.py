@@ -6,19 +6,25 @@ from typing import Any
 
 import onsketch
 from onsketch.data.task import Task
+from onsketch.learners.doors import at_the_door, fitting_loss
 
 
-def make_learner(task: Task, method: str, /, **options: Any) -> Any:
-    """The learner of this method for a task, with the loss that fits it unless one is given."""
+def make_learner(task: Task, method: str, /, *, plain: bool = False, **options: Any) -> Any:
+    """The learner of this method for a task, with the loss that fits it unless one is given.
+
+    It is ``onsketch.safe_learner`` with the same options, or ``onsketch.learner`` where it is to be ``plain``.
+    """
+    given = {"loss": fitting_loss(method, task.default_loss), **options}
     if not task.many:
-        return onsketch.learner(method, **{"loss": task.default_loss, **options})
+        return (onsketch.learner if plain else onsketch.safe_learner)(method, **given)
     from onsketch.learners.methods import METHODS
     from onsketch.learners.multiclass import OneVersusRest, SoftmaxAuto
 
     if method == "auto" and options.get("loss", "logistic") in ("logistic", "softmax"):
         return SoftmaxAuto(method, 0, open_ended=True, **options)
-    given = {"loss": task.default_loss, **options}
-    if method != "auto" and "clip" in METHODS[method].concerns:
+    if not plain:
+        given = at_the_door(method, given)
+    elif method != "auto" and "clip" in METHODS[method].concerns:
         given.setdefault("clip", None)  # of two classes whose margins are both clipped neither is the larger
     return OneVersusRest(method, 0, open_ended=True, **given)
 

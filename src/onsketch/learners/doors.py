@@ -1,7 +1,8 @@
 """What the front doors add to a named method: an intercept, scales for the features, steps that cannot overshoot.
 
-``onsketch.learner(name)`` keeps a method as its paper has it. The estimators of scikit-learn and River start from these
-options instead; whatever is given stays as it is.
+``onsketch.learner(name)`` keeps a method as its paper has it. ``onsketch.safe_learner(name)``, the estimators of
+scikit-learn and River, and the program (``train``, ``serve`` and ``compare FILE``, but for ``--plain``) start from
+these options instead; whatever is given stays as it is.
 
 =======================  =====================================================================================
 option                   at the front doors
@@ -25,13 +26,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 from onsketch.core.losses import LOSSES
+from onsketch.learners.base import Learner
+from onsketch.learners.build import learner
+from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, Method
 
 STEP_SIZES: Mapping[str, float] = MappingProxyType({"adam": 0.03, "lazy-adam": 0.03, "ftrl": 1.0})
 """The step by rule; of AdaGrad's and gradient steps it is 1."""
+
+
+def safe_learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
+    """An online learner by name, as the front doors make it: raw features of any scale, no step that overshoots.
+
+    Args:
+        method: a name out of :func:`onsketch.methods`.
+        **options: as for :func:`onsketch.learner`; what is given stays as it is.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(1000, 3)) * [1e-6, 1.0, 1e6]
+    >>> y = np.where(X @ [3e6, 2.0, 1e-6] > 1.0, 1.0, -1.0)
+    >>> margins = safe_learner("rfd-son", loss="logistic").learn(X, y)  # made before each row is learned
+    >>> bool(np.mean(margins * y < 0.0) < 0.05)
+    True
+    """
+    return learner(method, **at_the_door(method, options))
+
+
+def fitting_loss(method: str, loss: Any) -> Any:
+    """The loss that a door would take, or the squared hinge for arow, which has no other for classes."""
+    return "squared_hinge" if method == "arow" and loss == "logistic" else loss
 
 
 def at_the_door(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +81,7 @@ def at_the_door(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     added["clip"] = None
     added |= _absorbed(method, options)
     if {**added, **options}.get("scaling") == "magnitude":
-        added |= _for_unit_rows(method)
+        added |= for_unit_rows(method)
     return {**{key: value for key, value in added.items() if key in method.concerns and key not in options}, **options}
 
 
@@ -72,7 +98,7 @@ def _absorbed(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**schedule, "diagonal": True} if turning else schedule
 
 
-def _for_unit_rows(method: Method) -> dict[str, Any]:
+def for_unit_rows(method: Method) -> dict[str, Any]:
     """Ridge and step for rows of length 1 and labels of size 1."""
     if method.newton:
         return {"ridge": method.kind.door_ridge}

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
+from onsketch.core.losses import Loss
 from onsketch.core.turns import TakesTurns, reading
 from onsketch.files import model_file
 from onsketch.files.arrays import Arrays
-from onsketch.learners.rows import Rows
+from onsketch.learners.rows import Rows, as_labels
 
 Floats = NDArray[np.float64]
 
@@ -105,3 +106,13 @@ def as_codes(codes: Any, count: int, n_classes: int) -> NDArray[np.int64]:
         row = int(unfit[0])
         raise InputError(f"y: the class code at row {row} is {labels[row]}; expected 0 to {n_classes - 1}.")
     return labels.astype(np.int64, copy=False)
+
+
+def as_targets(targets: Any, shape: tuple[int, int], loss: Loss) -> Floats:
+    """Labels of several targets, a row of them for each row: signs or numbers, as the loss has them."""
+    labels = np.ascontiguousarray(targets, dtype=np.float64)
+    if labels.shape != shape:
+        raise InputError(f"y: expected shape {shape}, a label for each row and target, got {labels.shape}.")
+    for target in labels.T:
+        as_labels(target, shape[0], loss)
+    return labels

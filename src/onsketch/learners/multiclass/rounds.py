@@ -18,7 +18,7 @@ from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
 
 
 @kernel
-def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights, coefficients, scales, margins):
+def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights, coefficients, scales, margins):
     """Learn the rows of one block, at most as many as the sketch has room for; returns how many were learned.
 
     Args:
@@ -30,7 +30,7 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights,
         heads: X·headsᵀ, (rows, K).
         gram: X·Sᵀ, (rows, capacity), for the rows of S before this block.
         among: X·Xᵀ.
-        labels: the class of each row, from 0.
+        targets: what each row says to each weight vector, (rows, K): a sign or a number.
         weights: sample weights.
         coefficients: Cᵀ, (capacity, K); changed.
         scales: filled with ρ of each row, the row of S being ρ·x.
@@ -60,7 +60,7 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, labels, weights,
             if not abs(z[k]) <= setup.largest:
                 return i
             reached = max(reached, abs(z[k]))
-        bend = fill_slopes(loss, z, labels[i], weights[i], slopes)
+        bend = fill_slopes(loss, z, targets[i], weights[i], slopes)
         t = clock[0] + 1
         rho = shared_scale(setup, slopes, bend, weights[i], t)
         top = 0.0

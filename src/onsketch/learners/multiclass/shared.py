@@ -1,4 +1,4 @@
-"""One sketch of the rows for all classes: K weight vectors that step in one and the same metric."""
+"""One sketch of the rows for all classes, or all targets: K weight vectors that step in one and the same metric."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import LOSSES
-from onsketch.files.arrays import Arrays, packed, require, restored, take
+from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.jit.announce import announce_compilation
 from onsketch.learners.methods import METHODS, Method
-from onsketch.learners.multiclass.base import ManyClasses, as_codes
+from onsketch.learners.multiclass.base import ManyClasses, as_codes, as_targets
 from onsketch.learners.multiclass.rounds import play
 from onsketch.learners.multiclass.slopes import SOFTMAX
 from onsketch.learners.options import Options, resolve
 from onsketch.learners.rows import Rows, as_rows, as_weights, finite
+from onsketch.learners.scaled.rows import RowScales
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketched.frequent_directions import Directions
 from onsketch.learners.sketched.state import COUNT
@@ -40,6 +41,10 @@ class SharedSketch(ManyClasses):
 
     Cost of a row: O(d·(m + K)) in matrix products over blocks, and O(m² + mK) beside; one-vs-rest costs K times
     O(m·non-zeros). So this is for dense rows, and for many classes. Memory: d·(2m + K) numbers.
+
+    Labels may be K signs or K numbers to a row as well, (rows, K): several targets through one sketch, with a loss of
+    each alone. With ``summary="curvature"`` and the squared loss these are K recursive least squares.
+    ``scaling="magnitude"`` puts features in scales of their own, as for any learner.
 
     ``loss="softmax"`` couples the classes: multinomial logistic regression. Margins are not clipped; see
     :mod:`onsketch.learners.unclipped` for what that does to the default schedule.
@@ -69,6 +74,7 @@ class SharedSketch(ManyClasses):
         self._heads = np.zeros((1 + (self.options.n_features or 0), n_classes))
         self._rows = np.zeros((len(self._heads), capacity))
         self._coefficients = np.zeros((capacity, n_classes))
+        self._scales = RowScales(of_labels=False) if self.options.scaling != "none" else None
         announce_compilation()
 
     @property
@@ -98,31 +104,48 @@ class SharedSketch(ManyClasses):
         self._coefficients = self._coefficients[:, :-1].copy()
 
     def learn(self, X: Any, codes: Any, sample_weight: Any = None) -> Floats:
-        """Learn from these rows in one pass; returns the margins (rows, K) predicted before each was learned."""
+        """Learn from these rows in one pass; returns the margins (rows, K) predicted before each was learned.
+
+        ``codes`` are class codes, or (rows, K) signs or numbers.
+        """
         rows = as_rows(X, self.options.n_features)
-        labels = as_codes(codes, rows.count, self.n_classes)
+        if np.ndim(codes) == 2 and self._loss != SOFTMAX:
+            labels: Any = as_targets(codes, (rows.count, self.n_classes), LOSSES[self.options.loss])
+        else:
+            labels = as_codes(codes, rows.count, self.n_classes)
         return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
 
-    def learn_checked(self, rows: Rows, labels: NDArray[np.int64], weights: Floats) -> Floats:
+    def learn_checked(self, rows: Rows, labels: NDArray[Any], weights: Floats) -> Floats:
         """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
         width = self.n_features
         self._widen(rows.n_features)
         margins = np.empty((rows.count, self.n_classes))
+        passed = None if self._scales is None else self._scales.enter(rows, np.zeros(rows.count))
+        done = self._learn_blocks(rows if passed is None else passed.rows, labels, weights, margins)
+        if passed is not None and self._scales is not None:
+            self._scales.leave(passed, done)
+        if done < rows.count:
+            if done == 0:
+                self._heads, self._rows = self._heads[: 1 + width].copy(), self._rows[: 1 + width].copy()
+            raise UpdateError(f"method {self.method.name}, shared by the classes", done, margins[:done])
+        return margins
+
+    def _learn_blocks(self, rows: Rows, labels: NDArray[Any], weights: Floats, margins: Floats) -> int:
+        """Learn as many rows at a time as the sketch has room for; returns how many were learned."""
         start = 0
         while start < rows.count:
             room = self._setup.capacity - int(self._sketch.counts[COUNT.rows])
             stop = min(start + room, rows.count)
-            done = start + self._learn_block(
-                rows.part(start, stop), labels[start:stop], weights[start:stop], margins[start:stop]
-            )
+            part = labels[start:stop]
+            if part.ndim == 1:
+                part = np.where(part[:, None] == np.arange(self.n_classes), 1.0, -1.0)
+            done = start + self._learn_block(rows.part(start, stop), part, weights[start:stop], margins[start:stop])
             if done < stop:
-                if done == 0:
-                    self._heads, self._rows = self._heads[: 1 + width].copy(), self._rows[: 1 + width].copy()
-                raise UpdateError(f"method {self.method.name}, shared by the classes", done, margins[:done])
+                return done
             start = stop
-        return margins
+        return start
 
-    def _learn_block(self, rows: Rows, labels: Any, weights: Floats, margins: Floats) -> int:
+    def _learn_block(self, rows: Rows, targets: Floats, weights: Floats, margins: Floats) -> int:
         held = int(self._sketch.counts[COUNT.rows])
         block, constant = _block(rows), float(self.options.fit_intercept)
         width = rows.n_features + 1
@@ -131,7 +154,7 @@ class SharedSketch(ManyClasses):
         among = _product(block) + constant
         scales = np.zeros(rows.count)
         play_with = self._setup, self._loss, self._sketch, self._spare, self._clock
-        done = int(play(*play_with, heads, gram, among, labels, weights, self._coefficients, scales, margins))
+        done = int(play(*play_with, heads, gram, among, targets, weights, self._coefficients, scales, margins))
         scaled = (scales[:done, None] * (block[:done].toarray() if hasattr(block, "tocsr") else block[:done])).T
         self._rows[1:width, held : held + done] = scaled
         self._rows[width:, held : held + done] = 0.0
@@ -163,6 +186,7 @@ class SharedSketch(ManyClasses):
     def predict(self, X: Any) -> Floats:
         """The margins (rows, K); the state does not change."""
         rows = as_rows(X, self.options.n_features)
+        rows = rows if self._scales is None else self._scales.scaled(rows)
         current, known = self._current(), self.n_features
         block = _block(rows)[:, :known] if rows.n_features > known else _block(rows)  # the rest has no weight yet
         with np.errstate(over="ignore", invalid="ignore"):
@@ -172,7 +196,8 @@ class SharedSketch(ManyClasses):
     @property
     def weights(self) -> Floats:
         """(K, d)."""
-        return self._current()[1:].T.copy()
+        weights: Floats = self._current()[1:].T.copy()
+        return weights if self._scales is None else weights / self._scales.of(np.arange(self.n_features))
 
     @property
     def intercept(self) -> Floats:
@@ -185,7 +210,8 @@ class SharedSketch(ManyClasses):
 
     def _arrays(self) -> Arrays:
         own = {"heads": self._heads, "rows": self._rows, "coefficients": self._coefficients, "clock": self._clock}
-        return own | packed(self._sketch, "sketch")
+        scales = {} if self._scales is None else named("scaling", self._scales.arrays())
+        return own | packed(self._sketch, "sketch") | scales
 
     def _restore(self, arrays: Arrays, header: Mapping[str, Any]) -> None:
         capacity, width = self._setup.capacity, None if self.options.n_features is None else len(self._heads)
@@ -194,6 +220,8 @@ class SharedSketch(ManyClasses):
         self._coefficients = take(arrays, "coefficients", np.float64, self._coefficients.shape)
         self._clock = take(arrays, "clock", np.int64, (1,))
         self._sketch = restored(self._sketch, arrays, "sketch")
+        if self._scales is not None:
+            self._scales.restore(under("scaling", arrays))
         rows = int(self._sketch.counts[COUNT.rows])
         require(0 <= rows < capacity and len(self._heads) > 0, "its sketch has impossible counts")
 
@@ -204,7 +232,7 @@ def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:
     if name not in can:
         raise OptionError(f"multiclass='shared': method {name!r} has no sketch to share; use one of {', '.join(can)}.")
     method = METHODS[name]
-    unshared = {"update", "diagonal", "average", "forget", "l1", "l2", "box", "dtype", "scaling", "step"}
+    unshared = {"update", "diagonal", "average", "forget", "l1", "l2", "box", "dtype", "step"}
     loss = given.get("loss", "softmax")
     known = {**given, "loss": "logistic" if loss == "softmax" else loss, "clip": given.get("clip")}
     known = with_gentle_start(method, known)
@@ -213,8 +241,6 @@ def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:
         raise OptionError("multiclass='shared': predictions are not clipped; leave clip out or give None.")
     if options.sketch_size == 0:
         raise OptionError("multiclass='shared': sketch_size=0 leaves nothing to share; give a size of 1 or more.")
-    if loss != "softmax" and LOSSES[options.loss].labels != "sign":
-        raise OptionError(f"loss={loss!r}: classes need softmax, logistic, hinge or squared_hinge.")
     return method, options, loss
 
 

@@ -44,20 +44,19 @@ def fill_softmax(margins, out):
 
 
 @inner
-def fill_slopes(loss, margins, label, weight, slopes):
-    """``slopes[k] = weight·ℓ'`` for a row of class ``label``; returns the mean curvature."""
+def fill_slopes(loss, margins, targets, weight, slopes):
+    """``slopes[k] = weight·ℓ'`` for a row with these K labels (of softmax, +1 for its class); the mean curvature."""
     bend = 0.0
     if loss == SOFTMAX:
         fill_softmax(margins, slopes)
         bend = 1.0
         for k in range(margins.size):
             bend -= slopes[k] * slopes[k]
-            slopes[k] = weight * (slopes[k] - (1.0 if k == label else 0.0))
+            slopes[k] = weight * (slopes[k] - (1.0 if targets[k] > 0.0 else 0.0))
         return max(bend, losses.FLOOR) / margins.size
     for k in range(margins.size):
-        y = 1.0 if k == label else -1.0
-        slopes[k] = weight * losses.slope(loss, margins[k], y)
-        bend += losses.curvature(loss, margins[k], y)
+        slopes[k] = weight * losses.slope(loss, margins[k], targets[k])
+        bend += losses.curvature(loss, margins[k], targets[k])
     return bend / margins.size
 
 

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
-from onsketch.files.arrays import Arrays, named, require, take, under
+from onsketch.files.arrays import Arrays, named, under
 from onsketch.learners.base import Learner
-from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
-from onsketch.learners.scaled.scales import COUNT, LABEL, ROW, USED, scale_known, scale_rows, take_back
+from onsketch.learners.scaled.rows import RowScales
 
 Floats = NDArray[np.float64]
 
@@ -43,9 +42,7 @@ class ScaledLearner(Learner):
         clip = None if self._real else options.clip  # a bound in the units of the labels, not of their scale
         self._inner = build_plain(method, replace(options, scaling="none", clip=clip))
         self._clip = float(options.clip) if self._real and isinstance(options.clip, float) else np.inf
-        self._map = FeatureMap()
-        self._features = np.zeros((0, 3))
-        self._others = np.zeros((2, 3))
+        self._scales = RowScales(self._real)
 
     @property
     def rounds(self) -> int:
@@ -59,11 +56,8 @@ class ScaledLearner(Learner):
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the features seen, ``total`` for everything held."""
-        inner = self._inner.state_bytes()
-        return {
-            "packed": inner["packed"] + self._map.count * (self._features.strides[0] + 8 + 4),
-            "total": inner["total"] + self._features.nbytes + self._map.nbytes,
-        }
+        inner, (seen, held) = self._inner.state_bytes(), self._scales.nbytes
+        return {"packed": inner["packed"] + seen, "total": inner["total"] + held}
 
     def spectrum(self) -> Floats:
         """The eigenvalues of what the learner of scaled rows has absorbed."""
@@ -72,25 +66,15 @@ class ScaledLearner(Learner):
     # Learning ---------------------------------------------------------------------------------------------
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
-        known, self._inner._width = self._map.count, self._width
-        indptr, slots, values = self._map.translate(rows, learn=True)
-        self._grow()
-        count, entries = rows.count, values.size
-        x, y, lengths = np.empty(entries), np.empty(count), np.empty(count)
-        units = np.empty(count if self._real else 0)
-        undo, undo_others = np.empty((entries, 3)), np.empty((count, 2, 3))
-        state = self._features, self._others, indptr, slots
-        scale_rows(*state, values, labels, x, y, lengths, units, undo, undo_others)
-        scaled = self._rows(indptr, slots, x, rows.n_features)
+        self._inner._width = self._width
+        passed = self._scales.enter(rows, labels)
         done = 0
         try:
-            done = self._teach(scaled, y, weights, lengths, out)
+            done = self._teach(passed.rows, passed.y, weights, passed.lengths, out)
         finally:
-            if done < count:
-                take_back(*state, done, undo, undo_others)
-                self._map.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
+            self._scales.leave(passed, done)
         if self._real:
-            out[:done] *= units[:done]
+            out[:done] *= passed.units[:done]
             np.clip(out[:done], -self._clip, self._clip, out=out[:done])
         return done
 
@@ -109,46 +93,18 @@ class ScaledLearner(Learner):
                 return start + done
         return rows.count
 
-    def _rows(self, indptr: NDArray[np.int64], slots: NDArray[np.int32], x: Floats, width: int) -> Rows:
-        return Rows(indptr, self._map.features[slots], x, width, dense=False, zeros=False)
-
-    def _grow(self) -> None:
-        have = len(self._features)
-        if self._map.count > have:
-            fresh = np.zeros((max(self._map.count, have + have // 8, 16), 3))
-            fresh[:have] = self._features
-            self._features = fresh
-
     # Reading ----------------------------------------------------------------------------------------------
 
-    @property
-    def _norm(self) -> float:
-        return float(self._others[ROW, USED]) if self._others[ROW, COUNT] else 1.0
-
-    @property
-    def _unit(self) -> float:
-        return float(self._others[LABEL, USED]) if self._others[LABEL, COUNT] else 1.0
-
-    def _scaled(self, rows: Rows) -> Rows:
-        """The rows as the learner inside sees them; features not seen so far are left out."""
-        indptr, slots, values = self._map.translate(rows, learn=False)
-        x = np.empty(values.size)
-        scale_known(self._features, self._norm, slots, values, x)
-        return self._rows(indptr, slots, x, rows.n_features)
-
     def _predict(self, rows: Rows) -> Floats:
-        margins = self._inner._predict(self._scaled(rows))
-        return np.clip(margins * self._unit, -self._clip, self._clip) if self._real else margins
+        margins = self._inner._predict(self._scales.scaled(rows))
+        return np.clip(margins * self._scales.unit, -self._clip, self._clip) if self._real else margins
 
     def _leverage(self, rows: Rows) -> Floats:
-        return self._inner._leverage(self._scaled(rows))
+        return self._inner._leverage(self._scales.scaled(rows))
 
     def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
         features, values = self._inner._coefficients()
-        seen = np.flatnonzero(features != INTERCEPT)
-        values = values * self._unit
-        values[seen] /= self._features[self._map.add(features[seen]), USED] * np.sqrt(self._norm)
-        return features, values
+        return features, values * self._scales.unit / self._scales.of(features)
 
     # Merging and saving -----------------------------------------------------------------------------------
 
@@ -157,8 +113,7 @@ class ScaledLearner(Learner):
                           "learners to be merged need scaling='none'.")  # fmt: skip
 
     def _arrays(self) -> Arrays:
-        scales = {"features": self._map.features, "scales": self._features[: self._map.count], "others": self._others}
-        return named("scaling", scales) | named("learner", self._inner._arrays())
+        return named("scaling", self._scales.arrays()) | named("learner", self._inner._arrays())
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:
@@ -168,14 +123,7 @@ class ScaledLearner(Learner):
         return plain_class_of(method, options).room(method, options)
 
     def _restore(self, arrays: Arrays) -> None:
-        kept = under("scaling", arrays)
-        self._map.refill(take(kept, "features", np.int64, (None,)))
-        scales = take(kept, "scales", np.float64, (self._map.count, 3))
-        others = take(kept, "others", np.float64, (2, 3))
-        sound = bool((scales > 0.0).all() and (others >= 0.0).all())
-        sound = sound and bool(np.isfinite(scales).all() and np.isfinite(others).all())
-        require(sound and bool((others[others[:, COUNT] > 0.0, USED] > 0.0).all()), "its scales are impossible")
-        self._features, self._others = scales, others
+        self._scales.restore(under("scaling", arrays))
         self._inner._width = self._width
         self._inner._restore(under("learner", arrays))
 

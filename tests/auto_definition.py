@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from streams import REAL
+
 RIDGES, GROWTHS, ROOT_STEP, PRECISION, TOLD = (0.03, 0.003, 0.03), (0.5, 0.05, 0.05), 10.0, 0.1, 0.25
 STEPS = {0: 3.0, 2: 10.0, 3: 3.0}
 K, LAPLACE = 7, 4
@@ -20,6 +22,8 @@ def value(loss: str, z: float, y: float) -> float:
         "logistic": float(np.logaddexp(0.0, -y * z)),
         "hinge": max(0.0, 1.0 - y * z),
         "squared_hinge": max(0.0, 1.0 - y * z) ** 2,
+        "quantile": max(0.8 * (y - z), 0.2 * (z - y)),
+        "poisson": math.exp(min(z, 700.0)) - y * z,
     }[loss]
 
 
@@ -30,6 +34,8 @@ def slope(loss: str, z: float, y: float) -> float:
         "logistic": -y / (1.0 + math.exp(min(y * z, 700.0))),
         "hinge": -y * (y * z < 1.0),
         "squared_hinge": -2.0 * y * max(0.0, 1.0 - y * z),
+        "quantile": -0.8 if z < y else 0.2 if z > y else 0.0,
+        "poisson": math.exp(min(z, 700.0)) - y,
     }[loss]
 
 
@@ -37,9 +43,10 @@ def implicit(loss: str, z: float, y: float, length: float) -> tuple[float, float
     """(slope, curvature) at z' = argmin ℓ(v) + (v − z)²/(2·length)."""
     if length == 0.0 or slope(loss, z, y) == 0.0:
         end, s = z, slope(loss, z, y)
-    elif loss in ("absolute", "hinge"):
-        gap = abs(z - y) if loss == "absolute" else 1.0 - y * z
-        s = slope(loss, z, y) * min(1.0, gap / length)
+    elif loss in ("absolute", "hinge", "quantile"):
+        gap = 1.0 - y * z if loss == "hinge" else abs(z - y)
+        s = slope(loss, z, y)
+        s *= min(1.0, gap / (length * abs(s)))
         end = z - length * s
     else:
         ends = sorted([z, z - length * slope(loss, z, y)])
@@ -48,6 +55,8 @@ def implicit(loss: str, z: float, y: float, length: float) -> tuple[float, float
         s = (z - end) / length if loss != "logistic" else slope(loss, end, y)
     if loss == "logistic":
         return s, -y * s * (1.0 + y * s)
+    if loss == "poisson":
+        return s, math.exp(end)
     return s, {"squared": 2.0, "squared_hinge": 2.0 * (y * end < 1.0)}.get(loss, s * s)
 
 
@@ -69,7 +78,7 @@ class Definition:
 
     def __init__(self, d: int, loss: str, size: int, forget: float = 1.0, **constants: Any) -> None:
         self.loss, self.size, self.forget, self.d = loss, size, forget, d
-        self.real = loss in ("squared", "absolute")
+        self.real, self.signs = loss in REAL, loss not in (*REAL, "poisson")
         self.told, self.free, self.patience = (
             constants.get(name, default) for name, default in (("told", TOLD), ("free", 1024), ("patience", 5))
         )
@@ -193,7 +202,7 @@ class Definition:
     def sketched_steps(self, x: np.ndarray, z: np.ndarray, y: float, h: float) -> None:
         newton = self.shares[1][:2] / self.shares[1][:2].sum() if self.shares[1][:2].sum() > 0 else np.full(2, 0.5)
         curvature = told = 0.0
-        pace = h * self.unit if self.loss == "absolute" else h
+        pace = h * self.unit if self.loss in ("absolute", "quantile") else h
         # features without sketch columns are known to the ridge alone
         due = [j for i, j in enumerate(self.order) if i < self.free or j == self.d or self.count[j] >= self.patience]
         for k in range(3):
@@ -229,12 +238,12 @@ class Definition:
     def diagonal_steps(self, x: np.ndarray, z: np.ndarray, y: float, h: float, on: np.ndarray) -> None:
         prior = 1.0 / (PRECISION * self.wide_norm)
         for k in range(3, K):
-            loss = "squared_hinge" if k == LAPLACE and not self.real else self.loss
+            loss = "squared_hinge" if k == LAPLACE and self.signs else self.loss
             row = x[k]
             if k == LAPLACE:
                 variance = np.where(self.energy[1] > 0, np.minimum(self.energy[1], prior), prior)
                 length = float(variance @ row**2)
-                pace = h * self.unit if loss == "absolute" else h
+                pace = h * self.unit if loss in ("absolute", "quantile") else h
                 s, bend = implicit(loss, z[k], y, pace * length)
                 self.w[k] -= pace * s * variance * row
                 less = variance - h * bend / (1.0 + h * bend * length) * (variance * row) ** 2
@@ -248,7 +257,7 @@ class Definition:
             ) * row**2
             eta = STEPS[at] * self.unit / math.sqrt(self.norm if k == 3 else self.wide_norm)
             by = np.divide(eta, np.sqrt(self.energy[at]), out=np.zeros(self.d + 1), where=self.energy[at] > 0)
-            s = g if k == 6 and not self.real else implicit(loss, z[k], y, h * float(by @ row**2))[0]
+            s = g if k == 6 and self.signs else implicit(loss, z[k], y, h * float(by @ row**2))[0]
             self.w[k] -= h * s * by * row
 
     def mix_learns(self, z: np.ndarray, y: float, h: float, rounds: int) -> None:
@@ -265,7 +274,7 @@ class Definition:
         low, high = (min(self.labels, default=self.centre), max(self.labels, default=self.centre))
         low, high = ((low - self.centre) / unit, (high - self.centre) / unit) if self.real else (-50.0, 50.0)
         z, y = np.clip(z / unit, low, high), y / unit
-        price = h * {"squared": unit**2, "absolute": unit}.get(loss, 1.0)
+        price = h * {"squared": unit**2, "absolute": unit, "quantile": unit}.get(loss, 1.0)
         calibrated = self.factor * z
         b = float(self.shares[1] @ calibrated)
         f = np.concatenate([[b], calibrated - b, [1.0]])

@@ -57,6 +57,7 @@ class Options:
     sketch: str = "none"
     geometry: str = "ogd"
     loss: str = "squared"
+    quantile: float = 0.5
     sketch_size: int = 20
     ridge: float = 1.0
     ridge_share: float = 0.0
@@ -139,16 +140,36 @@ LOSSES = {
         slope=lambda z, y: -2.0 * y * max(0.0, 1.0 - y * z),
         curvature=lambda z, y: 2.0 if y * z < 1.0 else CURVATURE_FLOOR,
     ),
+    "poisson": Loss(
+        value=lambda z, y: math.exp(z) - y * z,
+        slope=lambda z, y: math.exp(z) - y,
+        curvature=lambda z, y: max(math.exp(z), CURVATURE_FLOOR),
+    ),
 }
 
 
+def pinball(level: float) -> Loss:
+    """The quantile loss of this level."""
+    return Loss(
+        value=lambda z, y: level * (y - z) if y >= z else (1.0 - level) * (z - y),
+        slope=lambda z, y: -level if z < y else 1.0 - level if z > y else 0.0,
+        curvature=None,
+    )
+
+
+def loss_of(o: Options) -> Loss:
+    """The loss that the options ask for."""
+    return pinball(o.quantile) if o.loss == "quantile" else LOSSES[o.loss]
+
+
 def exp_concavity(loss: str, bound: float) -> float:
-    """σ on ``|z| ≤ C``: squared 1/(8C²), logistic e^{−C}, squared hinge (3C − 1)/(8C²(1 + C)) for C ≥ 1, absolute and
-    hinge 0; C = 1 where there is no bound (Luo et al. 2016, Assumption 2).
+    """σ on ``|z| ≤ C``: squared 1/(8C²), logistic e^{−C}, squared hinge (3C − 1)/(8C²(1 + C)) for C ≥ 1, losses with
+    straight pieces 0; C = 1 where there is no bound (Luo et al. 2016, Assumption 2).
     """
     C = bound if math.isfinite(bound) else 1.0
     hinge = (3 * C - 1) / (8 * C**2 * (1 + C)) if C >= 1 else 1 / (2 * (1 + C) ** 2)
-    table = {"squared": 1 / (8 * C**2), "logistic": math.exp(-C), "squared_hinge": hinge}
+    poisson = math.exp(-C) * min((2 * C - 1 + math.exp(-2 * C)) / (2 * C**2), 1 / (2 * math.sinh(C)) ** 2)
+    table = {"squared": 1 / (8 * C**2), "logistic": math.exp(-C), "squared_hinge": hinge, "poisson": poisson}
     return table.get(loss, 0.0)
 
 
@@ -156,7 +177,7 @@ def schedule(o: Options, t: int) -> float:
     """``η_t``: 0, 1/t or 1/√t; by default 1/√t for a loss without curvature, 1/t at ridge 0, else 0."""
     name = o.curvature_schedule
     if name is None:
-        name = "1/sqrt(t)" if o.loss in ("absolute", "hinge") else "1/t" if o.ridge == 0 else "none"
+        name = "1/sqrt(t)" if o.loss in ("absolute", "hinge", "quantile") else "1/t" if o.ridge == 0 else "none"
     return {"none": 0.0, "1/t": 1 / t, "1/sqrt(t)": 1 / math.sqrt(t)}[name]
 
 
@@ -509,7 +530,7 @@ def project(u: Array, x: Array, P: Array, free: Array, bound: float) -> Array:
 
 def summary_row(o: Options, x: Array, z: float, y: float, c: float, t: int) -> Array:
     """The row absorbed in round t: x; ``√(c ℓ''(z))·x``; the gradient g; under Newton ``√(σ/c + η_t)·g``."""
-    loss = LOSSES[o.loss]
+    loss = loss_of(o)
     if o.summary == "data":
         return x
     if o.summary == "curvature":
@@ -611,7 +632,7 @@ def second_order(X: ArrayLike, y: ArrayLike, o: Options) -> Result:
             P, free = preconditioner(o.geometry, sketch, t), free_directions(o.geometry, sketch, t)
             w = project(u, x, P, free, o.bound)
         z = clamp(w @ x, o.bound) if before else float(w @ x)
-        slope = c * LOSSES[o.loss].slope(z, target)
+        slope = c * loss_of(o).slope(z, target)
         g = slope * x
         gradient_sum = gradient_sum + g
         D = D + (slope * raw) ** 2
@@ -645,7 +666,7 @@ def adam(X: ArrayLike, y: ArrayLike, o: Options) -> Result:
     predictions, iterates = [], [w]
     for t, x, target, c in rounds(X, y, o):
         z = clamp(w @ x, o.bound)
-        g = c * LOSSES[o.loss].slope(z, target) * x
+        g = c * loss_of(o).slope(z, target) * x
         m = b1 * m + (1 - b1) * g
         v = b2 * v + (1 - b2) * g**2
         m_hat, v_hat = m / (1 - b1**t), v / (1 - b2**t)
@@ -665,7 +686,7 @@ def ftrl(X: ArrayLike, y: ArrayLike, o: Options) -> Result:
     predictions, iterates = [], [w]
     for _, x, target, c in rounds(X, y, o):
         margin = clamp(w @ x, o.bound)
-        g = c * LOSSES[o.loss].slope(margin, target) * x
+        g = c * loss_of(o).slope(margin, target) * x
         sigma = (np.sqrt(n + g**2) - np.sqrt(n)) / o.step_size
         z = z + g - sigma * w
         n = n + g**2
@@ -689,7 +710,7 @@ def arow(X: ArrayLike, y: ArrayLike, o: Options) -> Result:
     predictions, iterates = [], [w]
     for _, x, target, c in rounds(X, y, o):
         z = clamp(w @ x, o.bound)
-        slope = LOSSES[o.loss].slope(z, target)
+        slope = loss_of(o).slope(z, target)
         if slope != 0 and c > 0:
             r = o.ridge / c
             w = w - slope / 2 / (x @ (x / inverse) + r) * x / inverse

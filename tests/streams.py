@@ -9,8 +9,21 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-LOSSES = ("squared", "absolute", "logistic", "hinge", "squared_hinge")
+LOSSES = ("squared", "absolute", "logistic", "hinge", "squared_hinge", "quantile", "poisson")
 SMOOTH = ("squared", "logistic", "squared_hinge")
+REAL = ("squared", "absolute", "quantile")
+
+
+def labels_for(loss: str, y: Array) -> Array:
+    """Labels that the loss takes, from real ones of size 1."""
+    if loss == "poisson":
+        return np.floor(np.exp(np.minimum(y, 2.0)))
+    return y if loss in REAL else np.where(y > 0, 1.0, -1.0)
+
+
+def level(loss: str) -> dict[str, float]:
+    """The option of a loss with a level, one that is not its default."""
+    return {"quantile": 0.8} if loss == "quantile" else {}
 
 
 def sparse_stream(loss: str = "squared", n: int = 80, d: int = 9, seed: int = 0) -> tuple[Array, Array]:
@@ -22,4 +35,4 @@ def sparse_stream(loss: str = "squared", n: int = 80, d: int = 9, seed: int = 0)
     X[10] = 0.0
     X[20:23] = X[20]
     y = X @ rng.normal(size=d) / math.sqrt(d) + 0.2 * rng.normal(size=n)
-    return X, y if loss in ("squared", "absolute") else np.where(y > 0, 1.0, -1.0)
+    return X, labels_for(loss, y)

@@ -15,10 +15,9 @@ import onsketch.learners.auto.learner as module
 from auto_definition import Definition
 from onsketch.data.synthetic import ill_conditioned, low_rank_regression
 from onsketch.errors import OptionError, UpdateError
+from streams import LOSSES, REAL, labels_for, level
 
 pytestmark = pytest.mark.learners
-
-LOSSES = ("squared", "absolute", "logistic", "hinge", "squared_hinge")
 
 
 def stream(
@@ -29,13 +28,13 @@ def stream(
     scales = 10.0 ** rng.uniform(-spread, spread, d)
     X = rng.standard_t(4, size=(n, d)) * (rng.random((n, d)) < density)
     y = X @ rng.normal(size=d) + 0.5 + 0.3 * rng.normal(size=n)
-    return X * scales, y * 7.0 + 30.0 if loss in ("squared", "absolute") else np.where(y >= 0, 1.0, -1.0)
+    return X * scales, y * 7.0 + 30.0 if loss in REAL else labels_for(loss, y)
 
 
 def check_definition(X: np.ndarray, y: np.ndarray, loss: str, size: int, forget: float, **constants: Any) -> Definition:
     """Learn rows of several weights with the learner and with its definition; they must agree throughout."""
     weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(y))
-    learner = onsketch.learner("auto", loss=loss, sketch_size=size, forget=forget)
+    learner = onsketch.learner("auto", loss=loss, sketch_size=size, forget=forget, **level(loss))
     definition = Definition(X.shape[1], loss, size, forget, **constants)
     expected = [definition.learn(*row) for row in zip(X, y, weights, strict=True)]
     size_of_y = np.abs(y).max()
@@ -75,7 +74,7 @@ def test_units_do_not_matter(seed: int, loss: str, size: int) -> None:
     X[0] = rng.normal(size=X.shape[1])
     units = 1e4 ** rng.permutation(X.shape[1])  # far apart from the first row on
     plain, other = (onsketch.learner("auto", loss=loss, sketch_size=size) for _ in range(2))
-    unit, offset = (1.0, 0.0) if loss not in ("squared", "absolute") else (1e4, 1e5)
+    unit, offset = (1.0, 0.0) if loss not in REAL else (1e4, 1e5)
     expected = plain.learn(X * units, y)
     found = other.learn(X * units ** rng.uniform(-1.5, -1.0), unit * y + offset)
     np.testing.assert_allclose(found[1:], unit * expected[1:] + offset, rtol=1e-5, atol=1e-5 * unit)

@@ -24,13 +24,12 @@ from onsketch.learners.dense.metric import Metric
 from onsketch.learners.dense.spectral_rounds import SpectralRounds
 from onsketch.learners.methods import METHODS, Method, compose_method
 from onsketch.learners.options import resolve
+from streams import LOSSES, SMOOTH, labels_for, level
 
 pytestmark = pytest.mark.learners
 
 Array = NDArray[np.float64]
 
-LOSSES = ("squared", "absolute", "logistic", "hinge", "squared_hinge")
-SMOOTH = ("squared", "logistic", "squared_hinge")
 TERMS: dict[str, dict[str, Any]] = {
     "l1": {"l1": 0.3},
     "l2": {"l2": 0.5},
@@ -49,7 +48,7 @@ def stream(loss: str = "squared", n: int = 60, d: int = 7, seed: int = 0) -> tup
     X[5] = 0.0
     X[9:12] = X[8]
     y = X @ rng.normal(size=d) / math.sqrt(d) + 0.1 * rng.normal(size=n)
-    return X, y if loss in ("squared", "absolute") else np.where(y > 0, 1.0, -1.0)
+    return X, labels_for(loss, y)
 
 
 def make(method: str | Method, **given: Any) -> DenseLearner:
@@ -69,7 +68,7 @@ def defined(method: str | Method, X: Array, y: Array, **given: Any) -> definitio
 
 
 def assert_agrees(method: str | Method, X: Array, y: Array, tolerance: float = 1e-8, **given: Any) -> None:
-    given = {"ridge": 1.0, "sketch_size": 3, **given}
+    given = {"ridge": 1.0, "sketch_size": 3, **level(given.get("loss", "squared")), **given}
     sample_weight = given.pop("sample_weight", None)
     learner = make(method, **given)
     predictions = learner.learn(X, y, sample_weight)

@@ -18,13 +18,14 @@ from onsketch.learners.first_order.learner import FirstOrderLearner
 from onsketch.learners.first_order.steps import TIMER
 from onsketch.learners.methods import METHODS, compose_method
 from onsketch.learners.options import resolve
+from streams import labels_for, level
 
 pytestmark = pytest.mark.learners
 
 Floats = NDArray[np.float64]
 
 SIGN_LOSSES = ("logistic", "hinge", "squared_hinge")
-LOSSES = ("squared", "absolute", *SIGN_LOSSES)
+LOSSES = ("squared", "absolute", *SIGN_LOSSES, "quantile", "poisson")
 
 COMPOSITE: dict[str, dict[str, Any]] = {
     "none": {},
@@ -90,7 +91,7 @@ def lazy_adam(X: Floats, y: Floats, o: definitions.Options) -> definitions.Resul
     for t, x, target, c in definitions.rounds(X, y, o):
         on = x != 0
         z = definitions.clamp(w @ x, o.bound)
-        g = c * definitions.LOSSES[o.loss].slope(z, target) * x
+        g = c * definitions.loss_of(o).slope(z, target) * x
         m = np.where(on, b1 * m + (1 - b1) * g, m)
         v = np.where(on, b2 * v + (1 - b2) * g**2, v)
         step = o.step_size * m / (1 - b1**t) / (np.sqrt(v / (1 - b2**t)) + o.ridge)
@@ -115,7 +116,9 @@ def defined(learner: FirstOrderLearner, X: Floats, y: Floats, **options: Any) ->
 
 def assert_agrees(name: str, *, sparse: bool = True, weighted: bool = False, **options: Any) -> None:
     X, target, signs = stream()
-    y = signs if options.get("loss", "squared") in SIGN_LOSSES else target
+    loss = options.get("loss", "squared")
+    y = signs if loss in SIGN_LOSSES else labels_for(loss, target)
+    options |= level(loss)
     weight = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 2.0], len(y)) if weighted else None
     learner = make(name, **options)
     expected = defined(learner, X, y, **options, sample_weight=weight)

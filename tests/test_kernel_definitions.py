@@ -15,7 +15,7 @@ import onsketch
 from onsketch.core import losses
 from onsketch.errors import InputError, OptionError
 from onsketch.kernel import Kernel, RandomFourierFeatures
-from streams import SMOOTH, sparse_stream
+from streams import SMOOTH, labels_for, level, sparse_stream
 
 pytestmark = pytest.mark.learners
 
@@ -43,7 +43,7 @@ def plain_kons(K: Array, y: Array, loss: str, ridge: float, clip: float, enters:
             direction = np.linalg.solve(A, phi)
             w = u - (margin - math.copysign(clip, margin)) / (phi @ direction) * direction
         z = phi @ w
-        slope = losses.slope.py_func(losses.LOSSES[loss].code, z, y[t])
+        slope = losses.slope.py_func(losses.LOSSES[loss].form, z, y[t])
         if enters is None or enters[t]:
             A = A + sigma * slope**2 * np.outer(phi, phi)
         u = w - np.linalg.solve(A, slope * phi)
@@ -201,11 +201,19 @@ def test_named_kernels_are_their_formulas(kernel: str) -> None:
     np.testing.assert_allclose(k.diagonal(X), [formula(x, x) + 1.0 for x in X], atol=1e-10)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge", "absolute"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge", "absolute", "quantile", "poisson"])
 @pytest.mark.parametrize("clip", [None, 0.4])
 def test_functional_gradient_descent_with_the_linear_kernel_is_ogd(loss: str, clip: float | None) -> None:
-    X, y = streamed("squared" if loss == "absolute" else loss, n=150)
-    options: dict[str, Any] = {"loss": loss, "clip": clip, "step_size": 0.05, "l2": 0.3, "fit_intercept": True}
+    X, y = streamed("squared", n=150)
+    y = labels_for(loss, y)
+    options: dict[str, Any] = {
+        "loss": loss,
+        **level(loss),
+        "clip": clip,
+        "step_size": 0.05,
+        "l2": 0.3,
+        "fit_intercept": True,
+    }
     primal = onsketch.learner("ogd", **options)
     expected = primal.learn(X, y)
     for method, extra in (("kernel-ogd", {}), ("budget-kernel-ogd", {"max_points": 1000})):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def test_dual_averaging_and_methods_without_a_metric_refuse_it() -> None:
 
 
 @given(
-    name=st.sampled_from(["squared", "logistic", "squared_hinge"]),
+    name=st.sampled_from(["squared", "logistic", "squared_hinge", "poisson"]),
     bound=st.floats(0.05, 30.0),
     places=st.tuples(st.floats(-1.0, 1.0), st.floats(-1.0, 1.0), st.floats(-1.0, 1.0)),
 )
@@ -128,6 +129,8 @@ def test_exp_concavity_is_what_assumption_2_asks_for(name: str, bound: float, pl
     """ℓ(z') ≥ ℓ(z) + ℓ'(z)(z' − z) + σ/2·(ℓ'(z)(z' − z))² on |z| ≤ C (luo2016)."""
     z, other, label = (bound * place for place in places)
     y = label if LOSSES[name].labels == "real" else (1.0 if label > 0 else -1.0)
+    if name == "poisson":
+        y = abs(label) / bound * math.exp(bound)
     sigma = LOSSES[name].exp_concavity(bound)
     slope = definitions.LOSSES[name].slope(z, y)
     here, there = loss_values(name, [z, other], [y, y])

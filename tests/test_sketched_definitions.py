@@ -12,7 +12,7 @@ import onsketch
 from onsketch import sketch
 from onsketch.learners.methods import METHODS as METHODS_BY_NAME
 from onsketch.learners.sketched.state import NUMBER
-from streams import LOSSES, SMOOTH, sparse_stream
+from streams import LOSSES, SMOOTH, level, sparse_stream
 
 pytestmark = pytest.mark.learners
 
@@ -44,7 +44,7 @@ def test_named_methods_for_every_loss_and_update(method: str, loss: str, update:
     for size in (1, 3, 7):
         for clip in (None, 0.5):
             options: dict[str, Any] = {"loss": loss, "update": update, "sketch_size": size, "clip": clip}
-            options |= {"ridge": 2.0, "step_size": 0.3}
+            options |= {"ridge": 2.0, "step_size": 0.3, **level(loss)}
             if newton:
                 options["curvature_schedule"] = "1/sqrt(t)"
             agree(onsketch.learner(method, **options), definitions.run(method, X, y, **options), X, y)

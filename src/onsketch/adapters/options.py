@@ -196,8 +196,9 @@ def probabilities(margins: NDArray[np.float64], loss: str) -> NDArray[np.float64
 
 def regression_learner(method: str, options: dict[str, Any]) -> Learner:
     """The learner for real targets."""
-    if options["loss"] not in LOSSES or LOSSES[options["loss"]].labels != "real":
-        raise OptionError(f"loss={options['loss']!r}: a regressor needs squared or absolute.")
+    if options["loss"] not in LOSSES or LOSSES[options["loss"]].labels == "sign":
+        wanted = [name for name, loss in LOSSES.items() if loss.labels != "sign"]
+        raise OptionError(f"loss={options['loss']!r}: a regressor needs {', '.join(wanted[:-1])} or {wanted[-1]}.")
     return safe_learner(method, **options)
 
 

@@ -122,6 +122,9 @@ def compare(
     options = learner_options(learning)
     console = out()
     with told_plainly():
+        from onsketch.jobs.models import asked_task
+
+        task = asked_task(task, options.get("loss"))
         if report is not None:
             from onsketch.report.charts import pyplot
 

@@ -230,6 +230,8 @@ def check_concerns(method: str, learning: dict[str, Any]) -> None:
     from onsketch.core.errors import OptionError
     from onsketch.learners.methods import METHODS
 
+    if "quantile" in learning and learning.get("loss") != "quantile":
+        raise OptionError("--quantile is the level of --loss quantile, and does nothing without it.")
     concerns = METHODS[method].concerns
     for name in learning:
         if name not in concerns and name != "plain":

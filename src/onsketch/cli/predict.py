@@ -25,7 +25,7 @@ def predict(
     output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write here.")] = None,
     kind: Annotated[
         str | None,
-        typer.Option(help="margin, probability (logistic loss) or label.", show_default="margin; classes: label"),
+        typer.Option(help="margin, probability (logistic loss) or label.", show_default="margin; else label"),
     ] = None,
     explain: Annotated[
         int, typer.Option(metavar="N", min=0, help="Tell the N largest contributions behind each prediction.")

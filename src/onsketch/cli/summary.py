@@ -31,6 +31,12 @@ def judged(tally: Progress, judge: Judge | None) -> Iterator[tuple[str, str]]:
         yield "ranking", f"AUC {figures['auc']:.4f}, average precision {figures['average_precision']:.4f}"
     if "calibration_error" in figures:
         yield "calibration", f"probabilities are off by {figures['calibration_error']:.2%} on average (ECE)"
+    if "deviance" in figures:
+        beside = f"; the best constant {figures['best_constant_deviance']:.6g}"
+        share = f", {figures['deviance_explained']:.2%} explained" if "deviance_explained" in figures else ""
+        yield "deviance", f"{figures['deviance']:.6g}{beside}{share} (Poisson)"
+    if "coverage" in figures:
+        yield "coverage", f"{figures['coverage']:.2%} of the labels are not above their predictions ({tally.loss})"
     if "rmse" in figures:
         fit = f", R² {figures['r_squared']:.4f}" if "r_squared" in figures else ""
         yield "RMSE", f"{figures['rmse']:.6g}{fit}"

@@ -160,6 +160,9 @@ def train(
         settings: dict[str, Any] = {"sync": sync, "together": together, "cluster": cluster, "resume": resume}
         settings |= {"checkpoint": checkpoint, "every": 60.0 if every is None else float(every)}
         with told_plainly():
+            from onsketch.jobs.models import asked_task
+
+            task = asked_task(task, options.get("loss"))
             _on_cluster(options, files, reading, task, passes, settings, quiet, save)
         return
     kept = None if checkpoint is None else Path(checkpoint)

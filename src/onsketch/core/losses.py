@@ -1,34 +1,52 @@
 """The losses: value, slope and curvature in the margin z, for one label y.
 
-==============  ====================  ===============================  ==========================
-name            value ℓ(z, y)         slope ℓ'(z)                      curvature ℓ''(z)
-==============  ====================  ===============================  ==========================
-squared         (z − y)²              2(z − y)                         2
-absolute        |z − y|               sign(z − y)                      refused
-logistic        log(1 + e^{−yz})      −y / (1 + e^{yz})                p(1 − p), at least FLOOR
-hinge           max(0, 1 − yz)        −y where yz < 1                  refused
-squared_hinge   max(0, 1 − yz)²       −2y max(0, 1 − yz)               2 where yz < 1, else FLOOR
-==============  ====================  ===============================  ==========================
+==============  ==================================  ===============================  ==========================
+name            value ℓ(z, y)                       slope ℓ'(z)                      curvature ℓ''(z)
+==============  ==================================  ===============================  ==========================
+squared         (z − y)²                            2(z − y)                         2
+absolute        |z − y|                             sign(z − y)                      refused
+logistic        log(1 + e^{−yz})                    −y / (1 + e^{yz})                p(1 − p), at least FLOOR
+hinge           max(0, 1 − yz)                      −y where yz < 1                  refused
+squared_hinge   max(0, 1 − yz)²                     −2y max(0, 1 − yz)               2 where yz < 1, else FLOOR
+quantile        q(y − z)⁺ + (1 − q)(z − y)⁺         1 − q where z > y, −q where z<y  refused
+poisson         e^z − yz, y ≥ 0                     e^z − y                          e^z, at least FLOOR
+==============  ==================================  ===============================  ==========================
 
-The slope at a kink is 0. Inside compiled loops a loss is a small integer, so that one compiled kernel
-serves them all; a number that is no loss gives NaN, and the round is refused.
+The slope at a kink is 0. The quantile (pinball) loss of level q is least at the q-quantile of the labels (Koenker and
+Bassett 1978): half the absolute loss at q = ½. The Poisson loss is the negative log likelihood of counts of rate e^z,
+less what does not depend on z; the margin is the logarithm of what is predicted (:func:`in_units_of_labels`).
+
+Inside compiled loops a loss is a :class:`Form`, a small integer and its level, so that one compiled kernel serves them
+all; a number that is no loss gives NaN, and the round is refused.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onsketch.jit.decorators import inner, kernel
 
-SQUARED, ABSOLUTE, LOGISTIC, HINGE, SQUARED_HINGE = range(5)
+SQUARED, ABSOLUTE, LOGISTIC, HINGE, SQUARED_HINGE, QUANTILE, POISSON = range(7)
 
 FLOOR = 0.05
-"""Least curvature of a logistic or squared-hinge row, so that confident rows still count for something."""
+"""Least curvature of a logistic, squared-hinge or Poisson row, so that confident rows still count for something."""
+
+STEEPEST_RATE = 700.0
+"""Margins of the Poisson loss count as this at most: e to their power would be infinite."""
+
+
+class Form(NamedTuple):
+    """A loss as compiled loops read it."""
+
+    code: int
+    level: float
+    """q of the quantile loss."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +56,34 @@ class Loss:
     name: str
     code: int
     labels: str
-    """``"sign"`` (−1 or +1) or ``"real"``."""
+    """``"sign"`` (−1 or +1), ``"real"``, or ``"count"`` (numbers from 0 on)."""
     smooth: bool
     """Whether it has a curvature to sketch (``summary="curvature"``)."""
 
     sigma: Callable[[float], float]
     """The σ of luo2016's Assumption 2, of a bound on |z|."""
+    option: str = ""
+    """The learner's option that gives its level, where it has one."""
+    level: float = 0.0
+
+    @property
+    def form(self) -> Form:
+        """The loss as compiled loops read it."""
+        return Form(self.code, self.level)
+
+    @property
+    def key(self) -> str:
+        """The name, and the level where there is one: what :func:`named` understands."""
+        return f"{self.name} {self.level!r}" if self.option else self.name
 
     def exp_concavity(self, clip: float | None) -> float:
         """The σ of luo2016's Assumption 2 on ``|z| ≤ clip`` (1 where predictions are not clipped).
 
         It asks for ``ℓ(z') ≥ ℓ(z) + ℓ'(z)(z' − z) + σ/2·(ℓ'(z)(z' − z))²`` for all margins, and labels of real losses,
         within ±clip. Squared: 1/(8C²). Logistic: e^{−C}. Squared hinge: the worst pair is z = −C, z' = C, which gives
-        (3C − 1)/(8C²(1 + C)) for C ≥ 1 and 1/(2(1 + C)²) below. Losses with straight pieces have none, σ = 0.
+        (3C − 1)/(8C²(1 + C)) for C ≥ 1 and 1/(2(1 + C)²) below. Poisson, labels within e^C: the smaller of
+        e^{−C}(2C − 1 + e^{−2C})/(2C²) (z = C, z' = −C, y = 0) and e^{−C}/(2 sinh C)² (z = −C, y = e^C). Losses with
+        straight pieces have none, σ = 0.
         """
         return self.sigma(1.0 if clip is None else clip)
 
@@ -73,6 +106,11 @@ def _squared_hinge(bound: float) -> float:
     return (3.0 * bound - 1.0) / (8.0 * bound * bound * (1.0 + bound))
 
 
+def _poisson(bound: float) -> float:
+    falling = (2.0 * bound - 1.0 + math.exp(-2.0 * bound)) / (2.0 * bound * bound) if bound > 1e-4 else 1.0
+    return math.exp(-bound) * min(falling, 1.0 / (2.0 * math.sinh(bound)) ** 2)
+
+
 LOSSES = {
     loss.name: loss
     for loss in (
@@ -81,17 +119,57 @@ LOSSES = {
         Loss("logistic", LOGISTIC, "sign", smooth=True, sigma=_logistic),
         Loss("hinge", HINGE, "sign", smooth=False, sigma=_none),
         Loss("squared_hinge", SQUARED_HINGE, "sign", smooth=True, sigma=_squared_hinge),
+        Loss("quantile", QUANTILE, "real", smooth=False, sigma=_none, option="quantile", level=0.5),
+        Loss("poisson", POISSON, "count", smooth=True, sigma=_poisson),
     )
 }
 
 
+def named(key: str) -> Loss:
+    """The loss of this name, with the level after it.
+
+    >>> named("quantile 0.9").level
+    0.9
+    """
+    name, _, level = key.partition(" ")
+    return replace(LOSSES[name], level=float(level)) if level else LOSSES[name]
+
+
+def loss_of(options: Any) -> Loss:
+    """The loss that a learner's options ask for."""
+    loss = LOSSES[options.loss]
+    return replace(loss, level=getattr(options, loss.option)) if loss.option else loss
+
+
+def in_units_of_labels(key: str, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What margins say of labels: e^z for the Poisson loss, themselves for all others.
+
+    >>> in_units_of_labels("poisson", np.array([0.0, np.log(3.0)])).round(9).tolist()
+    [1.0, 3.0]
+    """
+    return np.exp(np.minimum(margins, STEEPEST_RATE)) if key == "poisson" else margins
+
+
 @inner
-def value(code, z, y):
+def degree(loss):
+    """The p with ``ℓ(cz, cy) = c^p·ℓ(z, y)`` for all c > 0, where the unit of labels does not matter; 0 elsewhere."""
+    if loss.code == SQUARED:
+        return 2
+    return 1 if loss.code in (ABSOLUTE, QUANTILE) else 0
+
+
+@inner
+def value(loss, z, y):
     """ℓ(z, y)."""
+    code = loss.code
     if code == SQUARED:
         return (z - y) * (z - y)
     if code == ABSOLUTE:
         return abs(z - y)
+    if code == QUANTILE:
+        return max(loss.level * (y - z), (loss.level - 1.0) * (y - z))
+    if code == POISSON:
+        return math.exp(min(z, STEEPEST_RATE)) - y * z
     margin = y * z
     if code == LOGISTIC:
         if margin > 0.0:
@@ -104,12 +182,17 @@ def value(code, z, y):
 
 
 @inner
-def slope(code, z, y):
+def slope(loss, z, y):
     """ℓ'(z)."""
+    code = loss.code
     if code == SQUARED:
         return 2.0 * (z - y)
     if code == ABSOLUTE:
         return 1.0 if z > y else (-1.0 if z < y else 0.0)
+    if code == QUANTILE:
+        return 1.0 - loss.level if z > y else (-loss.level if z < y else 0.0)
+    if code == POISSON:
+        return math.exp(min(z, STEEPEST_RATE)) - y
     margin = y * z
     if code == LOGISTIC:
         if margin > 0.0:
@@ -124,11 +207,14 @@ def slope(code, z, y):
 
 
 @inner
-def curvature(code, z, y):
+def curvature(loss, z, y):
     """ℓ''(z), floored where it may vanish."""
+    code = loss.code
     if code == LOGISTIC:
         odds = math.exp(-abs(z))
         return max(FLOOR, odds / ((1.0 + odds) * (1.0 + odds)))
+    if code == POISSON:
+        return max(FLOOR, math.exp(min(z, STEEPEST_RATE)))
     if code == SQUARED_HINGE and y * z >= 1.0:
         return FLOOR
     if code == SQUARED:
@@ -137,18 +223,20 @@ def curvature(code, z, y):
 
 
 @kernel
-def _fill_values(code, margins, labels, out):
+def _fill_values(loss, margins, labels, out):
     for i in range(out.size):
-        out[i] = value(code, margins[i], labels[i])
+        out[i] = value(loss, margins[i], labels[i])
 
 
-def loss_values(name: str, margins: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
-    """The loss of each margin.
+def loss_values(key: str, margins: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
+    """The loss of each margin; ``key`` is a name, with the level after it where the loss has one.
 
     >>> loss_values("squared", [0.5, -1.0], [1.0, 1.0])
     array([0.25, 4.  ])
+    >>> loss_values("quantile 0.9", [0.0, 0.0], [1.0, -1.0])
+    array([0.9, 0.1])
     """
     z = np.ascontiguousarray(margins, dtype=np.float64)
     out = np.empty_like(z)
-    _fill_values(LOSSES[name].code, z, np.ascontiguousarray(labels, dtype=np.float64), out)
+    _fill_values(named(key).form, z, np.ascontiguousarray(labels, dtype=np.float64), out)
     return out

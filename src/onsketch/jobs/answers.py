@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
+from onsketch.core.losses import in_units_of_labels
 from onsketch.data.task import Task
 
 Array = NDArray[np.float64]
@@ -19,8 +20,11 @@ def check_kind(kind: str, task: Task, loss: str) -> None:
         raise OptionError(f"kind={kind!r}: expected margin, probability or label.")
     if kind == "probability" and (task.kind == "regression" or loss not in ("logistic", "softmax")):
         raise OptionError(f"probabilities need a model of classes with logistic loss; this one has {loss} loss.")
-    if kind == "label" and task.kind == "regression":
-        raise OptionError("this model tells no two labels apart; ask for margins.")
+
+
+def default_kind(task: Task) -> str:
+    """What is said where nothing was asked for: margins of two classes, else the class or the number predicted."""
+    return "margin" if task.signs else "label"
 
 
 def answers(margins: Array, task: Task, loss: str, kind: str) -> list[str]:
@@ -41,10 +45,12 @@ def answers(margins: Array, task: Task, loss: str, kind: str) -> list[str]:
             " ".join(f"{_plain(name)}:{value:.6g}" for name, value in zip(names, row, strict=False))
             for row in values.tolist()
         ]
-    if kind == "label":
+    if kind == "label" and task.signs:
         negative, positive = task.two_names
         return [positive if sign else negative for sign in (margins > 0.0).tolist()]
-    if kind == "probability":
+    if kind == "label":
+        margins = in_units_of_labels(loss, margins)
+    elif kind == "probability":
         margins = probabilities(margins, loss)[:, 1]
     return [f"{value:.9g}" for value in margins.tolist()]
 

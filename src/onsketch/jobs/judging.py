@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.losses import in_units_of_labels, loss_values, named
 from onsketch.data.task import Task
 
 Array = NDArray[np.float64]
@@ -20,7 +21,7 @@ Array = NDArray[np.float64]
 _HALF = 1023
 _FINE = _HALF / math.asinh(8.0 * 40.0)
 _KEPT = 2000
-"""Labels kept as a sample, for the best constant of the absolute loss, their median."""
+"""Labels kept as a sample, for the best constant of the absolute and the quantile loss."""
 _ENOUGH = 200
 """Rows from which on it is said that labels look sorted."""
 
@@ -48,6 +49,8 @@ class Judge:
         """Weight of rows by class and predicted class."""
         self.sums = np.zeros(5)
         """Σc, Σc(y − y₀), Σc(y − y₀)², Σc(z − y)², Σ(yₜ − yₜ₋₁)²."""
+        self.own = np.zeros(2)
+        """Quantile loss: Σc over the labels not above their predictions. Poisson: Σc·ℓ, and Σc·ℓ of perfect margins."""
         self.first = 0.0
         self.sample: list[float] = []
 
@@ -77,16 +80,31 @@ class Judge:
     def _add_numbers(self, labels: Array, predictions: Array, shares: Array, steps: Array) -> None:
         if self.rows == 0:
             self.first = float(labels[0])
-        away, off = labels - self.first, predictions - labels
+        said = in_units_of_labels(self.loss, predictions)
+        away, off = labels - self.first, said - labels
         terms = np.stack([shares, shares * away, shares * away * away, shares * off * off, steps * steps])
         self.sums = np.cumsum(np.concatenate([self.sums[:, np.newaxis], terms], axis=1), axis=1)[:, -1]
-        if self.loss != "absolute":
+        if self.loss == "poisson":
+            perfect = labels - labels * np.log(np.maximum(labels, 1e-300))
+            self._count(shares * loss_values(self.loss, predictions, labels), shares * perfect)
+        if self._level is None:
             return
+        self._count(shares * (off >= 0.0), 0.0 * shares)
         for place, label in zip(_reservoir(self.rows, labels.size), labels.tolist(), strict=True):
             if place == len(self.sample):
                 self.sample.append(label)
             elif place < _KEPT:
                 self.sample[place] = label
+
+    def _count(self, *terms: Array) -> None:
+        """Add to this loss's own sums, row by row."""
+        self.own = np.cumsum(np.concatenate([self.own[:, np.newaxis], np.stack(terms)], axis=1), axis=1)[:, -1]
+
+    @property
+    def _level(self) -> float | None:
+        """The quantile of the labels that is this loss's best constant; None where that is no quantile."""
+        loss = named(self.loss) if self.loss.split(" ")[0] in ("absolute", "quantile") else None
+        return None if loss is None else loss.level or 0.5
 
     # Judging ------------------------------------------------------------------------------------------------
 
@@ -119,9 +137,12 @@ class Judge:
             return None, None
         if self.loss == "squared":
             return max(0.0, square / mass - (mean / mass) ** 2), None
-        if self.loss == "absolute":
+        if self.loss == "poisson":
+            rate = mean / mass + self.first
+            return (rate - rate * math.log(rate) if rate > 0.0 else 0.0), None
+        if self._level is not None:
             kept = np.array(self.sample)
-            return float(np.abs(kept - np.median(kept)).mean()), None
+            return float(loss_values(self.loss, np.full(kept.size, np.quantile(kept, self._level)), kept).mean()), None
         return None, None
 
     def auc(self) -> float | None:
@@ -210,6 +231,12 @@ class Judge:
             spread = square - mean * mean / mass if mass > 0.0 else 0.0
             found |= {"rmse": math.sqrt(off / mass) if mass > 0.0 else None}
             found |= {"r_squared": 1.0 - off / spread if spread > 0.0 else None}
+            if mass > 0.0 and self.loss == "poisson":
+                deviance, constant = (2.0 * (each - self.own[1] / mass) for each in (self.own[0] / mass, loss or 0.0))
+                found |= {"deviance": deviance, "best_constant_deviance": constant}
+                found |= {"deviance_explained": 1.0 - deviance / constant if constant > 0.0 else None}
+            if mass > 0.0 and self.loss.startswith("quantile"):
+                found |= {"coverage": self.own[0] / mass}
         return {name: value for name, value in found.items() if value is not None and math.isfinite(value)}
 
     def confusion_matrix(self) -> tuple[list[str], list[list[float]]]:
@@ -238,6 +265,7 @@ class Judge:
             "cells": [[int(k), *map(_short, self.counts[:, k].tolist())] for k in cells],
             "confusion": [[*pair, _short(weight)] for pair, weight in sorted(self.confusion.items())],
             "sums": self.sums.tolist(),
+            "own": self.own.tolist(),
             "first": self.first,
             "sample": self.sample,
         }
@@ -251,7 +279,7 @@ class Judge:
         for cell, negative, positive in state["cells"]:
             judge.counts[:, cell] = negative, positive
         judge.confusion = {(code, said): float(weight) for code, said, weight in state["confusion"]}
-        judge.sums = np.array(state["sums"])
+        judge.sums, judge.own = np.array(state["sums"]), np.array(state.get("own", [0.0, 0.0]))
         judge.sample = list(state["sample"])
         return judge
 

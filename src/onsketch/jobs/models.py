@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import onsketch
+from onsketch.core.losses import LOSSES
 from onsketch.data.task import Task
 from onsketch.learners.doors import at_the_door, fitting_loss
 
@@ -27,6 +28,12 @@ def make_learner(task: Task, method: str, /, *, plain: bool = False, **options: 
     elif method != "auto" and "clip" in METHODS[method].concerns:
         given.setdefault("clip", None)  # of two classes whose margins are both clipped neither is the larger
     return OneVersusRest(method, 0, open_ended=True, **given)
+
+
+def asked_task(task: str | None, loss: str | None) -> str | None:
+    """The task as asked for; regression where the loss is one of numbers, so that a few whole ones are no classes."""
+    numbers = loss in LOSSES and LOSSES[loss].labels != "sign" and loss != "squared"
+    return "regression" if task is None and numbers else task
 
 
 def one_of(learner: Any) -> Any:

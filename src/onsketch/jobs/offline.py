@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.core.losses import LOSSES
 
 Array = NDArray[np.float64]
 
@@ -38,7 +39,7 @@ def stacked(blocks: Iterable[tuple[Any, Array, Array | None]]) -> tuple[Any, Arr
 
 
 def best_fixed_loss(loss: str, X: Any, y: Array, weights: Array, intercept: bool = True) -> float:
-    """``min_w Σ c_t ℓ(w·x_t, y_t)``, by L-BFGS (squared, logistic and squared hinge loss).
+    """``min_w Σ c_t ℓ(w·x_t, y_t)``, by L-BFGS (squared, logistic, squared hinge and Poisson loss).
 
     Columns are scaled to unit length first, which changes nothing but the number of steps. What separable data
     leave at infinity is approached, not reached: the figure is an upper bound of the infimum.
@@ -49,7 +50,7 @@ def best_fixed_loss(loss: str, X: Any, y: Array, weights: Array, intercept: bool
     from scipy.optimize import minimize
     from scipy.sparse import csr_array, hstack
 
-    if loss not in ("squared", "logistic", "squared_hinge"):
+    if loss not in LOSSES or not LOSSES[loss].smooth:
         raise OptionError(f"loss={loss!r}: the best fixed weights are solved for smooth losses only.")
     rows = csr_array(X)
     if intercept:
@@ -76,5 +77,8 @@ def loss_and_slope(loss: str, z: Array, y: Array) -> tuple[Array, Array]:
         return (z - y) ** 2, 2.0 * (z - y)
     if loss == "logistic":
         return np.logaddexp(0.0, -y * z), -y * expit(-y * z)
+    if loss == "poisson":
+        rate = np.exp(np.minimum(z, 100.0))
+        return rate - y * z, rate - y
     short = np.maximum(0.0, 1.0 - y * z)
     return short**2, -2.0 * y * short

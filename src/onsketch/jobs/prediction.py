@@ -13,7 +13,7 @@ from onsketch.data.block import SAFETY
 from onsketch.data.task import Task
 from onsketch.data.usable import refuse_initial, usable
 from onsketch.files import model_file
-from onsketch.jobs.answers import answers, check_kind
+from onsketch.jobs.answers import answers, check_kind, default_kind
 from onsketch.jobs.evaluation import Progress
 from onsketch.jobs.explaining import Reason, Reasons
 from onsketch.jobs.judging import Judge
@@ -88,7 +88,7 @@ def predict_stream(
     Args:
         model: a file that ``onsketch train --save`` wrote.
         sources: what to read.
-        kind: margin, probability (logistic loss) or label; left out, the margin, and of many classes the label.
+        kind: margin, probability (logistic loss) or label; left out, the margin of two classes, else the label.
         reading: options of the reader that differ from those of the training.
         explain: how many contributions to tell behind each prediction.
     """
@@ -96,7 +96,7 @@ def predict_stream(
 
     known = open_model(model)
     task, loss = known.task, known.loss
-    kind = kind or ("label" if task.many else "margin")
+    kind = kind or default_kind(task)
     check_kind(kind, task, loss)
     options = known.reading(reading, sources)
     tally, judge = Progress(loss, task.signs or task.many), Judge(task, loss)

@@ -24,10 +24,10 @@ from onsketch.data.block import Sparse
 from onsketch.data.task import Task, understood
 from onsketch.data.usable import labels, learnable, refuse_nothing
 from onsketch.files import model_file
-from onsketch.jobs.answers import answers, check_kind
+from onsketch.jobs.answers import answers, check_kind, default_kind
 from onsketch.jobs.evaluation import Course, Progress, Record, new_progress
 from onsketch.jobs.judging import Judge
-from onsketch.jobs.models import loss_of, make_learner
+from onsketch.jobs.models import asked_task, loss_of, make_learner
 from onsketch.jobs.predictions import Predictions, lines, words
 from onsketch.jobs.weights import Scales
 
@@ -264,7 +264,7 @@ class Training:
     def _answer(self) -> str:
         """The kind of answer that predictions are."""
         assert self.task is not None
-        return self._kind or ("label" if self.task.many else "margin")
+        return self._kind or default_kind(self.task)
 
     @property
     def _skipping(self) -> bool:
@@ -272,7 +272,8 @@ class Training:
 
     def _begin(self, y: Array, words_met: list[str] | None) -> None:
         """Make the learner when the first labels have been seen."""
-        self.task = understood(y, self.plan.task, self.plan.reading.get("positive"), words_met)
+        kind = asked_task(self.plan.task, self.plan.options.get("loss"))
+        self.task = understood(y, kind, self.plan.reading.get("positive"), words_met)
         self.learner = make_learner(self.task, self.plan.method, **self.plan.options)
         if self._kind is not None:
             check_kind(self._kind, self.task, self.loss)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OnsketchError, OptionError, UpdateError
-from onsketch.core.losses import LOSSES
+from onsketch.core.losses import loss_of
 from onsketch.core.turns import TakesTurns, reading, together
 from onsketch.files import model_file
 from onsketch.files.arrays import Arrays
@@ -42,7 +42,7 @@ class Learner(TakesTurns, ABC):
     def __init__(self, method: Method, options: Options) -> None:
         self.method = method
         self.options = options
-        self._loss = LOSSES[options.loss]
+        self._loss = loss_of(options)
         self._width = options.n_features or 0
 
     def __repr__(self) -> str:
@@ -60,15 +60,15 @@ class Learner(TakesTurns, ABC):
 
     @property
     def loss(self) -> str:
-        """The loss this learner minimises."""
-        return self.options.loss
+        """The loss this learner minimises, with its level where it has one."""
+        return self._loss.key
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None) -> NDArray[np.float64]:
         """Learn from these rows, one after the other, in one pass.
 
         Args:
             X: (rows, features), an array or a SciPy sparse matrix.
-            y: the labels; −1 and +1 for logistic, hinge and squared hinge.
+            y: the labels; −1 and +1 for logistic, hinge and squared hinge, numbers from 0 on for Poisson.
             sample_weight: c ≥ 0 per row; the gradient becomes c·ℓ'(z)·x.
 
         Returns:

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
-from onsketch.core.losses import LOSSES, loss_values
+from onsketch.core.losses import LOSSES, loss_of, loss_values
 from onsketch.core.shrinking import HALF
 from onsketch.learners.setup import projects_after
 
@@ -108,8 +108,10 @@ def certify(learner: Learner, comparator: Any = None, X: Any = None, y: Any = No
 def _conditions(learner: Learner) -> tuple[str, ...]:
     clip = learner.options.clip
     asked = ["every row has weight 1"]
-    if LOSSES[learner.loss].labels == "real":
+    if LOSSES[learner.options.loss].labels == "real":
         asked.append(f"labels stay within ±{clip}")
+    if learner.options.loss == "poisson":
+        asked.append(f"labels stay within e^{clip}")
     if learner.method.kind.robust:
         asked.append(
             f"‖w_t − w‖ stays within {2.0 * clip if isinstance(clip, float) else '2C'}, as the paper's proof asks"
@@ -146,8 +148,9 @@ def _first_ridge(learner: Learner) -> float:
 
 
 def _steepest(loss: str, bound: float) -> float:
-    """L: the largest |ℓ'| on |z| ≤ C, labels of real losses within ±C."""
-    return {"squared": 4.0 * bound, "squared_hinge": 2.0 * (1.0 + bound)}.get(loss, 1.0)
+    """L: the largest |ℓ'| on |z| ≤ C, labels of real losses within ±C, counts within e^C."""
+    known = {"squared": 4.0 * bound, "squared_hinge": 2.0 * (1.0 + bound), "poisson": math.exp(bound)}
+    return known.get(loss, 1.0)
 
 
 def _schedule(learner: Learner) -> tuple[float, float]:
@@ -164,7 +167,7 @@ def _terms(learner: Learner, norm: float, escaped: float) -> dict[str, float]:
     assert isinstance(o.clip, float)
     start, ridge, clip = _first_ridge(learner), learner.ridge, o.clip
     total, last = _schedule(learner)
-    sigma = LOSSES[o.loss].exp_concavity(clip) if o.curvature is None else o.curvature
+    sigma = loss_of(o).exp_concavity(clip) if o.curvature is None else o.curvature
     rows = 2 * o.sketch_size if o.doubling else o.sketch_size
     spectrum = learner.spectrum()
     if kind.robust:

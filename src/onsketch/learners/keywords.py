@@ -13,6 +13,8 @@ from typing import Any, TypedDict
 class EstimatorOptions(TypedDict, total=False):
     """Options that estimators hand on."""
 
+    quantile: float | None
+    """Level of loss quantile; 0.5 is the median."""
     sketch_size: int | str | None
     """Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch, auto lets frequent directions choose."""
     ridge: float | None
@@ -81,7 +83,7 @@ class LearnerOptions(EstimatorOptions, total=False):
     n_features: int | None
     """Width of the rows; rows of another width are errors."""
     loss: str | None
-    """squared, absolute, logistic, hinge or squared_hinge."""
+    """squared, absolute, logistic, hinge, squared_hinge, quantile or poisson."""
     fit_intercept: bool | None
     """A constant feature."""
     seed: int | None

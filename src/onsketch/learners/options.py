@@ -21,7 +21,7 @@ from onsketch.learners.checks import Check, Choice, Either, Function, Number, Pa
 if TYPE_CHECKING:
     from onsketch.learners.methods import Method
 
-LOSS_NAMES = ("squared", "absolute", "logistic", "hinge", "squared_hinge")
+LOSS_NAMES = ("squared", "absolute", "logistic", "hinge", "squared_hinge", "quantile", "poisson")
 SUMMARIES = ("gradient", "data", "curvature")
 UPDATES = ("mirror", "dual")
 PROJECTIONS = ("before", "after")
@@ -79,6 +79,7 @@ class Options:
         None, Whole(1, 2**62), "Width of the rows; rows of another width are errors.", shown="as they come"
     )
     loss: str = _option("squared", Choice(LOSS_NAMES), f"{', '.join(LOSS_NAMES[:-1])} or {LOSS_NAMES[-1]}.")
+    quantile: float = _option(0.5, Number(0.0, _BELOW_ONE, above=True), "Level of loss quantile; 0.5 is the median.")
     sketch_size: int = _option(  # or "auto", which only build.py and self_sizing.py see
         20,
         Either("auto", Whole(0)),
@@ -286,6 +287,8 @@ def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], 
     checked: dict[str, Any] = {
         name: None if value is None else DECLARED[name].check(name, value) for name, value in chosen.items()
     }
+    if checked.get("loss") != "quantile" and checked.get("quantile", 0.5) != 0.5:
+        raise OptionError(f"quantile={checked['quantile']:g} is the level of loss='quantile', and concerns no other.")
     if checked.get("forget") == "auto" and method != "auto":
         raise OptionError(f'{method}: forget="auto" (several rates, mixed) is for auto; give a number.')
     if checked.get("clip") == "labels" and method != "auto":

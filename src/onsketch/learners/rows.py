@@ -299,7 +299,10 @@ def as_labels(y: Any, count: int, loss: Loss) -> NDArray[np.float64]:
         raise InputError(f"y: not numbers ({error}).") from None
     if labels.shape != (count,):
         raise InputError(f"y: expected shape ({count},) to match X, got {labels.shape}.")
-    if loss.labels == "sign":
+    if loss.labels == "count":
+        unfit = np.flatnonzero(~((labels >= 0.0) & (labels <= LARGEST)))
+        wanted = f"loss={loss.name!r} takes counts, 0 or more"
+    elif loss.labels == "sign":
         unfit = np.flatnonzero(np.abs(labels) != 1.0)
         wanted = f"loss={loss.name!r} takes -1 and +1"
     else:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from onsketch.core.errors import OptionError
 from onsketch.core.geometry import geometry_of
-from onsketch.core.losses import LOSSES
+from onsketch.core.losses import Form, loss_of
 from onsketch.core.spectral_step import setup_class
 from onsketch.core.tolerances import LARGEST, STEEPEST
 from onsketch.jit.decorators import inner
@@ -50,7 +50,7 @@ SCHEDULES = {"none": SCHEDULE.constant, "1/t": SCHEDULE.inverse, "1/sqrt(t)": SC
 class Setup(NamedTuple):
     """What never changes while a learner learns."""
 
-    loss: int
+    loss: Form
     geometry: int
     rule: int
     """How frequent directions shrinks (see core/shrinking.py)."""
@@ -160,7 +160,7 @@ def projects_after(method: Method, options: Options) -> bool:
 
 def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
     """The numbers of a learner of this method with these options; refuses combinations that mean nothing."""
-    loss = LOSSES[options.loss]
+    loss = loss_of(options)
     geometry = geometry_of(method.geometry)
     newton = geometry.newton
     summary = {
@@ -195,7 +195,7 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
                 "nothing; give curvature_schedule='1/sqrt(t)' or '1/t', or a curvature."
             )
     numbers: Setup = setup_class(Setup, geometry)(
-        loss=loss.code,
+        loss=loss.form,
         geometry=geometry.code,
         rule=method.kind.rule or 0,
         summary=summary,

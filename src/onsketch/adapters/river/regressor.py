@@ -10,6 +10,7 @@ from river import base
 from onsketch.adapters.options import DEFAULT_METHOD, keep_parameters, regression_learner, takes_learner_options
 from onsketch.adapters.river.base import OnlineEstimator
 from onsketch.adapters.river.features import index_of
+from onsketch.core.losses import in_units_of_labels
 from onsketch.learners.keywords import EstimatorOptions
 
 
@@ -20,7 +21,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
 
     Args:
         method: a name out of :func:`onsketch.methods`.
-        loss: "squared" or "absolute".
+        loss: "squared", "absolute", "quantile" (of level ``quantile``) or "poisson" (for counts).
         fit_intercept: whether to add a constant feature.
         seed: for methods that draw random numbers.
         **options: options of :func:`onsketch.learner`; None leaves one to the method.
@@ -60,7 +61,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         """The prediction, 0 before anything was learned."""
         if self._learner is None:
             return 0.0
-        return float(self._learner.predict(self._names.row(x, learn=False))[0])
+        return float(self._said(self._names.row(x, learn=False))[0])
 
     def predict_many(self, X: Any) -> Any:
         """The predictions of the rows of a data frame, a series."""
@@ -68,7 +69,10 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
 
         if self._learner is None:
             return pd.Series(0.0, index=index_of(X))
-        return pd.Series(self._learner.predict(self._names.frame(X, learn=False)), index=index_of(X))
+        return pd.Series(self._said(self._names.frame(X, learn=False)), index=index_of(X))
+
+    def _said(self, rows: Any) -> Any:
+        return in_units_of_labels(self.loss, self._ready().predict(rows))
 
     def _ready(self) -> Any:
         if self._learner is None:

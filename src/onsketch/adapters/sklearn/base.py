@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from onsketch.adapters.options import CHUNK, described, learner_options, revived
 from onsketch.core.errors import OptionError
+from onsketch.core.losses import in_units_of_labels
 from onsketch.learners.multiclass import OneVersusRest
 
 Floats = NDArray[np.float64]
@@ -101,7 +102,8 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         margins, y, c = np.asarray(self.learner_.predict(X[rows])), targets[rows], weights[rows]
         if self._real:
             spread = float(np.sum(c * (y - np.average(y, weights=c)) ** 2)) or 1.0
-            return 1.0 - float(np.sum(c * (y - margins) ** 2)) / spread
+            said = in_units_of_labels(self.loss, margins)
+            return 1.0 - float(np.sum(c * (y - said) ** 2)) / spread
         right = margins * y > 0.0 if margins.ndim == 1 else margins.argmax(axis=1) == y
         return float(np.average(right, weights=c))
 

@@ -11,6 +11,7 @@ import onsketch
 from onsketch.adapters.options import DEFAULT_METHOD, keep_parameters, regression_learner, takes_learner_options
 from onsketch.adapters.sklearn.base import Floats, OnlineEstimator
 from onsketch.core.errors import OptionError
+from onsketch.core.losses import in_units_of_labels
 from onsketch.learners.keywords import EstimatorOptions
 
 
@@ -22,7 +23,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
     Args:
         method: a name out of :func:`onsketch.methods`.
-        loss: "squared" ("squared_error") or "absolute" ("absolute_error").
+        loss: "squared" ("squared_error"), "absolute" ("absolute_error"), "quantile" (of level ``quantile``), or
+            "poisson" for counts, whose margins are logarithms: ``predict`` gives e to their power.
         fit_intercept: whether to add a constant feature.
         max_iter: passes over the rows in ``fit``, at most.
         early_stopping: hold some rows out, and end the passes when their score no longer gets better.
@@ -112,7 +114,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         The deviation is noise and what is not known of the weights, for the method "auto" and the squared loss.
         """
         X = self._rows(X)
-        predictions = self._margins(X, clipped=self.clip not in ("default", None))
+        predictions = in_units_of_labels(self.loss, self._margins(X, clipped=self.clip not in ("default", None)))
         if not return_std:
             return predictions
         if not hasattr(self.learner_, "deviation"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from onsketch.core.losses import in_units_of_labels
 from onsketch.jobs.explaining import Reasons
 from onsketch.jobs.serve.batch import Floats, Rows
 from onsketch.jobs.serve.model import Model
@@ -19,7 +20,8 @@ def answers(model: Model, margins: Floats) -> list[dict[str, Any]]:
     if model.kind == "classes":
         return _classes(model, margins)
     if model.kind == "regression":
-        return [{"prediction": margin, "margin": margin} for margin in margins.tolist()]
+        said = in_units_of_labels(model.learner.loss, margins)
+        return [{"prediction": s, "margin": margin} for s, margin in zip(said.tolist(), margins.tolist(), strict=True)]
     positive, negative = label_names(model)
     logistic = model.learner.loss == "logistic"
     found = []

@@ -19,7 +19,7 @@ from onsketch.files import model_file
 from onsketch.jobs.answers import probabilities
 from onsketch.jobs.evaluation import Progress
 from onsketch.jobs.judging import Judge
-from onsketch.jobs.models import make_learner
+from onsketch.jobs.models import asked_task, make_learner
 from onsketch.jobs.serve.batch import Batch, Floats, Rows, part_of
 from onsketch.jobs.training import Plan, Training
 
@@ -162,7 +162,8 @@ class Model:
     def _strange(self, codes: Floats) -> NDArray[np.bool_]:
         """Labels that the task does not know; NaN is one."""
         if self.kind == "regression":
-            return ~(np.abs(codes) <= LARGEST)
+            least = 0.0 if self.learner.loss == "poisson" else -LARGEST
+            return ~((codes >= least) & (codes <= LARGEST))
         if self._usual:
             return ~np.isin(codes, (-1.0, 0.0, 1.0))
         return self.task.strange(codes)
@@ -173,6 +174,8 @@ class Model:
         return self.task.positive == 1.0 and self.task.negative in (None, 0.0, -1.0) and self.task.names is None
 
     def _expected(self) -> str:
+        if self.kind == "regression" and self.learner.loss == "poisson":
+            return "this model learns counts, 0 or more."
         if self.kind == "regression":
             return f"this model learns numbers, finite and within ±{LARGEST:g}."
         if self.task.named is not None:
@@ -307,7 +310,9 @@ def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str
     kind = KINDS.get(task)
     if kind is None:
         raise OptionError(f"task={task!r}: expected binary, classes or regression.")
-    named = reading.get("positive")
+    named, loss = reading.get("positive"), options.get("loss")
+    if kind != "regression" and asked_task(None, loss) == "regression":
+        raise OptionError(f"--loss {loss} is for numbers: it goes with --task regression.")
     if kind != "binary" and named is not None:
         raise OptionError(f"--positive names a class; it does not go with --task {task}.")
     if kind == "regression":

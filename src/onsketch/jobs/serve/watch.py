@@ -1,7 +1,8 @@
 """How a model does on live rows: the long run, the recent window, the baseline, and curves short enough to send.
 
-The baseline is the best constant so far, learned as the rows come: the mean of the labels for numbers (squared loss),
-else the frequency of each class (−ln of it, and the error of always saying the most frequent).
+The baseline is the best constant so far, learned as the rows come: for numbers the mean of the labels (squared, Poisson
+loss) or a quantile of the last ones (absolute, quantile loss), else the frequency of each class (−ln of it, and the
+error of always saying the most frequent).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from onsketch.core.losses import loss_values, named
 from onsketch.jobs.serve.batch import Floats
 from onsketch.jobs.serve.model import Model
 
@@ -38,6 +40,7 @@ class Watch:
         self._due, self._stride = 1, 1
         self._counts: dict[float, int] = {}
         self._sum = 0.0
+        self._labels: deque[float] = deque(maxlen=WINDOW)
         self._began = time.time()
         self._rates: deque[tuple[float, int]] = deque(maxlen=64)
         self._lock = threading.Lock()
@@ -52,7 +55,7 @@ class Watch:
         losses, wrong = model.losses(labels, margins)
         missed = np.zeros(labels.size) if wrong is None else wrong
         with self._lock:
-            base, base_missed = self._baseline(labels)
+            base, base_missed = self._baseline(labels, model.progress.loss)
             self.rows += labels.size
             self.loss += float(losses.sum())
             self.mistakes += float(missed.sum())
@@ -65,13 +68,20 @@ class Watch:
             if not self._rates or now - self._rates[-1][0] > 0.5:
                 self._rates.append((now, self.rows))
 
-    def _baseline(self, labels: Floats) -> tuple[Floats, Floats]:
+    def _baseline(self, labels: Floats, loss: str) -> tuple[Floats, Floats]:
         """The loss and mistake of the best constant before each row, which then counts."""
         seen = self.rows + np.arange(labels.size)
         if self.kind == "regression":
             before = self._sum + np.cumsum(labels) - labels
             self._sum += float(labels.sum())
-            return (before / np.maximum(seen, 1) - labels) ** 2, np.zeros(labels.size)
+            means = before / np.maximum(seen, 1)
+            if named(loss).smooth:
+                constants = np.log(np.maximum(means, 1e-300)) if loss == "poisson" else means
+            else:  # a quantile of what came last
+                kept = self._labels or [0.0]
+                constants = np.full(labels.size, np.quantile(kept, named(loss).level or 0.5))
+                self._labels.extend(labels[-WINDOW:].tolist())
+            return loss_values(loss, constants, labels), np.zeros(labels.size)
         mine, best = np.zeros(labels.size), np.zeros(labels.size)
         known = {float(label): 0 for label in np.unique(labels)} | self._counts
         for label, count in known.items():

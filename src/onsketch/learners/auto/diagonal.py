@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from onsketch.core import losses
-from onsketch.core.losses import ABSOLUTE, SQUARED_HINGE
+from onsketch.core.losses import SQUARED_HINGE, Form
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import (
     fma,
@@ -76,7 +76,7 @@ def next_energies(rows, slot, x, gains, first, prior, thin):
 @inlined
 def diagonal_loss(settings, k):
     """The loss that a diagonal expert minimises."""
-    return SQUARED_HINGE if k == LAPLACE and not settings.real else settings.loss
+    return Form(SQUARED_HINGE, 0.0) if k == LAPLACE and settings.signs else settings.loss
 
 
 @inner
@@ -101,9 +101,9 @@ def diagonal_steps(settings, small, margins, y, weight, unit, lengths, steps):
         elif k == BOLD_ADAGRAD:
             step = settings.bold_step * wide
         elif k == LAPLACE:
-            step = unit if settings.loss == ABSOLUTE else 1.0
+            step = unit if losses.degree(settings.loss) == 1 else 1.0
         loss = diagonal_loss(settings, k)
-        if k == BOLD_ADAGRAD and not settings.real:
+        if k == BOLD_ADAGRAD and settings.signs:
             slope, bend = losses.slope(loss, margins[k], y), 0.0
         else:
             _, slope, bend = implicit_step(loss, margins[k], y, weight * step * lengths[at])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from onsketch.core.losses import ABSOLUTE
+from onsketch.core import losses
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.auto.implicit import implicit_step
@@ -61,12 +61,12 @@ def sketched_steps(settings, small, p, length, margins, y, weight, unit, moves, 
     """Fill the moves of the experts with a sketch along ``x − Sᵀq``; returns the scale ρ of the row to sketch (0:
     none), and what rows left out would have told.
 
-    The absolute loss has a slope of size 1 whatever the labels' unit, so its steps are taken in that unit. A row that
-    tells little (curvature times leverage) is left out, and what such rows would have told is saved up; when it is
-    enough, a row is sketched in the place of all of them.
+    The absolute and the quantile loss have slopes of size 1 whatever the labels' unit, so steps are taken in that unit.
+    A row that tells little (curvature times leverage) is left out, and what such rows would have told is saved up; when
+    it is enough, a row is sketched in the place of all of them.
     """
     numbers = small.numbers
-    pace = weight * unit if settings.loss == ABSOLUTE else weight
+    pace = weight * unit if losses.degree(settings.loss) == 1 else weight
     curvature = 0.0
     told = 0.0
     trusted = small.shares[1, 0] + small.shares[1, 1]

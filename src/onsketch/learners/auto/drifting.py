@@ -109,7 +109,7 @@ class DriftingLearner(Learner):
                 self._members[k] = AutoLearner(self.method, member.options)
                 self._members[k]._width = self._width
                 self._members[k]._restore(first._arrays())
-        mix_rates(self._loss.code, self._loss.labels == "real", np.ascontiguousarray(margins[:, :done]),
+        mix_rates(self._loss.form, self._loss.labels == "real", np.ascontiguousarray(margins[:, :done]),
                   labels[:done], weights[:done], self._shares, self._recent, out[:done])  # fmt: skip
         return done
 

@@ -13,9 +13,11 @@ loss           z'                                                              c
 =============  ==============================================================  ======================================
 squared        (z + 2τy)/(1 + 2τ)                                              2
 absolute       z moved towards y by at most τ                                  the slope's square
+quantile       z moved towards y by at most τ·q or τ·(1 − q)                   the slope's square
 logistic       the root of z' = z + τy/(1 + e^{yz'}), by safeguarded Newton    p(1 − p)
 hinge          yz' = min(yz + τ, 1) where yz < 1                               the slope's square
 squared_hinge  yz' = (yz + 2τ)/(1 + 2τ) where yz < 1                           2 where yz' < 1, else 0
+poisson        the root of z' = z − τ(e^{z'} − y), likewise                    e^{z'}
 =============  ==============================================================  ======================================
 
 Losses without a curvature lend the square of their slope, as gradient rows would have it.
@@ -26,7 +28,7 @@ from __future__ import annotations
 import math
 
 from onsketch.core import losses
-from onsketch.core.losses import ABSOLUTE, HINGE, LOGISTIC, SQUARED
+from onsketch.core.losses import HINGE, LOGISTIC, POISSON, SQUARED, SQUARED_HINGE, STEEPEST_RATE
 from onsketch.jit.decorators import inner
 
 LONGEST = 1e100
@@ -58,21 +60,48 @@ def _logistic_margin(z, y, length):
 
 
 @inner
+def _poisson_margin(z, y, length):
+    """The root v of ``v + length·eᵛ = z + length·y``: the margin of a Poisson step.
+
+    With u = log(length) + v this is ``u + eᵘ = s``, s = z + length·y + log(length), whose left side is convex: Newton's
+    steps from above never pass the root.
+    """
+    if not length > 0.0:
+        return z
+    log = math.log(length)
+    s = z + length * y + log
+    u = s if s < 1.0 else math.log(s)  # both are above the root
+    for _ in range(50):
+        grown = math.exp(u)
+        move = (u + grown - s) / (1.0 + grown)
+        u -= move
+        if abs(move) <= 1e-10 * (1.0 + abs(u)):
+            break
+    return u - log
+
+
+@inner
 def implicit_step(loss, z, y, length):
     """z', the slope per unit of length that leads there, and the curvature met there."""
     length = min(length, LONGEST)
-    if loss == SQUARED:
+    code = loss.code
+    if code == SQUARED:
         slope = 2.0 * (z - y) / (1.0 + 2.0 * length)
         return z - length * slope, slope, 2.0
-    if loss == LOGISTIC:
+    if code == LOGISTIC:
         signed = _logistic_margin(z, y, length)
         slope = losses.slope(loss, signed, 1.0)
         return y * signed, y * slope, -slope * (1.0 + slope)
-    if loss in (ABSOLUTE, HINGE):
+    if code == POISSON:
+        end = _poisson_margin(z, y, length)
+        rate = math.exp(min(end, STEEPEST_RATE))
+        slope = (z - end) / length if length * rate > 1.0 else rate - y  # whichever is the sharper
+        return end, slope, rate
+    if code != SQUARED_HINGE:  # straight pieces
         slope = losses.slope(loss, z, y)
-        room = abs(z - y) if loss == ABSOLUTE else 1.0 - y * z
-        if slope != 0.0 and room < length:
-            slope *= room / length
+        room, reach = 1.0 - y * z if code == HINGE else abs(z - y), length * abs(slope)
+        if slope != 0.0 and room < reach:
+            slope *= room / reach
         return z - length * slope, slope, slope * slope
     short = max(0.0, 1.0 - y * z) / (1.0 + 2.0 * length)
     return z + 2.0 * length * y * short, -2.0 * y * short, 2.0 if short > 0.0 else 0.0

@@ -70,7 +70,7 @@ class AutoLearner(Learner):
         kept, capacity = (size - 1, 2 * size) if size >= 2 else (0, 1)
         real = self._loss.labels == "real"
         self._settings = Settings(
-            loss=self._loss.code,
+            loss=self._loss.form,
             size=size,
             capacity=capacity,
             ridges=RIDGES,
@@ -81,8 +81,9 @@ class AutoLearner(Learner):
             bold_step=BOLD_STEP,
             precision=PRECISION,
             real=real,
+            signs=self._loss.labels == "sign",
             intercept=options.fit_intercept,
-            ranged=real and options.clip == "labels",
+            ranged=self._loss.labels != "sign" and options.clip == "labels",
             clip=options.clip if isinstance(options.clip, float) else math.inf,
             forget=float(options.forget),
             told=TOLD,

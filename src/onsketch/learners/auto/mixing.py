@@ -9,7 +9,7 @@ From the experts' margins m_k (in units of labels) three predictions are made,
 and mixed once more. With L_k the (weighted) sum of the losses of what is to be mixed and n the sum of sample weights,
 
     sign labels   share_k ∝ exp(−rate·L_k)
-    real labels   share_k ∝ L_k^{−rate·n·power}, with power ½ for the squared and 1 for the absolute loss
+    real labels   share_k ∝ L_k^{−rate·n/p}, with p = 2 for the squared, 1 for the absolute and the quantile loss
 
 The former is exponential weighting (Vovk 1990; Littlestone and Warmuth 1994); at rate 1 it is Bayes' rule for the
 logistic loss. The latter is the same on the log likelihood under Gaussian or Laplace noise of unknown size, so that
@@ -24,7 +24,6 @@ from __future__ import annotations
 import math
 
 from onsketch.core import losses
-from onsketch.core.losses import ABSOLUTE, SQUARED
 from onsketch.jit.decorators import inner
 from onsketch.learners.auto.implicit import implicit_step
 
@@ -48,14 +47,14 @@ TINY = 1e-290
 @inner
 def set_shares(loss, sums, shares, row, number, count):
     """Fill ``shares[row]`` from the sums of losses over rows of total weight ``count``."""
+    degree = losses.degree(loss)
     best = sums[row, 0]
     for k in range(1, number):
         best = min(best, sums[row, k])
     total = 0.0
     for k in range(number):
-        if loss in (SQUARED, ABSOLUTE):
-            power = 0.5 if loss == SQUARED else 1.0
-            worse = power * count * math.log(max(sums[row, k], TINY) / max(best, TINY))
+        if degree > 0:
+            worse = count / degree * math.log(max(sums[row, k], TINY) / max(best, TINY))
         else:
             worse = sums[row, k] - best
         shares[row, k] = math.exp(-RATE * worse) if RATE * worse < 700.0 else 0.0
@@ -106,7 +105,8 @@ def learn_mixing(loss, margins, y, weight, unit, one, sums, shares, calibration,
     ``margins`` are within bounds; losses are counted in units of ``unit``; ``one`` is the stacked regression's constant
     feature. ``work`` is scratch, (2, ≥ FEATURES).
     """
-    price = weight * (unit * unit if loss == SQUARED else (unit if loss == ABSOLUTE else 1.0))
+    degree = losses.degree(loss)
+    price = weight * (unit * unit if degree == 2 else (unit if degree == 1 else 1.0))
     weighed = 0.0
     calibrated = 0.0
     for k in range(EXPERTS):

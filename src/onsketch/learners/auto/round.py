@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from onsketch.core.losses import SQUARED
+from onsketch.core.losses import POISSON, SQUARED
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.auto.counting import (
     count_label,
@@ -70,6 +70,8 @@ def within_bounds(settings, small, prediction):
     if settings.ranged:
         if small.numbers[FIGURE.low] > small.numbers[FIGURE.high]:
             return 0.0
+        if settings.loss.code == POISSON:  # margins are logarithms; a rate has no least one but 0
+            return min(prediction, math.log(max(small.numbers[FIGURE.high], 1.0)))
         return min(max(prediction, small.numbers[FIGURE.low]), small.numbers[FIGURE.high])
     return min(max(prediction, -settings.clip), settings.clip)
 
@@ -163,7 +165,7 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
         rho, credit = sketched_steps(settings, small, p, length, margins, target, weight, unit, moves, q)
         slopes_of(settings, margins, target, weight, gains)
         thin = numbers[FIGURE.thin]
-        first = FIRST_ENERGY * (unit * unit if settings.loss == SQUARED else 1.0) / thin
+        first = FIRST_ENERGY * (unit * unit if settings.loss.code == SQUARED else 1.0) / thin
         for k in range(4):
             gains[k] /= thin
         measure_row(light.rows, slots, low, high, constant, x, gains, first,

@@ -20,6 +20,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.losses import Form
 from onsketch.jit.vectors import padded
 from onsketch.learners.auto.mixing import EXPERTS, FEATURES, LANES
 from onsketch.learners.sketched.packed import COLUMN
@@ -123,7 +124,7 @@ _FAR = float(np.finfo(np.float64).max)
 class Settings(NamedTuple):
     """What never changes while the learner learns."""
 
-    loss: int
+    loss: Form
     size: int
     """m; 0 and 1 keep no direction."""
     capacity: int
@@ -140,7 +141,9 @@ class Settings(NamedTuple):
     precision: float
     """The first precision of the diagonal Laplace expert, in units of the rows' mean squared length."""
     real: bool
-    """Whether labels are numbers, not signs."""
+    """Whether labels are numbers with a centre and a unit of their own."""
+    signs: bool
+    """Whether labels are signs; counts are neither."""
     intercept: bool
     ranged: bool
     """Whether predictions are kept within the range of labels seen."""

@@ -23,7 +23,7 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights
 
     Args:
         setup: the fixed numbers.
-        loss: a code of onsketch.core.losses, or SOFTMAX.
+        loss: a form of onsketch.core.losses, or SOFTMAX.
         sketch: the small state of frequent directions.
         spare: a second one, for undoing a round.
         clock: rounds played.

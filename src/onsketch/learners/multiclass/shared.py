@@ -63,7 +63,7 @@ class SharedSketch(ManyClasses):
     def __init__(self, method: str, n_classes: int, **options: Any) -> None:
         self.method, self.options, loss = _checked(method, options)
         self._made_with = {"method": method, "options": options}
-        self._loss = SOFTMAX if loss == "softmax" else LOSSES[loss].code
+        self._loss = SOFTMAX if loss == "softmax" else LOSSES[loss].form
         size = self.options.sketch_size
         kept, capacity = Directions.shape(size, self.options.doubling)
         self._setup = make_setup(self.method, self.options, capacity=capacity)

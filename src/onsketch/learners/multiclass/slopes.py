@@ -25,8 +25,8 @@ from onsketch.core import losses
 from onsketch.jit.decorators import inner
 from onsketch.learners.setup import SUMMARY, row_scale
 
-SOFTMAX = 5
-"""The code of the loss that all classes share, after those of onsketch.core.losses."""
+SOFTMAX = losses.Form(-1, 0.0)
+"""The loss that all classes share, which is none of onsketch.core.losses."""
 
 
 @inner
@@ -47,7 +47,7 @@ def fill_softmax(margins, out):
 def fill_slopes(loss, margins, targets, weight, slopes):
     """``slopes[k] = weight·ℓ'`` for a row with these K labels (of softmax, +1 for its class); the mean curvature."""
     bend = 0.0
-    if loss == SOFTMAX:
+    if loss.code == SOFTMAX.code:
         fill_softmax(margins, slopes)
         bend = 1.0
         for k in range(margins.size):

@@ -176,15 +176,22 @@ class Definition:
             target = y - self.centre
             self.mean_label += (target - self.mean_label) / rounds
             self.unit += (abs(target - self.mean_label) - self.unit) / rounds
+        elif self.loss == "poisson":
+            self.centre = math.log(max(y, 0.01)) if rounds == 1 else self.centre
+            self.mean_label += (y - self.mean_label) / rounds
+            self.unit, target, h = 1.0, y / math.exp(self.centre), h * math.exp(self.centre)
         else:
             target, self.unit = y, 1.0
         self.sketched_steps(x[0], z, target, h)
         self.diagonal_steps(x, z, target, h, np.append(on, True))
         self.mix_learns(z, target, h, rounds)
         self.labels.append(y)
-        if self.real and abs(self.mean_label) > 0.5 * self.unit:
-            self.w[:, -1] -= self.mean_label / np.array([math.sqrt(self.norm)] * 3 + [1.0] * 4)
-            self.centre, self.mean_label = self.centre + self.mean_label, 0.0
+        away = self.mean_label
+        if self.loss == "poisson":
+            away = math.log(max(self.mean_label, 0.01)) - self.centre
+        if not self.signs and abs(away) > 0.5 * self.unit:
+            self.w[:, -1] -= away / np.array([math.sqrt(self.norm)] * 3 + [1.0] * 4)
+            self.centre, self.mean_label = self.centre + away, self.mean_label - (away if self.real else 0.0)
         self.count_row(on, squares, rounds)
         self.fade *= self.forget
         self.energy[[0, 2, 3]] *= self.forget

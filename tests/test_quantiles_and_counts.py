@@ -40,7 +40,10 @@ def counts(n: int = 3000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def table(path, X, y) -> str:
-    lines = ["a,b,c,d,label", *(",".join(map(repr, [*row, label])) for row, label in zip(X.tolist(), y, strict=True))]
+    lines = [
+        "a,b,c,d,label",
+        *(",".join(map(repr, [*row, label])) for row, label in zip(X.tolist(), y.tolist(), strict=True)),
+    ]
     path.write_text("\n".join(lines) + "\n")
     return str(path)
 

@@ -41,8 +41,9 @@ def agree(learner: Any, definition: Any, X: Any, y: Any, weight: Any = None) -> 
 def test_named_methods_for_every_loss_and_update(method: str, loss: str, update: str) -> None:
     X, y = sparse_stream(loss)
     newton = METHODS_BY_NAME[method].geometry == "newton"
+    widest = 1.5 if loss == "poisson" else None  # without a bound explicit steps run away: slopes grow like e^z
     for size in (1, 3, 7):
-        for clip in (None, 0.5):
+        for clip in (widest, 0.5):
             options: dict[str, Any] = {"loss": loss, "update": update, "sketch_size": size, "clip": clip}
             options |= {"ridge": 2.0, "step_size": 0.3, **level(loss)}
             if newton:

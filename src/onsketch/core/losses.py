@@ -159,6 +159,12 @@ def degree(loss):
 
 
 @inner
+def straight(loss):
+    """Whether the loss is made of straight pieces, so that it has no curvature."""
+    return loss.code in (ABSOLUTE, HINGE, QUANTILE)
+
+
+@inner
 def value(loss, z, y):
     """ℓ(z, y)."""
     code = loss.code

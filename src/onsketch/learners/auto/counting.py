@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from onsketch.core.losses import POISSON
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.auto.directions import rebuild
 from onsketch.learners.auto.mixing import EXPERTS, LANES, forget_mixing, learn_mixing, set_mix, set_shares, start_mixing
@@ -13,6 +14,9 @@ from onsketch.learners.auto.state import FIGURE, LIGHT, SKETCHED, TALLY
 
 LEAST_THIN = 1e-12
 """Forgetting is written into the energies when so little is left."""
+
+LEAST_RATE = 0.01
+"""The centre of counts is not below the logarithm of this."""
 
 WARM = 10
 """Real labels: rows after which their unit is known well enough for calibrating and stacking."""
@@ -31,6 +35,11 @@ def own_or_common(regime, own, common):
 def see_label(settings, small, y, rounds, label):
     """Fill the centre, the mean and the mean deviation of labels, this one included; signs are of size 1."""
     numbers = small.numbers
+    if settings.loss.code == POISSON:  # the centre is of margins, and the mean of counts
+        label[0] = math.log(max(y, LEAST_RATE)) if rounds == 1 and settings.intercept else numbers[FIGURE.centre]
+        label[1] = numbers[FIGURE.mean_label] + (y - numbers[FIGURE.mean_label]) / rounds
+        label[2] = 1.0
+        return
     if not settings.real:
         label[0], label[1], label[2] = 0.0, 0.0, 1.0
         return
@@ -44,6 +53,19 @@ def see_label(settings, small, y, rounds, label):
     label[2] = numbers[FIGURE.unit] + (abs(target - label[1]) - numbers[FIGURE.unit]) / rounds
 
 
+@inlined
+def seen_label(settings, y, weight, centre):
+    """A label and a weight as the experts see them, whose margins start from the centre.
+
+    Real labels are counted from it. With z = c + v the Poisson loss is ``e^c·(eᵛ − (y/e^c)·v)``, but for what does not
+    depend on v: the same loss for the label y/e^c and e^c times the weight.
+    """
+    if settings.loss.code == POISSON:
+        rate = math.exp(centre)
+        return y / rate, weight * rate
+    return y - centre, weight
+
+
 @inner
 def count_label(settings, light, small, y, label, constant, size):
     """Take in the figures of labels; the centre follows the mean, and all constants with it."""
@@ -51,11 +73,15 @@ def count_label(settings, light, small, y, label, constant, size):
     numbers[FIGURE.centre], numbers[FIGURE.mean_label], numbers[FIGURE.unit] = label[0], label[1], label[2]
     numbers[FIGURE.low] = min(numbers[FIGURE.low], y)
     numbers[FIGURE.high] = max(numbers[FIGURE.high], y)
-    if constant >= 0 and settings.real and abs(numbers[FIGURE.mean_label]) > 0.5 * numbers[FIGURE.unit]:
+    if constant < 0 or settings.signs:
+        return
+    counts = settings.loss.code == POISSON
+    away = math.log(max(label[1], LEAST_RATE)) - label[0] if counts else label[1]
+    if abs(away) > 0.5 * label[2]:
         for k in range(EXPERTS):
-            light.rows[constant, k] -= numbers[FIGURE.mean_label] / (size if k < SKETCHED else 1.0)
-        numbers[FIGURE.centre] += numbers[FIGURE.mean_label]
-        numbers[FIGURE.mean_label] = 0.0
+            light.rows[constant, k] -= away / (size if k < SKETCHED else 1.0)
+        numbers[FIGURE.centre] += away
+        numbers[FIGURE.mean_label] -= 0.0 if counts else away
 
 
 @inner

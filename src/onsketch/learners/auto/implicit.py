@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 
 from onsketch.core import losses
-from onsketch.core.losses import HINGE, LOGISTIC, POISSON, SQUARED, SQUARED_HINGE, STEEPEST_RATE
+from onsketch.core.losses import HINGE, LOGISTIC, POISSON, SQUARED, STEEPEST_RATE
 from onsketch.jit.decorators import inner
 
 LONGEST = 1e100
@@ -97,7 +97,7 @@ def implicit_step(loss, z, y, length):
         rate = math.exp(min(end, STEEPEST_RATE))
         slope = (z - end) / length if length * rate > 1.0 else rate - y  # whichever is the sharper
         return end, slope, rate
-    if code != SQUARED_HINGE:  # straight pieces
+    if losses.straight(loss):
         slope = losses.slope(loss, z, y)
         room, reach = 1.0 - y * z if code == HINGE else abs(z - y), length * abs(slope)
         if slope != 0.0 and room < reach:

@@ -19,6 +19,7 @@ from onsketch.learners.auto.counting import (
     forget_row,
     own_or_common,
     see_label,
+    seen_label,
 )
 from onsketch.learners.auto.diagonal import FIRST_ENERGY, diagonal_steps, slopes_of
 from onsketch.learners.auto.directions import append, shrink, sketched_steps
@@ -161,7 +162,8 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
         prediction = within_bounds(settings, small, mixed(small, before)) if rounds > 1 else 0.0
         length = sketched + (numbers[FIGURE.norm] if constant >= 0 else 0.0)
         see_label(settings, small, y, rounds, label)
-        target, unit = y - label[0], label[2]
+        unit = label[2]
+        target, weight = seen_label(settings, y, weight, label[0])
         rho, credit = sketched_steps(settings, small, p, length, margins, target, weight, unit, moves, q)
         slopes_of(settings, margins, target, weight, gains)
         thin = numbers[FIGURE.thin]

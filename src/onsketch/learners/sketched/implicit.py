@@ -52,6 +52,8 @@ def implicit_gradient(setup, sketch, p, square, margin, label, weight, t, q):
         _, slope, _ = implicit_step(setup.loss, margin, label, weight * setup.step * leverage)
         return weight * slope, rho
     _, slope, bend = implicit_step(setup.loss, margin, label, weight * setup.step * leverage / fade)
-    rho = row_scale(setup, slope, bend, weight, t) / math.sqrt(fade)
+    # where the slope says nothing of the distance, a step that ends at the label must not count as none
+    met = losses.slope(setup.loss, margin, label) if losses.straight(setup.loss) else slope
+    rho = row_scale(setup, met, bend, weight, t) / math.sqrt(fade)
     whole = 1.0 + rho * rho * leverage if setup.whole else 1.0
     return weight * slope * whole / fade, rho

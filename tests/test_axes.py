@@ -207,7 +207,7 @@ def test_a_code_that_is_no_geometry_or_no_loss_is_refused(method):
     X, y = sparse_stream()
     for field in ("geometry", "loss") if METHODS[method].sketched else ("loss",):
         learner = onsketch.learner(method)
-        learner._setup = learner._setup._replace(**{field: Form(99, 0.5) if field == "loss" else 99})
+        learner._setup = learner._setup._replace(**{field: Form(99) if field == "loss" else 99})
         with pytest.raises(UpdateError):
             learner.learn(X, y)
 
@@ -245,7 +245,7 @@ def test_every_loss_has_one_entry_with_one_code():
     assert tuple(LOSSES) == LOSS_NAMES
     assert sorted(loss.code for loss in LOSSES.values()) == list(range(len(LOSSES)))
     for function in (value, slope, curvature):
-        assert math.isnan(function.py_func(Form(len(LOSSES), 0.5), 0.3, 1.0))
+        assert math.isnan(function.py_func(Form(len(LOSSES)), 0.3, 1.0))
 
 
 def test_composite_terms_say_what_they_cost_before_a_sketched_learner_grows_large(tmp_path):

@@ -112,6 +112,16 @@ def test_auto_learns_rates_as_well_as_a_solver(scale: float) -> None:
     assert mine < 1.05 * metrics.mean_poisson_deviance(y[2000:], best.predict(X[2000:]))
 
 
+def test_learners_of_counts_merge() -> None:
+    X, y = counts(2000)
+    one, other = (onsketch.learner("auto", loss="poisson") for _ in range(2))
+    one.learn(X[:700], y[:700])
+    other.learn(X[700:1400], y[700:1400])
+    alone = metrics.mean_poisson_deviance(y[1400:], np.exp(one.predict(X[1400:])))
+    both = metrics.mean_poisson_deviance(y[1400:], np.exp(one.merge(other).predict(X[1400:])))
+    assert both < 1.02 * alone
+
+
 def test_the_best_fixed_rate_is_solved_for() -> None:
     X, y = counts(400)
     best = PoissonRegressor(alpha=0.0, tol=1e-8, max_iter=1000).fit(X, y)

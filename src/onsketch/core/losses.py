@@ -45,8 +45,10 @@ class Form(NamedTuple):
     """A loss as compiled loops read it."""
 
     code: int
-    level: float
+    level: float = 0.0
     """q of the quantile loss."""
+    degree: int = 0
+    """p with ``ℓ(cz, cy) = c^p·ℓ(z, y)`` for all c > 0, where the unit of labels does not matter; 0 elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,13 @@ class Loss:
     option: str = ""
     """The learner's option that gives its level, where it has one."""
     level: float = 0.0
+    degree: int = 0
+    """See :class:`Form`."""
 
     @property
     def form(self) -> Form:
         """The loss as compiled loops read it."""
-        return Form(self.code, self.level)
+        return Form(self.code, self.level, self.degree)
 
     @property
     def key(self) -> str:
@@ -114,12 +118,12 @@ def _poisson(bound: float) -> float:
 LOSSES = {
     loss.name: loss
     for loss in (
-        Loss("squared", SQUARED, "real", smooth=True, sigma=_squared),
-        Loss("absolute", ABSOLUTE, "real", smooth=False, sigma=_none),
+        Loss("squared", SQUARED, "real", smooth=True, sigma=_squared, degree=2),
+        Loss("absolute", ABSOLUTE, "real", smooth=False, sigma=_none, degree=1),
         Loss("logistic", LOGISTIC, "sign", smooth=True, sigma=_logistic),
         Loss("hinge", HINGE, "sign", smooth=False, sigma=_none),
         Loss("squared_hinge", SQUARED_HINGE, "sign", smooth=True, sigma=_squared_hinge),
-        Loss("quantile", QUANTILE, "real", smooth=False, sigma=_none, option="quantile", level=0.5),
+        Loss("quantile", QUANTILE, "real", smooth=False, sigma=_none, option="quantile", level=0.5, degree=1),
         Loss("poisson", POISSON, "count", smooth=True, sigma=_poisson),
     )
 }
@@ -148,14 +152,6 @@ def in_units_of_labels(key: str, margins: NDArray[np.float64]) -> NDArray[np.flo
     [1.0, 3.0]
     """
     return np.exp(np.minimum(margins, STEEPEST_RATE)) if key == "poisson" else margins
-
-
-@inner
-def degree(loss):
-    """The p with ``ℓ(cz, cy) = c^p·ℓ(z, y)`` for all c > 0, where the unit of labels does not matter; 0 elsewhere."""
-    if loss.code == SQUARED:
-        return 2
-    return 1 if loss.code in (ABSOLUTE, QUANTILE) else 0
 
 
 @inner

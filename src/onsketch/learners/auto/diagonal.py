@@ -76,7 +76,7 @@ def next_energies(rows, slot, x, gains, first, prior, thin):
 @inlined
 def diagonal_loss(settings, k):
     """The loss that a diagonal expert minimises."""
-    return Form(SQUARED_HINGE, 0.0) if k == LAPLACE and settings.signs else settings.loss
+    return Form(SQUARED_HINGE, 0.0, 0) if k == LAPLACE and settings.signs else settings.loss
 
 
 @inner
@@ -101,7 +101,7 @@ def diagonal_steps(settings, small, margins, y, weight, unit, lengths, steps):
         elif k == BOLD_ADAGRAD:
             step = settings.bold_step * wide
         elif k == LAPLACE:
-            step = unit if losses.degree(settings.loss) == 1 else 1.0
+            step = unit if settings.loss.degree == 1 else 1.0
         loss = diagonal_loss(settings, k)
         if k == BOLD_ADAGRAD and settings.signs:
             slope, bend = losses.slope(loss, margins[k], y), 0.0

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 
-from onsketch.core import losses
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.auto.implicit import implicit_step
@@ -66,7 +65,7 @@ def sketched_steps(settings, small, p, length, margins, y, weight, unit, moves, 
     it is enough, a row is sketched in the place of all of them.
     """
     numbers = small.numbers
-    pace = weight * unit if losses.degree(settings.loss) == 1 else weight
+    pace = weight * unit if settings.loss.degree == 1 else weight
     curvature = 0.0
     told = 0.0
     trusted = small.shares[1, 0] + small.shares[1, 1]

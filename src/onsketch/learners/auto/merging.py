@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
-from onsketch.core.losses import SQUARED
+from onsketch.core.losses import POISSON, SQUARED
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.auto.counting import own_or_common
@@ -171,10 +171,15 @@ def _figures(parts: tuple[AutoLearner, ...], spreads: list[Spread], constant: in
     squares = own_or_common.py_func(regime, numbers[FIGURE.own_length], numbers[FIGURE.common_length])
     for place, square in zip((FIGURE.norm, FIGURE.wide_norm), squares, strict=True):
         numbers[place] = square if square > 0.0 else max(given[0][place], given[1][place])
-    means = [g[FIGURE.centre] + g[FIGURE.mean_label] for g in given]
+    if one._settings.loss.code == POISSON:  # the centre is of margins, the mean of counts
+        numbers[FIGURE.mean_label] = _mean((g[FIGURE.mean_label] for g in given), rounds)
+        means = [g[FIGURE.centre] for g in given]
+    else:
+        means = [g[FIGURE.centre] + g[FIGURE.mean_label] for g in given]
     numbers[FIGURE.centre] = _mean(means, rounds)
     variances = (g[FIGURE.unit] ** 2 + (m - numbers[FIGURE.centre]) ** 2 for g, m in zip(given, means, strict=True))
-    numbers[FIGURE.unit] = math.sqrt(max(_mean(variances, rounds), 0.0))
+    real = one._settings.real
+    numbers[FIGURE.unit] = math.sqrt(max(_mean(variances, rounds), 0.0)) if real else given[0][FIGURE.unit]
     numbers[FIGURE.low] = min(given[0][FIGURE.low], given[1][FIGURE.low])
     numbers[FIGURE.high] = max(given[0][FIGURE.high], given[1][FIGURE.high])
     numbers[FIGURE.escaped] = max(less_base(_escaped(part, small) for part in parts), 0.0)
@@ -273,7 +278,7 @@ def _hidden(part: AutoLearner, base: AutoLearner, small: Small, columns: NDArray
     escaped = max(_escaped(part, small) - _escaped(base, small), 0.0)
     lost = escaped * min(1.0, part._settings.capacity / max(int(columns.sum()), 1))
     unit = float(part._small.numbers[FIGURE.unit])
-    curvature = 1.0 / (2.0 * unit * unit) if part._settings.loss == SQUARED and unit > 0.0 else 1.0
+    curvature = 1.0 / (2.0 * unit * unit) if part._settings.loss.code == SQUARED and unit > 0.0 else 1.0
     return np.where(columns, lost, np.maximum(slopes, 0.0) * curvature)
 
 
@@ -324,7 +329,9 @@ def _shrunk(one: AutoLearner, small: Small, rows: Array) -> Array:
 def _mix(parts: tuple[AutoLearner, ...], small: Small) -> None:
     """Losses and precisions add up; shares follow."""
     states = [part._small for part in parts]
-    small.sums[:] = np.maximum(less_base(state.sums for state in states), 0.0)
+    small.sums[:] = less_base(state.sums for state in states)
+    if parts[0]._settings.loss.code != POISSON:  # whose values may be negative
+        np.maximum(small.sums, 0.0, out=small.sums)
     started = [bool(state.covariance[0, 0] > 0.0) for state in states]
     precision = [np.where(on, state.calibration[1], PRECISION) for state, on in zip(states, started, strict=True)]
     small.calibration[1] = np.maximum(less_base(precision), PRECISION)

@@ -47,7 +47,7 @@ TINY = 1e-290
 @inner
 def set_shares(loss, sums, shares, row, number, count):
     """Fill ``shares[row]`` from the sums of losses over rows of total weight ``count``."""
-    degree = losses.degree(loss)
+    degree = loss.degree
     best = sums[row, 0]
     for k in range(1, number):
         best = min(best, sums[row, k])
@@ -105,7 +105,7 @@ def learn_mixing(loss, margins, y, weight, unit, one, sums, shares, calibration,
     ``margins`` are within bounds; losses are counted in units of ``unit``; ``one`` is the stacked regression's constant
     feature. ``work`` is scratch, (2, ≥ FEATURES).
     """
-    degree = losses.degree(loss)
+    degree = loss.degree
     price = weight * (unit * unit if degree == 2 else (unit if degree == 1 else 1.0))
     weighed = 0.0
     calibrated = 0.0

@@ -25,7 +25,7 @@ from onsketch.core import losses
 from onsketch.jit.decorators import inner
 from onsketch.learners.setup import SUMMARY, row_scale
 
-SOFTMAX = losses.Form(-1, 0.0)
+SOFTMAX = losses.Form(-1)
 """The loss that all classes share, which is none of onsketch.core.losses."""
 
 

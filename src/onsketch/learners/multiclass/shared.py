@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError, UpdateError
-from onsketch.core.losses import LOSSES
+from onsketch.core.losses import loss_of
 from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.jit.announce import announce_compilation
 from onsketch.learners.methods import METHODS, Method
@@ -63,7 +63,7 @@ class SharedSketch(ManyClasses):
     def __init__(self, method: str, n_classes: int, **options: Any) -> None:
         self.method, self.options, loss = _checked(method, options)
         self._made_with = {"method": method, "options": options}
-        self._loss = SOFTMAX if loss == "softmax" else LOSSES[loss].form
+        self._loss = SOFTMAX if loss == "softmax" else loss_of(self.options).form
         size = self.options.sketch_size
         kept, capacity = Directions.shape(size, self.options.doubling)
         self._setup = make_setup(self.method, self.options, capacity=capacity)
@@ -110,7 +110,7 @@ class SharedSketch(ManyClasses):
         """
         rows = as_rows(X, self.options.n_features)
         if np.ndim(codes) == 2 and self._loss != SOFTMAX:
-            labels: Any = as_targets(codes, (rows.count, self.n_classes), LOSSES[self.options.loss])
+            labels: Any = as_targets(codes, (rows.count, self.n_classes), loss_of(self.options))
         else:
             labels = as_codes(codes, rows.count, self.n_classes)
         return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))

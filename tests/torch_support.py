@@ -26,11 +26,11 @@ NAMES = {
 
 
 def make(name: str, params: Any, **options: Any) -> sketched.SketchedOptimizer:
-    """An optimizer by name, the papers' sum and step length unless told otherwise."""
-    options = {"decay": 1.0, "graft": False, **options}
+    """An optimizer by name, in the papers' form unless told otherwise."""
     if name == "AdaFull":
         options.pop("sketch_size", None)
-    return getattr(sketched, name)(params, **options)  # type: ignore[no-any-return]
+    made = getattr(sketched, name)
+    return made(params, **options) if options.get("scale_free") else made.paper(params, **options)  # type: ignore[no-any-return]
 
 
 def regression(n: int = 150, d: int = 24, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -37,7 +37,7 @@ class FrequentDirectionsOptimizer(SketchedOptimizer):
             decay=group["decay"],
             steps=steps,
             absorb=absorb,
-            graft_on_device=group["graft"],
+            graft_on_device=group["graft"] and not group["scale_free"],
             every=group["update_every"],
         )
 
@@ -73,7 +73,7 @@ class AdaFD(FrequentDirectionsOptimizer):
     >>> import torch
     >>> from onsketch.torch import AdaFD
     >>> w = torch.zeros(3, requires_grad=True)
-    >>> optimizer = AdaFD([w], lr=1.0, ridge=1e-3)
+    >>> optimizer = AdaFD.paper([w], lr=1.0, ridge=1e-3)
     >>> for _ in range(50):
     ...     optimizer.zero_grad()
     ...     loss = ((w - torch.tensor([1.0, -2.0, 3.0])) ** 2).sum()
@@ -84,7 +84,6 @@ class AdaFD(FrequentDirectionsOptimizer):
     """
 
     recipe = ADA_FD
-    recommended_setting: ClassVar = {**SketchedOptimizer.recommended_setting, "decay": 0.99}
 
 
 class AdaFFD(FrequentDirectionsOptimizer):
@@ -115,7 +114,6 @@ class SAdaGrad(FrequentDirectionsOptimizer):
 
     recipe = S_ADAGRAD
     default_ridge = 1e-4
-    recommended_setting: ClassVar = {**SketchedOptimizer.recommended_setting, "ridge": 1e-4, "decay": 0.99}
 
     def _without_sketch(self, group: dict[str, Any]) -> float:
         return float(group["ridge"] ** -0.5)

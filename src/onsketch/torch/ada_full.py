@@ -24,7 +24,7 @@ class AdaFull(SketchedOptimizer):
     """Full-matrix AdaGrad: d² numbers and O(d³) work a step for a layer (or block) of d numbers.
 
     The reference for the sketches, where it can be had at all: layers above ``diagonal_above`` (2,048 here) fall back
-    to diagonal AdaGrad. Other options: see :class:`SketchedOptimizer`; ``sketch_size`` does not concern it. On a CUDA
+    to the diagonal. Other options: see :class:`SketchedOptimizer`; ``sketch_size`` does not concern it. On a CUDA
     device layers of more than 128 numbers make the host wait.
 
     John Duchi, Elad Hazan, Yoram Singer: "Adaptive subgradient methods for online learning and stochastic
@@ -33,8 +33,8 @@ class AdaFull(SketchedOptimizer):
 
     unconcerned = ("seed", "sketch_size")
 
-    def __init__(self, params: ParamsT, lr: float | Tensor = 0.01, **options: Any) -> None:
-        super().__init__(params, lr, **{"diagonal_above": 2048, **options})
+    def __init__(self, params: ParamsT, lr: float | Tensor = 3e-3, *args: Any, **options: Any) -> None:
+        super().__init__(params, lr, *args, **{"diagonal_above": 2048, **options})
 
     def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return exact.empty(layer.blocks, layer.width, like)

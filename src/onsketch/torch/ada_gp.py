@@ -46,7 +46,7 @@ class RandomProjectionOptimizer(SketchedOptimizer):
             seed=group["seed"],
             steps=steps,
             absorb=absorb,
-            graft_on_device=group["graft"],
+            graft_on_device=group["graft"] and not group["scale_free"],
             every=group["update_every"],
         )
 
@@ -74,7 +74,6 @@ class RadaGrad(RandomProjectionOptimizer):
 
     fourier = True
     default_ridge = 1e-4
-    recommended_setting: ClassVar = {"lr": 0.01, "ridge": 0.01, "graft": True, "decay": 1.0}
 
     def _without_sketch(self, group: dict[str, Any]) -> float:
         return 1.0

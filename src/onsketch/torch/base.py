@@ -14,83 +14,98 @@ from torch.optim.optimizer import ParamsT
 from onsketch.core.errors import OptionError
 from onsketch.torch import diagonal, fused
 from onsketch.torch.careful import CarefulOptimizer
-from onsketch.torch.descent import descend, diagonal_step, usable
-from onsketch.torch.gather import gather
-from onsketch.torch.options import check
+from onsketch.torch.checkpoint import gradient, local, real
+from onsketch.torch.descent import decay_weights, descend, diagonal_step, momentum_of, sparse_step
+from onsketch.torch.diagonal import Fine, graft, nothing_else
+from onsketch.torch.options import check, check_torch_flags
 from onsketch.torch.plan import Layer, memory_table, words
 from onsketch.torch.rows import State
-from onsketch.torch.state import asked, complete, fresh, out_of_range
+from onsketch.torch.state import asked, complete, fresh, late, out_of_range
+
+
+ENERGY = 10.0
+"""The length of what the scale-free form sketches: its squared length is 100, so that a ridge of 1 is a hundredth."""
 
 
 class SketchedOptimizer(CarefulOptimizer):
     """An optimizer that steps along ``P g``, P the inverse of a metric sketched from the gradients of each layer.
 
+    There are two forms. The **scale-free** one is what the constructors make. It is a diagonal plus a sketch: gradients
+    are divided by the root of Adam's average of their squares, ``x = g/(√v̂ + ε)``, and x is what is sketched, with a
+    decay, and stepped along. It is sketched with a squared length of 100, whatever the layer, so that a ridge of 1 is a
+    hundredth of all energy; where the sketch knows nothing, the metric is the diagonal's. The step ``P x`` gets the
+    length of x, and is averaged with β₁. Multiplying the loss by a number changes nothing, and rates of Adam carry
+    over, also larger ones. **The papers' form**, :meth:`paper`, sketches the gradients as they come, sums them up, and
+    steps as long as it comes out; its ridge has the gradients' unit.
+
     Args:
         params: parameters, named parameters or groups of either.
         lr: the learning rate; a number, or a Tensor of one number, which is never changed here.
-        sketch_size: m, rows of the sketch; 0 keeps none, and the step is plain or, with ``graft``, diagonal AdaGrad.
-        ridge: δ or α, the metric where the sketch knows nothing; left out, what suits the method (``default_ridge``).
+        betas: of the scale-free form: the decay of the average of its steps, and of v.
+        eps: added to the root of v̂; far smaller than Adam's, so that the scale of the loss does not matter.
         weight_decay: L2 penalty, added to the gradient, or with ``decoupled_weight_decay`` taken off the weights.
-        momentum: heavy ball on the steps.
-        decay: 1 sums the gradients' outer products up, as the papers do; below 1 they are averaged with this decay,
+        sketch_size: m, rows of the sketch; 0 keeps none, and the step is plain or, with ``graft``, the diagonal one.
+        ridge: δ or α, the metric where the sketch knows nothing.
+        scale_free: the form; False is the papers'.
+        decay: 1 sums the outer products up, as the papers do; below 1 they are averaged with this decay,
             and the average is freed of its start from zero.
-        graft: give each step the length of the diagonal AdaGrad step (with the same decay), keep its direction.
+        graft: give each step the length of x or, in the papers' form, of the diagonal AdaGrad step with the same decay.
+        momentum: in the papers' form heavy ball on the steps; in the other one it takes the place of β₁.
         block_size: cut layers into blocks of at most this many numbers, each with a sketch of its own.
-        diagonal_above: layers of more numbers fall back to diagonal AdaGrad, as the papers' dense layers do; None
-            sketches everything. ``print(optimizer.memory_plan())`` shows what that means.
-        sketch_dtype: the type of what is as large as the layer; left out, that of the weights, float32 at least.
+        diagonal_above: layers of more numbers keep the diagonal alone; None sketches everything.
+            ``print(optimizer.memory_plan())`` shows what that means.
+        sketch_dtype: the type of the sketch's rows; left out, that of the weights, float32 at least.
         update_every: absorb the gradient in every so many-th step only.
         maximize: ascend.
         seed: of the random methods' draws.
         error_if_nonfinite: raise at a gradient that is not finite, before anything is stepped.
+        foreach: accepted, as the work is done for many layers at once wherever that helps.
+        capturable: refused: hosts count steps and rows; :class:`Sketchy` can be captured.
+        differentiable: refused.
+        fused: refused.
 
-    The gradient of a complex parameter counts as that of its real and imaginary parts. A parameter whose gradient is
-    not finite skips the step, which is counted (``skipped_steps``) and warned of once. On a CUDA device, where nothing
-    waits to find out, it takes that step as one of zero gradient, uncounted; so does one whose eigenproblem fails.
+    The gradient of a complex parameter counts as that of its real and imaginary parts; of a DTensor the part that is
+    here is stepped, with a sketch of its own. A parameter whose gradient is not finite skips the step: weights and
+    state stay as they were (on a CUDA device, where nobody waits to find out, the step is counted as one of the
+    parameter's all the same). It is counted in ``skipped_steps`` and warned of once.
     """
 
     default_ridge: ClassVar[float] = 0.01
-    """The best of the papers' grid over three data sets, with the method as the papers have it (docs/torch.md)."""
+    """Of the papers' form: the best of their grid over three data sets (docs/torch.md)."""
     least_ridge_is_zero: ClassVar[bool] = False
     """Whether ridge 0 has a meaning."""
     unconcerned: ClassVar[tuple[str, ...]] = ("seed",)
     """Options of this list that mean nothing to the method."""
 
-    recommended_setting: ClassVar[dict[str, Any]] = {"lr": 1e-3, "ridge": 0.01, "graft": True, "decay": 0.999}
-    """Where the ablation of docs/torch.md ended."""
-
     @classmethod
     def recommended(cls, params: ParamsT, **changes: Any) -> Self:
-        """The optimizer at the setting that did best in the ablation: grafted, and most with a fading sketch.
-
-        The constructor's own defaults are the papers' methods as they stand, at the rate and ridge that suit them
-        best; this is where to start on a network.
-
-        >>> SketchedOptimizer.recommended_setting
-        {'lr': 0.001, 'ridge': 0.01, 'graft': True, 'decay': 0.999}
-        """
-        return cls(params, **{**cls.recommended_setting, **changes})
+        """The scale-free form, which is what the constructor makes."""
+        return cls(params, **changes)
 
     @classmethod
     def paper(cls, params: ParamsT, lr: float | Tensor = 0.01, **options: Any) -> Self:
-        """The method as the papers have it: outer products summed up, steps as long as they come out.
+        """The method as the papers have it: outer products of gradients summed up, steps as long as they come out.
 
         >>> optimizer = SketchedOptimizer.paper  # of each class: AdaFD.paper(model.parameters(), lr=0.1)
         """
-        return cls(params, lr, **{"decay": 1.0, "graft": False, "momentum": 0.0, **options})
+        papers = {"decay": 1.0, "graft": False, "ridge": cls.default_ridge}
+        return cls(params, lr, scale_free=False, **{**papers, **options})
 
     def __init__(
         self,
         params: ParamsT,
-        lr: float | Tensor = 0.01,
+        lr: float | Tensor = 3e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-16,
+        weight_decay: float = 0.0,
         *,
         sketch_size: int | None = None,
-        ridge: float | None = None,
-        weight_decay: float = 0.0,
-        decoupled_weight_decay: bool = False,
+        ridge: float = 1.0,
+        scale_free: bool = True,
+        decay: float = 0.99,
+        graft: bool = True,
         momentum: float = 0.0,
-        decay: float = 1.0,
-        graft: bool = False,
+        decoupled_weight_decay: bool = False,
         block_size: int | None = None,
         diagonal_above: int | None = 1_000_000,
         sketch_dtype: torch.dtype | None = None,
@@ -98,19 +113,30 @@ class SketchedOptimizer(CarefulOptimizer):
         maximize: bool = False,
         seed: int | None = None,
         error_if_nonfinite: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
-        for name, value in (("sketch_size", sketch_size), ("seed", seed)):
-            if value is not None and name in self.unconcerned:
-                raise OptionError(f"{type(self).__name__}: {name} does not concern it.")
+        name = type(self).__name__
+        for option, value in (("sketch_size", sketch_size), ("seed", seed)):
+            if value is not None and option in self.unconcerned:
+                raise OptionError(f"{name}: {option} does not concern it.")
+        check_torch_flags(name, foreach=foreach, differentiable=differentiable, fused=fused)
+        if capturable:
+            raise RuntimeError(f"{name}: `capturable` is not supported: hosts count steps and rows. Sketchy has it.")
         defaults = {
             "lr": lr,
-            "sketch_size": 20 if sketch_size is None else sketch_size,
-            "ridge": self.default_ridge if ridge is None else ridge,
+            "betas": betas,
+            "eps": eps,
             "weight_decay": weight_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "momentum": momentum,
+            "sketch_size": 20 if sketch_size is None else sketch_size,
+            "ridge": ridge,
+            "scale_free": scale_free,
             "decay": decay,
             "graft": graft,
+            "momentum": momentum,
+            "decoupled_weight_decay": decoupled_weight_decay,
             "block_size": block_size,
             "diagonal_above": diagonal_above,
             "sketch_dtype": sketch_dtype,
@@ -118,6 +144,10 @@ class SketchedOptimizer(CarefulOptimizer):
             "maximize": maximize,
             "seed": 0 if seed is None else seed,
             "error_if_nonfinite": error_if_nonfinite,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
         }
         self._settled: dict[Tensor, Any] = {}
         super().__init__(params, defaults)
@@ -129,6 +159,8 @@ class SketchedOptimizer(CarefulOptimizer):
             raise OptionError(f"{name}: ridge=0 leaves directions without a metric; give a positive one.")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        for group in state.get("param_groups", []):
+            group.setdefault("scale_free", False)  # a checkpoint of before there was that form
         super().__setstate__(state)
         self._settled = {}
 
@@ -155,107 +187,144 @@ class SketchedOptimizer(CarefulOptimizer):
         name = type(self).__name__
         for p in params:
             assert p.grad is not None
-            if p.grad.layout != torch.strided:
+            if p.grad.layout != torch.strided and (
+                p.grad.sparse_dim() != 1
+                or not group["scale_free"]
+                or Layer.of(real(local(p)), group).kind != "diagonal"
+            ):
                 raise RuntimeError(
-                    f"{name} does not take sparse gradients (parameter of shape {tuple(p.shape)}). "
-                    "Give it a dense gradient (Embedding(sparse=False)), or put it under torch.optim.SparseAdam."
+                    f"{name} does not take sparse gradients (parameter of shape {tuple(p.shape)}), but those of "
+                    "torch.nn.Embedding(sparse=True) in a group with diagonal_above=0, and in the scale-free form. "
+                    "Give it a dense gradient, or such a group, or put it under torch.optim.SparseAdam."
                 )
         if any(p.is_cuda for p in params) and torch.cuda.is_current_stream_capturing():
             raise RuntimeError(
                 f"{name}.step() cannot be captured in a CUDA graph: the host counts steps and rows. "
-                "Capture the forward and backward pass, and step outside of the graph."
+                "Capture the forward and backward pass, and step outside of the graph, or train with Sketchy."
             )
-
         if group["error_if_nonfinite"] and params:
             self._raise_if_not_finite(params)
 
-    def _refuse_sharded(self, p: Tensor) -> None:
-        if hasattr(p, "to_local"):  # a DTensor
-            raise RuntimeError(
-                f"{type(self).__name__} does not take sharded parameters (a DTensor of shape {tuple(p.shape)}, as of "
-                "FSDP2): a sketch is of the whole gradient. Use DistributedDataParallel."
-            )
-
     @_disable_dynamo  # its kernels work on addresses, and what they are told is cached
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        here = {id(p) for p in self._sound([p for p in params if not p.is_cuda])}
-        params = [p for p in params if p.is_cuda or id(p) in here]
-        if not params:
-            return
-        weights = [torch.view_as_real(p) if p.is_complex() else p for p in params]
-        grads: list[Tensor] = []
+        waiting, placed = [], {}
         for p in params:
-            assert p.grad is not None
-            grads.append(torch.view_as_real(p.grad.resolve_conj()) if p.is_complex() else p.grad)
-        layers = [Layer.of(w, group) for w in weights]
-        states = []
-        for p, g, layer in zip(params, grads, layers, strict=True):
-            state = self.state[p]
-            setting = (layer, group["sketch_size"], group["graft"], group["momentum"] > 0.0)
-            if not state:
-                self._refuse_sharded(p)
-                state.update(fresh(self, layer, group, p.device))
-            elif self._settled.get(p) != setting:
-                complete(self, state, layer, group, g)
-            self._settled[p] = setting
-            states.append(state)
+            if p.is_cuda and p.grad is not None and p.grad.layout == torch.strided and self._is_told_there(p, group):
+                placed.setdefault(p.device, []).append(p)
+            else:
+                waiting.append(p)
+        sound = self._sound(waiting)
+        if sound:
+            self._step_some(sound, group, None)
+        for device, some in placed.items():
+            norms = torch._foreach_norm([gradient(p) for p in some], torch.inf)
+            fine = torch.isfinite(torch.stack([norm.float() for norm in norms]))
+            self._skipped.on(device).add_((~fine).sum())
+            self._step_some(some, group, list(fine.unbind()))
+            self._skipped.listen(device)
 
+    def _is_told_there(self, p: Tensor, group: Mapping[str, Any]) -> bool:
+        """Whether a parameter on a CUDA device finds out there that its gradient is not finite, and nobody waits."""
+        weight = real(local(p))
+        if Layer.of(weight, group).kind != "sketch":
+            return True
+        if not self.state[p]:
+            self.state[p].update(self._fresh(weight, group, p.device))
+        return fused.serves(self.state[p])
+
+    def _state_of(self, p: Tensor, g: Tensor, layer: Layer, group: Mapping[str, Any]) -> State:
+        state: State = self.state[p]
+        setting = (layer, group["sketch_size"], group["graft"], group["scale_free"], momentum_of(group) > 0.0)
+        if not state:
+            state.update(fresh(self, layer, group, g.device))
+        elif self._settled.get(p) != setting:
+            complete(self, state, layer, group, g)
+        self._settled[p] = setting
+        return state
+
+    def _step_some(self, params: list[Tensor], group: dict[str, Any], fine: Fine) -> None:
+        """One step of parameters whose gradients are finite, or where ``fine`` says so."""
+        weights = [real(local(p)) for p in params]
+        grads = [gradient(p) for p in params]
+        layers = [Layer.of(w, group) for w in weights]
+        states = [self._state_of(*each, group) for each in zip(params, grads, layers, strict=True)]
+        torch._foreach_add_([state["step"] for state in states], 1.0)
+        steps = [int(state["step"]) for state in states]
+        kinds: dict[str, list[int]] = {}
+        for i, (g, layer) in enumerate(zip(grads, layers, strict=True)):
+            kinds.setdefault(layer.kind if g.layout == torch.strided else "sparse", []).append(i)
+        for i in kinds.pop("sparse", []):
+            sparse_step(weights[i], grads[i], states[i], steps[i], group)
+        for kind, chosen in kinds.items():
+            some: list[Any] = [[these[i] for i in chosen] for these in (weights, grads, layers, states, steps)]
+            self._step_alike(kind, *some, group, None if fine is None else [fine[i] for i in chosen])
+
+    def _step_alike(
+        self,
+        kind: str,
+        weights: list[Tensor],
+        grads: list[Tensor],
+        layers: list[Layer],
+        states: list[State],
+        steps: list[int],
+        group: dict[str, Any],
+        fine: Fine,
+    ) -> None:
+        """One step of layers of one kind."""
         if group["maximize"]:
             grads = list(torch._foreach_neg(grads))
         if group["weight_decay"]:
             if group["decoupled_weight_decay"]:
-                torch._foreach_mul_(weights, 1.0 - usable(group["lr"]) * group["weight_decay"])
+                decay_weights(weights, group, fine)
             else:
                 grads = list(torch._foreach_add(grads, weights, alpha=group["weight_decay"]))
-
-        torch._foreach_add_([state["step"] for state in states], 1.0)
-        steps = [int(state["step"]) for state in states]
-
-        flat = [i for i, layer in enumerate(layers) if layer.kind == "diagonal"]
-        rest = [i for i, layer in enumerate(layers) if layer.kind != "diagonal"]
-        if rest:
-            some = [grads[i] for i in rest]
-            chosen = ([layers[i] for i in rest], [states[i] for i in rest], [steps[i] for i in rest])
-            updates = self._sketched_updates(some, *chosen, group)
-            descend([weights[i] for i in rest], updates, chosen[1], group)
-        if flat:
-            diagonal_step(
-                [weights[i] for i in flat],
-                [grads[i] for i in flat],
-                [states[i] for i in flat],
-                [steps[i] for i in flat],
-                group,
-            )
+        if group["scale_free"]:
+            grads = diagonal.normalised(grads, states, steps, group, fine)
+        elif kind == "diagonal":
+            diagonal_step(weights, grads, states, steps, group, fine)
+            return
+        updates = grads
+        if kind == "plain":
+            updates = [g * self._without_sketch(group) for g in nothing_else(grads, fine)]
+        elif kind == "sketch":
+            updates = self._sketched_updates(grads, layers, states, steps, group)
+        else:
+            updates = nothing_else(grads, fine)
+        descend(weights, updates, states, steps, group, fine)
 
     def _sketched_updates(
         self, grads: list[Tensor], layers: list[Layer], states: list[State], steps: list[int], group: dict[str, Any]
     ) -> list[Tensor]:
         """``P g`` in the shape of each weight, grafted if asked for."""
-        fuses = [layer.kind == "sketch" and fused.serves(state) for layer, state in zip(layers, states, strict=True)]
-        blocks = gather(grads, layers, fuses)
-        if layers[0].kind == "plain":
-            updates = [g * self._without_sketch(group) for g in blocks]
-        else:
-            updates = list(blocks)
-            # every so many-th step absorbs; parameters that missed steps keep their own count
-            due = [(t - 1) % group["update_every"] == 0 for t in steps]
-            for absorb in (True, False):
-                chosen = [i for i, is_due in enumerate(due) if is_due == absorb]
-                if chosen:
-                    stepped = self._precondition(
-                        [blocks[i] for i in chosen],
-                        [states[i] for i in chosen],
-                        [steps[i] for i in chosen],
-                        group,
-                        absorb,
-                    )
-                    for i, update in zip(chosen, stepped, strict=True):
-                        updates[i] = update
-        if group["graft"] and not all(fuses):  # the kernels have done it for theirs
-            for i, done in enumerate(fuses):
-                if not done:
-                    updates[i] = diagonal.graft(updates[i], blocks[i], layers[i], states[i], steps[i], group["decay"])
-        return [layer.join(update) for layer, update in zip(layers, updates, strict=True)]
+        wanted = grads
+        scales = [ENERGY / layer.width**0.5 for layer in layers]
+        if group["scale_free"]:
+            grads = list(torch._foreach_mul(grads, scales))
+        fuses = [fused.serves(state) for state in states]
+        blocks = [
+            g if fuse and layer.numbers == layer.blocks * layer.width else layer.cut(g)
+            for g, layer, fuse in zip(grads, layers, fuses, strict=True)
+        ]
+        updates = list(blocks)
+        # every so many-th step absorbs; parameters that missed steps keep their own count
+        due = [(t - 1) % group["update_every"] == 0 for t in steps]
+        for absorb in (True, False):
+            chosen = [i for i, is_due in enumerate(due) if is_due == absorb]
+            if chosen:
+                of_these: list[Any] = [[these[i] for i in chosen] for these in (blocks, states, steps)]
+                for i, update in zip(chosen, self._precondition(*of_these, group, absorb), strict=True):
+                    updates[i] = update
+        updates = [layer.join(update) for layer, update in zip(layers, updates, strict=True)]
+        if group["scale_free"]:
+            if group["graft"]:
+                return [graft(*each) for each in zip(updates, wanted, layers, strict=True)]
+            return list(torch._foreach_div(updates, scales))
+        if group["graft"]:  # the kernels have done it for theirs
+            for i in [i for i, done in enumerate(fuses) if not done]:
+                g = grads[i].to(layers[i].dtype)
+                (root,) = diagonal.denominators([g], [states[i]], group["decay"], [steps[i]], diagonal.EPSILON)
+                updates[i] = graft(updates[i], g / root, layers[i])
+        return updates
 
     # State -----------------------------------------------------------------------------------------------------
 
@@ -263,7 +332,7 @@ class SketchedOptimizer(CarefulOptimizer):
         return fresh(self, Layer.of(weight, group), group, device)
 
     def _late(self, wanted: State) -> Collection[str]:
-        return ("momentum_buffer", "sum") if wanted.keys() & {"rows", "matrix"} else ("momentum_buffer",)
+        return late(wanted)
 
     def _asked(self, group: Mapping[str, Any]) -> str:
         return asked(group)

@@ -106,3 +106,10 @@ def local(p: Tensor) -> Tensor:
 def real(p: Tensor) -> Tensor:
     """A complex parameter as its real and imaginary parts."""
     return torch.view_as_real(p) if p.is_complex() else p
+
+
+def gradient(p: Tensor) -> Tensor:
+    """The gradient of a parameter, or of the part of it that is here, as real numbers."""
+    assert p.grad is not None
+    g = local(p.grad)
+    return torch.view_as_real(g.resolve_conj()) if g.is_complex() else g

@@ -1,8 +1,14 @@
-"""Diagonal AdaGrad: what large layers fall back to, and what a step's length can be grafted from."""
+"""What is known of each number alone: AdaGrad's sum of squares, or Adam's average of them.
+
+Large layers fall back to it, and a step's length can be grafted from it. The scale-free form divides gradients by its
+root before they are sketched. ``fine``, where given, says on the device which gradients are finite: the others change
+nothing, and nobody waits to know.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,38 +16,66 @@ from torch import Tensor
 from onsketch.torch.plan import Layer
 from onsketch.torch.rows import State
 
+Fine = Sequence[Tensor] | None
+
 EPSILON = 1e-10
-"""Added to the root, as in torch.optim.Adagrad."""
+"""Added to the root of the papers' sum, as in torch.optim.Adagrad."""
 
 _SLAB = 1 << 16
 """Numbers worked on at a time on a CPU, so that the passes of a step find them in the cache."""
 
 
-def denominators(grads: Sequence[Tensor], states: Sequence[State], decay: float, steps: Sequence[int]) -> list[Tensor]:
+def settle(olds: Sequence[Tensor], news: Sequence[Tensor], fine: Sequence[Tensor]) -> None:
+    """Give each its new value where its gradient is finite."""
+    for old, new, is_fine in zip(olds, news, fine, strict=True):
+        torch.where(is_fine, new, old, out=old)
+
+
+def nothing_else(values: Sequence[Tensor], fine: Fine) -> list[Tensor]:
+    """The values where gradients are finite, zeros elsewhere."""
+    if fine is None:
+        return list(values)
+    return [torch.where(is_fine, value, 0.0) for value, is_fine in zip(values, fine, strict=True)]
+
+
+def average_of_squares(sums: Sequence[Tensor], grads: Sequence[Tensor], decay: float, fine: Fine) -> None:
+    """``v ← decay·v + (1 − decay)·g²``, or with decay 1 ``v + g²``, in place."""
+    grads = [g.to(total.dtype) for g, total in zip(grads, sums, strict=True)]
+    news = list(sums) if fine is None else [total.clone() for total in sums]
+    if decay < 1.0:
+        torch._foreach_mul_(news, decay)
+    torch._foreach_addcmul_(news, grads, grads, value=1.0 - decay if decay < 1.0 else 1.0)
+    if fine is not None:
+        settle(sums, news, fine)
+
+
+def denominators(
+    grads: Sequence[Tensor], states: Sequence[State], decay: float, steps: Sequence[int], eps: float, fine: Fine = None
+) -> list[Tensor]:
     """``√(Σ g²) + ε`` with this gradient counted in; with decay < 1 of a moving average freed of its start."""
     sums = [state["sum"] for state in states]
-    _accumulate(sums, grads, decay)
+    average_of_squares(sums, grads, decay, fine)
     if decay < 1.0:
         sums = [total / (1.0 - decay**t) for total, t in zip(sums, steps, strict=True)]
     roots = torch._foreach_sqrt(sums)
-    torch._foreach_add_(roots, EPSILON)
+    torch._foreach_add_(roots, eps)
     return list(roots)
 
 
-def _accumulate(sums: list[Tensor], grads: Sequence[Tensor], decay: float) -> None:
-    grads = [g.to(total.dtype) for g, total in zip(grads, sums, strict=True)]
-    if decay < 1.0:
-        torch._foreach_mul_(sums, decay)
-    torch._foreach_addcmul_(sums, grads, grads, value=1.0 - decay if decay < 1.0 else 1.0)
+def normalised(
+    grads: Sequence[Tensor], states: Sequence[State], steps: Sequence[int], group: Mapping[str, Any], fine: Fine
+) -> list[Tensor]:
+    """``x = g/(√v̂ + ε)``, v Adam's average of squares: what the scale-free form takes for its gradient."""
+    roots = denominators(grads, states, group["betas"][1], steps, group["eps"], fine)
+    return [g / root for g, root in zip(grads, roots, strict=True)]
 
 
-def graft(update: Tensor, blocks: Tensor, layer: Layer, state: State, t: int, decay: float) -> Tensor:
-    """The update, each of its blocks, (B, b), with the length of the diagonal step of its gradient."""
-    g = layer.join(blocks)
-    (root,) = denominators([g], [state], decay, [t])
-    wanted = layer.cut(g / root).norm(dim=1, keepdim=True)
-    length = update.norm(dim=1, keepdim=True)
-    return update * torch.where(length > 0.0, wanted / length, 0.0)
+def graft(update: Tensor, wanted: Tensor, layer: Layer) -> Tensor:
+    """The update, each of its blocks with the length that this block has in ``wanted``."""
+    blocks, like = layer.cut(update), layer.cut(wanted)
+    length = torch.linalg.vector_norm(blocks, dim=1, keepdim=True)
+    scale = torch.linalg.vector_norm(like, dim=1, keepdim=True) / length
+    return layer.join(blocks * torch.where(length > 0.0, scale, 0.0))
 
 
 def descend(params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[State], lr: float) -> None:

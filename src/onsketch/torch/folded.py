@@ -14,7 +14,6 @@ from onsketch.torch import adaptive, axes
 from onsketch.torch.adaptive import Pace, Room
 from onsketch.torch.axes import Axis
 from onsketch.torch.careful import State
-from onsketch.torch.checkpoint import local
 from onsketch.torch.descent import usable
 
 _TOGETHER = 1 << 19
@@ -60,13 +59,6 @@ class Stepped(NamedTuple):
     def t(self) -> int:
         """Its steps so far."""
         return int(self.state["step"])
-
-
-def gradient(p: Tensor) -> Tensor:
-    """The gradient of a parameter, or of the part of it that is here, as real numbers."""
-    assert p.grad is not None
-    g = local(p.grad)
-    return torch.view_as_real(g.resolve_conj()) if g.is_complex() else g
 
 
 def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) -> None:

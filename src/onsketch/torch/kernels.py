@@ -38,7 +38,6 @@ STORAGE = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
 
 _SHARED = {
     "eigh": ("jacobi",),
-    "clean": ("common",),
     "directions": ("common", "sums", "arrowhead"),
     "projections": ("common", "sums", "jacobi"),
     "respectrum": ("common", "sums", "jacobi"),
@@ -145,10 +144,9 @@ def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: lis
 SETS = {
     "directions": ("dots", "directions", "combine", "graft", "rotate", "gram", "respectrum"),
     "projections": ("dots", "cosines", "projections", "combine", "graft", "rotate", "gram", "respectrum"),
-    "clean": ("clean",),
     "layers": ("inspect", "moments", "measure", "descend"),
 }
-"""What a step takes: the kernels of frequent directions, of random projections, of clean gradients, and Sketchy's."""
+"""What a step takes: the kernels of frequent directions, of random projections, and Sketchy's."""
 
 
 @cache

@@ -49,7 +49,8 @@ def plain_numbers(group: dict[str, Any]) -> None:
 
 def check(method: str, group: Mapping[str, Any]) -> None:
     """Refuse values that mean nothing, naming the option."""
-    check_numbers(method, group, ("ridge", "weight_decay"), {"sketch_size": 0, "update_every": 1, "seed": 0})
+    check_numbers(method, group, ("ridge", "weight_decay", "eps"), {"sketch_size": 0, "update_every": 1, "seed": 0})
+    check_betas(method, group["betas"])
     _number(method, group, "momentum", 0.0, below=1.0)
     if not 0.0 < group["decay"] <= 1.0:
         raise OptionError(f"{method}: decay={group['decay']!r}; expected a number in (0, 1], 1 for a plain sum.")
@@ -59,7 +60,7 @@ def check(method: str, group: Mapping[str, Any]) -> None:
     if group["sketch_dtype"] is not None and group["sketch_dtype"] not in SKETCH_DTYPES:
         allowed = ", ".join(map(str, SKETCH_DTYPES))
         raise OptionError(f"{method}: sketch_dtype={group['sketch_dtype']!r}; expected one of {allowed}, or None.")
-    for name in ("graft", "maximize", "decoupled_weight_decay", "error_if_nonfinite"):
+    for name in ("graft", "maximize", "decoupled_weight_decay", "error_if_nonfinite", "scale_free"):
         if not isinstance(group[name], bool):
             raise OptionError(f"{method}: {name}={group[name]!r}; expected True or False.")
 
@@ -75,6 +76,15 @@ def check_numbers(method: str, group: Mapping[str, Any], names: Sequence[str], w
         _number(method, group, name, 0.0)
     for name, least in whole.items():
         _whole(method, group, name, least)
+
+
+def check_betas(method: str, betas: Any) -> None:
+    """Refuse what is not two numbers in [0, 1)."""
+    if not (isinstance(betas, (tuple, list)) and len(betas) == 2):
+        raise OptionError(f"{method}: betas={betas!r}; expected two numbers in [0, 1).")
+    for i, beta in enumerate(betas):
+        if isinstance(beta, Tensor) or not 0.0 <= beta < 1.0:
+            raise OptionError(f"{method}: Invalid beta parameter at index {i}: betas={betas!r}; expected [0, 1).")
 
 
 def check_torch_flags(method: str, *, foreach: bool | None, differentiable: bool, fused: bool | None) -> None:

@@ -37,7 +37,11 @@ class Layer:
 
     def cut(self, gradient: Tensor) -> Tensor:
         """(B, b), in the sketch's type."""
-        flat = gradient.reshape(-1).to(self.dtype)
+        flat = gradient.reshape(-1)
+        if flat.is_cpu and torch.finfo(flat.dtype).max > torch.finfo(self.dtype).max:
+            most = torch.finfo(self.dtype).max  # what is finite stays so
+            flat = flat.clamp(-most, most)
+        flat = flat.to(self.dtype)
         missing = self.blocks * self.width - self.numbers
         if missing:
             flat = torch.nn.functional.pad(flat, (0, missing))
@@ -78,7 +82,7 @@ def _layer(
 def words(layer: Layer) -> str:
     """What is kept for a layer."""
     if layer.kind != "sketch":
-        return {"diagonal": "diagonal AdaGrad", "plain": "nothing"}[layer.kind]
+        return {"diagonal": "diagonal", "plain": "nothing"}[layer.kind]
     return f"sketch of {layer.blocks}×{layer.width:,}" if layer.blocks > 1 else "sketch"
 
 

@@ -13,9 +13,9 @@ from torch.optim.optimizer import ParamsT
 from onsketch.core.errors import OptionError
 from onsketch.torch import folded_cuda
 from onsketch.torch.careful import CarefulOptimizer, State
-from onsketch.torch.checkpoint import local, real
-from onsketch.torch.folded import Folded, Stepped, gradient, take_steps
-from onsketch.torch.options import check_numbers, check_torch_flags
+from onsketch.torch.checkpoint import gradient, local, real
+from onsketch.torch.folded import Folded, Stepped, take_steps
+from onsketch.torch.options import check_betas, check_numbers, check_torch_flags
 from onsketch.torch.plan import memory_table
 
 GRAFTS = ("adam", "rmsprop", "sgd")
@@ -163,12 +163,7 @@ class Sketchy(CarefulOptimizer):
     def _check(self, group: Mapping[str, Any]) -> None:
         name = type(self).__name__
         check_numbers(name, group, ("eps", "weight_decay", "ridge"), whole={"rank": 0, "refresh_every": 1})
-        betas = group["betas"]
-        if not (isinstance(betas, (tuple, list)) and len(betas) == 2):
-            raise OptionError(f"{name}: betas={betas!r}; expected two numbers in [0, 1).")
-        for i, beta in enumerate(betas):
-            if isinstance(beta, Tensor) or not 0.0 <= beta < 1.0:
-                raise OptionError(f"{name}: Invalid beta parameter at index {i}: betas={betas!r}; expected [0, 1).")
+        check_betas(name, group["betas"])
         if not 0.0 <= group["sketch_decay"] < 1.0:
             raise OptionError(f"{name}: sketch_decay={group['sketch_decay']!r}; expected a number in [0, 1).")
         for option in ("block_size", "diagonal_above"):

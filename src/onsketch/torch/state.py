@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from onsketch.core.errors import OptionError
+from onsketch.torch.descent import momentum_of
 from onsketch.torch.plan import Layer
 from onsketch.torch.rows import State
 
@@ -26,9 +27,9 @@ def fresh(optimizer: SketchedOptimizer, layer: Layer, group: Mapping[str, Any], 
     state: State = {"step": torch.tensor(0.0)}
     if layer.kind == "sketch":
         state.update(optimizer._empty(layer, group, like))
-    if layer.kind == "diagonal" or group["graft"]:
+    if layer.kind == "diagonal" or group["graft"] or group["scale_free"]:
         state["sum"] = like.new_zeros(layer.shape, dtype=wide)
-    if group["momentum"]:
+    if momentum_of(group):
         state["momentum_buffer"] = like.new_zeros(layer.shape, dtype=wide)
     return state
 
@@ -40,7 +41,7 @@ def complete(optimizer: SketchedOptimizer, state: State, layer: Layer, group: Ma
     zero, its steps would be far too long.
     """
     wanted = fresh(optimizer, layer, group, "meta")
-    lacking = _lacking(state, wanted, layer)
+    lacking = _lacking(state, wanted)
     if lacking:
         name = type(optimizer).__name__
         raise OptionError(f"{name}: the state of a parameter of shape {layer.shape} {lacking}, {asked(group)}")
@@ -49,7 +50,7 @@ def complete(optimizer: SketchedOptimizer, state: State, layer: Layer, group: Ma
     for name in wanted.keys() - state.keys():
         state[name] = torch.zeros_like(wanted[name], dtype=wide, device=g.device)
         if name == "sum":
-            steps, decay = int(state["step"]), group["decay"]
+            steps, decay = int(state["step"]), group["betas"][1] if group["scale_free"] else group["decay"]
             weight = float(steps) if decay == 1.0 else 1.0 - decay**steps
             state[name].copy_(g.nan_to_num(0.0, 0.0, 0.0)).square_().mul_(weight)
 
@@ -66,12 +67,16 @@ def out_of_range(state: Mapping[str, Any]) -> str:
     return ""
 
 
-def _lacking(state: Mapping[str, Any], wanted: Mapping[str, Tensor], layer: Layer) -> str:
+def late(wanted: Mapping[str, Any]) -> tuple[str, ...]:
+    """Entries that a state may lack, because an option that needs them was switched on later."""
+    return ("momentum_buffer", "sum") if wanted.keys() & {"rows", "matrix"} else ("momentum_buffer",)
+
+
+def _lacking(state: Mapping[str, Any], wanted: Mapping[str, Tensor]) -> str:
     """What is wrong with a state, or nothing."""
-    late = ("momentum_buffer", "sum") if layer.kind == "sketch" else ("momentum_buffer",)
     for name, value in wanted.items():
         if name not in state:
-            if name not in late:
+            if name not in late(wanted):
                 return f"has no {name!r}"
         elif name != "step" and tuple(state[name].shape) != tuple(value.shape):
             return f"has {name!r} of shape {tuple(state[name].shape)} where {tuple(value.shape)} is needed"

@@ -31,7 +31,7 @@ extern "C" __global__ void combine(
     const bool aligned = wide && g % 16 == 0;  // gradients lie where they like
     const bool needs_g = !failed && (bare != 0 || graft);
     double wanted = 0.0, length = 0.0;
-    const long long sized = graft ? field(table, c.block, SUMMED) - c.begin : 0;  // the filling has no sum
+    const long long sized = graft && !failed ? field(table, c.block, SUMMED) - c.begin : 0;  // the filling has no sum
     const int fours = c.width % 4 ? 0 : c.count / 4;
     for (int q = threadIdx.x; q < fours; q += blockDim.x) {
         Four sum = {{0, 0, 0, 0}}, mine = {{0, 0, 0, 0}};

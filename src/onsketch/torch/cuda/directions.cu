@@ -25,6 +25,13 @@ extern "C" __global__ void directions(
     const int filled = (int)counts[0], held = (int)counts[1], rank = held < most ? held : most, n = rank + 1;
     double* a = coefficients + (long long)block * stride;
     double* turned = work + (long long)block * 2 * stride * stride;
+    if (bad[field(table, block, LAYER)]) {  // its layer skips the step, and nothing changes
+        if (here == 0) {
+            used[block] = -1 - filled;
+            due[block] = -1;
+        }
+        return;
+    }
     extern __shared__ __align__(16) double room[];
     double* U = n * n * 8 <= ROOM_FOR_U ? room : turned + stride * stride;
     sum_chunks(table, partial, stride, filled + absorb, dot);
@@ -59,14 +66,14 @@ extern "C" __global__ void directions(
         double check = 0.0;
         for (int i = 0; i < rank; ++i) check += fabs(along[i]);
         if (here == 0) a[stride - 1] = bare;
-        if (here == 0 && (bad[field(table, block, LAYER)] || !(check - check == 0.0))) used[block] = -1;
+        if (here == 0 && !(check - check == 0.0)) used[block] = -1;
         return;
     }
 
     const double alpha = dot[filled] * weight;
     double check = alpha;
     for (int i = 0; i < rank; ++i) check += fabs(h.z[i]);
-    const bool failed = bad[field(table, block, LAYER)] || !(check - check == 0.0);
+    const bool failed = !(check - check == 0.0);  // rows too long for their type
     __syncthreads();
     if (failed) {  // the step is one of zero gradient
         if (here == 0) {

@@ -13,6 +13,13 @@ extern "C" __global__ void projections(
     long long* counts = (long long*)field(table, block, COUNTS);
     const int filled = (int)counts[0];
     double* a = coefficients + (long long)block * stride;
+    if (bad[field(table, block, LAYER)]) {  // its layer skips the step, and nothing changes
+        if (here == 0) {
+            used[block] = -1 - filled;
+            due[block] = -1;
+        }
+        return;
+    }
     extern __shared__ __align__(16) double room[];
     double* A = m * m * 16 <= SHARED_BYTES ? room : work + (long long)block * 2 * stride * stride;
     double* V = A + m * m;
@@ -36,7 +43,7 @@ extern "C" __global__ void projections(
     __syncthreads();
     double check = squared;
     for (int i = 0; i < m; ++i) check += fabs(k[i]) + fabs(drawn[i]) + A[i * m + i] * A[i * m + i] * m * m;
-    const bool failed = bad[field(table, block, LAYER)] || !(check - check == 0.0);
+    const bool failed = !(check - check == 0.0);
     for (int e = here; e < m * m; e += threads)
         if (absorb) K[e] = failed ? K[e] * keep * keep : A[e];  // before it is decomposed in its place
     __syncthreads();

@@ -4,9 +4,10 @@
 that must be refused, schedulers, what it supports. Each optimizer is described so here, and the checks of that suite
 run over the descriptions. What is left out, and why:
 
-- foreach, fused, differentiable, capturable: these flags choose between implementations, and there is one here.
-  Its step is captured by nothing and differentiated by nobody; that it never waits for a device has a test of its own.
-- sparse gradients: refused, with a clear error, which is checked.
+- foreach, fused, differentiable, capturable: these flags choose between implementations, and there is one here:
+  foreach is accepted, fused and differentiable are refused, capturable is Sketchy's. Each has a test of its own, as has
+  that no step waits for a device.
+- sparse gradients: those of embeddings move rows of diagonal layers, which has a test of its own; others are refused.
 - "complex_2d" (a complex parameter steps as its real and imaginary parts would, each a parameter of its own): true of
   diagonal methods only. The parts of one parameter share a sketch, and their correlation counts. Equality with the
   *joint* real view is checked instead.
@@ -51,11 +52,13 @@ def _inputs(name):
             {}, {"lr": 0.02}, {"lr": torch.tensor(0.02)}, {"weight_decay": 0.1}, {"maximize": True},
             {"weight_decay": 0.1, "decoupled_weight_decay": True}, {"weight_decay": 0.1, "maximize": True},
             {"momentum": 0.9}, {"decay": 0.9}, {"graft": True}, {"graft": True, "decay": 0.99}, {"block_size": 4},
-            {"update_every": 3}, {"diagonal_above": 5}, {"sketch_dtype": torch.float64},
+            {"update_every": 3}, {"diagonal_above": 5}, {"sketch_dtype": torch.float64}, {"betas": (0.0, 0.9)},
+            {"graft": False}, {"foreach": True}, {"scale_free": False, "ridge": 0.1, "decay": 1.0, "graft": False},
+            {"scale_free": False, "ridge": 0.1, "momentum": 0.9, "decay": 0.99},
         ]  # fmt: skip
         if name != "AdaFull":
             options += [{"sketch_size": 3}, {"sketch_size": 0, "graft": True}]
-        options = [{"lr": 0.01, "ridge": 0.1, **kwargs} for kwargs in options]
+        options = [{"lr": 0.01, **kwargs} for kwargs in options]
         return [OptimizerInput(params=None, kwargs=kwargs, desc=str(kwargs)) for kwargs in options]
 
     return inputs
@@ -65,6 +68,7 @@ def _errors(device, dtype):
     wrong = {
         "lr": -0.1, "ridge": -1.0, "decay": 1.5, "momentum": 1.0, "weight_decay": -1.0, "update_every": 0,
         "block_size": 0, "graft": "adagrad", "sketch_dtype": torch.int8, "diagonal_above": 0.5,
+        "betas": (1.0, 0.9), "eps": -1.0, "scale_free": None,
     }  # fmt: skip
     return get_error_inputs_for_all_optims(device, dtype) + [
         ErrorOptimizerInput(
@@ -151,7 +155,7 @@ def _closure(optimizer, weight, bias, x):
 def _stepped_once(info):
     """An optimizer of the problem that has a checkpoint to give, and the problem."""
     weight, bias, x = _problem("cpu")
-    optimizer = info.optim_cls([weight, bias], ridge=0.1)
+    optimizer = info.optim_cls.paper([weight, bias], ridge=0.1)
     optimizer.step(_closure(optimizer, weight, bias, x))
     return optimizer, weight, bias, x
 
@@ -372,7 +376,7 @@ def test_can_load_older_state_dict(info):
     optimizer, weight, bias, x = _stepped_once(info)
     old = copy.deepcopy(optimizer.state_dict())
     for group in old["param_groups"]:
-        for name in ("maximize", "update_every", "graft", "decay", "sketch_dtype"):
+        for name in ("maximize", "update_every", "graft", "decay", "sketch_dtype", "scale_free", "betas"):
             del group[name]
     for state in old["state"].values():
         state["step"] = state["step"].item()
@@ -388,7 +392,7 @@ def test_can_load_older_state_dict(info):
 def test_an_older_checkpoint_without_newer_entries_goes_on(info, decay, device):
     """Written before there were grafting and momentum, and loaded where both are asked for: neither has a state yet."""
     (weight, _, _), (bias, _, _) = _problem(device), _problem(device, seed=1)
-    before = info.optim_cls([weight, bias], ridge=0.1, lr=0.0)
+    before = info.optim_cls.paper([weight, bias], ridge=0.1, lr=0.0)
     generator = torch.Generator().manual_seed(0)
 
     def give():
@@ -402,7 +406,7 @@ def test_an_older_checkpoint_without_newer_entries_goes_on(info, decay, device):
     for group in old["param_groups"]:
         for name in ("graft", "momentum", "decay", "seed", "update_every", "decoupled_weight_decay"):
             del group[name]
-    newer = info.optim_cls([weight, bias], lr=0.1, ridge=0.1, graft=True, decay=decay, momentum=0.5)
+    newer = info.optim_cls.paper([weight, bias], lr=0.1, ridge=0.1, graft=True, decay=decay, momentum=0.5)
     newer.load_state_dict(old)
     newer.param_groups[0]["lr"] = 0.1
     assert newer.param_groups[0]["graft"]
@@ -442,7 +446,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(info):
     refused(lambda old: old["param_groups"][0].update(diagonal_above=5), "has no 'sum'.*diagonal_above=5")
     if info.name != "AdaFull":
         # the option is unknown to the checkpoint, and the constructor's does not fit its sketch
-        other = info.optim_cls([weight, bias], ridge=0.1, sketch_size=7)
+        other = info.optim_cls.paper([weight, bias], ridge=0.1, sketch_size=7)
         old = copy.deepcopy(kept)
         del old["param_groups"][0]["sketch_size"]
         with pytest.raises(ModelFileError, match=r"'rows' of shape .*sketch_size=7.*Use the options it was made with"):

@@ -87,13 +87,32 @@ def test_kernels_that_do_not_compile_are_said_to_be_missing_on_cuda(monkeypatch)
     kernels.compiled.cache_clear()
     kernels.ready.cache_clear()
     try:
-        with pytest.warns(RuntimeWarning, match="could not be compiled"):
+        with pytest.warns(RuntimeWarning, match="could not be compiled.*identifier") as said:  # noqa: PT031
             assert not kernels.ready("directions", torch.float32, device)
+            assert not kernels.ready("directions", torch.bfloat16, device)
+        assert len(said) == 1  # the reason, and once
     finally:
         monkeypatch.undo()
         kernels.compiled.cache_clear()
         kernels.ready.cache_clear()
     assert kernels.ready("directions", torch.float32, device)
+
+
+def test_kernels_are_kept_on_disk_and_a_broken_file_is_made_anew_on_cuda(monkeypatch, tmp_path):
+    from onsketch.torch import kernels, nvrtc
+
+    monkeypatch.setenv("ONSKETCH_KERNELS", str(tmp_path))
+    text, capability = kernels.source("eigh", torch.float64), torch.cuda.get_device_capability()
+    torch.empty(1, device="cuda")
+    nvrtc.function(text, "eigh", capability)
+    path = nvrtc.kept_at(text, "eigh", capability)
+    binary = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(nvrtc, "compiler", None)
+        nvrtc.function(text, "eigh", capability)
+    path.write_bytes(b"not a program")
+    nvrtc.function(text, "eigh", capability)
+    assert path.read_bytes() == binary
 
 
 def test_a_learning_rate_with_an_axis_on_cuda():
@@ -123,13 +142,14 @@ def waiting_is_an_error():
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
-def test_no_step_waits_for_the_device(name):
+@pytest.mark.parametrize("scale_free", [True, False])
+def test_no_step_waits_for_the_device(name, scale_free):
     from onsketch.torch import kernels
 
     assert kernels.available(torch.device("cuda"))
     shapes = [(16, 3, 3, 3), (16,), (32, 16, 3, 3)]
     params = start(shapes, "cuda", torch.float32)
-    optimizer = make(name, params, lr=0.1, sketch_size=6, graft=True, momentum=0.5)
+    optimizer = make(name, params, lr=0.1, sketch_size=6, graft=True, momentum=0.5, scale_free=scale_free)
     gradients = [[g.cuda() for g in grads] for grads in stream(shapes, 40, dtype=torch.float32)]
     steps(optimizer, params, gradients[:20])
     torch.cuda.synchronize()

@@ -77,20 +77,9 @@ def test_defaults_are_where_the_study_ended(name):
     everywhere = {key: found.values() for key, found in losses.items() if len(found) == 3}
     learning = {key: found for key, found in everywhere.items() if max(found) < 0.98 * math.log(10)}
     lr, ridge = min(learning, key=lambda key: sum(map(math.log, learning[key])))
-    optimizer = getattr(sketched, name)([torch.nn.Parameter(torch.zeros(2))])
+    optimizer = getattr(sketched, name).paper([torch.nn.Parameter(torch.zeros(2))])
     assert (optimizer.defaults["lr"], optimizer.defaults["ridge"]) == (lr, ridge)
     assert (optimizer.defaults["decay"], optimizer.defaults["graft"]) == (1.0, False)  # the papers' method
-
-
-@pytest.mark.parametrize("name", ["AdaFD", "AdaFFD", "SAdaGrad", "AdaGP", "RadaGrad", "FDSON", "RFDSON"])
-def test_recommended_is_where_the_ablation_ended(name):
-    trials = [(loss, lr, options) for method, _, lr, options, loss in _study("ablate") if method == name]
-    _, lr, options = min(trials, key=lambda trial: trial[0])
-    chosen = getattr(sketched, name).recommended([torch.nn.Parameter(torch.zeros(2))]).defaults
-    assert chosen["lr"] == lr
-    assert (chosen["decay"], chosen["graft"]) == (options.get("decay", 1.0), options["graft"])
-    assert chosen["ridge"] == (1e-4 if name == "SAdaGrad" else 1e-2)  # as the ablation had it
-    assert getattr(sketched, name).recommended([torch.nn.Parameter(torch.zeros(2))], lr=0.5).defaults["lr"] == 0.5
 
 
 def test_the_report_of_a_study(tmp_path):

@@ -29,8 +29,8 @@ def make(name: str, params: Any, **options: Any) -> sketched.SketchedOptimizer:
     """An optimizer by name, in the papers' form unless told otherwise."""
     if name == "AdaFull":
         options.pop("sketch_size", None)
-    made = getattr(sketched, name)
-    return made(params, **options) if options.get("scale_free") else made.paper(params, **options)  # type: ignore[no-any-return]
+    made: type[sketched.SketchedOptimizer] = getattr(sketched, name)
+    return made(params, **options) if options.pop("scale_free", False) else made.paper(params, **options)
 
 
 def regression(n: int = 150, d: int = 24, seed: int = 0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

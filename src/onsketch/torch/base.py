@@ -22,7 +22,6 @@ from onsketch.torch.plan import Layer, memory_table, words
 from onsketch.torch.rows import State
 from onsketch.torch.state import asked, complete, fresh, late, out_of_range
 
-
 ENERGY = 10.0
 """The length of what the scale-free form sketches: its squared length is 100, so that a ridge of 1 is a hundredth."""
 
@@ -45,7 +44,8 @@ class SketchedOptimizer(CarefulOptimizer):
         eps: added to the root of v̂; far smaller than Adam's, so that the scale of the loss does not matter.
         weight_decay: L2 penalty, added to the gradient, or with ``decoupled_weight_decay`` taken off the weights.
         sketch_size: m, rows of the sketch; 0 keeps none, and the step is plain or, with ``graft``, the diagonal one.
-        ridge: δ or α, the metric where the sketch knows nothing.
+        ridge: δ or α, the metric where the sketch knows nothing; left out, 1 in the scale-free form (10 for the Newton
+            methods, whose metric has no root), and what suits the method in the papers' (``default_ridge``).
         scale_free: the form; False is the papers'.
         decay: 1 sums the outer products up, as the papers do; below 1 they are averaged with this decay,
             and the average is freed of its start from zero.
@@ -72,8 +72,11 @@ class SketchedOptimizer(CarefulOptimizer):
 
     default_ridge: ClassVar[float] = 0.01
     """Of the papers' form: the best of their grid over three data sets (docs/torch.md)."""
+    scale_free_ridge: ClassVar[float] = 1.0
+    """Of the scale-free form."""
     least_ridge_is_zero: ClassVar[bool] = False
     """Whether ridge 0 has a meaning."""
+    of_old: ClassVar = {"scale_free": False}
     unconcerned: ClassVar[tuple[str, ...]] = ("seed",)
     """Options of this list that mean nothing to the method."""
 
@@ -88,8 +91,7 @@ class SketchedOptimizer(CarefulOptimizer):
 
         >>> optimizer = SketchedOptimizer.paper  # of each class: AdaFD.paper(model.parameters(), lr=0.1)
         """
-        papers = {"decay": 1.0, "graft": False, "ridge": cls.default_ridge}
-        return cls(params, lr, scale_free=False, **{**papers, **options})
+        return cls(params, lr, scale_free=False, **{"decay": 1.0, "graft": False, **options})
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class SketchedOptimizer(CarefulOptimizer):
         weight_decay: float = 0.0,
         *,
         sketch_size: int | None = None,
-        ridge: float = 1.0,
+        ridge: float | None = None,
         scale_free: bool = True,
         decay: float = 0.99,
         graft: bool = True,
@@ -131,7 +133,7 @@ class SketchedOptimizer(CarefulOptimizer):
             "eps": eps,
             "weight_decay": weight_decay,
             "sketch_size": 20 if sketch_size is None else sketch_size,
-            "ridge": ridge,
+            "ridge": ridge if ridge is not None else self.scale_free_ridge if scale_free else self.default_ridge,
             "scale_free": scale_free,
             "decay": decay,
             "graft": graft,
@@ -159,8 +161,6 @@ class SketchedOptimizer(CarefulOptimizer):
             raise OptionError(f"{name}: ridge=0 leaves directions without a metric; give a positive one.")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for group in state.get("param_groups", []):
-            group.setdefault("scale_free", False)  # a checkpoint of before there was that form
         super().__setstate__(state)
         self._settled = {}
 
@@ -207,7 +207,8 @@ class SketchedOptimizer(CarefulOptimizer):
 
     @_disable_dynamo  # its kernels work on addresses, and what they are told is cached
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        waiting, placed = [], {}
+        waiting: list[Tensor] = []
+        placed: dict[torch.device, list[Tensor]] = {}
         for p in params:
             if p.is_cuda and p.grad is not None and p.grad.layout == torch.strided and self._is_told_there(p, group):
                 placed.setdefault(p.device, []).append(p)
@@ -256,8 +257,10 @@ class SketchedOptimizer(CarefulOptimizer):
         for i in kinds.pop("sparse", []):
             sparse_step(weights[i], grads[i], states[i], steps[i], group)
         for kind, chosen in kinds.items():
-            some: list[Any] = [[these[i] for i in chosen] for these in (weights, grads, layers, states, steps)]
-            self._step_alike(kind, *some, group, None if fine is None else [fine[i] for i in chosen])
+            lists = weights, grads, layers, states, steps
+            some: list[Any] = [[these[i] for i in chosen] for these in lists]
+            some += [group, None if fine is None else [fine[i] for i in chosen]]
+            self._step_alike(kind, *some)
 
     def _step_alike(
         self,
@@ -311,7 +314,7 @@ class SketchedOptimizer(CarefulOptimizer):
         for absorb in (True, False):
             chosen = [i for i, is_due in enumerate(due) if is_due == absorb]
             if chosen:
-                of_these: list[Any] = [[these[i] for i in chosen] for these in (blocks, states, steps)]
+                of_these = [blocks[i] for i in chosen], [states[i] for i in chosen], [steps[i] for i in chosen]
                 for i, update in zip(chosen, self._precondition(*of_these, group, absorb), strict=True):
                     updates[i] = update
         updates = [layer.join(update) for layer, update in zip(layers, updates, strict=True)]

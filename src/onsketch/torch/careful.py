@@ -10,7 +10,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +25,9 @@ State = dict[str, Any]
 
 class CarefulOptimizer(Optimizer):
     """An optimizer around a step of its own (see the module)."""
+
+    of_old: ClassVar[dict[str, Any]] = {}
+    """What a checkpoint means that does not know an option, where that is not the constructor's value."""
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         plain_numbers(defaults)
@@ -73,11 +76,21 @@ class CarefulOptimizer(Optimizer):
                 loss = closure()
         chosen = [[p for p in group["params"] if p.grad is not None and p.numel()] for group in self.param_groups]
         for params, group in zip(chosen, self.param_groups, strict=True):
+            self._refuse_devices(params)
             self._refuse(params, group)
         for params, group in zip(chosen, self.param_groups, strict=True):
             if params:
                 self._step_group(params, group)
         return loss
+
+    def _refuse_devices(self, params: Sequence[Tensor]) -> None:
+        for p in params:
+            if p.device.type not in ("cpu", "cuda"):
+                raise RuntimeError(
+                    f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} on device {str(p.device)!r}. What "
+                    "is as small as a sketch is kept in float64, which MPS has not, and other devices were never "
+                    "tried: use a CPU or a CUDA device, or torch.optim's Adam."
+                )
 
     def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         """Say what cannot be done before anything is."""
@@ -128,7 +141,7 @@ class CarefulOptimizer(Optimizer):
         super().__setstate__(state)
         self._skipped = Skipped()
         for group in self.param_groups:  # options that an older checkpoint does not know
-            for name, value in self.defaults.items():
+            for name, value in {**self.defaults, **self.of_old}.items():
                 if name != "differentiable":  # PyTorch's own, which only its constructors put into groups
                     group.setdefault(name, value)
 

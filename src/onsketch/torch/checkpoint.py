@@ -24,7 +24,7 @@ def check_checkpoint(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> N
     """Refuse a checkpoint that could not be gone on from, saying what is wrong with it."""
     name = type(optimizer).__name__
     for group, given in zip(optimizer.param_groups, saved["param_groups"], strict=False):  # PyTorch counts them
-        options = {**optimizer.defaults, **given}
+        options = {**optimizer.defaults, **optimizer.of_old, **given}
         optimizer._check(options)
         for p, number in zip(group["params"], given["params"], strict=False):
             state = saved["state"].get(number)

@@ -86,7 +86,7 @@ def sparse_step(weight: Tensor, g: Tensor, state: State, t: int, group: Mapping[
     if not len(rows):
         return
     values = -values if group["maximize"] else values
-    part = {name: state[name][rows] for name in ("sum", "momentum_buffer") if name in state}
+    part: State = {name: state[name][rows] for name in ("sum", "momentum_buffer") if name in state}
     moved = weight[rows]
     if group["weight_decay"] and group["decoupled_weight_decay"]:
         decay_weights([moved], group, None)

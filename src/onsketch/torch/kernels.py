@@ -2,22 +2,21 @@
 
 A step is bound by launches, not by arithmetic: with a few launches for each layer, the host is slower than the
 device by far. The kernels here work on the layers of a network all at once, and none of them makes the host wait.
-Where they cannot be had (no NVRTC, another PyTorch) the same is done by PyTorch's own operations.
+Where they cannot be had (no NVRTC) the same is done by PyTorch's own operations, after a warning that says why.
 """
 
 from __future__ import annotations
 
 import ctypes
-import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from onsketch.torch import nvrtc
 
 THREADS = 256
 CHUNK = 4096
@@ -68,21 +67,14 @@ def source(kernel: str, dtype: torch.dtype) -> str:
 
 
 class Kernel:
-    """A compiled kernel, launched with less ado than PyTorch's own wrapper makes, which costs the host 50 µs."""
+    """A compiled kernel of one device."""
 
-    def __init__(self, wrapper: Any) -> None:
-        self.wrapper = wrapper
-        self.function = getattr(wrapper, "func", None)
-        try:
-            self.driver = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
-        except (OSError, AttributeError):  # another platform: as PyTorch does it
-            self.function = None
+    def __init__(self, function: ctypes.c_void_p) -> None:
+        self.function = function
+        self.launch = nvrtc.driver().cuLaunchKernel
 
     def __call__(self, device: int, blocks: int, threads: int, args: list[Any], shared: int) -> None:
         """Tensors are passed by address, whole numbers as int, others as double."""
-        if self.function is None:
-            self.wrapper((blocks, 1, 1), (threads, 1, 1), args, shared)
-            return
         held = [
             ctypes.c_void_p(arg.data_ptr())
             if isinstance(arg, Tensor)
@@ -93,33 +85,16 @@ class Kernel:
         ]
         addresses = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
         stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device))
-        failed = self.driver(self.function, blocks, 1, 1, threads, 1, 1, shared, stream, addresses, None)
+        failed = self.launch(self.function, blocks, 1, 1, threads, 1, 1, shared, stream, addresses, None)
         if failed:
             raise RuntimeError(f"A kernel could not be launched: CUDA error {failed}.")
-
-
-_COMPILING = threading.Lock()
-
-
-@contextmanager
-def _toolkit() -> Iterator[None]:
-    """PyTorch asks where a toolkit's headers are, which the kernels do not need: any answer will do meanwhile."""
-    from torch.utils import cpp_extension
-
-    with _COMPILING:
-        found = cpp_extension.CUDA_HOME
-        cpp_extension.CUDA_HOME = found or "/nowhere"
-        try:
-            yield
-        finally:
-            cpp_extension.CUDA_HOME = found
 
 
 @cache
 def compiled(kernel: str, dtype: torch.dtype, device: int) -> Kernel:
     """The kernel for this device."""
-    with _toolkit(), torch.cuda.device(device):
-        return Kernel(torch.cuda._compile_kernel(source(kernel, dtype), kernel))
+    with torch.cuda.device(device):
+        return Kernel(nvrtc.function(source(kernel, dtype), kernel, torch.cuda.get_device_capability(device)))
 
 
 def stream_of(device: torch.device) -> int:
@@ -159,8 +134,7 @@ def ready(kernels: str, dtype: torch.dtype, device: torch.device) -> bool:
         for kernel in SETS[kernels]:
             compiled(kernel, dtype, index)
     except Exception as error:  # whatever it is, there is another way
-        message = f"onsketch.torch: its CUDA kernels could not be compiled, steps will be slower ({error})."
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        _say(error)
         return False
     return True
 
@@ -168,15 +142,33 @@ def ready(kernels: str, dtype: torch.dtype, device: torch.device) -> bool:
 @cache
 def available(device: torch.device) -> bool:
     """Whether kernels can be had on this device: one is compiled and seen to work."""
-    if device.type != "cuda" or torch.version.hip or not hasattr(torch.cuda, "_compile_kernel"):
+    if device.type != "cuda" or torch.version.hip:
         return False
     try:
         probe = torch.tensor([[[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]], [[torch.nan] * 3] * 3])
         values, _ = eigh(probe.double().to(device))
         expected = torch.tensor([[3.0, 2.0, 1.0], [torch.nan] * 3]).double()
-        return torch.allclose(values.cpu(), expected, equal_nan=True)
-    except Exception:  # the interface is PyTorch's own and may change
+        if not torch.allclose(values.cpu(), expected, equal_nan=True):
+            raise RuntimeError("a kernel gave wrong numbers")
+    except Exception as error:
+        _say(error)
         return False
+    return True
+
+
+_said: set[str] = set()
+
+
+def _say(error: Exception) -> None:
+    """Why there are no kernels, once."""
+    reason = f"{type(error).__name__}: {error}"
+    if reason not in _said:
+        _said.add(reason)
+        warnings.warn(
+            f"onsketch.torch: its CUDA kernels could not be compiled, steps will be slower and wait ({reason}).",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:

@@ -237,8 +237,6 @@ class Sketchy(CarefulOptimizer):
                     f"{name}: a sparse gradient of shape {tuple(p.shape)}, graft={group['graft']!r}; "
                     "it takes those of torch.nn.Embedding(sparse=True), and with Adam's moments."
                 )
-            if p.device.type == "mps" and p.dtype == torch.float64:
-                raise RuntimeError(f"{name}: an MPS device has no float64.")
         if any(p.is_cuda for p in params) and torch.cuda.is_current_stream_capturing():
             captures = group["capturable"] and group["refresh_every"] == 1 and not group["error_if_nonfinite"]
             if not captures or any(not self.state[p] for p in params):

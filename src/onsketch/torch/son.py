@@ -41,6 +41,7 @@ class FDSON(FrequentDirectionsOptimizer):
     """
 
     recipe = FD_SON
+    scale_free_ridge = 10.0
 
 
 class RFDSON(FrequentDirectionsOptimizer):
@@ -53,5 +54,6 @@ class RFDSON(FrequentDirectionsOptimizer):
     """
 
     recipe = RFD_SON
+    scale_free_ridge = 10.0
     default_ridge = 1e-3
     least_ridge_is_zero = True

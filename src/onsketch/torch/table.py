@@ -30,7 +30,7 @@ class Table(NamedTuple):
     """The most directions that a layer's sketch has."""
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)  # some kilobytes each: one for each group of each optimizer, however many
 def _upload(entries: tuple[tuple[int, ...], ...], spectrum: int, item: int, device: torch.device, stream: int) -> Table:
     """The table of these layers: addresses of their state, and sizes."""
     fields: list[list[int]] = []
@@ -79,7 +79,7 @@ def addresses(numbers: tuple[int, ...], device: torch.device) -> Tensor:
     return _addresses(numbers, device, stream_of(device))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4096)
 def _addresses(numbers: tuple[int, ...], device: torch.device, stream: int) -> Tensor:
     return torch.tensor(numbers, dtype=torch.int64).to(device, non_blocking=True)
 

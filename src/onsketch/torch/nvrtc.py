@@ -1,0 +1,100 @@
+"""CUDA's run-time compiler, which comes with PyTorch, and the driver, by ctypes; what was compiled is kept on disk.
+
+PyTorch's own way to them (``torch.cuda._compile_kernel``) is private, wants a toolkit's headers and compiles anew in
+every process. Kernels lie in ``$ONSKETCH_KERNELS``, or in the user's folder for caches, by a hash of their text, the
+device's kind and the compiler's version; a file that does not load is made anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import torch
+
+
+@cache
+def driver() -> ctypes.CDLL:
+    """CUDA's driver."""
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+@cache
+def compiler() -> ctypes.CDLL:
+    """NVRTC, of the version that PyTorch was built with."""
+    major = str(torch.version.cuda).split(".", maxsplit=1)[0]
+    windows = [f"nvrtc64_{major}0_0.dll"]
+    for name in windows if sys.platform == "win32" else [f"libnvrtc.so.{major}", "libnvrtc.so"]:
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise OSError(f"no NVRTC of CUDA {major} was found")
+
+
+def folder() -> Path:
+    """Where compiled kernels are kept."""
+    chosen = os.environ.get("ONSKETCH_KERNELS")
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(chosen) if chosen else Path(caches) / "onsketch" / "kernels"
+
+
+def function(source: str, name: str, capability: tuple[int, int]) -> ctypes.c_void_p:
+    """The kernel of this name in a program, loaded into the current device."""
+    path = kept_at(source, name, capability)
+    try:
+        return _loaded(path.read_bytes(), name)
+    except (OSError, RuntimeError):  # not there, or not of use
+        binary = _compiled(source, name, capability)
+    keep(path, binary)
+    return _loaded(binary, name)
+
+
+def kept_at(source: str, name: str, capability: tuple[int, int]) -> Path:
+    """The file of a compiled kernel."""
+    text = f"{torch.version.cuda}\n{capability}\n{source}"
+    return folder() / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.cubin"
+
+
+def keep(path: Path, binary: bytes) -> None:
+    """Write a file whole or not at all; where that cannot be done, nothing is lost but time."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(binary)
+        Path(file.name).replace(path)
+    except OSError:
+        return
+
+
+def _loaded(binary: bytes, name: str) -> ctypes.c_void_p:
+    module, found = ctypes.c_void_p(), ctypes.c_void_p()
+    failed = driver().cuModuleLoadData(ctypes.byref(module), binary)
+    failed = failed or driver().cuModuleGetFunction(ctypes.byref(found), module, name.encode())
+    if failed:
+        raise RuntimeError(f"kernel {name!r} could not be loaded: CUDA error {failed}")
+    return found
+
+
+def _compiled(source: str, name: str, capability: tuple[int, int]) -> bytes:
+    library, program, size = compiler(), ctypes.c_void_p(), ctypes.c_size_t()
+    options = [f"--gpu-architecture=sm_{capability[0]}{capability[1]}".encode()]
+    asked = library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), f"{name}.cu".encode(), 0, None, None)
+    if asked:
+        raise RuntimeError(f"NVRTC could not begin: error {asked}")
+    try:
+        failed = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+        what = "ProgramLog" if failed else "CUBIN"
+        getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        getattr(library, f"nvrtcGet{what}")(program, text)
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+    if failed:
+        raise RuntimeError(f"kernel {name!r}: {text.value.decode(errors='replace').strip()[:2000]}")
+    return text.raw

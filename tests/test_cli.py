@@ -259,7 +259,11 @@ def test_compare_on_a_file_with_grid_regret_page_and_tables(rows_file, tmp_path)
         (score,) = learner["streams"]
         assert score["regret"] == pytest.approx(score["loss"] * 600 - best)
         assert learner["settings_tried"] == 4
-    assert page.read_text().count("<svg") == 2
+    text = page.read_text()
+    for part in ("ratios to the best", "loss against rows", "error against rows", "cost against error"):
+        assert f'aria-label="{part}' in text
+    assert text.count("★") == 3  # one for each learner, and the word on it
+    assert not re.search(r'(src|href)="(?!#)', text)
     assert table.read_text().splitlines()[0] == "learner,stream,rows,cpu_seconds,loss,error"
 
 

@@ -125,10 +125,6 @@ def compare(
         from onsketch.jobs.models import asked_task
 
         task = asked_task(task, options.get("loss"))
-        if report is not None:
-            from onsketch.report.charts import pyplot
-
-            pyplot()  # say at once that it is missing
         if files:
             race, about, read = _race_on_files(files, names or list(FIELD), grid, options, reading, task, threads, by)
         else:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -30,7 +30,7 @@ def sketch(
     ] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Merge saved sketches.")] = False,
     save: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the sketch here.")] = None,
-    report: Annotated[Path | None, typer.Option(dir_okay=False, help="With --errors: write a page.")] = None,
+    report: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page.")] = None,
     cluster: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Every file a shard, on Ray: auto, local or an address.")
     ] = None,
@@ -49,8 +49,6 @@ def sketch(
       onsketch sketch a9a.xz --errors 5,10,20,40 --report errors.html
       onsketch sketch --cluster auto 'shard-*.parquet' --size 50 --save all.sketch
     """  # noqa: D301
-    if report is not None and errors is None:
-        raise typer.BadParameter("it shows the errors of --errors, which was not given", param_hint="--report")
     if save is not None and errors is not None:
         raise typer.BadParameter("with --errors no single sketch is made to be saved", param_hint="--save")
     check_outputs([] if merge else files, save=save, report=report)
@@ -61,7 +59,7 @@ def sketch(
         raise typer.BadParameter("it needs --cluster", param_hint="--checkpoint")
     if resume and checkpoint is None:
         raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
-    interrupted = False
+    interrupted, seen = False, Seen()
     with told_plainly():
         if cluster is not None:
             keeping = {"cluster": cluster, "checkpoint": checkpoint, "resume": resume}
@@ -73,21 +71,65 @@ def sketch(
             _compare(console, files, reading, errors, report)
             return
         else:
-            summary, skipped, interrupted = _sketched(files, reading, kind, size, n_features, whole=save is not None)
+            found = _sketched(files, reading, kind, size, n_features, whole=save is not None)
+            summary, skipped, interrupted, seen = found
             _tell_skipped(console, skipped)
         if save is not None:
             summary.save(save)
         _show(console, summary, size)
         if save is not None:
             console.print(f"Sketch written to {save}", soft_wrap=True)
+        if report is not None:
+            from onsketch.report.sketches import sketch_page
+
+            error = None if merge or cluster is not None or interrupted else _measured(files, reading, summary, seen)
+            page = sketch_page(", ".join(files), summary, seen.names, seen.live, seen.energy, error)
+            report.write_text(page, encoding="utf-8")
+            console.print(f"Report written to {report}", soft_wrap=True)
     if interrupted:
         leave(summary.n_rows, "this is the sketch of those")
 
 
+class Seen(NamedTuple):
+    """What a page tells of the rows: their energy, the columns kept (all: None), their width, names of columns."""
+
+    energy: float | None = None
+    live: Any = None
+    width: int = 0
+    names: Mapping[int, str] = {}
+
+
+MOST_MEASURED = 20_000_000
+"""Values of rows that are read once more, to measure the error of a sketch."""
+
+
+def _measured(files: list[str], reading: dict[str, Any], summary: Any, seen: Seen) -> float | None:
+    """The error of a sketch, where the rows can be read again and fit into memory."""
+    from scipy.sparse import csr_array, vstack
+
+    from onsketch.data import stream
+    from onsketch.data.usable import usable
+    from onsketch.jobs.training import rereadable
+    from onsketch.sketches.study import spectral_error
+    from onsketch.sketches.width import widened
+
+    if not rereadable(files):
+        return None
+    parts, held = [], 0
+    with stream(files, **{"everyday": True, "unlabelled": True, **reading}) as blocks:
+        for block in blocks:
+            rows = csr_array(widened(usable(block, reading.get("on_error") == "skip").X, seen.width))
+            held += rows.nnz
+            if held > MOST_MEASURED:
+                return None
+            parts.append(rows if seen.live is None else rows[:, seen.live])
+    return spectral_error(csr_array(vstack(parts)), summary)
+
+
 def _sketched(
     files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None, whole: bool
-) -> tuple[Any, int, bool]:
-    """The sketch, how many lines and rows were skipped, and whether Ctrl-C cut it short.
+) -> tuple[Any, int, bool, Seen]:
+    """The sketch, how many lines and rows were skipped, whether Ctrl-C cut it short, and what a page tells.
 
     A sketch that is saved has the width of the rows, to be merged with others; else only columns that occur are kept.
     """
@@ -118,13 +160,14 @@ def _sketched(
             refuse_nothing(files, blocks.skipped, "sketched")
         live = met[0] if met else None
     width = n_features if live is None else max(live.size, 1)
-    summary, passed_over, interrupted = make(kind, width, size), 0, False
+    summary, passed_over, interrupted, energy = make(kind, width, size), 0, False, 0.0
     with stream(files, **reading) as blocks:
         try:
             for block in between_blocks(blocks):
                 kept = usable(block, reading.get("on_error") == "skip")
                 passed_over += kept.passed_over
                 rows = widened(kept.X, n_features)
+                energy += float((rows.data**2 if hasattr(rows, "indptr") else rows**2).sum())
                 summary.update(rows if live is None else rows.tocsr()[:, live])
         except KeyboardInterrupt:
             interrupted = True
@@ -132,7 +175,8 @@ def _sketched(
         if interrupted:
             leave(0)
         refuse_nothing(files, blocks.skipped + passed_over, "sketched")
-    return summary, blocks.skipped + passed_over, interrupted
+    seen = Seen(energy, live, n_features, dict(blocks.names))
+    return summary, blocks.skipped + passed_over, interrupted, seen
 
 
 def _tell_skipped(console: Console, skipped: int) -> None:
@@ -198,7 +242,7 @@ def _compare(console: Console, files: list[str], reading: dict[str, Any], errors
     from onsketch.data import stream
     from onsketch.data.usable import refuse_nothing, usable
     from onsketch.jobs.offline import stacked
-    from onsketch.sketches.study import COMPARED, study
+    from onsketch.sketches.study import COMPARED, error_bounds, study
 
     try:
         sizes = [int(part) for part in errors.split(",")]
@@ -232,14 +276,9 @@ def _compare(console: Console, files: list[str], reading: dict[str, Any], errors
     ]  # the last cell: tables end with text
     print_rows(console, ["sketch", *(f"m = {size}" for size in sizes), ""], table)
     if report is not None:
-        from onsketch.report.charts import Line, line_chart
-        from onsketch.report.page import Page
+        from onsketch.report.sketches import errors_page
 
-        lines = [Line(kind, sizes, [max(o.relative, 1e-16) for o in outcomes if o.kind == kind]) for kind in COMPARED]
-        page = Page(f"Sketches of {', '.join(files)}").text(
-            "The error ‖AᵀA − (BᵀB + ridge·I)‖₂ as a share of ‖AᵀA‖₂, against the size m of the sketch."
-        )
-        page.chart(line_chart(lines, "sketch size m", "relative error", log_y=True), "error against sketch size")
-        page.table(["sketch", *(f"m = {size}" for size in sizes), ""], table)
-        report.write_text(page.html(), encoding="utf-8")
+        about = f"{X.shape[0]:,} rows of {live.size:,} features (of {width:,})."
+        page = errors_page(", ".join(files), outcomes, error_bounds(X, sizes), about)
+        report.write_text(page, encoding="utf-8")
         console.print(f"Report written to {report}", soft_wrap=True)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import onsketch
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import LOSSES, loss_values
-from onsketch.jobs.evaluation import Progress, new_progress
+from onsketch.jobs.evaluation import Course, Progress, new_progress
 from onsketch.jobs.models import loss_of, one_of
 
 Setting = Mapping[str, Any]
@@ -54,6 +54,15 @@ class Point(NamedTuple):
     error: float | None
 
 
+class Tried(NamedTuple):
+    """One setting: how it did (infinite: an update was not finite), and CPU time for an example."""
+
+    setting: Setting
+    loss: float
+    error: float | None
+    microseconds: float
+
+
 class Score(NamedTuple):
     """A contender on one stream so far, by its best setting (None: not one of them stayed finite)."""
 
@@ -65,6 +74,10 @@ class Score(NamedTuple):
     curve: tuple[Point, ...] = ()
     total: float = math.inf
     """The sum of losses, to take the best fixed weights' from."""
+    sums: tuple[tuple[int, float, float, float], ...] = ()
+    """Rows, and the sums of losses, weights and mistakes over them, at the same rows for every contender."""
+    tried: tuple[Tried, ...] = ()
+    """Every setting, the best first."""
 
 
 class Standing(NamedTuple):
@@ -218,7 +231,8 @@ class Race:
     def _trial(self, contender: Contender, setting: Setting) -> _Trial:
         common = {name: value for name, value in self._options.items() if name in _concerns(contender.name)}
         learner = self._make(contender.name, **{**common, **setting})
-        return _Trial(learner, setting, Progress(loss_of(learner), _signs(learner, self._signs)))
+        tally = Progress(loss_of(learner), _signs(learner, self._signs), curve=Course())
+        return _Trial(learner, setting, tally)
 
     @property
     def remark(self) -> str:
@@ -292,13 +306,25 @@ def _merit(trial: _Trial, by: str) -> float:
 def _best(track: str, trials: list[_Trial], by: str) -> Score:
     """The score of the trial with the least loss (or error) among those that stayed finite."""
     finite = [trial for trial in trials if trial.finite and trial.progress.rows]
+    ranked = sorted((trial for trial in trials if trial.progress.rows), key=lambda t: (not t.finite, _merit(t, by)))
+    tried = tuple(_tried(trial) for trial in ranked)
     if not finite:
-        return Score(track, math.inf, math.inf if trials[0].progress.signs else None, None, math.nan)
+        error = math.inf if trials[0].progress.signs else None
+        return Score(track, math.inf, error, None, math.nan, tried=tried)
     best = min(finite, key=lambda trial: _merit(trial, by))
     progress = best.progress
     microseconds = 1e6 * best.seconds / progress.rows
-    curve = tuple(best.curve)
-    return Score(track, progress.mean_loss, progress.error, best.setting, microseconds, curve, progress.loss_sum)
+    curve, sums = tuple(best.curve), tuple(progress.curve.sums) if progress.curve is not None else ()
+    return Score(
+        track, progress.mean_loss, progress.error, best.setting, microseconds, curve, progress.loss_sum, sums, tried
+    )
+
+
+def _tried(trial: _Trial) -> Tried:
+    tally, error = trial.progress, trial.progress.error
+    if not trial.finite:
+        return Tried(trial.setting, math.inf, None if error is None else math.inf, math.nan)
+    return Tried(trial.setting, tally.mean_loss, error, 1e6 * trial.seconds / tally.rows)
 
 
 def verdict(standings: Sequence[Standing]) -> str:

@@ -53,8 +53,6 @@ class Course:
     most = 600
 
     def __init__(self) -> None:
-        self.points: list[tuple[int, float, float, float, float]] = []
-        """Rows; loss so far, recent loss; error so far, recent error."""
         self._step = 1
         self._sums: list[tuple[int, float, float, float]] = [(0, 0.0, 0.0, 0.0)]
 
@@ -66,8 +64,17 @@ class Course:
         while len(self._sums) > self.most:
             self._step *= 2
             self._sums = self._sums[:1] + [one for one in self._sums[1:] if one[0] % self._step == 0]
+
+    @property
+    def sums(self) -> list[tuple[int, float, float, float]]:
+        """Rows, and the sums of losses, weights and mistakes over them, from (0, 0, 0, 0) on."""
+        return self._sums
+
+    @property
+    def points(self) -> list[tuple[int, float, float, float, float]]:
+        """Rows; loss so far, recent loss; error so far, recent error."""
         spaced = self._sums[:: max(1, len(self._sums) // 300)]
-        self.points = [
+        return [
             (now[0], _mean(now[1], now[2]), _mean(now[1] - old[1], now[2] - old[2]),
              _mean(now[3], now[2]), _mean(now[3] - old[3], now[2] - old[2]))
             for old, now in ((_fifth_before(spaced, k), spaced[k]) for k in range(1, len(spaced)))

@@ -61,6 +61,8 @@ def in_force(learner: Any) -> str:
     words = []
     for name in sorted(learner.method.concerns):
         value = getattr(learner.options, name, None)
+        if name == "quantile" and learner.options.loss != "quantile":
+            continue
         if name == "ridge" and value is None:
             value = f"{learner.ridge:.6g} now, by the data" if hasattr(learner, "ridge") else "by the data"
         elif name == "clip":

@@ -108,6 +108,12 @@ class Training:
         """Letters of namespaces that products were asked of and that never came."""
         self.scales: Scales | None = None
         """The scales of features, where a page is to show them; see :meth:`watch`."""
+        self.shares: list[tuple[int, Array]] = []
+        """Where a page is to show them: rows, and how much each expert counts."""
+        self.first_bad = ""
+        """Of the lines skipped, what was wrong with the first."""
+        self.unusable = 0
+        """Rows passed over for want of a label, or for their length."""
         self._watched = False
         self.waiting = False
         """Whether the job waits for a block: an exception raised then loses nothing that was learned."""
@@ -204,6 +210,7 @@ class Training:
         self._gather_names()
         self.schema = blocks.schema
         self.unmet = blocks.unmet
+        self.first_bad = self.first_bad or str(blocks.first_skipped or "")
         self._skipped_before += blocks.skipped
         self._end, self._position = blocks.position, None
         self.finished_passes += 1
@@ -240,8 +247,11 @@ class Training:
         y, weights = labels(block, kept, self.task, words_met), kept.sample_weight
         before = self.rows - self._rows_before
         self.refused += kept.passed_over
+        self.unusable += kept.passed_over
         if self._watched and self.progress is not None and self.scales is not None:
-            self.progress.curve = self.progress.curve or Course()
+            for tally in (self.progress, self.held_out):
+                if tally is not None:
+                    tally.curve = tally.curve or Course()
             self.scales.add(kept.rows)
         if self.plan.holdout:
             X = kept.X
@@ -308,12 +318,15 @@ class Training:
             self.learner.add_class()
 
     def _next_part(self, y: Array, start: int) -> int:
-        """Where the rows end that can be learned before a class is met for the first time."""
+        """Where the rows end that can be learned before a class is met for the first time, or a page wants a look."""
+        stop = len(y)
+        if self._watched and hasattr(self.learner, "shares"):  # no cut changes a bit of what is learned
+            stop = min(stop, start + max(32, self.rows // 50))
         if self.task is None or not self.task.many or start == len(y):
-            return len(y)
+            return stop
         self._make_room(y[start : start + 1])
-        new = np.flatnonzero(y[start:] >= self.learner.n_classes)
-        return start + int(new[0]) if new.size else len(y)
+        new = np.flatnonzero(y[start:stop] >= self.learner.n_classes)
+        return start + int(new[0]) if new.size else stop
 
     def _absorb(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, NDArray[np.bool_], list[Record]]:
         """Learn the rows, counting each; a row that is refused is passed over where that was asked for.
@@ -345,6 +358,8 @@ class Training:
             parts.append((done, margins))
             records += self._count(self.progress, self.judge, part, y[done], margins, _chosen(weights, done))
             start = stop if stop == goal else stop + 1
+            if self._watched and hasattr(self.learner, "shares"):
+                self.shares.append((self.progress.rows, self.learner.shares))
         return _joined(parts, len(y), self.learner.n_classes if many else None), taken, records
 
     # Saving and resuming ----------------------------------------------------------------------------------

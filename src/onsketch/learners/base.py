@@ -36,7 +36,8 @@ class Learner(TakesTurns, ABC):
     """
 
     reads = (
-        "spectrum", "state_bytes", "shared", "certificate", "shares", "expansion", "diagnostics", "history",
+        "spectrum", "directions", "state_bytes", "shared", "certificate", "shares", "expansion", "diagnostics",
+        "history",
     )  # fmt: skip
 
     def __init__(self, method: Method, options: Options) -> None:
@@ -181,6 +182,14 @@ class Learner(TakesTurns, ABC):
     def spectrum(self) -> NDArray[np.float64]:
         """The eigenvalues of what the learner has absorbed, as far as its summary knows them, descending."""
         raise OptionError(f"{self.method.name} keeps no summary with a spectrum.")
+
+    def directions(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+        """The main directions of what the sketch has absorbed: their energies, descending; the features seen (−1: the
+        constant); and unit vectors over these, a row for each direction.
+
+        They are in the coordinates of the sketch: in scales of their own where the learner scales features.
+        """
+        raise OptionError(f"{self.method.name} keeps no sketch with directions.")
 
     @property
     @reading

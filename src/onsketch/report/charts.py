@@ -9,7 +9,7 @@ import io
 import math
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 _INK = "#010203"
@@ -109,30 +109,6 @@ def point_chart(lines: Sequence[Line], x_label: str, y_label: str) -> str:
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     axes.grid(alpha=0.15, color=_INK)
-    return _svg(figure)
-
-
-def bar_chart(values: Mapping[str, float], x_label: str) -> str:
-    """Horizontal bars, signed, the first on top."""
-    figure, axes = pyplot().subplots(figsize=(7.2, 0.6 + 0.24 * max(len(values), 1)), layout="constrained")
-    inks = [_PALETTE[0] if value >= 0 else _PALETTE[1] for value in values.values()]
-    names = [name.replace("$", r"\$") for name in values]  # a name is no formula
-    axes.barh(names, list(values.values()), color=inks, height=0.7)
-    axes.invert_yaxis()
-    axes.axvline(0.0, color=_INK, linewidth=0.8)
-    axes.set_xlabel(x_label)
-    return _svg(figure)
-
-
-def spectrum_chart(values: Sequence[float], y_label: str) -> str:
-    """Eigenvalues in order, on a logarithmic axis."""
-    figure, axes = pyplot().subplots(figsize=(7.2, 2.8), layout="constrained")
-    positive = [value for value in values if value > 0.0]
-    axes.bar(range(1, len(positive) + 1), positive, color=_PALETTE[0], width=0.7)
-    if positive:
-        axes.set_yscale("log")
-    axes.set_xlabel("direction")
-    axes.set_ylabel(y_label)
     return _svg(figure)
 
 

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from html import escape
+
+
+def imprint(command: Sequence[str] | None = None) -> str:
+    """The command that made a page, with version and date."""
+    import onsketch
+
+    typed = shlex.join(["onsketch", *(sys.argv[1:] if command is None else command)])
+    return f"{typed} · onsketch {onsketch.__version__} · {datetime.now(UTC).strftime('%Y-%m-%d %H:%M UTC')}"
+
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2329; --soft: #5d6873; --paper: #ffffff; --line: #d8dde2; }

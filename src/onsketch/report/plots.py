@@ -11,9 +11,13 @@ from html import escape
 from typing import NamedTuple
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 340, 66, 14, 30, 40
-INKS = ("#3b82c4", "#e07b39", "#3c9d63", "#c9504f", "#8a6fc0", "#9a7b4f")
+INKS = ("#3b82c4", "#e07b39", "#3c9d63", "#c9504f", "#8a6fc0", "#9a7b4f", "#d277ad", "#7f8a94", "#b0a52c", "#2fa5ad")
 _HOVERED = 60
 """Points of a curve that answer to the pointer."""
+
+
+_ABREAST = 4
+"""Names in a line of a legend."""
 
 
 class Curve(NamedTuple):
@@ -31,6 +35,7 @@ def curves(
     y_label: str,
     *,
     log_x: bool = False,
+    log_y: bool = False,
     x_range: tuple[float, float] | None = None,
     y_range: tuple[float, float] | None = None,
     marks: Sequence[tuple[float, str]] = (),
@@ -41,12 +46,16 @@ def curves(
     1
     """
     across = x_range or _range([v for line in lines for v in line.x], log_x)
+    if log_y:
+        lines = [line._replace(y=[math.log10(v) if v > 0.0 else math.nan for v in line.y]) for line in lines]
     upward = y_range or _range(_settled(lines), False, pad=0.05)
+    if log_y:
+        upward = math.floor(upward[0]), math.ceil(upward[1])
 
     def place(x: float, y: float) -> tuple[float, float]:
         return _along(x, across, log_x), _up(y, upward)
 
-    parts = [_axes(across, upward, x_label, y_label, log_x)]
+    parts = [_axes(across, upward, x_label, y_label, log_x, powers=log_y)]
     for at, name in marks:
         x = _along(at, across, log_x)
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" class="mark"/>')
@@ -60,9 +69,57 @@ def curves(
         dash = ' stroke-dasharray="5 4" opacity=".6"' if line.reference else ""
         parts.append(f'<polyline points="{path}" fill="none" stroke="{ink}" stroke-width="1.8"{dash}/>')
         if not line.reference:
-            parts.append(_hovers(line, place, ink))
-        parts.append(_legend(k, line.name, ink))
+            parts.append(_hovers(line, place, ink, log_y))
+        parts.append(_legend(k, line.name, ink, len(lines)))
+    return _svg("".join(parts), above=18 * ((len(lines) - 1) // _ABREAST))
+
+
+def points(places: Sequence[tuple[str, float, float, str]], x_label: str, y_label: str, *, log_x: bool = False) -> str:
+    """Named points: name, x, y, and what to say on hover."""
+    across = _range([x for _, x, _, _ in places], log_x)
+    across = (across[0] / 1.3, across[1] * 1.3) if log_x else across
+    upward = _range([y for _, _, y, _ in places], False, pad=0.12)
+    parts = [_axes(across, upward, x_label, y_label, log_x)]
+    named: list[tuple[float, float]] = []
+    for k, (name, x, y, told) in enumerate(places):
+        at, up, ink = _along(x, across, log_x), _up(y, upward), INKS[k % len(INKS)]
+        side = (-8, "end") if at > 0.7 * WIDTH else (8, "start")
+        line = up + 4.0
+        while any(abs(line - other) < 16.0 and abs(at - there) < 180.0 for there, other in named):
+            line -= 4.0  # names keep off each other
+        named.append((at, line))
+        parts.append(
+            f'<g><title>{escape(told)}</title><circle cx="{at:.1f}" cy="{up:.1f}" r="5" fill="{ink}"/>'
+            f'<text x="{at + side[0]:.1f}" y="{line:.1f}" text-anchor="{side[1]}">{escape(name)}</text></g>'
+        )
     return _svg("".join(parts))
+
+
+def whiskers(rows: Sequence[tuple[str, float, float, str]], label: str, reference: float) -> str:
+    """A point with its uncertainty for each name: name, value, half the width of the bar, what to say on hover."""
+    height = 24 * len(rows) + 44
+    left = min(260, 14 + 11 * max((len(name) for name, _, _, _ in rows), default=0))
+    ends = [v + side * (half if math.isfinite(half) else 0.0) for _, v, half, _ in rows for side in (-1, 1)]
+    low, high = _range([*ends, reference], False, pad=0.05)
+
+    def place(value: float) -> float:
+        return left + (value - low) / (high - low) * (WIDTH - RIGHT - left)
+
+    parts = [f'<line x1="{place(reference):.1f}" x2="{place(reference):.1f}" y1="4" y2="{height - 40}" class="mark"/>']
+    for value in _ticks(low, high):
+        x = place(value)
+        parts.append(f'<text x="{x:.1f}" y="{height - 24}" text-anchor="middle" class="soft">{_short(value)}</text>')
+    for k, (name, value, half, told) in enumerate(rows):
+        y = 16 + 24 * k
+        reach = half if math.isfinite(half) else 0.0
+        parts.append(
+            f'<g><title>{escape(told)}</title><line x1="{place(value - reach):.1f}" x2="{place(value + reach):.1f}" '
+            f'y1="{y}" y2="{y}" stroke="{INKS[0]}" stroke-width="3"/>'
+            f'<circle cx="{place(value):.1f}" cy="{y}" r="5" fill="{INKS[0]}"/>'
+            f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{escape(name)}</text></g>'
+        )
+    parts.append(f'<text x="{WIDTH / 2}" y="{height - 6}" text-anchor="middle" class="soft">{escape(label)}</text>')
+    return _svg("".join(parts), height)
 
 
 def bars(values: Sequence[tuple[str, float, str]], label: str) -> str:
@@ -125,7 +182,7 @@ def matrix(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
     return f'<div class="scroll"><table><tr><th>class \\ said</th>{head}</tr>{"".join(body)}</table></div>'
 
 
-def _hovers(line: Curve, place: object, ink: str) -> str:
+def _hovers(line: Curve, place: object, ink: str, log_y: bool = False) -> str:
     """Points that tell their values to the pointer."""
     stride = max(1, math.ceil(len(line.x) / _HOVERED))
     chosen = sorted({*range(0, len(line.x), stride), len(line.x) - 1} if len(line.x) else set())
@@ -133,15 +190,16 @@ def _hovers(line: Curve, place: object, ink: str) -> str:
     for k in chosen:
         if math.isfinite(line.y[k]):
             x, y = place(line.x[k], line.y[k])  # type: ignore[operator]
+            value = 10.0 ** line.y[k] if log_y else line.y[k]
             parts.append(
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{ink}" class="hover">'
-                f"<title>{escape(line.name)}: {line.y[k]:.5g} at {_short(line.x[k])}</title></circle>"
+                f"<title>{escape(line.name)}: {value:.5g} at {_short(line.x[k])}</title></circle>"
             )
     return "".join(parts)
 
 
-def _legend(k: int, name: str, ink: str) -> str:
-    x, y = LEFT + 170 * k, 16
+def _legend(k: int, name: str, ink: str, count: int) -> str:
+    x, y = LEFT + 160 * (k % _ABREAST), 16 - 18 * ((count - 1) // _ABREAST - k // _ABREAST)
     return (
         f'<line x1="{x}" x2="{x + 20}" y1="{y - 4}" y2="{y - 4}" stroke="{ink}" stroke-width="3"/>'
         f'<text x="{x + 26}" y="{y}">{escape(name)}</text>'
@@ -176,8 +234,9 @@ def _axes(
     return "".join(parts)
 
 
-def _svg(inside: str, height: float = HEIGHT) -> str:
-    return f'<svg class="chart plot" viewBox="0 0 {WIDTH} {height}" xmlns="http://www.w3.org/2000/svg">{inside}</svg>'
+def _svg(inside: str, height: float = HEIGHT, above: float = 0) -> str:
+    box = f"0 {-above} {WIDTH} {height + above}"
+    return f'<svg class="chart plot" viewBox="{box}" xmlns="http://www.w3.org/2000/svg">{inside}</svg>'
 
 
 def _along(x: float, across: tuple[float, float], log: bool) -> float:
@@ -214,7 +273,8 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    return [10.0**k for k in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)] or [low, high]
+    tens = [10.0**k for k in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+    return tens if len(tens) > 1 else _ticks(low, high)
 
 
 def _short(value: float) -> str:

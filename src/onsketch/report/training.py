@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-import shlex
-import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import onsketch
 from onsketch.core.errors import OptionError
 from onsketch.jobs.evaluation import grown
 from onsketch.jobs.models import described, one_of
 from onsketch.jobs.weights import weights_of
-from onsketch.report.page import Page
+from onsketch.report.page import Page, imprint
 from onsketch.report.plots import Curve, bars, curves, matrix, spectrum
 
 if TYPE_CHECKING:
@@ -34,15 +31,14 @@ def training_page(job: Training, seconds: float = 0.0, command: list[str] | None
     page = Page(f"{one_of(job.learner).method.name} on {', '.join(job.plan.sources)}")
     about = str(job.task)
     page.text(f"{about[:1].upper()}{about[1:]}. {described(job.learner)}, {job.loss} loss.")
-    typed = shlex.join(["onsketch", *(sys.argv[1:] if command is None else command)])
-    when = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    page.note(f"{typed} · onsketch {onsketch.__version__} · {when}")
+    page.note(imprint(command))
     page.table(["", "this model", "best constant"], _figures(job, seconds))
     if job.judge is not None and job.judge.sorted_labels:
         page.text("Warning: labels come in long runs, as in a sorted file; these figures flatter the model.")
     _course(page, job)
     _classes(page, job)
     _growth(page, job)
+    _experts(page, job)
     _spectrum(page, job)
     _weights(page, job)
     _data(page, job)
@@ -71,17 +67,32 @@ def _figures(job: Training, seconds: float) -> list[list[str]]:
     if "rmse" in figures:
         rows.append(["RMSE", f"{figures['rmse']:.6g}", ""])
         rows.append(["R²", f"{figures.get('r_squared', 0.0):.4f}", "0"])
+    if "deviance" in figures:
+        rows.append(["Poisson deviance", f"{figures['deviance']:.6g}", f"{figures['best_constant_deviance']:.6g}"])
+    if "coverage" in figures:
+        rows.append(["labels not above their predictions", f"{figures['coverage']:.2%}", ""])
     if job.held_out is not None:
         error = "" if job.held_out.error is None else f" (error {job.held_out.error:.3%})"
         rows.append([f"held-out loss, {job.held_out.rows:,} rows", f"{job.held_out.mean_loss:.6g}{error}", ""])
     rows.append(["rows learned", f"{job.progress.rows:,}", ""])
     rows.append([*grown(job.learner), ""])
-    if job.skipped:
-        rows.append(["bad lines or rows skipped", f"{job.skipped:,}", ""])
+    rows += [[f"skipped: {what}", f"{count:,}", ""] for what, count in _skipped(job) if count]
+    if job.first_bad:
+        rows.append(["the first of the bad lines", job.first_bad, ""])
     if seconds:
         rate = f", {(job.rows - job.started_at) / seconds:,.0f} rows a second"
         rows.append(["time", f"{seconds:.2f} s{rate}", ""])
     return rows
+
+
+def _skipped(job: Training) -> list[tuple[str, int]]:
+    """What was passed over, and why."""
+    finite = job.refused - job.unusable
+    return [
+        ("lines that could not be read", job.skipped - job.refused),
+        ("rows without a label, or too long", job.unusable),
+        ("rows whose update would not be finite", finite),
+    ]
 
 
 def _course(page: Page, job: Training) -> None:
@@ -98,8 +109,13 @@ def _course(page: Page, job: Training) -> None:
     first_pass = max(job.progress.rows // max(len(job.passes), 1), 1)
     marks = [(first_pass * k, f"pass {k + 1}") for k in range(1, len(job.passes))]
 
+    held = job.held_out.curve.points if job.held_out is not None and job.held_out.curve is not None else []
+    scale = job.progress.rows / job.held_out.rows if held and job.held_out is not None else 1.0
+
     def drawn(label: str, so_far: int, recent: int, constant: float | None) -> str:
         lines = [Curve("so far", rows, [p[so_far] for p in points]), Curve("recent", rows, [p[recent] for p in points])]
+        if held:
+            lines.append(Curve("held out", [p[0] * scale for p in held], [p[so_far] for p in held]))
         if constant is not None:
             lines.append(Curve("best constant", [rows[0], rows[-1]], [constant, constant], reference=True))
         return curves(lines, "rows", label, log_x=rows[-1] > 20 * rows[0], marks=marks)
@@ -165,8 +181,28 @@ def _growth(page: Page, job: Training) -> None:
     page.table(["", ""], [[name.replace("_", " "), f"{value:g}"] for name, value in facts])
 
 
+def _experts(page: Page, job: Training) -> None:
+    """Where the experts of a mixture stand over time."""
+    names = getattr(job.learner, "share_names", None)
+    if names is None or len(job.shares) < 2:
+        return
+    stride = max(1, len(job.shares) // 200)
+    shown = job.shares[::stride] + job.shares[-1:]
+    rows = [at for at, _ in shown]
+    page.heading("Who is listened to")
+    lines = [Curve(name, rows, [float(share[k]) for _, share in shown]) for k, name in enumerate(names)]
+    page.chart(
+        curves(lines, "rows", "weight in the prediction", log_x=rows[-1] > 20 * rows[0]), "weights of the experts"
+    )
+    page.note(
+        "How much the prediction makes of each expert; the weights are those of a regression, and may be negative."
+    )
+    told = [[f"{at:,}", *(f"{float(v):.3f}" for v in share)] for at, share in shown[:: max(1, len(shown) // 12)]]
+    page.folded("The numbers", ["rows", *names], told)
+
+
 def _spectrum(page: Page, job: Training) -> None:
-    """The spectrum of the sketch, dust cut off, with what it lost marked."""
+    """The spectrum of the sketch, dust cut off, with what it lost marked, and what its directions are made of."""
     try:
         values = job.learner.spectrum()
     except (OptionError, AttributeError):
@@ -182,6 +218,12 @@ def _spectrum(page: Page, job: Training) -> None:
     page.heading("Spectrum of the sketch")
     page.chart(spectrum(kept.tolist(), "eigenvalue", marks), "spectrum of the sketch")
     page.note("How much curvature the learner has seen along its main directions; beyond them it steps as if round.")
+    try:
+        energies, features, vectors = job.learner.directions()
+    except (OptionError, AttributeError):
+        return
+    named = {int(f): job.names.get(int(f), str(f)) if f >= 0 else "(intercept)" for f in features}
+    page.folded("What the directions are made of", *made_of(energies, features, vectors, named, values.sum()))
 
 
 def _weights(page: Page, job: Training) -> None:
@@ -232,9 +274,15 @@ def _data(page: Page, job: Training) -> None:
         page.folded("Columns", ["column", "taken for", "why"], rows)
 
 
-def largest_weights(learner: Any, count: int, names: Any = None) -> list[tuple[str, float]]:
-    """The features with the largest weights, by name where names are known."""
-    features, weights = learner.coefficients()
-    order = abs(weights).argsort()[::-1][:count]
-    name = names or str
-    return [(name(int(features[k])), float(weights[k])) for k in order]
+def made_of(
+    energies: Any, features: Any, vectors: Any, names: Mapping[int, str], total: float, count: int = 10
+) -> tuple[list[str], list[list[str]]]:
+    """The first directions as a table: energy, share of the total, and the features that they are made of."""
+    rows = []
+    for k, (energy, vector) in enumerate(zip(energies[:count], vectors, strict=False), start=1):
+        order = np.argsort(-np.abs(vector), kind="stable")[:5]
+        sign = 1.0 if vector[order[0]] >= 0.0 else -1.0
+        parts = [f"{names.get(int(features[j]), int(features[j]))} {sign * vector[j]:+.2f}" for j in order if vector[j]]
+        share = f"{energy / total:.1%}" if total > 0.0 else ""
+        rows.append([str(k), f"{energy:.5g}", share, ", ".join(parts)])
+    return ["direction", "energy", "share", "largest features"], rows

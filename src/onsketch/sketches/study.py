@@ -47,6 +47,31 @@ def spectral_error(A: Any, summary: Sketch) -> float:
     return float(np.abs(top).max())
 
 
+def error_bounds(A: Any, sizes: Iterable[int]) -> dict[int, float]:
+    """``min_k<m ‖A − A_k‖²_F/(m − k)`` for each size m, as a share of ‖AᵀA‖₂: what frequent directions cannot exceed.
+
+    >>> error_bounds(np.diag([4.0, 3.0, 2.0, 1.0]), [2])  # (30 − 16)/(2 − 1) of 16
+    {2: 0.875}
+    """
+    wanted = list(sizes)
+    most = max(wanted, default=1)
+    if min(A.shape) <= 64:
+        dense = A.toarray() if hasattr(A, "toarray") else np.asarray(A)
+        tops = np.sort(np.linalg.eigvalsh(dense.T @ dense))[::-1]
+    else:
+        from scipy.sparse.linalg import svds
+
+        count = min(most, min(A.shape) - 1)
+        tops = np.sort(svds(A, k=count, return_singular_vectors=False, random_state=0) ** 2)[::-1]
+    squares = A.data if hasattr(A, "indptr") else np.asarray(A)
+    left = np.concatenate([[0.0], np.cumsum(tops)])
+    rest = np.maximum(float((squares**2).sum()) - left, 0.0)
+    return {
+        m: float(min(rest[k] / (m - k) for k in range(min(m, rest.size))) / tops[0]) if tops[0] > 0.0 else 0.0
+        for m in wanted
+    }
+
+
 def study(A: Any, sizes: Iterable[int], kinds: Iterable[str] = COMPARED) -> Iterator[Outcome]:
     """Sketch all rows with each kind at each size, and measure."""
     from scipy.sparse import csr_array

@@ -92,6 +92,8 @@ class DriftingLearner(Learner):
         """Rounds played."""
         return self._members[0].rounds
 
+    share_names = tuple(f"forgets to {rate:g} a row" if rate < 1.0 else "forgets nothing" for rate in RATES)
+
     @property
     def shares(self) -> Floats:
         """How much each rate of forgetting counts."""

@@ -18,13 +18,15 @@ from onsketch.learners.auto.mixing import EXPERTS
 from onsketch.learners.auto.reading import fill_weights, leverage_rows, predict_rows
 from onsketch.learners.auto.round import learn_rows
 from onsketch.learners.auto.scaling import APART
-from onsketch.learners.auto.state import FIGURE, TALLY, WIDTH, Light, Settings, Small
+from onsketch.learners.auto.state import FIGURE, FIRST_ROW, TALLY, WIDTH, Light, Settings, Small
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
+from onsketch.learners.sketched.merged_sketches import spectrum
 from onsketch.learners.sketched.packed import CLOCK, Table
+from onsketch.learners.sketched.reading import fill_rows
 from onsketch.learners.sketched.tables import filled, grown, new_table, saved
 
 Floats = NDArray[np.float64]
@@ -103,6 +105,8 @@ class AutoLearner(Learner):
         """Rounds played."""
         return int(self._table.clock[CLOCK.rounds])
 
+    share_names = EXPERT_NAMES
+
     @property
     def shares(self) -> Floats:
         """The coefficients of the experts in the mixture, in the order of ``EXPERT_NAMES``."""
@@ -152,6 +156,30 @@ class AutoLearner(Learner):
             raise OptionError("auto: leverage is known once a row has been learned, for features have no scale before.")
         leverage_rows(self._settings, self._light, self._table, self._small, indptr, slots, values, out)
         return out
+
+    @property
+    def ridge(self) -> float:
+        """The ridge of the first Newton expert, for rows in scales of their own."""
+        norm, growth = self._small.numbers[FIGURE.norm], GROWTHS[0] * self.escaped
+        return float(RIDGES[0] * norm + growth)
+
+    @property
+    def escaped(self) -> float:
+        """Σρ: what the sketch has shrunk away so far."""
+        return float(self._small.numbers[FIGURE.escaped])
+
+    def spectrum(self) -> Floats:
+        """The eigenvalues of the sketch of curvature rows, descending."""
+        return self.directions()[0]
+
+    def directions(self) -> tuple[Floats, NDArray[np.int64], Floats]:
+        """The main directions of the sketch; see ``Learner.directions``."""
+        whole = np.empty((int(self._table.clock[CLOCK.seen]), self._table.rows.shape[1]))
+        fill_rows(self._table, whole)
+        places, n = self._light.heavy[: self._map.count], int(self._small.counts[TALLY.rows])
+        rows = (whole[places, FIRST_ROW : FIRST_ROW + n] * (places > 0)[:, None]).T
+        values, vectors = spectrum(np.ascontiguousarray(rows))
+        return values * float(self._small.numbers[FIGURE.fade]), self._map.features.copy(), vectors
 
     def deviation(self, X: Any) -> Floats:
         """The standard deviation of what the labels of these rows may be: noise, and what the learner does not know.

@@ -63,6 +63,10 @@ class ScaledLearner(Learner):
         """The eigenvalues of what the learner of scaled rows has absorbed."""
         return self._inner.spectrum()
 
+    def directions(self) -> tuple[Floats, NDArray[np.int64], Floats]:
+        """The main directions of the learner of scaled rows."""
+        return self._inner.directions()
+
     # Learning ---------------------------------------------------------------------------------------------
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:

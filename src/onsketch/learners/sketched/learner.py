@@ -18,10 +18,10 @@ from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL, learn_rows
-from onsketch.learners.sketched.packed import CLOCK
+from onsketch.learners.sketched.packed import CLOCK, COLUMN
 from onsketch.learners.sketched.random_projection import Projection
-from onsketch.learners.sketched.reading import fill_weights, leverage_rows, predict_rows
-from onsketch.learners.sketched.state import NUMBER
+from onsketch.learners.sketched.reading import fill_rows, fill_weights, leverage_rows, predict_rows
+from onsketch.learners.sketched.state import COUNT, NUMBER
 from onsketch.learners.sketched.tables import filled, grown, new_table, saved
 
 _learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
@@ -123,6 +123,17 @@ class SketchedLearner(Learner):
     def spectrum(self) -> NDArray[np.float64]:
         """The eigenvalues of the sketch SᵀS (Oja's and Ada-FFD's own estimates), descending."""
         return np.sort(np.maximum(self._sketch.energies(), 0.0))[::-1]
+
+    def directions(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
+        """The main directions of the sketch; see ``Learner.directions``."""
+        from onsketch.learners.sketched.merged_sketches import spectrum
+
+        whole = np.empty((self._map.count, self._table.rows.shape[1]))
+        fill_rows(self._table, whole)
+        n = int(self._sketch.counts[COUNT.rows])
+        rows = np.ascontiguousarray(whole[:, COLUMN.sketch : COLUMN.sketch + n].T)
+        values, vectors = spectrum(self._sketch.true_rows(rows))
+        return values, self._map.features.copy(), vectors
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: packed rows and index of the features seen; and everything."""

@@ -168,3 +168,12 @@ def test_a_forged_transformer_is_refused(tmp_path: Any) -> None:
     )
     with pytest.raises(ModelFileError, match="does not describe a transformer"):
         onsketch.load(tmp_path / "forged")
+
+
+@pytest.mark.parametrize("noise", [False, True], ids=["digits", "noise"])
+def test_the_ratio_says_what_the_components_capture(noise: bool) -> None:
+    X = np.random.default_rng(0).normal(size=(2000, 60)) if noise else load_digits(return_X_y=True)[0]
+    pca = SketchedPCA(10).fit(X)
+    centred = X - X.mean(axis=0)
+    captured = np.sum((centred @ pca.components_.T) ** 2) / np.sum(centred**2)
+    assert pca.explained_variance_ratio_.sum() == pytest.approx(captured, abs=0.005)

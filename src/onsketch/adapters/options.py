@@ -194,11 +194,13 @@ def probabilities(margins: NDArray[np.float64], loss: str) -> NDArray[np.float64
     return np.asarray(each / each.sum(axis=1, keepdims=True))
 
 
-def regression_learner(method: str, options: dict[str, Any]) -> Learner:
-    """The learner for real targets."""
+def regression_learner(method: str, options: dict[str, Any], targets: int = 0) -> Learner | ManyClasses:
+    """The learner for real targets: one of them (0), or several through one sketch."""
     if options["loss"] not in LOSSES or LOSSES[options["loss"]].labels == "sign":
         wanted = [name for name, loss in LOSSES.items() if loss.labels != "sign"]
         raise OptionError(f"loss={options['loss']!r}: a regressor needs {', '.join(wanted[:-1])} or {wanted[-1]}.")
+    if targets:
+        return shared_model(method, targets, options)
     return safe_learner(method, **options)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from onsketch.adapters.options import CHUNK, described, learner_options, revived
+from onsketch.adapters.sklearn.frames import FrameRows, check_missing, is_worded, table_of
 from onsketch.core.errors import OptionError
 from onsketch.core.losses import in_units_of_labels
 from onsketch.learners.multiclass import OneVersusRest
@@ -24,17 +25,45 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
 
     learner_: Any
 
-    def _options(self, n_features: int) -> dict[str, Any]:
+    def _options(self, n_features: int | None) -> dict[str, Any]:
         """The options of the learner, and a seed for it drawn from ``random_state``."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return {**learner_options(self.get_params(deep=False)), "n_features": n_features, "seed": seed}
 
     def _checked(self, X: Any, y: Any, *, first: bool, **checks: Any) -> tuple[Any, Any]:
         """Rows and targets as scikit-learn checks them; CSR stays CSR."""
-        given: tuple[Any, Any] = validate_data(
-            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=first, **checks
-        )
-        return given
+        how = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), **checks}
+        table = self._table(X, first)
+        if table is None:
+            given: tuple[Any, Any] = validate_data(self, X, y, reset=first, **how)
+            return given
+        validate_data(self, X, skip_check_array=True, reset=first)
+        if not hasattr(self, "_frames"):
+            self._frames = FrameRows()
+        rows = self._frames.rows(table, self.missing, learn=True)
+        checked: tuple[Any, Any] = check_X_y(rows, y, ensure_min_features=0, **how)
+        return checked
+
+    def _table(self, X: Any, first: bool) -> Any:
+        """A frame (or an array with gaps) that is to be read as the program reads tables; None for plain numbers."""
+        check_missing(self.missing)
+        if first and not (self.warm_start and hasattr(self, "learner_")):
+            self.__dict__.pop("_frames", None)
+        read = hasattr(self, "_frames") or (first and (is_worded(X) or self.missing != "error"))
+        return table_of(X, self.missing) if read else None
+
+    def _width(self, X: Any) -> int | None:
+        """The width that a learner is made for: as it comes, where new words may come."""
+        return None if hasattr(self, "_frames") else int(X.shape[1])
+
+    @property
+    def encoded_names_(self) -> list[str]:
+        """What each weight of ``coef_`` belongs to: names of columns, and for words ``column=word``."""
+        check_is_fitted(self, "learner_")
+        if hasattr(self, "_frames"):
+            return list(self._frames.names)
+        known = getattr(self, "feature_names_in_", None)
+        return [f"x{k}" for k in range(self.n_features_in_)] if known is None else [str(name) for name in known]
 
     def _weights(self, X: Any, sample_weight: Any) -> Floats:
         weights: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -88,7 +117,8 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _held_out(self, targets: NDArray[Any], random: Any) -> NDArray[np.bool_]:
         """Rows kept for judging, of every class alike (and some of every class learned)."""
-        groups = [np.arange(len(targets))] if self._real else [np.flatnonzero(targets == k) for k in np.unique(targets)]
+        several = self._real or targets.ndim == 2
+        groups = [np.arange(len(targets))] if several else [np.flatnonzero(targets == k) for k in np.unique(targets)]
         held = np.zeros(len(targets), dtype=bool)
         for group in groups:
             size = min(int(np.ceil(self.validation_fraction * len(group))), len(group) - 1)
@@ -101,10 +131,11 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         """The score of the learner as it is: R², or the share of classes found."""
         margins, y, c = np.asarray(self.learner_.predict(X[rows])), targets[rows], weights[rows]
         if self._real:
-            spread = float(np.sum(c * (y - np.average(y, weights=c)) ** 2)) or 1.0
-            said = in_units_of_labels(self.loss, margins)
-            return 1.0 - float(np.sum(c * (y - said) ** 2)) / spread
-        right = margins * y > 0.0 if margins.ndim == 1 else margins.argmax(axis=1) == y
+            spread = c @ (y - np.average(y, weights=c, axis=0)) ** 2
+            missed = c @ (y - in_units_of_labels(self.loss, margins)) ** 2
+            return float(np.mean(1.0 - missed / np.where(spread > 0.0, spread, 1.0)))
+        right = margins * y > 0.0 if margins.ndim == y.ndim else margins.argmax(axis=1) == y
+        right = right if right.ndim == 1 else right.mean(axis=1)
         return float(np.average(right, weights=c))
 
     _real = False
@@ -128,7 +159,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _forget(self) -> None:
         """Nothing counts as fitted from here on, unless it is set again."""
-        for name in ("learner_", "classes_", "n_iter_", "_parameters"):
+        for name in ("learner_", "classes_", "n_iter_", "multilabel_", "_parameters"):
             self.__dict__.pop(name, None)
 
     def _margins(self, X: Any, *, clipped: bool) -> Floats:
@@ -143,7 +174,11 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "learner_")
-        return validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        table = self._table(X, first=False)
+        if table is None:
+            return validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return self._frames.rows(table, self.missing, learn=False)
 
     def _of_the_weights(self, name: str) -> Any:
         """``weights`` or ``intercept`` of the learner; an estimator whose learner has none lacks the attribute."""
@@ -178,6 +213,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags
 
 

@@ -6,10 +6,12 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
 
 from onsketch.adapters.options import (
     DEFAULT_METHOD,
@@ -18,6 +20,8 @@ from onsketch.adapters.options import (
     loss_of,
     named_loss,
     probabilities,
+    shared_model,
+    shares_a_sketch,
     takes_learner_options,
 )
 from onsketch.adapters.sklearn.base import Floats, OnlineEstimator
@@ -41,6 +45,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     parallel threads). ``"shared"`` is K weight vectors over one sketch of a frequent-directions method; with
     ``loss="softmax"`` multinomial logistic regression.
 
+    Several labels to a row, a matrix of 0 and 1, go through one such sketch, too; ``predict`` gives the like.
+
     Args:
         method: a name out of :func:`onsketch.methods`.
         loss: "logistic" ("log_loss"), "hinge", "squared_hinge", or "softmax" where classes are not learned one by one.
@@ -54,6 +60,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         n_iter_no_change: passes that may go by without that.
         warm_start: ``fit`` goes on from what was learned before.
         verbose: whether to print the score after each pass.
+        missing: numbers that are NaN: "error", "zero", or "indicate", by a feature of their own. Words in a data frame
+            become features by themselves (``encoded_names_``); words that are missing have a feature in any case.
         shuffle: whether ``fit`` takes the rows in random order; ``partial_fit`` takes them as they come.
         random_state: for the order and for the learner's own draws.
         n_jobs: threads for one-vs-rest; None for one per processor.
@@ -66,6 +74,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         coef_, intercept_: the weights, (1, d) for two classes and (K, d) for more; not for kernel methods, nor for
             the multinomial ``auto``, whose probabilities are a pool of several.
         learner_: the learner itself (:class:`onsketch.Learner`, or one of :mod:`onsketch.learners.multiclass`).
+        encoded_names_: what each weight belongs to.
+        multilabel_: whether rows have several labels.
         n_iter_: passes of the last ``fit``.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
@@ -98,6 +108,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         n_iter_no_change: int = 5,
         warm_start: bool = False,
         verbose: int = 0,
+        missing: str = "error",
         n_jobs: int | None = None,
         **options: Unpack[EstimatorOptions],
     ) -> None:
@@ -105,9 +116,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from these rows, forgetting all others; ``max_iter`` passes."""
-        X, y = self._checked(X, y, first=True)
-        check_classification_targets(y)
+        X, y = self._checked(X, y, first=True, multi_output=True)
+        y = _labels(y)
         weights = self._weights(X, sample_weight)
+        if y.ndim == 2:
+            return self._fit_labels(X, y, weights)
         classes = np.unique(y[weights > 0.0])
         if len(classes) < 2:
             raise ValueError(
@@ -116,10 +129,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         goes_on = self.warm_start and hasattr(self, "learner_") and np.array_equal(self.classes_, classes)
         if goes_on:
             self._refuse_changes()
-        learner = self.learner_ if goes_on else self._new_learner(classes, X.shape[1])
+        learner = self.learner_ if goes_on else self._new_learner(classes, self._width(X))
         weights = weights * self._class_weights(classes, y, weights)
         self._forget()
         self.classes_, self.learner_, self._parameters = classes, learner, self._made_with()
+        self.multilabel_ = False
         try:
             self._passes(X, self._targets(_places(classes, y)), weights)
         except BaseException:
@@ -138,8 +152,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         """
         first = not hasattr(self, "learner_")
         self._refuse_changes()
-        X, y = self._checked(X, y, first=first)
-        check_classification_targets(y)
+        X, y = self._checked(X, y, first=first, multi_output=True)
+        y = _labels(y)
+        if y.ndim == 2:
+            return self._learn_labels(X, y, self._weights(X, sample_weight), first)
         known = np.unique(classes) if classes is not None else getattr(self, "classes_", None)
         if known is not None:
             codes = _codes(known, y)
@@ -155,10 +171,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
                     raise ValueError(
                         f"a classifier needs two classes at least; there is one class: {self.classes_[0]!r}."
                     )
-                self.learner_, self._parameters = self._new_learner(self.classes_, X.shape[1]), self._made_with()
+                self.learner_, self._parameters = self._new_learner(self.classes_, self._width(X)), self._made_with()
             except Exception:
                 del self.classes_
                 raise
+        self.multilabel_ = False
         weights = weights * self._class_weights(self.classes_, y, weights)
         try:
             self._pass(X, self._targets(codes), weights, None)
@@ -169,6 +186,45 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         self.n_iter_ = 1
         return self
 
+    def _fit_labels(self, X: Any, y: NDArray[Any], weights: Floats) -> Self:
+        """``fit`` where each row has K labels, yes or no."""
+        learner = self._label_learner(X, y.shape[1])
+        self._forget()
+        self.learner_, self._parameters, self.multilabel_ = learner, self._made_with(), True
+        self.classes_ = np.arange(y.shape[1])
+        try:
+            self._passes(X, np.where(y > 0, 1.0, -1.0), weights)
+        except BaseException:
+            self._forget()
+            raise
+        return self
+
+    def _learn_labels(self, X: Any, y: NDArray[Any], weights: Floats, first: bool) -> Self:
+        """``partial_fit`` likewise."""
+        if first:
+            self.learner_, self._parameters, self.multilabel_ = (
+                self._label_learner(X, y.shape[1]),
+                self._made_with(),
+                True,
+            )
+            self.classes_ = np.arange(y.shape[1])
+        if not self.multilabel_ or y.shape[1] != len(self.classes_):
+            raise ValueError(f"y: {y.shape[1]} labels to a row; it was otherwise in the first call.")
+        try:
+            self._pass(X, np.where(y > 0, 1.0, -1.0), weights, None)
+        except BaseException:
+            if first:
+                self._forget()
+            raise
+        self.n_iter_ = 1
+        return self
+
+    def _label_learner(self, X: Any, labels: int) -> Any:
+        if self.class_weight is not None:
+            raise ValueError("class_weight: several labels to a row have no classes to weigh; give sample_weight.")
+        options = self._options(self._width(X))
+        return shared_model(self.method, labels, {**options, "loss": _of_one_label(options["loss"])})
+
     def decision_function(self, X: Any) -> Floats:
         """The margins: (rows,) for two classes, positive for ``classes_[1]``; (rows, K) for more."""
         return self._margins(self._rows(X), clipped=False)
@@ -176,6 +232,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of each row."""
         margins = self.decision_function(X)
+        if self.multilabel_:
+            return (margins > 0.0).astype(np.int64)
         codes = (margins > 0.0).astype(np.int64) if margins.ndim == 1 else margins.argmax(axis=1)
         found: NDArray[Any] = self.classes_[codes]
         return found
@@ -184,6 +242,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Floats:
         """The probability of each class, (rows, K): softmax, or the logistic function, normalised over the classes."""
         margins = self.decision_function(X)
+        if self.multilabel_:
+            return np.asarray(expit(margins))
         return probabilities(margins, loss_of(self.learner_, named_loss(vars(self))))
 
     @available_if(_gives_probabilities)
@@ -202,7 +262,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         """The weight of the constant feature, (1,) or (K,)."""
         return np.atleast_1d(self._of_the_weights("intercept"))
 
-    def _new_learner(self, classes: NDArray[Any], n_features: int) -> Any:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = shares_a_sketch(self.method)
+        return tags
+
+    def _new_learner(self, classes: NDArray[Any], n_features: int | None) -> Any:
         return class_model(self.method, self.multiclass, len(classes), self._options(n_features), threads=self.n_jobs)
 
     def _targets(self, codes: NDArray[np.int64]) -> NDArray[Any]:
@@ -218,6 +283,24 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
             self.class_weight, classes=classes, y=y[counted], sample_weight=weights[counted]
         )
         return of_class[_places(classes, y)]
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    """Labels, (rows,), or (rows, K) of yes and no."""
+    kind = type_of_target(y, input_name="y")
+    if kind == "multilabel-indicator":
+        return np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+    if kind == "multiclass-multioutput":
+        raise ValueError("y: several labels to a row are 0 and 1 each; for more classes use MultiOutputClassifier.")
+    found = np.asarray(y)
+    found = column_or_1d(found, warn=True) if found.ndim == 2 and found.shape[1] == 1 else found
+    check_classification_targets(found)
+    return found
+
+
+def _of_one_label(loss: str) -> str:
+    """The loss of a label alone."""
+    return "logistic" if loss == "softmax" else loss
 
 
 def _places(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:

@@ -25,13 +25,14 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     Args:
         n_components: how many directions.
-        sketch_size: m; None for ``max(2·n_components, n_components + 10)``. Larger is more exact and slower.
+        sketch_size: m; None for ``3·n_components + 10``. Larger is more exact and slower.
         block_rows: rows taken in at a time; None for 2m, or at least 256 where the first rows are sparse.
 
     Attributes:
         components_: (n_components, d), orthonormal; zero rows where the rows seen had no more directions.
-        singular_values_: of the rows along them, estimated: the truth is within ``√(s² ± escaped_/2)``.
-        explained_variance_, explained_variance_ratio_: of the rows along the components, and as a part of all.
+        singular_values_: of the rows along them, estimated; s² is at most ``escaped_`` from the truth, and mostly much
+            closer.
+        explained_variance_, explained_variance_ratio_: what the components capture of the rows, and as a part of all.
         escaped_: what a direction may have lost to the sketch at most, in units of a squared singular value.
         mean_: zero here, the mean of the rows in :class:`SketchedPCA`.
         n_samples_seen_, n_features_in_, feature_names_in_.
@@ -71,7 +72,7 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         wanted = whole_number("n_components", self.n_components, at_least=1)
         if wanted > n_features:
             raise ValueError(f"n_components={wanted} is more than the rows have: n_features={n_features}.")
-        size = max(2 * wanted, wanted + 10) if self.sketch_size is None else self.sketch_size
+        size = 3 * wanted + 10 if self.sketch_size is None else self.sketch_size
         size = whole_number("sketch_size", size, at_least=wanted + 1)
         block = max(2 * size, 256 if sparse else 0) if self.block_rows is None else self.block_rows
         return LeadingDirections(n_features, size, self._centred, whole_number("block_rows", block, at_least=1))

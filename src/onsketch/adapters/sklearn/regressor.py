@@ -6,13 +6,20 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import column_or_1d
 
-import onsketch
-from onsketch.adapters.options import DEFAULT_METHOD, keep_parameters, regression_learner, takes_learner_options
+from onsketch.adapters.options import (
+    DEFAULT_METHOD,
+    keep_parameters,
+    regression_learner,
+    shares_a_sketch,
+    takes_learner_options,
+)
 from onsketch.adapters.sklearn.base import Floats, OnlineEstimator
 from onsketch.core.errors import OptionError
 from onsketch.core.losses import in_units_of_labels
 from onsketch.learners.keywords import EstimatorOptions
+from onsketch.learners.multiclass import SharedSketch
 
 
 class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
@@ -20,6 +27,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
     With ``summary="curvature"`` and the squared loss a Newton method is recursive least squares: exact with
     ``method="ons"``, sketched with ``method="rfd-son"``; the default, "auto", mixes such learners and needs no scaling.
+
+    Several targets, (rows, K), go through one sketch of a frequent-directions method (of rfd-son where the method is
+    "auto"): K recursive least squares for little more than the price of one.
 
     Args:
         method: a name out of :func:`onsketch.methods`.
@@ -33,14 +43,17 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         n_iter_no_change: passes that may go by without that.
         warm_start: ``fit`` goes on from what was learned before.
         verbose: whether to print the score after each pass.
+        missing: numbers that are NaN: "error", "zero", or "indicate", by a feature of their own. Words in a data frame
+            become features by themselves (``encoded_names_``); words that are missing have a feature in any case.
         shuffle: whether ``fit`` takes the rows in random order; ``partial_fit`` takes them as they come.
         random_state: for the order and for the learner's own draws.
         clip: bound of the predictions; None for none, and so is "default" here: ``X @ coef_ + intercept_``.
         **options: options of :func:`onsketch.learner`; None leaves one to the method.
 
     Attributes:
-        coef_, intercept_: the weights (d,) and the constant; not for kernel methods.
-        learner_: the :class:`onsketch.Learner` itself.
+        coef_, intercept_: the weights (d,) and the constant, (K, d) and (K,) for K targets; not for kernel methods.
+        learner_: the :class:`onsketch.Learner` itself; for several targets one sketch that they share.
+        encoded_names_: what each weight belongs to.
         n_iter_: passes of the last ``fit``.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
@@ -68,22 +81,24 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         n_iter_no_change: int = 5,
         warm_start: bool = False,
         verbose: int = 0,
+        missing: str = "error",
         **options: Unpack[EstimatorOptions],
     ) -> None:
         keep_parameters(self, locals())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from these rows, forgetting all others; ``max_iter`` passes."""
-        X, y = self._checked(X, y, first=True, y_numeric=True)
+        X, y = self._checked(X, y, first=True, y_numeric=True, multi_output=True)
+        y = _targets(y)
         weights = self._weights(X, sample_weight)
         goes_on = self.warm_start and hasattr(self, "learner_")
         if goes_on:
             self._refuse_changes()
-        learner = self.learner_ if goes_on else self._new_learner(X.shape[1])
+        learner = self.learner_ if goes_on else self._new_learner(self._width(X), y)
         self._forget()
         self.learner_, self._parameters = learner, self._made_with()
         try:
-            self._passes(X, y.astype(np.float64), weights)
+            self._passes(X, y, weights)
         except BaseException:
             self._forget()
             raise
@@ -95,12 +110,15 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         """Learn from these rows too, in their order, in one pass."""
         first = not hasattr(self, "learner_")
         self._refuse_changes()
-        X, y = self._checked(X, y, first=first, y_numeric=True)
+        X, y = self._checked(X, y, first=first, y_numeric=True, multi_output=True)
+        y = _targets(y)
+        if not first and y.shape[1:] != np.shape(self.intercept_ if self._several else 0.0):
+            raise ValueError(f"y: of shape {y.shape}; the number of targets was another in the first call.")
         weights = self._weights(X, sample_weight)
         if first:
-            self.learner_, self._parameters = self._new_learner(X.shape[1]), self._made_with()
+            self.learner_, self._parameters = self._new_learner(self._width(X), y), self._made_with()
         try:
-            self._pass(X, y.astype(np.float64), weights, None)
+            self._pass(X, y, weights, None)
         except BaseException:
             if first:
                 self._forget()
@@ -127,9 +145,25 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         return np.asarray(self._of_the_weights("weights"))
 
     @property
-    def intercept_(self) -> float:
-        """The weight of the constant feature."""
-        return float(self._of_the_weights("intercept"))
+    def intercept_(self) -> Any:
+        """The weight of the constant feature; one for each of several targets."""
+        found = self._of_the_weights("intercept")
+        return found if self._several else float(found)
 
-    def _new_learner(self, n_features: int) -> onsketch.Learner:
-        return regression_learner(self.method, self._options(n_features))
+    @property
+    def _several(self) -> bool:
+        return isinstance(self.learner_, SharedSketch)
+
+    def _new_learner(self, n_features: int | None, y: Floats) -> Any:
+        options = self._options(n_features)
+        return regression_learner(self.method, options, 0 if y.ndim == 1 else y.shape[1])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = shares_a_sketch(self.method)
+        return tags
+
+
+def _targets(y: Any) -> Floats:
+    """Numbers, (rows,), or (rows, K) for several targets."""
+    return np.asarray(column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y, dtype=np.float64)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from onsketch.adapters.options import described, revived
+from onsketch.adapters.sklearn.frames import FrameRows
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.files import model_file
 
@@ -32,6 +33,10 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
             raise OptionError("save: a model file holds classes that are words or numbers; these are neither.")
     if hasattr(estimator, "feature_names_in_"):
         whole["feature_names"] = estimator.feature_names_in_.tolist()
+    if hasattr(estimator, "_frames"):
+        whole["frames"] = estimator._frames.state()
+    if getattr(estimator, "multilabel_", False):
+        whole["multilabel"] = True
     model_file.write(path, "scikit-learn", whole, arrays)
 
 
@@ -76,10 +81,13 @@ def from_file(content: model_file.Content) -> Any:
         if made_by is OnlineClassifier:
             kept = header["classes"]
             estimator.classes_ = np.array(kept["labels"], dtype=np.dtype(kept["dtype"]))
+            estimator.multilabel_ = bool(header.get("multilabel", False))
         for name in _NAMES:
             setattr(estimator, name, int(header["fitted"][name]))
         if "feature_names" in header:
             estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+        if "frames" in header:
+            estimator._frames = FrameRows.from_state(header["frames"])
         learner = header["learner"]
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None

@@ -12,6 +12,13 @@ and ``Xμ``, which are sparse products for a sparse X. Then, ρ being the m-th e
 
 so that no direction has lost more than ``escaped``: the guarantee of frequent directions (Ghashami, Liberty, Phillips
 and Woodruff 2016) for the centred rows.
+
+What the rows really have along a direction is between the sketch's energy and that plus ``escaped``. It is estimated on
+the way: with e_j the energy that the stream so far has along row j of B, of length² b_j, the i-th eigenvector has
+
+    e_i' = λ_i·( Σ_j U_ij²·e_j/b_j + Σ_r U_ir² )  +  (1 − λ_i Σ_j U_ij²/b_j)·(all energy − Σ_j e_j)/(d − rows of B),
+
+r being the rows of the block: what was known along B, what is new, and an even share of what lies outside B.
 """
 
 from __future__ import annotations
@@ -71,6 +78,8 @@ class LeadingDirections:
         self.centred = centred
         self.block_rows = block_rows
         self.rows = np.zeros((0, n_features))
+        self.energies = np.zeros(0)
+        """What the rows so far have along each of ``rows``, estimated."""
         self.mean = np.zeros(n_features)
         self.count = 0
         """Rows in ``rows`` and ``mean``; more may be waiting."""
@@ -95,15 +104,21 @@ class LeadingDirections:
             self.waiting.append(piece.copy() if piece.shape[0] < self.block_rows else piece)
             start += piece.shape[0]
             if self.seen - self.count == self.block_rows:
-                stacked, self.count, self.mean, self.scatter = self._stack()
-                self.rows, rho = _shrunk(stacked, self.size)
+                stacked, count, mean, scatter = self._stack()
+                values, vectors = _decomposed(stacked)
+                rho = float(values[self.size - 1]) if len(values) >= self.size else 0.0
+                kept = int(np.count_nonzero(values[: self.size - 1] > rho))
+                energies = self._energies(values[:kept], vectors[:, :kept], rho)
+                scale = np.sqrt((values[:kept] - rho) / values[:kept])
+                self.rows, self.energies = stacked.combined((vectors[:, :kept] * scale).T), energies
+                self.count, self.mean, self.scatter = count, mean, scatter
                 self.escaped += rho
                 self.waiting = []
 
     def arrays(self) -> Arrays:
         """The state, for a model file; rows that wait are one block, as they would be when their turn comes."""
         kept = {"rows": self.rows, "mean": self.mean, "count": np.array(self.count), "block": np.array(self.block_rows)}
-        kept["sums"] = np.array([self.escaped, self.scatter])
+        kept |= {"sums": np.array([self.escaped, self.scatter]), "energies": self.energies}
         if self.waiting:
             block = _one(self.waiting)
             if hasattr(block, "tocsr"):
@@ -117,6 +132,7 @@ class LeadingDirections:
         """Take the state from a model file."""
         width = len(self.mean)
         self.rows = take(arrays, "rows", np.float64, (None, width))
+        self.energies = take(arrays, "energies", np.float64, (len(self.rows),))
         self.mean = take(arrays, "mean", np.float64, (width,))
         self.count = int(take(arrays, "count", np.int64, ()))
         self.block_rows = int(take(arrays, "block", np.int64, ()))
@@ -139,21 +155,32 @@ class LeadingDirections:
     def leading(self, count: int) -> tuple[Floats, Floats]:
         """So many orthonormal directions, zero rows where there are no more, and their energies; changes nothing.
 
-        An energy is that of the sketch plus half of what may have escaped, the middle of what it can be.
+        An energy is an estimate of what the rows seen have along the direction (see above).
         """
         if self._finished is None or len(self._finished[1]) < count:
             stacked = self._stack()[0]
-            values, vectors = np.linalg.eigh(stacked.gram())
-            values, vectors = without_noise(values[::-1][:count]), vectors[:, ::-1][:, :count]
+            values, vectors = _decomposed(stacked)
+            values, vectors = values[:count], vectors[:, :count]
             scale = np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0.0)
             directions = stacked.combined((vectors * scale).T)
             peak = directions[np.arange(len(directions)), np.abs(directions).argmax(axis=1)]
             directions *= np.where(peak < 0.0, -1.0, 1.0)[:, None]
-            energies = np.where(values > 0.0, values + self.escaped / 2.0, 0.0)
+            energies = self._energies(values, vectors)
             missing = count - len(energies)
             self._finished = np.pad(directions, ((0, missing), (0, 0))), np.pad(energies, (0, missing))
         directions, energies = self._finished
         return directions[:count], energies[:count]
+
+    def _energies(self, values: Floats, vectors: Floats, rho: float = 0.0) -> Floats:
+        """What the rows have along eigenvectors of Z, estimated, within what is certain."""
+        held = len(self.rows)
+        lengths = np.einsum("ij,ij->i", self.rows, self.rows)
+        old = vectors[:held] ** 2 * values
+        along = (self.energies / lengths) @ old + (vectors[held:] ** 2).sum(axis=0) * values
+        within = np.minimum((1.0 / lengths) @ old, 1.0)
+        outside = max(self.scatter - self.energies.sum(), 0.0) / max(len(self.mean) - held, 1)
+        found: Floats = np.clip(along + (1.0 - within) * outside, values, values + self.escaped + rho)
+        return np.where(values > 0.0, found, 0.0)
 
     def about(self) -> tuple[Floats, float]:
         """The mean of all rows and their scatter about it, the waiting ones included."""
@@ -194,11 +221,7 @@ def _one(blocks: list[Any]) -> Any:
     return np.vstack(blocks)
 
 
-def _shrunk(stacked: Stacked, size: int) -> tuple[Floats, float]:
-    """``size − 1`` rows for those of Z, and ρ."""
+def _decomposed(stacked: Stacked) -> tuple[Floats, Floats]:
+    """Eigenvalues of ZZᵀ, the largest first, and the vectors."""
     values, vectors = np.linalg.eigh(stacked.gram())
-    values, vectors = without_noise(values[::-1]), vectors[:, ::-1]
-    rho = float(values[size - 1]) if len(values) >= size else 0.0
-    kept = int(np.count_nonzero(values[: size - 1] > rho))
-    scale = np.sqrt((values[:kept] - rho) / values[:kept])
-    return stacked.combined((vectors[:, :kept] * scale).T), rho
+    return without_noise(values[::-1]), vectors[:, ::-1]

@@ -1,0 +1,100 @@
+"""Every named method as the front doors make it, beside the majority class and Vowpal Wabbit as it comes.
+
+``python benchmarks/doors.py FOLDER OUT.json [--rows 3000] [--seeds 2] [--only METHOD …]`` reads the raw sets of
+``study_sets.py``, shuffles and cuts them, and runs one pass of each learner: errors of predictions made before a row
+was learned. OUT.json keeps what is done, so that a run may be stopped and gone on with; the table comes at the end.
+Methods with a whole matrix run where there are at most 300 features. A third of the sets is for judging only: no
+constant of ``learners/doors.py`` was chosen on them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import study_peers
+import study_sets
+
+import onsketch
+from onsketch.errors import UpdateError
+from onsketch.learners.doors import fitting_loss
+from onsketch.learners.methods import METHODS
+
+JUDGED = ("a9a", "heart", "ijcnn1", "splice", "farm-ads", "fashion", "Ionosphere", "svmguide1", "letter.scale", "hiva",
+          "luo2016 κ=100")  # fmt: skip
+TWINS = ("german.numer_scale", "PimaIndiansDiabetes", "LetterRecognition", "cifar10", "luo2016 κ=1")
+"""Sets that are another set once more, or as large as all others together."""
+
+WIDE, VALUES = 300, 400_000
+PAIRWISE = ("ons", "ada-full", "ada-gp", "ada-dp", "ada-lr")
+"""Methods whose state has a number for each pair of features."""
+
+
+def margins(method: str, X: Any, y: Any) -> tuple[Any, bool]:
+    """What the learner predicted before each row, and whether it refused one."""
+    try:
+        loss = fitting_loss(method, "logistic")
+        return onsketch.safe_learner(method, loss=loss).learn(X, y), False
+    except UpdateError as error:
+        found = np.full(len(y), np.nan)
+        found[: len(error.predictions)] = error.predictions
+        return found, True
+
+
+def run(folder: Path, out: Path, rows: int, seeds: int, methods: list[str]) -> dict[str, Any]:
+    """All errors, by set and seed."""
+    found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
+    names = [*study_sets.readers(folder), *(f"luo2016 κ={k}" for k in study_sets.SYNTHETIC)]
+    for seed in range(seeds):
+        for name, X, y in study_sets.sets(folder, seed, rows, VALUES, [n for n in names if n not in TWINS]):
+            X, y = X[:rows], y[:rows]
+            entry = found.setdefault(f"{name}|{seed}", {"majority": float(min(np.mean(y > 0), np.mean(y < 0)))})
+            if "VW" not in entry:
+                entry["VW"] = float(np.mean(~(study_peers.vowpal("", X, y) * y > 0)))
+            for method in methods:
+                if method not in entry and not (method in PAIRWISE and X.shape[1] > WIDE):
+                    z, refused = margins(method, X, y)
+                    entry[method] = float(np.mean(~(z * y > 0)))
+                    entry.setdefault("refused", []).extend([method] if refused else [])
+            out.write_text(json.dumps(found, indent=1))
+            print(f"{name} {seed}", flush=True)
+    return found
+
+
+def table(found: dict[str, Any], methods: list[str]) -> None:
+    """One line for each method."""
+    print("| method | refused | above the majority by at most | sets above it by 1 point | of VW | judged sets |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for method in methods:
+        runs = {key: entry for key, entry in found.items() if method in entry}
+        if not runs:
+            continue
+        above = {key: 100 * (entry[method] - entry["majority"]) for key, entry in runs.items()}
+        refused = sum(method in entry.get("refused", ()) for entry in runs.values())
+        worst = max(above, key=lambda key: above[key])
+        told = f"{above[worst]:.1f} ({worst})"
+        many = sum(value > 1.0 for value in above.values())
+        judged = {key: entry for key, entry in runs.items() if key.split("|")[0] in JUDGED}
+        ratios = [_ratio(part, method) for part in (runs, judged)]
+        print(f"| `{method}` | {refused} | {told} | {many} of {len(runs)} | {ratios[0]:.3f} | {ratios[1]:.3f} |")
+
+
+def _ratio(runs: dict[str, Any], method: str) -> float:
+    """Geometric mean of the errors over VW's, each at least half a row in 3,000."""
+    pairs = [(max(entry[method], 1 / 6000), max(entry["VW"], 1 / 6000)) for entry in runs.values()]
+    return float(np.exp(np.mean([np.log(ours / theirs) for ours, theirs in pairs])))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--rows", type=int, default=3000)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--only", nargs="*")
+    given = parser.parse_args()
+    chosen = given.only or [name for name, method in METHODS.items() if not method.kernel]
+    table(run(given.folder, given.out, given.rows, given.seeds, chosen), chosen)

@@ -1,0 +1,147 @@
+"""Data frames with words and gaps, and several targets to a row, through the estimators of scikit-learn."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onsketch
+from onsketch import data
+from onsketch.errors import OptionError
+from onsketch.learners.multiclass import SharedSketch
+from onsketch.sklearn import OnlineClassifier, OnlineRegressor
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.learners
+
+FAST = {"method": "adagrad", "random_state": 0}
+
+
+def frame(rows: int = 300) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.normal(40.0, 10.0, rows), "colour": rng.choice(["red", "green", "blue"], rows)})
+    return table, np.where(table.colour == "red", table.age > 30.0, table.age > 60.0).astype(int)
+
+
+def test_words_are_features_and_their_names_are_kept() -> None:
+    X, y = frame()
+    model = OnlineClassifier(**FAST).fit(X, y)
+    assert sorted(model.encoded_names_) == ["age", "colour=blue", "colour=green", "colour=red"]
+    assert model.feature_names_in_.tolist() == ["age", "colour"]
+    assert model.coef_.shape == (1, 4)
+    assert model.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X.rename(columns={"age": "years"}))
+
+
+def test_pandas_polars_and_arrow_give_the_same_weights() -> None:
+    X, y = frame()
+    forms = [X, pa.Table.from_pandas(X, preserve_index=False)]
+    polars = pytest.importorskip("polars")
+    forms.append(polars.DataFrame({name: X[name].tolist() for name in X}))
+    weights = [OnlineClassifier(**FAST).fit(form, y).coef_.tolist() for form in forms]
+    assert weights[0] == weights[1] == weights[2]
+
+
+def test_the_rules_are_those_of_the_programs_tables() -> None:
+    X, _ = frame(20)
+    X.loc[3, "age"], X.loc[5, "colour"] = np.nan, None
+    model = OnlineClassifier(**FAST, missing="indicate").fit(X, np.arange(20) % 2)
+    text = io.BytesIO(X.to_csv(index=False).encode())
+    with data.stream(text, "csv", label="none", unlabelled=True, names=True, everyday=True) as blocks:
+        (block,) = blocks
+        names = dict(blocks.names)
+    theirs = [
+        {names[j]: v for j, v in zip(row.indices.tolist(), row.data.tolist(), strict=True)}
+        for row in (block.X[[k]] for k in range(20))
+    ]
+    rows = model._rows(X)
+    ours = [
+        {model.encoded_names_[j]: v for j, v in zip(row.indices.tolist(), row.data.tolist(), strict=True)}
+        for row in (rows[[k]] for k in range(20))
+    ]
+    assert ours == theirs
+
+
+def test_numbers_that_are_missing_are_refused_unless_asked_for() -> None:
+    X, y = frame()
+    X.loc[3, "age"] = np.nan
+    with pytest.raises(ValueError, match=r"contains NaN.*'age'.*missing='indicate'"):
+        OnlineClassifier(**FAST).fit(X, y)
+    assert "age is missing" in OnlineClassifier(**FAST, missing="indicate").fit(X, y).encoded_names_
+    assert "age is missing" not in OnlineClassifier(**FAST, missing="zero").fit(X, y).encoded_names_
+    numbers = X[["age"]].to_numpy()
+    with pytest.raises(ValueError, match="contains NaN"):
+        OnlineClassifier(**FAST).fit(numbers, y)
+    assert OnlineClassifier(**FAST, missing="indicate").fit(numbers, y).encoded_names_ == ["x0", "x0 is missing"]
+    with pytest.raises(OptionError, match="missing='drop'"):
+        OnlineClassifier(**FAST, missing="drop").fit(numbers, y)
+
+
+def test_a_stream_of_frames_is_one_frame_and_new_words_may_come(tmp_path: Any) -> None:
+    X, y = frame()
+    whole = OnlineClassifier(**FAST).partial_fit(X, y, classes=[0, 1])
+    parts = OnlineClassifier(**FAST)
+    for cut in (slice(0, 50), slice(50, 300)):
+        parts.partial_fit(X[cut], y[cut], classes=[0, 1])
+    assert parts.encoded_names_ == whole.encoded_names_
+    assert parts.coef_.tolist() == whole.coef_.tolist()
+    unknown = X.assign(colour="mauve")
+    before = parts.decision_function(unknown)
+    parts.save(tmp_path / "model")
+    again = onsketch.load(tmp_path / "model")
+    assert again.decision_function(unknown).tolist() == before.tolist()
+    for model in (parts, again):
+        model.partial_fit(unknown[:50], y[:50])
+        assert model.encoded_names_[-1] == "colour=mauve"
+    assert parts.coef_.tolist() == again.coef_.tolist()
+
+
+def several(rows: int = 400) -> tuple[Any, Any]:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(rows, 6)) * [1.0, 100.0, 0.01, 1.0, 1.0, 10.0]
+    return X, X @ (rng.normal(size=(6, 3)) / X.std(axis=0)[:, None]) + [0.0, 5.0, -3.0]
+
+
+def test_several_targets_through_one_sketch_are_each_alone() -> None:
+    X, Y = several()
+    options = {"summary": "curvature", "ridge": 0.03, "scaling": "magnitude", "fit_intercept": True, "sketch_size": 4}
+    shared = SharedSketch("rfd-son", 3, loss="squared", **options)
+    margins = shared.learn(X, Y)
+    for k in range(3):
+        alone = onsketch.learner("rfd-son", loss="squared", clip=None, **options)
+        assert margins[:, k] == pytest.approx(alone.learn(X, Y[:, k]), rel=1e-6, abs=1e-6)
+        assert shared.weights[k] == pytest.approx(alone.weights, rel=1e-6)
+
+
+def test_a_regressor_of_several_targets(tmp_path: Any) -> None:
+    X, Y = several()
+    model = OnlineRegressor(random_state=0).fit(X, Y)
+    assert model.score(X, Y) > 0.95
+    assert (model.coef_.shape, model.intercept_.shape) == ((3, 6), (3,))
+    assert model.predict(X) == pytest.approx(X @ model.coef_.T + model.intercept_)
+    model.save(tmp_path / "model")
+    assert (onsketch.load(tmp_path / "model").predict(X) == model.predict(X)).all()
+    with pytest.raises(ValueError, match="number of targets"):
+        model.partial_fit(X, Y[:, :2])
+    with pytest.raises(OptionError, match="no sketch to share"):
+        OnlineRegressor("adagrad").fit(X, Y)
+
+
+def test_a_classifier_of_several_labels(tmp_path: Any) -> None:
+    X, Y = several()
+    labels = (Y > [0.0, 5.0, -3.0]).astype(int)
+    model = OnlineClassifier(random_state=0, max_iter=2).fit(X, labels)
+    assert np.mean(model.predict(X) == labels) > 0.93
+    assert model.predict_proba(X).shape == (400, 3)
+    assert model.multilabel_
+    model.save(tmp_path / "model")
+    assert (onsketch.load(tmp_path / "model").predict(X) == model.predict(X)).all()
+    one = OnlineClassifier(random_state=0).fit(X, labels[:, 0])
+    assert not one.multilabel_
+    with pytest.raises(ValueError, match="0 and 1 each"):
+        OnlineClassifier().fit(X, labels * 2 + np.arange(400)[:, None] % 2)

@@ -52,6 +52,8 @@ CONTENDERS: dict[str, tuple[Callable[[nn.Module, float], torch.optim.Optimizer],
     "Shampoo": (_plain(Shampoo), RATES),
     "Sketchy": (_plain(sketched.Sketchy), RATES),
     "Sketchy W": (_plain(sketched.Sketchy, weight_decay=0.05), RATES),
+    "FDSON": (_plain(sketched.FDSON), RATES),
+    "SAdaGrad": (_plain(sketched.SAdaGrad), RATES),
 }
 
 
@@ -233,7 +235,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=TASKS)
-    parser.add_argument("--names", nargs="+", default=list(CONTENDERS))
+    parser.add_argument("--names", nargs="+", default=[n for n in CONTENDERS if n not in ("FDSON", "SAdaGrad")])
     parser.add_argument("--stages", nargs="+", default=["search", "final", "timing", "time"])
     parser.add_argument("--steps", type=float, default=1.0, help="this many times the steps of a task")
     parser.add_argument("--seeds", type=int, default=3)

@@ -93,7 +93,7 @@ class Sketchy(CarefulOptimizer):
         *,
         rank: int = 16,
         sketch_decay: float = 0.95,
-        ridge: float = 1e-4,
+        ridge: float = 1e-3,
         refresh_every: int = 10,
         graft: str = "adam",
         nesterov: bool = True,

@@ -70,6 +70,9 @@ class Options:
     update: str = "mirror"
     doubling: bool = True
     diagonal: bool = False
+    diagonal_first: bool = False
+    oja_step: float | None = None
+    oja_block: int = 1
     shrink_fraction: float = 0.2
     l1: float = 0.0
     l2: float = 0.0
@@ -90,7 +93,7 @@ class Options:
     @property
     def projects_before(self) -> bool:
         """Whether the clip is heeded before a prediction; without a ridge RFD heeds it after a step."""
-        robust = self.sketch == "rfd" and self.ridge == 0 and self.update == "mirror"
+        robust = self.sketch == "rfd" and self.ridge == 0 and self.update == "mirror" and not self.diagonal_first
         return self.projection == "before" or (self.projection is None and not robust)
 
     @property
@@ -218,6 +221,13 @@ class Sketch:
         """λ, λ cut, and the eigenvectors as columns."""
         values, vectors = np.linalg.eigh(self.matrix)
         return np.maximum(values, 0.0), cut(values), vectors
+
+    def keep_up(self, mean_length: float, share: float) -> None:
+        """A ridge that nobody gave keeps up with the rows, and so does Oja's step."""
+        if share > 0:
+            self.mean_length = mean_length
+            if share * mean_length > self.ridge:
+                self.ridge = 2 * share * mean_length
 
     def see(self, x: Array) -> None:
         """Learn which features exist, before the prediction of the round."""
@@ -350,9 +360,10 @@ class Oja(Sketch):
     those above it, as when fewer than m features were seen, is zero in V until new features set it free.
     """
 
-    def __init__(self, d: int, size: int, ridge: float, seed: int) -> None:
-        super().__init__(d, ridge)
-        self.seed = seed
+    def __init__(self, d: int, size: int, o: Options) -> None:
+        super().__init__(d, o.ridge)
+        self.seed, self.step, self.block = o.seed, o.oja_step, o.oja_block
+        self.turn, self.waiting = np.zeros((d, d)), 0
         self.V = np.zeros((size, d))
         self.F = np.eye(size)
         self.energy = np.zeros(size)
@@ -372,10 +383,15 @@ class Oja(Sketch):
     def absorb(self, row: Array, t: int) -> None:
         inside = self.V @ row
         self.energy = self.energy + inside**2
-        gamma = 1 / t / max(1.0, self.mean_length / LONG)
-        gamma = gamma if gamma * (row @ row) <= LARGEST_STRETCH else LARGEST_STRETCH / (row @ row)
-        self.V = self.V + gamma * np.outer(inside, row)
-        self.orthonormalise()
+        gamma = (self.step or 1 / t) / max(1.0, self.mean_length / LONG)
+        longest = LARGEST_STRETCH / self.block
+        gamma = gamma if gamma * (row @ row) <= longest else longest / (row @ row)
+        self.turn = self.turn + gamma * np.outer(row, row)
+        self.waiting += 1
+        if self.waiting == self.block:
+            self.V = self.V + self.V @ self.turn
+            self.turn, self.waiting = 0 * self.turn, 0
+            self.orthonormalise()
 
     def orthonormalise(self) -> None:
         """Gram-Schmidt of the rows of V, in order, the same row operations done to F."""
@@ -448,7 +464,7 @@ def make_sketch(d: int, o: Options) -> Sketch:
     if o.sketch == "rp":
         return RandomProjection(d, m, o.ridge, o.seed)
     if o.sketch == "oja":
-        return Oja(d, m, o.ridge, o.seed)
+        return Oja(d, m, o)
     if o.sketch in ("low-rank", "rada"):
         if o.Pi is None:
             raise ValueError(f"the sketch {o.sketch!r} needs its matrix Pi")
@@ -621,21 +637,23 @@ def second_order(X: ArrayLike, y: ArrayLike, o: Options) -> Result:
     for t, raw, target, c in rounds(X, y, o):
         x = raw / np.sqrt(D) if o.diagonal else raw
         sketch.see(x)
-        lengths += x @ x
-        if o.ridge_share > 0:  # a ridge that nobody gave keeps up with the rows, and so does Oja's step
-            sketch.mean_length = lengths / t
-            if o.ridge_share * sketch.mean_length > sketch.ridge:
-                sketch.ridge = 2 * o.ridge_share * sketch.mean_length
+        if not o.diagonal_first:
+            lengths += x @ x
+            sketch.keep_up(lengths / t, o.ridge_share)
         w = u
         before = o.projects_before
-        if o.update == "mirror" and before and abs(u @ x) > o.bound:
+        if o.update == "mirror" and before and abs(u @ x) > o.bound and not o.diagonal_first:
             P, free = preconditioner(o.geometry, sketch, t), free_directions(o.geometry, sketch, t)
             w = project(u, x, P, free, o.bound)
         z = clamp(w @ x, o.bound) if before else float(w @ x)
         slope = c * loss_of(o).slope(z, target)
+        D = D + (slope * raw) ** 2
+        if o.diagonal_first:  # what Vowpal Wabbit's OjaNewton does; the footnote of Luo et al. 2016 does not
+            x = raw / np.sqrt(D)
+            lengths += x @ x
+            sketch.keep_up(lengths / t, o.ridge_share)
         g = slope * x
         gradient_sum = gradient_sum + g
-        D = D + (slope * raw) ** 2
         row = summary_row(o, x, z, target, c, t)
         if not before and not row.any():  # nothing to absorb and no step: the projection alone
             P, free = preconditioner(o.geometry, sketch, t), free_directions(o.geometry, sketch, t)

@@ -22,7 +22,7 @@ LEARNING, READING, PRODUCTS = "Learning", "Reading", "Products of features"
 _FAMILIES = {
     "Learning: second-order methods": (
         "ridge", "clip", "curvature", "curvature_schedule", "summary", "update", "doubling", "diagonal",
-        "shrink_fraction", "projection",
+        "diagonal_first", "shrink_fraction", "projection", "oja_step", "oja_block",
     ),
     "Learning: kernel methods": (
         "kernel", "gamma", "degree", "coef0", "max_points", "restart", "accuracy", "budget", "floor",

@@ -140,7 +140,7 @@ def plain_class_of(method: Method, options: Options) -> type[Learner]:
         from onsketch.learners.sketched.self_sizing import SelfSizingLearner
 
         return SelfSizingLearner
-    if method.kind.packed and not (options.l1 or options.l2 or options.box):
+    if method.kind.packed and not (options.l1 or options.l2 or options.box or options.oja_block > 1):
         from onsketch.learners.sketched.learner import SketchedLearner
 
         return SketchedLearner

@@ -37,6 +37,12 @@ class EstimatorOptions(TypedDict, total=False):
     """Fast frequent directions, with 2m rows between shrinks."""
     diagonal: bool | None
     """Adapt to the scale of each feature first, as luo2016 does."""
+    diagonal_first: bool | None
+    """With diagonal: it takes a row's gradient in before the step, and predictions are clipped plainly, as in VW."""
+    oja_step: float | None
+    """Γ of Oja's algorithm, the same in every round."""
+    oja_block: int | None
+    """Rows after which Oja's directions turn (m in luo2016); above 1 every row costs m times the features."""
     shrink_fraction: float | None
     """β of parameterised frequent directions."""
     l1: float | None

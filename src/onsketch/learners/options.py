@@ -141,6 +141,25 @@ class Options:
     diagonal: bool = _option(
         False, flag, "Adapt to the scale of each feature first, as luo2016 does.", lambda m: m.steps and m.sketched
     )
+    diagonal_first: bool = _option(
+        False,
+        flag,
+        "With diagonal: it takes a row's gradient in before the step, and predictions are clipped plainly, as in VW.",
+        lambda m: m.steps and m.sketched,
+    )
+    oja_step: float | None = _option(
+        None,
+        Number(above=True),
+        "Γ of Oja's algorithm, the same in every round.",
+        lambda m: m.steps and m.sketch == "oja",
+        shown="1/t",
+    )
+    oja_block: int = _option(
+        1,
+        Whole(1),
+        "Rows after which Oja's directions turn (m in luo2016); above 1 every row costs m times the features.",
+        lambda m: m.steps and m.sketch == "oja",
+    )
     shrink_fraction: float = _option(
         0.2,
         Number(0.0, 1.0, above=True),

@@ -58,6 +58,8 @@ class Setup(NamedTuple):
     schedule: int
     dual: bool
     diagonal: bool
+    diagonal_first: bool
+    """Whether a row is adapted to its own gradient as well, before the step."""
     average: bool
     size: int
     """m, the sketch size."""
@@ -71,6 +73,8 @@ class Setup(NamedTuple):
     reach: float
     """C where a step stops at the clip instead (``projection="after"``), else infinity."""
     sigma: float
+    gain: float
+    """Γ of Oja's algorithm; 0: 1/t."""
     seed: int
     largest: float
     """Bound on what is written per feature: what its type can hold, and float64 can still square."""
@@ -154,7 +158,8 @@ def projects_after(method: Method, options: Options) -> bool:
     (cod-rna 10 → 18). With a ridge, and for the other sketches, before wins more often.
     """
     if options.projection is None:
-        return options.ridge == 0.0 and method.kind.robust and options.update != "dual"
+        mirror = options.update != "dual" and not options.diagonal_first
+        return options.ridge == 0.0 and method.kind.robust and mirror
     return options.projection == "after"
 
 
@@ -180,6 +185,10 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
         _check_forgetting(method, options)
     if options.step == "implicit" and options.update == "dual":
         raise OptionError(f"{method.name}: step='implicit' goes with update='mirror' alone.")
+    if options.diagonal_first:
+        _check_diagonal(method, options)
+    if options.oja_block > 1 and options.ridge is None:
+        raise OptionError(f"{method.name}: oja_block={options.oja_block} needs a ridge that is given.")
     assert options.step_size is not None
     clip = options.clip if isinstance(options.clip, float) else None
     after = projects_after(method, options)
@@ -202,6 +211,7 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
         schedule=schedule,
         dual=options.update == "dual",
         diagonal=options.diagonal,
+        diagonal_first=options.diagonal_first,
         average=options.average,
         size=options.sketch_size,
         capacity=capacity,
@@ -210,6 +220,7 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
         clip=math.inf if clip is None or after else clip,
         reach=clip if clip is not None and after else math.inf,
         sigma=sigma,
+        gain=options.oja_step or 0.0,
         seed=options.seed,
         largest=LARGEST if options.dtype == "float64" else 1e30,
         steepest=STEEPEST[options.dtype],
@@ -222,6 +233,17 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
         whole=method.kind.whole_row,
     )
     return numbers
+
+
+def _check_diagonal(method: Method, options: Options) -> None:
+    """Refuse what does not go with an adaptation to the gradient of the row itself."""
+    for strange, what in (
+        (not options.diagonal, "is a form of diagonal=True; give that, too"),
+        (options.projection is not None, "clips predictions plainly; leave projection out"),
+        (options.step == "implicit", "needs the gradient at the prediction; leave step='implicit' out"),
+    ):
+        if strange:
+            raise OptionError(f"{method.name}: diagonal_first=True {what}.")
 
 
 def _check_forgetting(method: Method, options: Options) -> None:

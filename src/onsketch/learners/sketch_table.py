@@ -190,7 +190,7 @@ SKETCHES: dict[str, SketchKind] = {
         ),
         SketchKind(
             "oja", "Oja's algorithm: m directions that turn towards each row", "O(ms + m²)",
-            make=lambda width, o, ridge: _public("Oja", width, o.sketch_size, o.seed),
+            make=lambda width, o, ridge: _public("Oja", width, o.sketch_size, o.seed, o.oja_block, o.oja_step),
             packed="learners.sketched.oja:Subspace", ridge_share=0.5, door_ridge=1.0, slow=True,
         ),
         SketchKind(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
 
+from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import LONGEST_COUNT, require, require_within
 from onsketch.sketches.base import Sketch, whole_number
@@ -23,7 +25,7 @@ independent of the others, well above the cutoff at which a direction counts as 
 class Oja(Sketch):
     r"""Oja's sketch: ``B = diag(√λ) V`` with m orthonormal directions V that follow the rows.
 
-    Row t, with ``γ_t = min(1/t, 1e4/|a_t|²)``:
+    Row t, with ``γ_t = min(1/t, 1e4/|a_t|²)``, or a constant ``step`` in place of 1/t:
 
         ``λ ← λ + (V a_t)²``, entry by entry, and ``V ← GramSchmidt(V + γ_t V a_t a_tᵀ)``, in row order.
 
@@ -60,11 +62,14 @@ class Oja(Sketch):
 
     per_feature = ("_directions", "_waiting", "_seen")
 
-    def __init__(self, n_features: int, size: int, seed: int = 0, block: int = 1) -> None:
+    def __init__(self, n_features: int, size: int, seed: int = 0, block: int = 1, step: float | None = None) -> None:
         super().__init__(n_features)
         self.size = whole_number("size", size, at_least=0)
         self.seed = whole_number("seed", seed, at_least=0, below=2**63)
         self.block = whole_number("block", block, at_least=1)
+        if step is not None and not 0.0 < step < math.inf:
+            raise OptionError(f"step={step!r}: expected a number above 0, or None for 1/t.")
+        self.step = 0.0 if step is None else float(step)
         self._directions = np.zeros((self.size, self.n_features))  # V, zero where a feature is unseen
         # The row operations so far: the column of an unseen feature with start z stands at _operations @ z.
         self._operations = np.eye(self.size)
@@ -110,7 +115,8 @@ class Oja(Sketch):
 
     def _step(self, squared_length: float) -> float:
         longest = LONGEST_STEP / self.block
-        return 1.0 / self._rounds if squared_length <= longest * self._rounds else longest / squared_length
+        step = self.step or 1.0 / self._rounds
+        return step if step * squared_length <= longest else longest / squared_length
 
     def meet(self, present: Any) -> bool:
         """Give the features that are present for the first time their columns."""
@@ -161,4 +167,4 @@ class Oja(Sketch):
         orthonormalise(self._directions, self._operations)
 
     def _settings(self) -> dict[str, object]:
-        return {**super()._settings(), "size": self.size, "block": self.block}
+        return {**super()._settings(), "size": self.size, "block": self.block, "step": self.step}

@@ -77,13 +77,13 @@ def _risky(setup, factor, iterate, g, length, w, limit):
 
 
 @inner
-def _adapt(setup, iterate, raw, x):
-    """The row in adapted coordinates."""
+def _adapt(setup, iterate, raw, g, x):
+    """The row in coordinates adapted to the gradients so far, and to its own, g·raw."""
     for i in range(x.size):
         x[i] = raw[i]
     if setup.diagonal:
         for i in range(x.size):
-            x[i] /= math.sqrt(FIRST_DIAGONAL + iterate.diagonal[i])
+            x[i] /= math.sqrt(FIRST_DIAGONAL + iterate.diagonal[i] + (g * raw[i]) ** 2)
 
 
 @inner
@@ -127,7 +127,7 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
     b = np.empty(d)
     n = np.empty(d)
     for k in range(X.shape[0]):
-        _adapt(setup, iterate, X[k], x)
+        _adapt(setup, iterate, X[k], 0.0, x)
         for i in range(d):
             w[i] = iterate.weights[i]
         margin = dot(w, x, d)
@@ -137,7 +137,7 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
         outside = residual(factor, x, n)
         if abs(margin) > setup.clip:
             clipped = setup.clip if margin > 0.0 else -setup.clip
-            if not setup.dual:
+            if not (setup.dual or setup.diagonal_first):
                 _project(factor, x, n, outside, margin - clipped, w, b)
             margin = clipped
         slope = losses.slope(setup.loss, margin, labels[k])
@@ -147,6 +147,10 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
         raw = math.sqrt(dot(X[k], X[k], d)) if setup.diagonal else length
         if not max(abs(g), abs(rho)) * max(1.0, length, raw) <= LARGEST:
             return k
+        if setup.diagonal_first:
+            _adapt(setup, iterate, X[k], g, x)
+            length = math.sqrt(dot(x, x, d))
+            outside = residual(factor, x, n)
         risky = _risky(setup, factor, iterate, g, length, w, limit)
         rank = factor.rank[0]
         saved = np.empty((rank if risky else 0, d))

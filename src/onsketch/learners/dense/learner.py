@@ -113,9 +113,10 @@ class DenseLearner(Learner):
         if large and not self.method.square and self.options.n_features is None:
             self._width = self._known
             raise OptionError(
-                f"{self.method.name} with l1, l2 or box moves every weight in every row: a row costs the sketch size "
-                f"times {width:,} features, not times its non-zeros (70 times the time at 2,000 features, 395 times at "
-                f"20,000). It stops at {MOST_COMPOSITE:,} features unless you ask for it with n_features={width}. "
+                f"{self.method.name} with l1, l2, box or oja_block moves every weight in every row: a row costs the "
+                f"sketch size times {width:,} features, not times its non-zeros (70 times the time at 2,000 features, "
+                f"395 times at 20,000). It stops at {MOST_COMPOSITE:,} features unless you ask for it with "
+                f"n_features={width}. "
                 "adagrad and ftrl take l1 and l2 at the cost of the non-zeros."
             )
 

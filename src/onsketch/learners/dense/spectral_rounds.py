@@ -110,11 +110,13 @@ class SpectralRounds(Engine):
         if self.summary.see(x):
             self._metric = None
         margin = min(max(z, -setup.clip), setup.clip)
-        if margin != z and not setup.dual:
+        if margin != z and not (setup.dual or setup.diagonal_first):
             w = self.metric.project(w, x, z - margin)
         slope, rho = _scales(setup, margin, label, weight, t)
         if not max(abs(slope), abs(rho)) * max(1.0, length, float(np.linalg.norm(raw))) <= LARGEST:
             return None
+        if setup.diagonal_first:
+            x = raw / np.sqrt(FIRST_DIAGONAL + iterate.diagonal + (slope * raw) ** 2)
         g = slope * x
         if setup.dual:
             g += iterate.gradient_sum

@@ -215,6 +215,11 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         fade = sketch.numbers[NUMBER.fade]
         rho = row_scale(setup, slope, bend, weights[i], t) / np.sqrt(fade)
         g = weights[i] * slope / fade
+        if setup.diagonal_first:
+            for j in range(count):
+                squares = rows[here[j], COLUMN.diagonal] + (fade * g * values[low + j]) ** 2
+                row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + squares)
+            square = gather(rows, here, row, 0, count, COLUMN.sketch + sketch.counts[COUNT.rows], p)
         lengths = sketch.numbers[NUMBER.lengths] + square
         if outgrown(setup, sketch, lengths, t):
             if not guarded:
@@ -230,7 +235,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         change[COLUMN.head] = 0.0
         change[COLUMN.sum] = 0.0
         bound = min(setup.clip, setup.reach) if rho == 0.0 else setup.clip  # without a row there is no step to stop
-        if abs(reached) > bound and not setup.dual:
+        if abs(reached) > bound and not (setup.dual or setup.diagonal_first):
             change[COLUMN.head] = project(sketch, setup, p, square, reached, bound, q)
             p[COLUMN.head] += change[COLUMN.head] * square
         if setup.implicit:

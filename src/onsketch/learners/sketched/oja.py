@@ -383,6 +383,8 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     lengths = sketch.numbers[NUMBER.lengths] + square
     if setup.share > 0.0 and lengths > LONG * t:
         gamma = LONG / lengths
+    if setup.gain > 0.0:
+        gamma *= setup.gain * t
     if energy * gamma > STRETCH:
         gamma = STRETCH / energy
     stretch = gamma * rho * rho  # δ·ĝᵀ = stretch·(Zx)·xᵀ

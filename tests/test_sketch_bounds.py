@@ -13,6 +13,7 @@ from onsketch.sketch import (
     FastFrequentDirections,
     FastRobustFrequentDirections,
     FrequentDirections,
+    FrobeniusFrequentDirections,
     GreedyTruncation,
     Oja,
     ParameterizedFrequentDirections,
@@ -215,3 +216,38 @@ def test_oja_is_slower_on_rows_that_are_too_long_for_it() -> None:
     early, late = oja_errors(ill_conditioned(8000, condition=100, scale=1.0, seed=0), block=10)
     assert late < 0.12
     assert late < early / 2
+
+
+@given(rows=streams(), size=st.integers(2, 6), ridge=st.sampled_from([0.0, 0.5]), seed=st.integers(0, 1000))
+def test_each_frobenius_shrink_is_the_best_of_its_rank(rows: Array, size: int, ridge: float, seed: int) -> None:
+    """luo2019, Corollary 1: no C + δI with C of rank m − 1 is nearer to what there was before the shrink."""
+    top = np.abs(rows).max()
+    rows = rows / top if top > 0 else rows
+    d = rows.shape[1]
+    sketch = FrobeniusFrequentDirections(d, size, ridge)
+    rng = np.random.default_rng(seed)
+    for row in rows:
+        before = sketch.covariance() + np.outer(row, row)
+        sketch.update(row)
+        after = sketch.covariance()
+        values = np.linalg.eigvalsh(before)[::-1]
+        gone = values[size - 1 :]
+        least = np.sqrt(((gone - gone.mean()) ** 2).sum()) if len(gone) else 0.0
+        if np.linalg.matrix_rank(after - sketch.ridge * np.eye(d), tol=1e-7) < size:
+            assert np.linalg.norm(before - after) <= least + 1e-9 * (1.0 + values[0])
+        other = rng.normal(size=(size - 1, d))
+        assert (
+            np.linalg.norm(before - after) <= np.linalg.norm(before - other.T @ other - rng.random() * np.eye(d)) + 1e-9
+        )
+    trace = float((rows**2).sum()) + d * ridge
+    assert np.trace(sketch.covariance()) == pytest.approx(trace, rel=1e-9, abs=1e-12)
+
+
+@given(rows=streams(), size=st.integers(1, 6), doubling=st.booleans())
+def test_frobenius_directions_lose_no_more_than_they_say(rows: Array, size: int, doubling: bool) -> None:
+    top = np.abs(rows).max()
+    rows = rows / top if top > 0 else rows
+    sketch = FrobeniusFrequentDirections(rows.shape[1], size, doubling=doubling).update(rows)
+    lost = np.linalg.eigvalsh(rows.T @ rows - sketch.matrix.T @ sketch.matrix)
+    assert lost[0] >= -1e-9 * len(rows)
+    assert lost[-1] <= sketch.escaped + 1e-9 * len(rows)

@@ -9,6 +9,7 @@ RobustFrequentDirections               every eigenvalue pays ρ     m         B�
 FastRobustFrequentDirections           every eigenvalue pays ρ     2m        BᵀB + (ridge + Σρ/2)·I
 ParameterizedFrequentDirections        the last ⌊βm⌋ − 1 pay ρ     m or 2m   BᵀB
 CompensativeFrequentDirections         every eigenvalue pays ρ     m or 2m   BᵀB, Σρ added to what was kept
+FrobeniusFrequentDirections            every eigenvalue pays ρ̄     m or 2m   BᵀB + (ridge + Σρ̄)·I, ρ̄ a mean
 GreedyTruncation                       nobody pays                 m         BᵀB
 =====================================  ==========================  ========  ====================
 
@@ -18,13 +19,16 @@ All of them keep every row exactly until the buffer is full for the first time.
 from __future__ import annotations
 
 import sys
+from typing import Self
 
 import numpy as np
 
 from onsketch.core.shrinking import FD, GREEDY, PARAMETERIZED, ROBUST, ridge_growth
+from onsketch.files.arrays import require
 from onsketch.sketches.base import real_number
 from onsketch.sketches.rows import Array
 from onsketch.sketches.shrinking import ShrinkingSketch
+from onsketch.sketches.spectral import row_spectrum, without_noise
 
 
 class FrequentDirections(ShrinkingSketch):
@@ -204,6 +208,64 @@ class CompensativeFrequentDirections(ShrinkingSketch):
         np.divide(kept, np.sqrt(values), out=kept, where=values > 0.0)
         np.multiply(kept, np.sqrt(values + self._escaped), out=kept, where=values > 0.0)
         return held
+
+
+class FrobeniusFrequentDirections(ShrinkingSketch):
+    r"""The sketch whose every shrink is best in Frobenius norm: the mean of what goes joins the ridge.
+
+    A full buffer with eigenvalues ``λ₁ ≥ λ₂ ≥ …`` of ``BᵀB`` (d of them, with zeros) keeps m − 1 directions:
+
+        ``ρ̄ = (λ_m + … + λ_d)/(d − m + 1)``, ``λ_i ← λ_i − ρ̄``, ``ridge ← ridge + ρ̄``.
+
+    No other matrix ``C + δI`` with C of rank m − 1 is nearer, in Frobenius norm, to ``BᵀB + ridge·I`` before the
+    shrink; `RobustFrequentDirections` has the same property for the spectral norm. The trace is kept. No bound over
+    a whole stream is known beyond ``0 ⪯ AᵀA − BᵀB ⪯ Σλ_m·I``: where d is large beside m, ρ̄ is small, and the sketch is
+    close to `GreedyTruncation`.
+
+    Cost per row: O(m²d), or O(md) on average if doubled.
+
+    Luo Luo, Cheng Chen, Zhihua Zhang, Wu-Jun Li, Tong Zhang: "Robust Frequent Directions with Application in
+    Online Learning", JMLR 20, 2019, corollary 1 (the paper runs no such sketch).
+
+    >>> import numpy as np
+    >>> from onsketch.sketch import FrobeniusFrequentDirections
+    >>> sketch = FrobeniusFrequentDirections(3, 2).update(np.diag([3.0, 2.0, 1.0]))
+    >>> sketch.spectrum, sketch.ridge  # 9 - 4/2 = 7, then 7 - 1/2
+    (array([6.5, 0. ]), 2.5)
+    """
+
+    def __init__(self, n_features: int, size: int, ridge: float = 0.0, doubling: bool = False) -> None:
+        super().__init__(n_features, size, FD, doubling)
+        self._first_ridge = real_number("ridge", ridge, above=0.0, at_most=sys.float_info.max, closed=True)
+        self._given = 0.0
+
+    @property
+    def ridge(self) -> float:
+        """The starting ridge plus every ρ̄."""
+        return self._first_ridge + self._given
+
+    def check(self) -> None:
+        """As all, and the ridge has not shrunk."""
+        super().check()
+        require(self._given >= 0.0, "the ridge has lost what it never had", "_given")
+
+    def _shrink(self, rows: Array) -> None:
+        values, vectors = row_spectrum(rows)
+        kept, gone = values[: self.size - 1], values[self.size - 1 :]
+        mean = float(gone.sum()) / max(self.n_features - self.size + 1, 1)
+        left = without_noise(np.maximum(kept - mean, 0.0), largest=float(values[0]))
+        scale = np.sqrt(np.divide(left, kept, out=np.zeros_like(left), where=kept > 0.0))
+        self._buffer[: len(kept)] = (vectors[:, : len(kept)] * scale).T @ rows
+        self._kept = self._filled = len(kept)
+        self._escaped += float(gone[0])
+        self._given += mean
+
+    def _merge(self, other: Self) -> None:
+        self._given += other._given
+        super()._merge(other)
+
+    def _settings(self) -> dict[str, object]:
+        return {**super()._settings(), "ridge": self._first_ridge}
 
 
 class GreedyTruncation(ShrinkingSketch):

@@ -60,7 +60,7 @@ def _close_to_full(rows: Sequence[Row]) -> Verdict:
     full = value(rows, "loss", learner="ada-full")
     ours = [value(rows, "loss", learner=name) for name in OURS]
     words = f"ada-full {full:.4g}, ada-gp {ours[0]:.4g}, ada-dp {ours[1]:.4g}"
-    return Verdict(max(ours) < 2.0 * full, f"within twice its regret? {words}")
+    return Verdict(max(ours) <= 1.25 * full, f"{max(ours) / full:.2f} times its regret: {words}")
 
 
 def _faster(rows: Sequence[Row]) -> Verdict:
@@ -130,7 +130,9 @@ EXPERIMENTS = (
                   ahead("loss", OURS, _OTHERS),
                   "at smaller sizes than the paper's RadaGrad does better; with 10,000 rows and d = 500 the claim "
                   "holds."),
-            Claim("They approximate full-matrix AdaGrad very well.", _close_to_full),
+            Claim("They approximate full-matrix AdaGrad very well. Rule: at most a quarter more regret.",
+                  _close_to_full,
+                  "the paper shows curves over 10,000 rows, on whose scale both are far below diagonal AdaGrad."),
             Claim("They are obviously faster than full-matrix AdaGrad.", _faster),
         ),
         _COLUMNS,

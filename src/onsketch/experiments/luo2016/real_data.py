@@ -103,8 +103,11 @@ def _eleven_times(rows: Sequence[Row]) -> Verdict:
             ratios.append(slow / fast)
     if not ratios:
         return Verdict(None, "no times")
-    words = f"{math.exp(fmean(map(math.log, ratios))):.1f} times in the geometric mean of {len(ratios)} sets here"
-    return Verdict(math.exp(fmean(map(math.log, ratios))) <= 16.5, f"{words} ({min(ratios):.1f} to {max(ratios):.1f})")
+    mean = math.exp(fmean(map(math.log, ratios)))
+    words = (
+        f"{mean:.1f} times in the geometric mean of {len(ratios)} sets here ({min(ratios):.1f} to {max(ratios):.1f})"
+    )
+    return Verdict(5.5 <= mean <= 22.0, f"{words}, 11 in the paper")
 
 
 def _charts(rows: Sequence[Row]) -> list[Chart]:
@@ -145,7 +148,8 @@ EXPERIMENT = Experiment(
               "the paper's baseline is Vowpal Wabbit's AdaGrad, ours is plain AdaGrad over a wider grid of "
               "steps; at m = 0 the adaptation divides by D where AdaGrad divides by its root."),
         Claim("After diagonal adaptation m = 10 improves little on m = 0, but for splice.", _little_more),
-        Claim("At m = 10 it is about 11 times slower than AdaGrad (no slower here).", _eleven_times),
+        Claim("At m = 10 it is about 11 times slower than AdaGrad. Rule: within a factor of two.", _eleven_times,
+              "Oja's round is a rank-one update here, not a new factorisation: it is faster than the paper's."),
     ),
     {"data": "data", "learner": "learner", "error": "error", "error_sd": "±", "microseconds": "µs a row",
      "setting": "setting"},

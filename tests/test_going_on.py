@@ -1,0 +1,92 @@
+"""Going on from a model is one run over all files, byte for byte: any split, format, task and learner."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onsketch.data.writing import write
+from onsketch.jobs.training import Plan, Training
+
+pytestmark = pytest.mark.learners
+
+FORMS = ("libsvm", "vw", "csv", "jsonl", "parquet", "arrow")
+
+LEARNERS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "binary": [("auto", {}), ("rfd-son", {}), ("oja-son", {}), ("adagrad", {})],
+    "regression": [("auto", {}), ("adagrad", {"loss": "absolute"}), ("adagrad", {"loss": "quantile", "quantile": 0.9})],
+    "counts": [("auto", {"loss": "poisson"}), ("adagrad", {"loss": "poisson"})],
+    "multiclass": [("auto", {}), ("adagrad", {})],
+}
+
+CASES = [(task, *learner) for task, learners in LEARNERS.items() for learner in learners]
+
+
+def part(folder: Path, name: str, form: str, task: str, X: np.ndarray, score: np.ndarray) -> str:
+    """Some rows as a file of this form, with labels for this task."""
+    labels = {
+        "binary": np.where(score > 0.0, 1.0, -1.0),
+        "regression": score + 0.125,
+        "counts": np.floor(np.exp(np.minimum(score, 3.0))),
+        "multiclass": np.clip(np.floor(score), -1.0, 1.0) + 1.0,
+    }[task]
+    path = folder / f"{name}.{dict(libsvm='svm').get(form, form)}"
+    if form == "jsonl":
+        lines = [
+            json.dumps(
+                {"label": float(y), "a": float(x[0]), "who": f"w{int(abs(x[1]) * 2)}", "sub": {"b": float(x[2])}}
+            )
+            for x, y in zip(X, labels, strict=True)
+        ]
+        path.write_text("".join(f"{line}\n" for line in lines))
+    else:
+        columns = None if form == "libsvm" else ["a", "b", "c"]
+        write(str(path), X, labels, format=form, names=columns)
+    return str(path)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    form=st.sampled_from(FORMS),
+    case=st.sampled_from(CASES),
+    first=st.integers(30, 60),
+    others=st.lists(st.integers(1, 40), min_size=1, max_size=3),
+    block=st.integers(1, 64),
+    holdout=st.sampled_from([0, 3]),
+)
+def test_going_on_is_one_run(form, case, first, others, block, holdout):
+    task, method, options = case
+    rng = np.random.default_rng(first)
+    sizes = [first, *others]
+    X = np.round(rng.normal(size=(sum(sizes), 3)), 3) + 0.0
+    score = X @ [1.0, -0.5, 0.3] + 0.3 * rng.normal(size=len(X))
+    edges = np.cumsum([0, *sizes])
+    kind = "regression" if task == "counts" else task
+    reading = (
+        {"block_rows": block, "label": "label"}
+        if form in ("csv", "jsonl", "parquet", "arrow")
+        else {"block_rows": block}
+    )
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        files = [
+            part(folder, str(k), form, task, X[a:b], score[a:b])
+            for k, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+        ]
+        whole, parts = folder / "whole.model", folder / "parts.model"
+        job = Training(Plan(files, method, options, reading, kind, holdout=holdout))
+        list(job.run())
+        job.save(whole)
+        for k, file in enumerate(files):
+            start = str(parts) if k else None
+            job = Training(Plan([file], method, options, reading, kind, holdout=holdout, start=start))
+            list(job.run())
+            job.save(parts)
+        assert parts.read_bytes() == whole.read_bytes()

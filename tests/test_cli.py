@@ -50,6 +50,20 @@ def test_starting_imports_nothing_heavy():
     assert not {"numpy", "scipy", "numba", "rich.live"} & set(done.stdout.split())
 
 
+def test_a_command_waits_for_nothing_that_it_does_not_use(tmp_path):
+    (tmp_path / "one.svm").write_text("1 1:0.5\n")
+    code = (
+        "import sys; from onsketch.cli import main; sys.argv[1:] = ['train', 'one.svm', '--quiet', '-l', 'adagrad']\n"
+        "try:\n main()\nexcept SystemExit as end: print(end.code, *sys.modules)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(onsketch.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=tmp_path)
+    code, *modules = done.stdout.split()
+    assert code == "0", done.stderr
+    heavy = {"pydantic", "rich.live", "rich.console", "scipy.sparse", "pyarrow", "pandas", "onsketch.cli.compare"}
+    assert not heavy & set(modules)
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

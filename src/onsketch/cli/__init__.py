@@ -5,31 +5,21 @@ Everything heavy is imported inside the commands, so that ``--version`` and ``--
 
 from __future__ import annotations
 
+import functools
 import gc
+import importlib
 import io
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import onsketch
 from onsketch.cli.command import Command, Group
-from onsketch.cli.compare import compare
-from onsketch.cli.console import out, print_rows
-from onsketch.cli.data import data
-from onsketch.cli.inspect import inspect
-from onsketch.cli.predict import predict
-from onsketch.cli.reproduce import reproduce
-from onsketch.cli.serve import serve
-from onsketch.cli.sketch import sketch
-from onsketch.cli.train import train
 
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+COMMANDS = ("train", "predict", "compare", "serve", "sketch", "inspect", "reproduce")
+"""Each a function in a module of its name."""
 
 
 def main() -> None:
@@ -40,10 +30,37 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a bar or a µ must not end a run where the terminal has none
+    wanted = sys.argv[1] if len(sys.argv) > 1 and "_ONSKETCH_COMPLETE" not in os.environ else ""
     try:
-        app()
+        program((wanted,) if wanted in COMMANDS else COMMANDS)()
     finally:
         gc.freeze()
+
+
+@functools.cache
+def program(commands: tuple[str, ...]) -> typer.Typer:
+    """The program with these commands: one that is run need not wait for the options of the others."""
+    app = typer.Typer(
+        cls=Group,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_program)
+    for name in commands:
+        app.command(cls=Command)(getattr(importlib.import_module(f"onsketch.cli.{name}"), name))
+    if commands == COMMANDS:
+        from onsketch.cli.data import data
+
+        app.command("methods")(_methods)
+        app.add_typer(data, name="data")
+    return app
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return program(COMMANDS)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _show_version(wanted: bool) -> None:
@@ -52,7 +69,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _program(
     version: Annotated[
         bool,
@@ -64,16 +80,7 @@ def _program(
 
 def _methods() -> None:
     """List every method, with one line and its citation."""
+    from onsketch.cli.console import out, print_rows
+
     rows = [(name, str(entry)) for name, entry in onsketch.methods().items()]
     print_rows(out(), ("method", "what it is"), rows)
-
-
-app.command(cls=Command)(train)
-app.command(cls=Command)(predict)
-app.command(cls=Command)(compare)
-app.command(cls=Command)(serve)
-app.command(cls=Command)(sketch)
-app.command(cls=Command)(inspect)
-app.command(cls=Command)(reproduce)
-app.command("methods")(_methods)
-app.add_typer(data, name="data")

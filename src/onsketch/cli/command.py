@@ -20,7 +20,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As Typer does."""
-        _spare(self.params)
+        _spare(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
 
@@ -29,7 +29,7 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As Typer does."""
-        _spare(self.params)
+        _spare(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
 

@@ -57,7 +57,8 @@ def test_a_command_waits_for_nothing_that_it_does_not_use(tmp_path):
         "try:\n main()\nexcept SystemExit as end: print(end.code, *sys.modules)"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(onsketch.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=tmp_path)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=env, cwd=tmp_path)
     code, *modules = done.stdout.split()
     assert code == "0", done.stderr
     heavy = {"pydantic", "rich.live", "rich.console", "scipy.sparse", "pyarrow", "pandas", "onsketch.cli.compare"}

@@ -37,7 +37,7 @@ def part(folder: Path, name: str, form: str, task: str, X: np.ndarray, score: np
         "counts": np.floor(np.exp(np.minimum(score, 3.0))),
         "multiclass": np.clip(np.floor(score), -1.0, 1.0) + 1.0,
     }[task]
-    path = folder / f"{name}.{dict(libsvm='svm').get(form, form)}"
+    path = folder / f"{name}.{'svm' if form == 'libsvm' else form}"
     if form == "jsonl":
         lines = [
             json.dumps(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +38,14 @@ def test_the_site_builds_without_a_warning(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "site" / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    titles = {word: [d["location"] for d in found if word in d["title"]] for word in ("adagrad", "LIBSVM")}
+    assert "methods/adagrad/" in titles["adagrad"]
+    assert titles["LIBSVM"]
+    for path in (tmp_path / "site").rglob("index.html"):
+        told = re.sub(r"<[^>]+>", "", path.read_text(encoding="utf-8").partition("<article")[2])
+        start = path.parent == tmp_path / "site"  # the first page says it in a sentence of its own
+        assert start or re.search(r"\bFor \w", told[:800]), f"{path}: who is it for?"
     for name in METHODS:
         assert (tmp_path / "site" / "methods" / name / "index.html").is_file()
     for path in RESULTS:

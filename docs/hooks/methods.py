@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from onsketch.learners.methods import METHODS, Method, ridge_share
 from onsketch.learners.options import DECLARED, Options
@@ -53,9 +54,26 @@ RULES = {
 }
 
 
-def menu() -> list[dict[str, str]]:
-    """The pages, by name."""
-    return [{"All options": "methods/options.md"}, *({name: f"methods/{name}.md"} for name in METHODS)]
+def menu() -> list[dict[str, Any]]:
+    """The pages, by kind."""
+    groups: dict[str, list[dict[str, str]]] = {}
+    for name, method in METHODS.items():
+        groups.setdefault(_kind(method), []).append({name: f"methods/{name}.md"})
+    return [{"All options": "methods/options.md"}, *({kind: groups[kind]} for kind in KINDS if kind in groups)]
+
+
+KINDS = ("No tuning", "Newton steps, sketched", "AdaGrad, sketched", "First order", "Kernels")
+
+
+def _kind(method: Method) -> str:
+    """The group of the menu that a method belongs to."""
+    if method.mixture:
+        return "No tuning"
+    if method.kernel:
+        return "Kernels"
+    if not method.sketched and method.sketch != "exact":
+        return "First order"
+    return "Newton steps, sketched" if method.newton else "AdaGrad, sketched"
 
 
 def pages() -> dict[str, str]:

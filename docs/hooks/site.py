@@ -33,6 +33,7 @@ MENU: list[Any] = [
         {"Data": "data.md"},
         {"Data sets": "datasets.md"},
         {"One learner that needs no tuning": "auto.md"},
+        {"What the front doors add": "doors.md"},
         {"Kernels": "kernel.md"},
         {"Networks (PyTorch)": "torch.md"},
         {"scikit-learn": "sklearn.md"},
@@ -44,9 +45,52 @@ MENU: list[Any] = [
 """What is written; a page that is not there is left out."""
 
 
+FOR = {
+    "tutorial.md": "anybody who writes Python and wants to see a learner at work",
+    "choosing.md": "those who want one method instead of `auto`, and ask which",
+    "algorithm.md": "readers of the papers, and anybody who wants to know why two dozen methods are one loop",
+    "threads.md": "those who share a model between threads or keep it in files",
+    "data.md": "those who read files, pipes and tables from Python",
+    "datasets.md": "those who want the sets that the papers use",
+    "auto.md": "everybody who has data and no time to tune; and those who ask what the default does",
+    "kernel.md": "those whose function is no line",
+    "torch.md": "those who train networks with PyTorch",
+    "sklearn.md": "users of scikit-learn: pipelines, grids, `partial_fit`",
+    "river.md": "users of River: rows as dictionaries, one at a time",
+    "classes.md": "those with more than two classes",
+    "cluster.md": "those whose files are too many for one machine",
+    "doors.md": "those who ask what the estimators and the program do with a named method",
+    "versions.md": "those who build on this, and ask what may change",
+    "benchmarks.md": "those who ask how it does beside others",
+    "architecture.md": "newcomers to the code",
+    "contributing.md": "those who add a method, a sketch or a loss",
+    "methods/index.md": "those who look for a method by its name or its paper",
+    "methods/options.md": "those who look up an option",
+    "reproduction/index.md": "readers of the papers",
+}
+"""Who a page is for, where it does not say so itself."""
+
+FAMILIES = {
+    "reference/": "those who write Python against this library, and look up a name",
+    "methods/": "those who think of using this method, or compare with it",
+    "reproduction/": "readers of this paper",
+}
+"""The same for pages that are alike."""
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Say who a page is for, below its title."""
+    path = page.file.src_uri
+    family = next((told for start, told in FAMILIES.items() if path.startswith(start)), None)
+    told = FOR.get(path, family)
+    if told is None:
+        return markdown
+    return re.sub(r"^(# .*\n)", rf"\1\n*For {told}.*\n", markdown, count=1)
+
+
 def on_config(config: Any) -> Any:
     """Put the menu together from the pages there are."""
-    there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    there = {"index.md"} | {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     menu = _only(MENU, there)
     menu.append({"Methods": [{"All methods": "methods/index.md"}, *methods.menu()]})
     menu.append(
@@ -75,7 +119,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add what is made."""
-    made = {**methods.pages(), **results.pages(), "benchmarks.md": _benchmarks()}
+    made = {**methods.pages(), **results.pages(), "benchmarks.md": _benchmarks(), "index.md": _start()}
     made |= {"architecture.md": _root_page("ARCHITECTURE.md"), "contributing.md": _root_page("CONTRIBUTING.md")}
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
@@ -101,10 +145,17 @@ def _root_page(name: str) -> str:
     return text.replace("](docs/", "](").replace("](CONTRIBUTING.md)", "](contributing.md)")
 
 
+def _start() -> str:
+    """The README up to its list of papers: the front door is written once."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## The papers\n")[0]
+    text = text.replace("](docs/results)", "](reproduction/index.md)").replace("](docs/", "](")
+    return f"{text}\n\nGo on with the [tutorial](tutorial.md), or with [the program](program.md).\n"
+
+
 def _benchmarks() -> str:
     """The README's section, so that the figures are written down once."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = re.search(r"^## Benchmarks\n(.*?)(?=^## )", text, flags=re.DOTALL | re.MULTILINE)
+    section = re.search(r"^## Beside others\n(.*?)(?=^## )", text, flags=re.DOTALL | re.MULTILINE)
     body = section.group(1) if section else ""
     body = re.sub(r"\]\((?!http)(?:docs/)?([^)]+)\)", r"](\1)", body)
     return f"# Benchmarks\n{body}\nThe scripts are in `benchmarks/`; each says at its top how it is run.\n"

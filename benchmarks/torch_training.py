@@ -52,6 +52,7 @@ CONTENDERS: dict[str, tuple[Callable[[nn.Module, float], torch.optim.Optimizer],
     "Shampoo": (_plain(Shampoo), RATES),
     "Sketchy": (_plain(sketched.Sketchy), RATES),
     "Sketchy W": (_plain(sketched.Sketchy, weight_decay=0.05), RATES),
+    "Sketchy 32": (_plain(sketched.Sketchy, rank=32), RATES),
     "FDSON": (_plain(sketched.FDSON), RATES),
     "SAdaGrad": (_plain(sketched.SAdaGrad), RATES),
 }

@@ -169,6 +169,8 @@ class Definition:
         if self.norm == 0.0:
             self.norm, self.wide_norm = first or 1.0, second or 1.0
         x = self.seen(features, self.scale)
+        if not self.real:  # rows of sign labels, the constant included, are learned at one length
+            x *= math.sqrt(2.0 * self.norm) / np.linalg.norm(x[0])
         z = (self.w * x).sum(axis=1)
         # labels
         if self.real:
@@ -184,7 +186,7 @@ class Definition:
             target, self.unit = y, 1.0
         self.sketched_steps(x[0], z, target, h)
         self.diagonal_steps(x, z, target, h, np.append(on, True))
-        self.mix_learns(z, target, h, rounds)
+        self.mix_learns(z, target, h, rounds, x[-1, -1])
         self.labels.append(y)
         away = self.mean_label
         if self.loss == "poisson":
@@ -267,7 +269,7 @@ class Definition:
             s = g if k == 6 and self.signs else implicit(loss, z[k], y, h * float(by @ row**2))[0]
             self.w[k] -= h * s * by * row
 
-    def mix_learns(self, z: np.ndarray, y: float, h: float, rounds: int) -> None:
+    def mix_learns(self, z: np.ndarray, y: float, h: float, rounds: int, one: float) -> None:
         keep, loss, unit = self.forget, self.loss, self.unit
         self.sums = [keep * sums for sums in self.sums]
         self.precision = keep * self.precision + (1 - keep) * 10.0
@@ -284,7 +286,7 @@ class Definition:
         price = h * {"squared": unit**2, "absolute": unit, "quantile": unit}.get(loss, 1.0)
         calibrated = self.factor * z
         b = float(self.shares[1] @ calibrated)
-        f = np.concatenate([[b], calibrated - b, [1.0]])
+        f = np.concatenate([[b], calibrated - b, [one]])
         stages = [float(self.shares[0] @ z), b, float(self.theta @ f)]
         for sums, made in zip(self.sums, (z, calibrated, stages), strict=True):
             sums += [price * value(loss, v, y) for v in made]

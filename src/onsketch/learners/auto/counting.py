@@ -85,8 +85,8 @@ def count_label(settings, light, small, y, label, constant, size):
 
 
 @inner
-def count_mixture(settings, small, margins, target, weight, unit, label, rounds, work):
-    """Judge the experts and let the mixture learn."""
+def count_mixture(settings, small, margins, target, weight, unit, label, rounds, one, work):
+    """Judge the experts and let the mixture learn; ``one`` is its constant feature."""
     numbers = small.numbers
     forget = settings.forget
     if forget < 1.0:
@@ -106,7 +106,7 @@ def count_mixture(settings, small, margins, target, weight, unit, label, rounds,
             low, high = (numbers[FIGURE.low] - label[0]) / unit, (numbers[FIGURE.high] - label[0]) / unit
     for k in range(EXPERTS):
         margins[k] = min(max(margins[k] / unit, low), high)
-    learn_mixing(settings.loss, margins, target / unit, weight, unit, 1.0 if settings.intercept else 0.0,
+    learn_mixing(settings.loss, margins, target / unit, weight, unit, one,
                  small.sums, small.shares, small.calibration, small.stack, small.covariance, work)  # fmt: skip
     set_shares(settings.loss, small.sums, small.shares, 0, EXPERTS, numbers[FIGURE.weight])
     set_shares(settings.loss, small.sums, small.shares, 1, EXPERTS, numbers[FIGURE.weight])

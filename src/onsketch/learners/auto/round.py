@@ -33,7 +33,7 @@ from onsketch.learners.auto.passes import (
     read_row,
     write_row,
 )
-from onsketch.learners.auto.scaling import next_regime
+from onsketch.learners.auto.scaling import length_factor, next_regime
 from onsketch.learners.auto.state import FIGURE, FIRST_ROW, SKETCHED, TALLY
 from onsketch.learners.sketched.epochs import close_epoch
 from onsketch.learners.sketched.packed import CLOCK, SCRATCH
@@ -160,19 +160,31 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
         else:
             add_heads(small, p, before)
         prediction = within_bounds(settings, small, mixed(small, before)) if rounds > 1 else 0.0
-        length = sketched + (numbers[FIGURE.norm] if constant >= 0 else 0.0)
+        # the row times f is what is learned: margins, Sx and lengths are those of it, x and along are without f
+        norm = numbers[FIGURE.norm]
+        f = length_factor(settings.real, sketched, norm)
+        for k in range(EXPERTS):
+            margins[k] *= f
+        for c in range(columns):
+            p[c] *= f
+        length = f * f * (sketched + (norm if constant >= 0 else 0.0))
         see_label(settings, small, y, rounds, label)
         unit = label[2]
         target, weight = seen_label(settings, y, weight, label[0])
         rho, credit = sketched_steps(settings, small, p, length, margins, target, weight, unit, moves, q)
         slopes_of(settings, margins, target, weight, gains)
         thin = numbers[FIGURE.thin]
-        first = FIRST_ENERGY * (unit * unit if settings.loss.code == SQUARED else 1.0) / thin
+        first = FIRST_ENERGY * f * f * (unit * unit if settings.loss.code == SQUARED else 1.0) / thin
         for k in range(4):
-            gains[k] /= thin
+            gains[k] *= f * f / thin
         measure_row(light.rows, slots, low, high, constant, x, gains, first,
                     1.0 / (settings.precision * numbers[FIGURE.wide_norm]), thin, by, energies, lengths)  # fmt: skip
-        shrinking = diagonal_steps(settings, small, margins, target, weight, unit, lengths, steps)
+        for k in range(4):
+            lengths[k] *= f * f
+        shrinking = f * f * diagonal_steps(settings, small, margins, target, weight, unit, lengths, steps)
+        for k in range(4):
+            steps[k] *= f
+            moves[k] *= f
         far = max(length, wide)
         if not (finite(settings, small, rho, far, margins, moves, steps, gains, x[3], high - low)
                 and abs(prediction) <= settings.largest):  # fmt: skip
@@ -189,14 +201,16 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
         if settings.size < 2:
             numbers[FIGURE.escaped] += rho * rho * length
             rho = 0.0
-        write_heavy(settings, light, small, table, places, along, rho)
+        write_heavy(settings, light, small, table, places, along, f * rho)
         for k in range(SKETCHED):
             for r in range(counts[TALLY.rows]):
-                small.a[k, r] -= moves[k] * q[k, r]
+                small.a[k, r] -= moves[k] / f * q[k, r]
         if rho != 0.0:
-            append(settings, small, p, square, rho, q)
+            append(settings, small, p, f * f * square, rho, q)
         table.clock[CLOCK.rounds] = rounds
-        count_mixture(settings, small, margins, target, weight, unit, label, rounds, work)
+        count_mixture(
+            settings, small, margins, target, weight, unit, label, rounds, f if settings.intercept else 0.0, work
+        )
         count_label(settings, light, small, y, label, constant, size)
         count_row(settings, small, figures, high - low, rounds)
         if settings.forget < 1.0:

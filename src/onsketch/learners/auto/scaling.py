@@ -20,9 +20,15 @@ APART      above about 2.4     own                             own
 Multiplying all features by one constant changes nothing but rounding errors; where units are apart, so does
 multiplying each by its own. The mean squared length of the scaled rows is followed like a scale. It is the unit of the
 ridges and steps.
+
+For sign labels every row, its constant included, is *learned* at one length: long rows would drown the others. That
+multiplies all margins of a row by one factor, which no sign depends on, so predictions are made without it and stay
+linear. (With it the log loss would be 2.6 % less on the sets of docs/auto_study.md, but ``predict`` not linear.)
 """
 
 from __future__ import annotations
+
+import math
 
 from onsketch.jit.decorators import inlined
 
@@ -53,3 +59,9 @@ def next_regime(regime, variance):
     if regime == APART:
         return APART if variance >= BELOW_APART else (ALIKE if variance < BELOW_ALIKE else MIXED)
     return ALIKE if variance < BELOW_ALIKE else (APART if variance > ABOVE_APART else MIXED)
+
+
+@inlined
+def length_factor(real, square, norm):
+    """What a row of this squared length is multiplied by; its constant is of the typical length √norm."""
+    return 1.0 if real else math.sqrt(2.0 * norm / (square + norm))

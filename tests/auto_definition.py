@@ -169,7 +169,7 @@ class Definition:
         if self.norm == 0.0:
             self.norm, self.wide_norm = first or 1.0, second or 1.0
         x = self.seen(features, self.scale)
-        if not self.real:  # rows of sign labels, the constant included, are learned at one length
+        if self.signs:  # rows of sign labels, the constant included, are learned at one length
             x *= math.sqrt(2.0 * self.norm) / np.linalg.norm(x[0])
         z = (self.w * x).sum(axis=1)
         # labels

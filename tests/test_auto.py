@@ -41,7 +41,7 @@ def check_definition(X: np.ndarray, y: np.ndarray, loss: str, size: int, forget:
     np.testing.assert_allclose(learner.learn(X, y, weights), expected, rtol=1e-6, atol=1e-6 * size_of_y)
     np.testing.assert_allclose(learner.shares, definition.mix()[0], atol=5e-6)
     np.testing.assert_allclose(np.append(learner.weights, learner.intercept), definition.weights, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(learner.predict(X[:5]), [definition.predict(x) for x in X[:5]], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(learner.predict(X[:5]), [definition.predict(x) for x in X[:5]], rtol=1e-5, atol=1e-5)
     return definition
 
 

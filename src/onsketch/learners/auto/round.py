@@ -162,7 +162,7 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
         prediction = within_bounds(settings, small, mixed(small, before)) if rounds > 1 else 0.0
         # the row times f is what is learned: margins, Sx and lengths are those of it, x and along are without f
         norm = numbers[FIGURE.norm]
-        f = length_factor(settings.real, sketched, norm)
+        f = length_factor(settings.signs, sketched, norm)
         for k in range(EXPERTS):
             margins[k] *= f
         for c in range(columns):

@@ -62,6 +62,6 @@ def next_regime(regime, variance):
 
 
 @inlined
-def length_factor(real, square, norm):
+def length_factor(signs, square, norm):
     """What a row of this squared length is multiplied by; its constant is of the typical length √norm."""
-    return 1.0 if real else math.sqrt(2.0 * norm / (square + norm))
+    return math.sqrt(2.0 * norm / (square + norm)) if signs else 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, cast
@@ -84,6 +85,13 @@ def as_typed(message: str) -> str:
         return f"--{name.replace('_', '-')} {value.strip(chr(34) + chr(39))}"
 
     return _TWICE.sub(r"\1", _SAID.sub(option, message))
+
+
+def wrapped(console: Console, line: str, indent: int) -> str:
+    """A line that a terminal does not break within a word; what follows is indented."""
+    if not console.is_terminal or len(line) < console.width:
+        return line
+    return textwrap.fill(line, console.width - 1, subsequent_indent=" " * indent)
 
 
 def print_rows(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onsketch.cli.bar import progress_bar
-from onsketch.cli.console import out, told_plainly
+from onsketch.cli.console import out, told_plainly, wrapped
 from onsketch.cli.interrupt import Interrupted, interruptible, leave
 from onsketch.cli.options import check_concerns, gathering, known_method, learner_options
 from onsketch.cli.outputs import check_outputs
@@ -20,6 +20,7 @@ from onsketch.files.locks import held
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from onsketch.jobs.evaluation import Record
     from onsketch.jobs.training import Plan, Training
 
 DEFAULT_METHOD = "auto"
@@ -321,7 +322,7 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
     if started:
         _introduce(console, job, quiet)
         for record in job.records:
-            _say(console, quiet, str(record))
+            _say(console, quiet, _fitting(console, record))
     watched = progress_bar(console, job, quiet)
     with interruptible(lambda: job.waiting) as interrupted, watched as moved, suppress(Interrupted):
         for block, records in job.run():
@@ -329,7 +330,7 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
                 _introduce(console, job, quiet)
                 started = True
             for record in records:
-                _say(console, quiet, _fitting(console, str(record)))
+                _say(console, quiet, _fitting(console, record))
             moved(block)
             if checkpoint is not None and job.rows // every > last // every:
                 job.checkpoint(checkpoint)
@@ -339,7 +340,10 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
     if interrupted():
         _leave(job, checkpoint, save)
     seconds = time.perf_counter() - began
-    _say(console, quiet, "\n".join([*summary(job, seconds, job.rows - before), *confusion(job.judge)]))
+    for line in summary(job, seconds, job.rows - before):
+        _say(console, quiet, wrapped(console, line, 14))
+    for line in confusion(job.judge):
+        _say(console, quiet, line)
     return seconds
 
 
@@ -361,19 +365,29 @@ def _introduce(console: Console, job: Training, quiet: bool) -> None:
     from onsketch.jobs.models import described
 
     assert job.task is not None
-    _say(console, quiet, described(job.learner))
-    _say(console, quiet, f"{job.task}, {job.loss} loss")
+    _say(console, quiet, wrapped(console, described(job.learner), 2))
+    _say(console, quiet, wrapped(console, f"{job.task}, {job.loss} loss", 2))
     for field in (job.schema or (job.columns or {})).get("fields", ()):
         if field["kind"] == "ignored" and field["why"] not in ("", "as told"):
             _say(console, quiet, f"column {field['name']!r} is left out: {field['why']} (--categorical takes it in)")
     error = "    error " if job.task.signs or job.task.many else ""
+    if _narrow(console):
+        _say(console, quiet, f"\n    counter   average     since{error[2:-1]}")
+        return
     _say(console, quiet, f"\n   average      since {error}     counter     label prediction features")
     _say(console, quiet, f"      loss       last {'so far ' if error else '':>10}".rstrip())
 
 
-def _fitting(console: Console, line: str) -> str:
-    """As much of a line of the table as a narrow terminal shows without breaking it; what matters most comes first."""
-    return line[: console.width - 1] if console.is_terminal else line
+def _narrow(console: Console) -> bool:
+    return console.is_terminal and console.width < 76
+
+
+def _fitting(console: Console, record: Record) -> str:
+    """A line of the table; on a narrow terminal of rows and losses alone."""
+    if not _narrow(console):
+        return str(record)
+    error = "" if record.error is None else f" {record.error:7.4f}"
+    return f"{record.rows:11,d} {record.loss:9.5f} {record.recent_loss:9.5f}{error}"
 
 
 def _say(console: Console, quiet: bool, text: str) -> None:

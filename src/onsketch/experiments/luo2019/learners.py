@@ -21,6 +21,8 @@ NOTES = (
     "The learners clip a prediction before it is made, as luo2016 does, but for the rows named algorithm 6 "
     '(projection="after"): those clip after the step, as the paper has it. At ridge 0 that decides: a step that is not '
     "stopped at the clip may carry a row's own margin far beyond ±1, and w hardly recovers on wide sparse rows.",
+    "The committed rows named algorithm 6 of tables 2 and 3 were run after the others, on a busy machine: their times "
+    "are not to be compared, and take no part in the ratios.",
     "The full matrix (ons) only where d is small. adagrad: step 1, α₀ inside as its ridge, as the paper tunes it.",
     "hiva stands beside sido0, reuters beside rcv1 and real-sim; gisette-like is a stand-in made from MNIST.",
 )

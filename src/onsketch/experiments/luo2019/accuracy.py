@@ -23,8 +23,9 @@ def beside_the_paper(rows: list[Row]) -> list[Row]:
         if row["test_error"] is not None:
             row["accuracy"] = 100.0 * (1.0 - row["test_error"])
             row["accuracy_sd"] = None if row["test_error_sd"] is None else 100.0 * row["test_error_sd"]
-        cell = (BESIDE.get(row["data"], row["data"]), row["learner"].replace(f" {AS_PRINTED},", ""))
-        row["printed" if cell[0] == row["data"] else "beside"] = PRINTED.get(cell)
+        data: str = row["data"]
+        cell = (BESIDE.get(data, data), row["learner"].replace(f" {AS_PRINTED},", ""))
+        row["printed" if cell[0] == data else "beside"] = PRINTED.get(cell)
         if (
             cell in SECONDS and row["microseconds"] and AS_PRINTED not in row["learner"]
         ):  # of either order, one is enough

@@ -24,6 +24,15 @@ MENU: list[Any] = [
     {"Start": "index.md"},
     {"Tutorial": "tutorial.md"},
     {"Choosing a method": "choosing.md"},
+    {"By task": [
+        {"Two classes": "tasks/two_classes.md"},
+        {"Many classes": "classes.md"},
+        {"Numbers": "tasks/numbers.md"},
+        {"Counts": "tasks/counts.md"},
+        {"Anomalies by leverage": "tasks/anomalies.md"},
+        {"PCA of a stream": "tasks/pca.md"},
+    ]},
+    {"What the front doors add": "doors.md"},
     {"One algorithm": "algorithm.md"},
     {"Guides": [
         {"The program": "program.md"},
@@ -38,7 +47,6 @@ MENU: list[Any] = [
         {"Networks (PyTorch)": "torch.md"},
         {"scikit-learn": "sklearn.md"},
         {"River": "river.md"},
-        {"Many classes": "classes.md"},
         {"Many machines (Ray)": "cluster.md"},
     ]},
 ]  # fmt: skip

@@ -1,28 +1,16 @@
 """Fuzz model files: every kind of model, its arrays and its header changed, with a valid checksum.
 
 A changed file must be refused with a ModelFileError or be a model: it predicts finite numbers, learns, and what it then
-saves can be read. No crash, no hang, no other exception. Cases run in a child process that is replaced when it dies.
-
-    python benchmarks/fuzz_models.py --cases 100000
-    NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=/tmp/checked python benchmarks/fuzz_models.py --cases 20000
-    python benchmarks/fuzz_models.py --kind rfd-son --case 4711      # one case again, in this process
+saves can be read. No crash, no hang, no other exception. Run by ``fuzz.py``.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import os
-import resource
-import signal
-import struct
-import sys
 import tempfile
-import time
-import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,12 +21,13 @@ from onsketch import sketch
 from onsketch.errors import InputError, ModelFileError, OnsketchError
 from onsketch.files import model_file
 from onsketch.files.model_file import Content
-from onsketch.learners.multiclass import OneVersusRest, SharedSketch
+from onsketch.learners.methods import METHODS
+from onsketch.learners.multiclass import OneVersusRest, SharedSketch, SoftmaxAuto
 
-SECONDS = 20
-"""Allowed for one case."""
-MEMORY = 4 << 30
-"""Bytes of address space allowed to a child beyond what it has at its start."""
+from fuzz_children import Trial  # isort: skip
+
+MEMORY_DISK = "/dev/shm" if os.path.isdir("/dev/shm") else None
+"""Where files of a case go: they need not survive anything."""
 
 WIDTH, ROWS = 12, 90
 _rng = np.random.default_rng(1)
@@ -47,10 +36,6 @@ SPARSE = csr_array(DENSE)
 SIGNS = np.sign(DENSE @ _rng.normal(size=WIDTH) + 0.05)
 CODES = _rng.integers(3, size=ROWS)
 
-LINEAR = (
-    "adagrad", "ogd", "adam", "lazy-adam", "ftrl", "arow", "rfd-son", "fd-son", "pfd-son", "cfd-son", "oja-son",
-    "rp-son", "ada-fd", "ada-ffd", "s-adagrad", "ada-gp", "auto", "ons", "ada-full", "ada-lr", "radagrad",
-)  # fmt: skip
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "adagrad lazily": ("adagrad", {"l1": 0.01, "average": True}),
     "ogd in windows": ("ogd", {"l1": 0.01, "l2": 0.01}),
@@ -58,10 +43,10 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "ada-ffd dual": ("ada-ffd", {"update": "dual"}),
     "rfd-son plain": ("rfd-son", {"doubling": False, "sketch_size": 3}),
     "s-adagrad composite": ("s-adagrad", {"l1": 0.01}),
-    "kons rbf": ("kons", {}),
+    "rfd-son scaled": ("rfd-son", {"scaling": "magnitude", "fit_intercept": True, "sketch_size": 4}),
+    "rfd-son self-sizing": ("rfd-son", {"sketch_size": "auto"}),
+    "auto drifting": ("auto", {"forget": "auto"}),
     "kons linear": ("kons", {"kernel": "linear"}),
-    "sketched-kons": ("sketched-kons", {}),
-    "pros-n-kons": ("pros-n-kons", {}),
 }
 SKETCHES = [name for name in sketch.__all__ if name not in ("CUTOFF", "Sketch")]
 
@@ -84,17 +69,20 @@ def _estimators() -> dict[str, Callable[[], Any]]:
         return {}
     rows = [dict(zip("abcdefghijkl", row, strict=True)) for row in DENSE[:40].tolist()]
 
-    def streaming() -> Any:
-        made = river.OnlineClassifier("rfd-son")
-        for row, sign in zip(rows, SIGNS, strict=False):
-            made.learn_one(row, int(sign))
+    def streaming(made: Any, labels: Any) -> Any:
+        for row, label in zip(rows, labels.tolist(), strict=False):
+            made.learn_one(row, label)
         return made
 
     return {
         "classifier": lambda: sklearn.OnlineClassifier(method="rfd-son").fit(DENSE, CODES),
+        "classifier auto": lambda: sklearn.OnlineClassifier().fit(DENSE, CODES),
         "regressor": lambda: sklearn.OnlineRegressor(method="adagrad").fit(DENSE, DENSE[:, 0]),
         "PCA": lambda: sklearn.SketchedPCA(n_components=3).partial_fit(DENSE),
-        "river": streaming,
+        "directions": lambda: sklearn.FrequentDirections(3).partial_fit(DENSE),
+        "river": lambda: streaming(river.OnlineClassifier("rfd-son"), SIGNS.astype(int)),
+        "river classes": lambda: streaming(river.OnlineClassifier("auto"), CODES),
+        "river regressor": lambda: streaming(river.OnlineRegressor("adagrad"), DENSE[:, 0]),
     }
 
 
@@ -111,11 +99,12 @@ def kinds() -> dict[str, Callable[[], Any]]:
         return made.update(DENSE[:37])
 
     return (
-        {name: lambda name=name: _learner(name, _small(name)) for name in LINEAR}
+        {name: lambda name=name: _learner(name, _small(name)) for name in METHODS}
         | {name: lambda given=given: _learner(*given) for name, given in VARIANTS.items()}
         | {
             "one-vs-rest": lambda: classes(OneVersusRest("rfd-son", 3, sketch_size=4)),
             "shared": lambda: classes(SharedSketch("rfd-son", 3, sketch_size=4)),
+            "softmax auto": lambda: classes(SoftmaxAuto("auto", 3)),
         }
         | {f"sketch {name}": lambda name=name: summary(name) for name in SKETCHES}
         | _estimators()
@@ -123,8 +112,6 @@ def kinds() -> dict[str, Callable[[], Any]]:
 
 
 def _small(method: str) -> dict[str, Any]:
-    from onsketch.learners.methods import METHODS
-
     return {"sketch_size": 4} if "sketch_size" in METHODS[method].concerns else {}
 
 
@@ -132,41 +119,30 @@ def _small(method: str) -> dict[str, Any]:
 
 WHOLE = (-(2**63), -(2**31), -7, -2, -1, 0, 1, 2, 3, 7, 8, 9, 19, 1000, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1)
 REAL = (
-    -1e308,
-    -1e150,
-    -1.0,
-    -0.5,
-    -0.0,
-    0.0,
-    5e-324,
-    1e-300,
-    0.5,
-    1.0,
-    1.5,
-    1e6,
-    1e15,
-    1e150,
-    1e200,
-    1e308,
-    np.nan,
-    np.inf,
-)
+    -1e308, -1e150, -1.0, -0.5, -0.0, 0.0, 5e-324, 1e-300, 0.5, 1.0, 1.5, 1e6, 1e15, 1e150, 1e200, 1e308,
+    np.nan, np.inf,
+)  # fmt: skip
 
 
 def changed(content: Content, rng: np.random.Generator) -> tuple[Content, str]:
     """The content with one to three changes, and what they were."""
-    header, arrays = copy.deepcopy(content.header), {name: array.copy() for name, array in content.arrays.items()}
+    header, notes = copy.deepcopy(content.header), copy.deepcopy(content.notes)
+    arrays = {name: array.copy() for name, array in content.arrays.items()}
     said = []
     for _ in range(1 + int(rng.integers(3) == 0) + int(rng.integers(6) == 0)):
-        if rng.random() < 0.25 or not arrays:
+        if notes and rng.random() < 0.6:
+            said.append(_change_header(notes, rng))
+        elif rng.random() < 0.25 or not arrays:
             said.append(_change_header(header, rng))
         else:
             said.append(_change_array(arrays, rng))
-    return Content(content.kind, header, arrays, content.notes), "; ".join(said)
+    return Content(content.kind, header, arrays, notes), "; ".join(said)
 
 
 def _change_header(header: dict[str, Any], rng: np.random.Generator) -> str:
     places = list(_leaves(header))
+    if not places:
+        return "nothing"
     holder, key = places[rng.integers(len(places))]
     old = holder[key]
     choices = [
@@ -189,8 +165,12 @@ def _change_header(header: dict[str, Any], rng: np.random.Generator) -> str:
     return f"{key} = {holder[key]!r}"
 
 
+_MANY = 40
+"""Entries of a list that may be changed: lists of thousands would leave nothing for the rest."""
+
+
 def _leaves(thing: Any) -> Iterator[tuple[Any, Any]]:
-    for key, value in thing.items() if isinstance(thing, dict) else enumerate(thing):
+    for key, value in thing.items() if isinstance(thing, dict) else enumerate(thing[:_MANY]):
         yield thing, key
         if isinstance(value, (dict, list)):
             yield from _leaves(value)
@@ -279,142 +259,46 @@ def _finite(numbers: Any) -> None:
         raise AssertionError("not finite")
 
 
-def trial(content: Content, seed: int, folder: str | None = None) -> tuple[str, str]:
-    """What came of a case, and what the case was."""
-    new, said = changed(content, np.random.default_rng([seed, 77]))
-    try:
-        if folder is None:
-            thing = model_file.build(new)
-        else:
-            path = os.path.join(folder, "changed")
-            rest = {name: value for name, value in new.header.items() if name not in ("format", "version")}
-            try:
-                model_file.write(path, new.kind, rest, new.arrays, new.notes)
-            except (ValueError, TypeError):  # what no file can hold
-                return "not written", said
+def described(content: Content, case: int) -> str:
+    """What is changed in a case."""
+    return changed(content, np.random.default_rng([case, 77]))[1]
+
+
+def trial(content: Content, case: int) -> str:
+    """What came of a case: through a file that is written, read, used, saved and read again."""
+    new, _ = changed(content, np.random.default_rng([case, 77]))
+    with tempfile.TemporaryDirectory(dir=MEMORY_DISK) as folder:
+        path = f"{folder}/changed"
+        rest = {name: value for name, value in new.header.items() if name not in ("format", "version")}
+        try:
+            model_file.write(path, new.kind, rest, new.arrays, new.notes)
+        except (ValueError, TypeError):  # what no file can hold
+            return "not written"
+        try:
             thing = onsketch.load(path)
-    except ModelFileError:
-        return "refused", said
-    try:
-        used(thing)
-        if folder is not None:
-            thing.save(path)
-            onsketch.load(path)
-    except OnsketchError as error:
-        return f"loaded, {type(error).__name__}", said
-    return "loaded and used", said
+        except ModelFileError:
+            return "refused"
+        allowed = OnsketchError if content.kind in ("learner", "classes", "sketch") else (ValueError, TypeError)
+        try:
+            used(thing)
+        except allowed as error:
+            outcome = f"loaded, {type(error).__name__}"
+        else:
+            outcome = "loaded and used"
+        thing.save(path)
+        onsketch.load(path)
+        return outcome
 
 
-def run(name: str, content: Content, cases: range, files: bool) -> tuple[Counter[str], list[str]]:
-    """All cases of a kind, in child processes."""
-    found: Counter[str] = Counter()
-    faults: list[str] = []
-    start = cases.start
-    while start < cases.stop:
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            os.close(reader)
-            _child(content, range(start, cases.stop), writer, files)
-        os.close(writer)
-        done, last = _collect(reader, found, faults, name)
-        os.close(reader)
-        _, status = os.waitpid(child, 0)
-        start = cases.stop if done else last + 1
-        if not done:
-            death = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else f"exit {status}"
-            faults.append(f"{name}, case {last}: {death}")
-            found[f"FAULT {death}"] += 1
-    return found, faults
+def trials() -> Iterator[tuple[str, Callable[[], tuple[Trial, Callable[[int], str]]]]]:
+    """Every kind of saved thing by name, with what makes its trial and tells what a case changes."""
+    for name, made in kinds().items():
 
-
-def _child(content: Content, cases: range, writer: int, files: bool) -> None:
-    """Try the cases, telling before and after each; never returns."""
-    status = 1
-    try:
-        warnings.simplefilter("ignore")
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        statm = Path("/proc/self/statm")
-        if statm.exists():
-            held = int(statm.read_text().split()[0]) * resource.getpagesize()
-            resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, held + MEMORY))
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        with tempfile.TemporaryDirectory() as folder:
-            for case in cases:
-                os.write(writer, struct.pack("<qi", case, -1))
-                signal.alarm(SECONDS)
-                try:
-                    outcome = trial(content, case, folder if files else None)[0]
-                except BaseException as error:
-                    outcome = f"FAULT {type(error).__name__}: {str(error)[:120]}"
-                signal.alarm(0)
-                text = outcome.encode()[:400]
-                os.write(writer, struct.pack("<qi", case, len(text)) + text)
-            os.write(writer, struct.pack("<qi", -1, -2))
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _collect(reader: int, found: Counter[str], faults: list[str], name: str) -> tuple[bool, int]:
-    """Read what a child tells; whether it went to the end, and the case it was at."""
-    last = -1
-    with os.fdopen(os.dup(reader), "rb") as told:
-        while True:
-            head = told.read(12)
-            if len(head) < 12:
-                return False, last
-            case, length = struct.unpack("<qi", head)
-            if length == -2:
-                return True, last
-            last = case
-            if length >= 0:
-                outcome = told.read(length).decode(errors="replace")
-                found[outcome if not outcome.startswith("FAULT") else outcome.split(":")[0]] += 1
-                if outcome.startswith("FAULT"):
-                    faults.append(f"{name}, case {case}: {outcome}")
-
-
-def contents(chosen: str | None = None) -> Iterator[tuple[str, Content]]:
-    """A sound file of every kind."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, made in kinds().items():
-            if chosen is None or chosen == name:
-                thing = made()
-                thing.save(f"{folder}/sound")
-                again = onsketch.load(f"{folder}/sound")
-                used(again)  # compiles what the children will need
+        def prepared(made: Callable[[], Any] = made) -> tuple[Trial, Callable[[int], str]]:
+            with tempfile.TemporaryDirectory() as folder:
+                made().save(f"{folder}/sound")
+                used(onsketch.load(f"{folder}/sound"))  # compiles what the children will need
                 content = model_file.read(f"{folder}/sound")
-                yield name, content
+            return partial(trial, content), partial(described, content)
 
-
-def main() -> None:
-    """Run the cases asked for, and tell."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=1000, help="cases of each kind")
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--kind", default=None)
-    parser.add_argument("--case", type=int, default=None, help="this one alone, in this process")
-    parser.add_argument("--files", action="store_true", help="through a file on disk, saved and loaded again")
-    parser.add_argument("--show", type=int, default=5, help="faults shown of each kind")
-    given = parser.parse_args()
-    total: Counter[str] = Counter()
-    began = time.perf_counter()
-    for name, content in contents(given.kind):
-        if given.case is not None:
-            print(name, changed(content, np.random.default_rng([given.case, 77]))[1])
-            print(trial(content, given.case)[0])
-            continue
-        found, faults = run(name, content, range(given.first, given.first + given.cases), given.files)
-        total += found
-        print(f"{name:28s}", ", ".join(f"{what} {count}" for what, count in sorted(found.items())), flush=True)
-        for fault in faults[: given.show]:
-            print("   ", fault, flush=True)
-    if given.case is None:
-        spent = time.perf_counter() - began
-        print(f"{sum(total.values()):,} cases in {spent:.0f} s: {dict(sorted(total.items()))}")
-        sys.exit(any(what.startswith("FAULT") for what in total))
-
-
-if __name__ == "__main__":
-    main()
+        yield name, prepared

@@ -60,8 +60,9 @@ def inspect(
     check_outputs(report=report, weights=weights, json=json_file)
     with told_plainly():
         from onsketch.files import model_file
+        from onsketch.jobs.notes import read_noted
 
-        content = model_file.read(model)
+        content = read_noted(model)
         if content.kind not in ("learner", "sketch", "classes"):
             facts = [(name, str(value)) for name, value in content.header.items()]
             print_rows(out(), (content.kind, str(model)), facts)

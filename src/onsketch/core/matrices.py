@@ -58,6 +58,21 @@ def check_csr(csr: Any) -> None:
         refuse_structure(indptr, indices, entries, csr.shape, int(np.searchsorted(indptr, place, side="right")) - 1)
 
 
+def sound(X: Any) -> Any:
+    """What is sparse as a checked CSR matrix whose indices SciPy's own loops know; anything else as it is."""
+    if not is_sparse(X):
+        return X
+    csr = as_csr(X)
+    if csr.ndim != 2:
+        csr = csr.reshape(1, -1)
+    check_csr(csr)
+    if csr.indices.dtype != csr.indptr.dtype or csr.indices.dtype not in (np.int32, np.int64):
+        used = slice(int(csr.indptr[-1]))
+        parts = csr.data[used], csr.indices[used].astype(np.int64), csr.indptr.astype(np.int64)
+        csr = type(csr)(parts, shape=csr.shape)
+    return csr
+
+
 def refuse_structure(
     indptr: NDArray[Any], indices: NDArray[Any], entries: int, shape: tuple[int, ...], row: int
 ) -> None:

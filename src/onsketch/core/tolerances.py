@@ -9,3 +9,6 @@ STEEPEST = {"float64": 1e146, "float32": 1e15}
 
 LARGEST = 1e150
 """Largest magnitude of an input value, a row's length or an update: what float64 can still square."""
+
+LONGEST_ROW = 100.0 * LARGEST
+"""Longest row of a sketch that a file may hold: that of ten thousand rows as long as rows may be."""

@@ -103,7 +103,7 @@ def read_arrow(
                 yield block
             if error is not None:
                 raise error
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeError) as error:
         form_of = "Parquet" if parquet else "Arrow"
         reason = f"not a readable {form_of} file, from row {here.offset + 1:,} on ({error})"
         raise ReadError(path, None, None, reason) from None
@@ -344,7 +344,8 @@ def _block(
     values, slots = np.column_stack(picked)[kept], np.column_stack(filed)[kept]
     if columns.dense and not form.pairs and slots.max(initial=0) < columns.width:
         X: Any = np.empty_like(values)
-        X[:, slots[0] if len(slots) else []] = values
+        if len(slots):
+            X[:, slots[0]] = values
     else:
         present = values != 0.0
         indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])

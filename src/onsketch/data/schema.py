@@ -78,9 +78,14 @@ class Schema:
             fields = tuple(Field(**field) for field in state["fields"])
             schema = cls(**{**state, "fields": fields})
         except (KeyError, TypeError) as error:
-            raise ModelFileError(f"its schema of columns cannot be read ({error}).") from None
+            raise ModelFileError(f"its schema of columns cannot be read ({error}).", "schema") from None
+        words = [word for one in fields for word in (one.name, one.kind, one.why)] + [schema.delimiter, schema.decimal]
+        flags = [one.words for one in fields] + [schema.header, schema.word_labels, schema.gaps]
+        fits = all(type(word) is str for word in words) and all(type(flag) is bool for flag in flags)
+        if not fits or len(schema.delimiter.encode()) != 1 or schema.decimal not in (".", ","):
+            raise ModelFileError("its schema of columns is not one.", "schema")
         if any(field.kind not in KINDS for field in fields):
-            raise ModelFileError("its schema names a kind of column that this version does not know.")
+            raise ModelFileError("its schema names a kind of column that this version does not know.", "schema")
         return schema
 
     def of(self, kind: str) -> list[Field]:

@@ -88,6 +88,13 @@ def require_within(array: Any, low: float, high: float, field: str) -> None:
         require(False, f"{field} has a number outside of {low:g} to {high:g}", field)
 
 
+def require_lengths(rows: NDArray[Any], longest: float, field: str) -> None:
+    """Refuse rows that are longer: the square of a length is summed up wherever rows meet."""
+    with np.errstate(over="ignore"):
+        lengths = np.linalg.norm(rows / longest, axis=1)
+    require_within(lengths, 0.0, 1.0, field)
+
+
 def require_room(wanted: int, arrays: Mapping[str, NDArray[Any]], field: str) -> None:
     """Refuse to build what takes far more memory than the file has content: nothing so large was ever saved in it."""
     held = sum(array.nbytes for array in arrays.values())

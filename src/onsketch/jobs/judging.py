@@ -20,7 +20,8 @@ Array = NDArray[np.float64]
 
 _HALF = 1023
 _FINE = _HALF / math.asinh(8.0 * 40.0)
-_KEPT = 2000
+CELLS = 2 * _HALF + 1
+KEPT = 2000
 """Labels kept as a sample, for the best constant of the absolute and the quantile loss."""
 _ENOUGH = 200
 """Rows from which on it is said that labels look sorted."""
@@ -43,7 +44,7 @@ class Judge:
         self.rows = 0
         self.changes = 0
         self.last = math.nan
-        self.counts = np.zeros((2, 2 * _HALF + 1))
+        self.counts = np.zeros((2, CELLS))
         """Weight of rows by label (negative, positive) and cell of the margin."""
         self.confusion: dict[tuple[int, int], float] = {}
         """Weight of rows by class and predicted class."""
@@ -93,7 +94,7 @@ class Judge:
         for place, label in zip(_reservoir(self.rows, labels.size), labels.tolist(), strict=True):
             if place == len(self.sample):
                 self.sample.append(label)
-            elif place < _KEPT:
+            elif place < KEPT:
                 self.sample[place] = label
 
     def _count(self, *terms: Array) -> None:
@@ -243,7 +244,7 @@ class Judge:
         """The labels, and the weight of rows by label and predicted label."""
         if self.task.signs:
             names = list(self.task.two_names)
-            said = np.arange(2 * _HALF + 1) > _HALF
+            said = np.arange(CELLS) > _HALF
             rows = [[float(side[~said].sum()), float(side[said].sum())] for side in self.counts]
             return names, rows
         names = list(self.task.names or [])
@@ -311,7 +312,7 @@ def _reservoir(before: int, count: int) -> list[int]:
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     drawn = (bits ^ (bits >> np.uint64(31))).astype(np.float64) / 2.0**64 * (rows.astype(np.float64) + 1.0)
-    return np.where(rows < _KEPT, rows.astype(np.int64), drawn.astype(np.int64)).tolist()  # type: ignore[no-any-return]
+    return np.where(rows < KEPT, rows.astype(np.int64), drawn.astype(np.int64)).tolist()  # type: ignore[no-any-return]
 
 
 def _thinned(rows: Array, points: int) -> Array:

@@ -18,6 +18,7 @@ from onsketch.jobs.evaluation import Progress
 from onsketch.jobs.explaining import Reason, Reasons
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
+from onsketch.jobs.notes import check_fit, read_noted
 from onsketch.jobs.predictions import words
 
 Array = NDArray[np.float64]
@@ -69,7 +70,7 @@ class Model(NamedTuple):
 
 def open_model(path: model_file.PathLike) -> Model:
     """A model that 'onsketch train' wrote."""
-    content = model_file.read(path)
+    content = read_noted(path)
     if content.kind not in ("learner", "classes"):
         raise OptionError(f"{path}: holds a {content.kind}, not a model that 'onsketch train' wrote.")
     told = content.notes.get("training")
@@ -77,7 +78,10 @@ def open_model(path: model_file.PathLike) -> Model:
         raise OptionError(f"{path}: classes without their names; save it with 'onsketch train'.")
     told = told or {"task": {"kind": "regression"}, "reading": {}}
     told = {**told, "reading": {name: value for name, value in told["reading"].items() if name not in SAFETY}}
-    return Model(model_file.build(content), Task(**told["task"]), told, content.header)
+    learner = model_file.build(content)
+    if "progress" in told:
+        check_fit(told, learner, loss_of(learner))
+    return Model(learner, Task(**told["task"]), told, content.header)
 
 
 def predict_stream(

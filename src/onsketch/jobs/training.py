@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, ModelFileError, OnsketchError, OptionError, UpdateError
+from onsketch.core.errors import InputError, ModelFileError, OptionError, UpdateError
 from onsketch.data.block import Sparse
 from onsketch.data.task import Task, understood
 from onsketch.data.usable import labels, learnable, refuse_nothing
@@ -28,6 +28,7 @@ from onsketch.jobs.answers import answers, check_kind, default_kind
 from onsketch.jobs.evaluation import Course, Progress, Record, new_progress
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import asked_task, loss_of, make_learner
+from onsketch.jobs.notes import check_fit, read_noted
 from onsketch.jobs.predictions import Predictions, lines, words
 from onsketch.jobs.weights import Scales
 
@@ -424,6 +425,7 @@ class Training:
     def _take_up(self, content: model_file.Content, told: dict[str, Any]) -> None:
         """The state that models and checkpoints both hold."""
         self.learner = model_file.build(content)
+        check_fit(told, self.learner, self.loss)
         self.task = Task(**told["task"])
         self.progress = Progress(**told["progress"])
         self.held_out = None if told["held_out"] is None else Progress(**told["held_out"])
@@ -435,9 +437,9 @@ class Training:
 
     def go_on_from(self, path: model_file.PathLike) -> None:
         """Go on from a model that was saved, as if its rows and these were one stream."""
-        content = model_file.read(path)
+        content = read_noted(path)
         told = content.notes.get("training")
-        if told is None or "schema" not in told:
+        if told is None or not {"schema", "refused", "skipped", "positives", "format"} <= told.keys():
             raise ModelFileError(f"{os.fspath(path)}: not a model that 'onsketch train --save' of this version wrote.")
         self._take_up(content, told)
         self._skipped_before = told["skipped"] - self.refused
@@ -445,24 +447,12 @@ class Training:
 
     def resume(self, path: model_file.PathLike) -> None:
         """Take up where a checkpoint of the same plan left off; files may have been added after those it knew."""
-        content = model_file.read(path)
-        try:
-            self._resume(content, path)
-        except OnsketchError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            reason = f"what it says of the job cannot be ({type(error).__name__}: {error})."
-            raise ModelFileError(reason, "notes.checkpoint", os.fspath(path)) from error
-
-    def _resume(self, content: model_file.Content, path: model_file.PathLike) -> None:
         from onsketch.data import Position
 
+        content = read_noted(path)
         going, told = content.notes.get("checkpoint"), content.notes.get("training")
         if going is None or told is None:
             raise ModelFileError(f"{os.fspath(path)}: a model, but not a checkpoint; --checkpoint writes those.")
-        for name in ("finished_passes", "skipped_before", "rows_before", "predictions_written"):
-            if type(going[name]) is not int or going[name] < 0:
-                raise ModelFileError(f"its {name} is {going[name]!r}.", f"notes.checkpoint.{name}", os.fspath(path))
         longer = self._longer(going, os.fspath(path))
         self._take_up(content, told)
         self.records = [Record(*record) for record in going["due_records"]]
@@ -474,7 +464,7 @@ class Training:
         self._position, self._end = (
             None if going[name] is None else Position.from_json(going[name]) for name in ("position", "end")
         )
-        if longer and self.finished_passes == 1:  # the end was not the end
+        if longer and self.finished_passes == 1 and self._end is not None:  # the end was not the end
             self.finished_passes, self._rows_before = 0, 0
             self._position, self._end = self._end, None
             self._skipped_before -= self._position.skipped

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OnsketchError, OptionError, UpdateError
 from onsketch.core.losses import loss_of
+from onsketch.core.memory import refuse_beyond_memory
 from onsketch.core.turns import TakesTurns, reading, together
 from onsketch.files import model_file
 from onsketch.files.arrays import Arrays
@@ -196,13 +197,8 @@ class Learner(TakesTurns, ABC):
     def weights(self) -> NDArray[np.float64]:
         """The weights of all features, dense; the unprojected iterate, or the mean of iterates with ``average``."""
         features, values = self._finite_coefficients()
-        try:
-            weights = np.zeros(self.n_features)
-        except (MemoryError, ValueError):
-            raise InputError(
-                f"weights: {self.n_features:,} features do not fit into memory as a dense vector; coefficients() gives "
-                "those seen."
-            ) from None
+        refuse_beyond_memory(self.n_features, f"weights of {self.n_features:,} features (see coefficients)")
+        weights = np.zeros(self.n_features)
         seen = features != INTERCEPT
         weights[features[seen]] = values[seen]
         return weights

@@ -43,7 +43,7 @@ def learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
     >>> bool(np.mean(np.sign(predictions) != y) < 0.2)
     True
     """
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise OptionError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}.")
     return _build(METHODS[method], options)
 

@@ -228,7 +228,10 @@ def _plain(array: Any, dtype: Any) -> NDArray[Any]:
     if np.iscomplexobj(array):
         raise TypeError("complex numbers have no order and no sign")
     refuse_masked(array)
-    return np.require(array, dtype=dtype, requirements=("C", "A", "W", "E"))
+    try:
+        return np.require(array, dtype=dtype, requirements=("C", "A", "W", "E"))
+    except ArithmeticError as error:  # a whole number of hundreds of digits
+        raise ValueError(error) from None
 
 
 def _sparse_rows(X: Any) -> Rows:

@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 
 from onsketch.core.errors import InputError, OptionError
-from onsketch.core.tolerances import LARGEST
+from onsketch.core.tolerances import LARGEST, LONGEST_ROW
 from onsketch.core.turns import TakesTurns, reading, together
-from onsketch.files.arrays import LONGEST_COUNT, packed, require, require_within
+from onsketch.files.arrays import LONGEST_COUNT, packed, require, require_lengths, require_within
 from onsketch.sketches.rows import Array, checked, dense_chunks
 from onsketch.sketches.spectral import eigenvalues
 
@@ -173,6 +173,7 @@ class BufferedSketch(Sketch):
         """As all, and the buffer has room for a row."""
         super().check()
         require(0 <= self._filled < max(len(self._buffer), 1), "more rows wait than there is room for", "_filled")
+        require_lengths(self._buffer, LONGEST_ROW, "_buffer")
 
     @abstractmethod
     def _empty_buffer(self) -> None:

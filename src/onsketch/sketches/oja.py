@@ -9,7 +9,7 @@ import numpy as np
 
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import LONGEST_COUNT, require, require_within
+from onsketch.files.arrays import LONGEST_COUNT, require, require_lengths, require_within
 from onsketch.sketches.base import Sketch, whole_number
 from onsketch.sketches.rows import Array, dense_chunks
 from onsketch.sketches.spectral import orthonormalise, row_spectrum
@@ -96,6 +96,10 @@ class Oja(Sketch):
         require(0 <= self._filled < self.block, "more rows wait than there is room for", "_filled")
         require(0 <= self._rounds <= LONGEST_COUNT, "its rounds are impossible", "_rounds")
         require_within(self._energy, 0.0, LARGEST * LARGEST, "_energy")
+        require_within(self._steps, 0.0, 1.0, "_steps")
+        require_lengths(self._directions, 2.0, "_directions")  # they are orthonormal
+        require_lengths(self._operations, LARGEST, "_operations")
+        require_lengths(self._waiting, LARGEST, "_waiting")
 
     def _absorb(self, block: Any) -> None:
         for chunk in dense_chunks(block):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
-from onsketch.core.matrices import as_csr, check_csr, is_sparse, refuse_masked
+from onsketch.core.matrices import is_sparse, refuse_masked, sound
 from onsketch.core.tolerances import LARGEST
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ def _checked_dense(rows: Any, n_features: int) -> Array:
         if raw.dtype.kind == "c":
             raise TypeError("complex numbers are not supported")
         block = np.asarray(raw, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise InputError(f"rows must be real numbers in one or two dimensions: {error}") from None
     if block.ndim not in (1, 2):
         raise InputError(f"rows must be one row (d,) or a block (n, d), not {block.ndim}-dimensional")
@@ -59,10 +59,7 @@ def _checked_dense(rows: Any, n_features: int) -> Array:
 def _checked_sparse(rows: Any, n_features: int) -> Any:
     if rows.dtype.kind not in "fiub":
         raise InputError(f"rows must be real numbers, not {rows.dtype}")
-    block = as_csr(rows)
-    if block.ndim == 1:
-        block = block.reshape(1, -1)
-    check_csr(block)
+    block = sound(rows)
     block = block.astype(np.float64, copy=False)
     _check_width(block.shape[1], n_features)
     if not block.has_canonical_format:

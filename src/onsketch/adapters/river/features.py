@@ -52,6 +52,8 @@ class FeatureNames:
     def row(self, x: Mapping[Any, Any], *, learn: bool) -> Rows:
         """A dictionary as one checked row; features not seen before get numbers when learning, else are left out."""
         numbers = self.numbers
+        if not hasattr(x, "keys"):
+            raise InputError(f"x: expected a dictionary of features, got {type(x).__name__}. Nothing was learned.")
         if not x.keys() <= numbers.keys():
             if learn:
                 self._enter(x)

@@ -9,6 +9,7 @@ from typing import Any
 from onsketch.adapters.options import described, revived
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.files import model_file
+from onsketch.files.arrays import require
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -45,5 +46,12 @@ def from_file(content: model_file.Content) -> Any:
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
     if learner is not None:
-        estimator._learner = revived(learner, content.arrays)
+        made = estimator._learner = revived(learner, content.arrays)
+        require(made.n_features <= len(header["names"]), "it has features without a name", "names")
+        many = getattr(made, "n_classes", None)
+        if made_by is OnlineClassifier:
+            require(len(header["classes"]) == (2 if many is None else many), "its classes are others", "classes")
+            estimator._first_rows = None  # they are not in the file
+    require(len(set(header["names"])) == len(header["names"]), "a name comes twice", "names")
+    require(len(set(header["classes"])) == len(header["classes"]), "a class comes twice", "classes")
     return estimator

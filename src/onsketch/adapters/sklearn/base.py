@@ -15,6 +15,7 @@ from onsketch.adapters.options import CHUNK, described, learner_options, revived
 from onsketch.adapters.sklearn.frames import FrameRows, check_missing, is_worded, table_of
 from onsketch.core.errors import OptionError
 from onsketch.core.losses import in_units_of_labels
+from onsketch.core.matrices import sound
 from onsketch.learners.multiclass import OneVersusRest
 
 Floats = NDArray[np.float64]
@@ -35,7 +36,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         how = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), **checks}
         table = self._table(X, first)
         if table is None:
-            given: tuple[Any, Any] = validate_data(self, X, y, reset=first, **how)
+            given: tuple[Any, Any] = validate_data(self, sound(X), y, reset=first, **how)
             return given
         validate_data(self, X, skip_check_array=True, reset=first)
         if not hasattr(self, "_frames"):

@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onsketch.adapters.sklearn.streaming import LeadingDirections
+from onsketch.core.matrices import sound
+from onsketch.learners.rows import finite
 from onsketch.sketches.base import whole_number
 
 Floats = NDArray[np.float64]
@@ -62,7 +64,7 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self._take_in(X, first=not hasattr(self, "stream_"))
 
     def _take_in(self, X: Any, *, first: bool) -> Self:
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=first)
+        X = validate_data(self, sound(X), accept_sparse="csr", dtype=np.float64, reset=first)
         if first:
             self.stream_ = self._new_stream(X.shape[1], hasattr(X, "tocsr"))
         self.stream_.update(X)
@@ -80,9 +82,10 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def transform(self, X: Any) -> Floats:
         """The coordinates of these rows along the components, (rows, n_components)."""
         check_is_fitted(self, "stream_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = validate_data(self, sound(X), accept_sparse="csr", dtype=np.float64, reset=False)
         components = self.components_
-        return np.asarray(X @ components.T) - self.mean_ @ components.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(np.asarray(X @ components.T) - self.mean_ @ components.T)
 
     def inverse_transform(self, X: Any) -> Floats:
         """The rows that have these coordinates, (rows, d)."""

@@ -11,6 +11,7 @@ from onsketch.adapters.options import described, revived
 from onsketch.adapters.sklearn.frames import FrameRows
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.files import model_file
+from onsketch.files.arrays import require
 
 _NAMES = ("n_features_in_", "n_iter_")
 
@@ -92,7 +93,25 @@ def from_file(content: model_file.Content) -> Any:
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
     estimator.learner_, estimator._parameters = revived(learner, content.arrays), estimator._made_with()
+    _check(estimator)
     return estimator
+
+
+def _check(estimator: Any) -> None:
+    """Refuse an estimator that is not one with its learner."""
+    learner, width = estimator.learner_, estimator.n_features_in_
+    require(estimator.n_iter_ >= 1, "it has never learned", "fitted.n_iter_")
+    inside = learner.n_features if not hasattr(estimator, "_frames") else width  # words make a width of their own
+    require(width == inside >= 1, "its learner has another width", "fitted.n_features_in_")
+    names = getattr(estimator, "feature_names_in_", None)
+    require(
+        names is None or (len(names) == width and {*map(type, names)} == {str}), "its names are odd", "feature_names"
+    )
+    if not hasattr(estimator, "classes_"):
+        return
+    many, classes = getattr(learner, "n_classes", None), estimator.classes_
+    whole = classes.ndim == 1 and classes.dtype != object and np.array_equal(np.unique(classes), classes)
+    require(whole and len(classes) == (many or 2), "its classes are not those of its learner", "classes")
 
 
 def _plain(value: Any) -> Any:

@@ -28,7 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.files.arrays import Arrays, require, take
+from onsketch.core.tolerances import LARGEST, LONGEST_ROW
+from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_lengths, take
+from onsketch.sketches.rows import checked
 from onsketch.sketches.spectral import without_noise
 
 Floats = NDArray[np.float64]
@@ -96,6 +98,7 @@ class LeadingDirections:
 
     def update(self, X: Any) -> None:
         """Take in these checked rows, an array or a CSR matrix."""
+        X = checked(X, len(self.mean))
         self._finished = None
         start = 0
         while start < X.shape[0]:
@@ -137,7 +140,9 @@ class LeadingDirections:
         self.count = int(take(arrays, "count", np.int64, ()))
         self.block_rows = int(take(arrays, "block", np.int64, ()))
         self.escaped, self.scatter = (float(number) for number in take(arrays, "sums", np.float64, (2,)))
-        possible = self.count >= 0 and self.block_rows > 0 and len(self.rows) < self.size
+        possible = 0 <= self.count <= LONGEST_COUNT and self.block_rows > 0 and len(self.rows) < self.size
+        require_lengths(self.rows, LONGEST_ROW, "rows")
+        require_lengths(self.mean[np.newaxis], LARGEST, "mean")
         require(possible and min(self.escaped, self.scatter) >= 0.0, "its sums are impossible")
         self.waiting, self._finished = [], None
         if "waiting" in arrays:
@@ -151,6 +156,8 @@ class LeadingDirections:
             require(bool(whole) and bool(((indices >= 0) & (indices < width)).all()), "its waiting rows are no matrix")
             self.waiting = [csr_array((values, indices, indptr), shape=(len(indptr) - 1, width))]
         require(self.seen - self.count < self.block_rows, "more rows wait than a block has")
+        for block in self.waiting:
+            checked(block, width)
 
     def leading(self, count: int) -> tuple[Floats, Floats]:
         """So many orthonormal directions, zero rows where there are no more, and their energies; changes nothing.

@@ -23,6 +23,7 @@ from onsketch.jobs.cluster.tasks import Learned, learn_shard, look, merge_learne
 from onsketch.jobs.cluster.tree import Gathering
 from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
 from onsketch.jobs.evaluation import Progress, Record, new_progress
+from onsketch.jobs.notes import check_fit
 from onsketch.learners.base import Learner
 
 
@@ -185,10 +186,17 @@ class Run:
         """Take up where a checkpoint of the same plan left off."""
         content = storage.read()
         going, told = content.notes.get("cluster"), content.notes.get("training")
-        if going is None or told is None:
+        if (
+            going is None
+            or told is None
+            or not {"ledger", "rounds", "forks", "refused", "skipped", "due_records"} <= going.keys()
+        ):
             raise ModelFileError(f"{storage.address}: a model, but not a checkpoint of a run on a cluster.")
         same_plan(self.plan.state(), going["plan"], storage.address)
+        if [entry["path"] for entry in going["ledger"]] != self.plan.files:
+            raise ModelFileError("its ledger is of other files.", "notes.cluster.ledger", storage.address)
         self.learner = model_file.build(content)
+        check_fit(told, self.learner, self.learner.loss)
         self.task = Task(**told["task"])
         self.progress = Progress(**told["progress"])
         self.names = {int(feature): name for feature, name in told["names"].items()}

@@ -10,16 +10,19 @@ can be trusted; what was never written is computed again. Local folders, or any 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from onsketch.core.errors import ModelFileError
 from onsketch.files import model_file
 from onsketch.jobs.cluster.plan import same_plan
 from onsketch.jobs.cluster.snapshot import Snapshot
 from onsketch.jobs.cluster.tree import Gathering, Node
+from onsketch.jobs.notes import read_noted
 
 EMPTY = Snapshot("nothing", {}, {})
 """Stands in a file for shards without a row."""
@@ -62,11 +65,11 @@ class Storage:
         """The checkpoint, or a part of the round."""
         target = self._path(part)
         if self._fs is None:
-            return model_file.read(target)
+            return read_noted(target)
         with tempfile.TemporaryDirectory() as folder:
             local = os.path.join(folder, os.path.basename(target))
             self._fs.get_file(target, local)
-            return model_file.read(local)
+            return read_noted(local)
 
     def parts(self) -> list[str]:
         """Names of the parts that are there."""
@@ -110,12 +113,14 @@ class Parts:
         if self._storage is None:
             return {}
         found: dict[Node, tuple[list[Any], Any]] = {}
-        names = [name for name in self._storage.parts() if name.startswith(f"{self._round}-")]
-        nodes = sorted((Node(*map(int, name.removesuffix(".part").split("-")[1:])) for name in names), reverse=True)
+        names = [re.fullmatch(rf"{self._round}-(\d+)-(\d+)\.part", name) for name in self._storage.parts()]
+        nodes = sorted((Node(*map(int, name.groups())) for name in names if name), reverse=True)
         for node in nodes:  # from the top: what lies below a node that is there is part of it
             if any(above.holds(node) for above in found):
                 continue
             content = self._storage.read(self._name(node))
+            if not {"plan", "reports"} <= content.notes.keys():
+                raise ModelFileError("not a part of a run on a cluster.", "notes", self._storage.address)
             same_plan(self._plan, content.notes["plan"], self._storage.address)
             state = None if content.kind == EMPTY.kind else Snapshot(content.kind, content.header, content.arrays)
             found[node] = [self._report(**report) for report in content.notes["reports"]], state

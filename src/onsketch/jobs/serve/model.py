@@ -20,6 +20,7 @@ from onsketch.jobs.answers import probabilities
 from onsketch.jobs.evaluation import Progress
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import asked_task, make_learner
+from onsketch.jobs.notes import read_noted
 from onsketch.jobs.serve.batch import Batch, Floats, Rows, part_of
 from onsketch.jobs.training import Plan, Training
 
@@ -340,7 +341,7 @@ class _Fed(Training):
 
 def load_model(path: model_file.PathLike) -> tuple[Model, dict[str, Any]]:
     """The model of a file that the program or the service wrote, and the notes beside it."""
-    content = model_file.read(path)
+    content = read_noted(path)
     told = content.notes.get("training")
     if content.kind not in ("learner", "classes") or told is None:
         raise OptionError(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.core.memory import refuse_beyond_memory
 from onsketch.files.arrays import LONGEST_COUNT, Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.jit.decorators import kernel
 from onsketch.learners.base import Learner
@@ -94,6 +95,7 @@ class DenseLearner(Learner):
         """Make room for rows of this width, or refuse before anything is allocated."""
         try:
             self._refuse_large(width)
+            refuse_beyond_memory(width * self.options.sketch_size, f"{self.method.name}: weights of {width:,} features")
             if self.rounds and width != self._known and not self._engine.grows:
                 raise InputError(
                     f"{self.method.name}: began with {self._known} features and cannot go on with {width}, "
@@ -233,10 +235,10 @@ class DenseLearner(Learner):
 
     def _restore(self, arrays: Arrays) -> None:
         size = take(arrays, "iterate.weights", self.options.dtype, (None,)).size
-        fits = size in (0, max(self._width + self._constant, 1))
-        require(fits, "its weights are not as many as its features", "iterate.weights")
+        fits = size <= max(self._width + self._constant, 1)  # rows without any may have told of more
+        require(fits, "its weights are more than its features", "iterate.weights")
         if size:
-            self._widen(self._width)
+            self._widen(max(size - self._constant, 0))
         self._iterate = restored(self._iterate, arrays, "iterate")
         require_within(self._iterate.clock, 0, LONGEST_COUNT, "iterate.clock")
         require_within(self._iterate.diagonal, 0.0, np.finfo(np.float64).max, "iterate.diagonal")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import loss_of
 from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
+from onsketch.core.memory import refuse_beyond_memory
 from onsketch.jit.announce import announce_compilation
 from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes, as_targets
@@ -173,9 +174,10 @@ class SharedSketch(ManyClasses):
 
     def _widen(self, n_features: int) -> None:
         if n_features > self.n_features:
-            more = n_features - self.n_features
-            self._heads = np.append(self._heads, np.zeros((more, self._heads.shape[1])), axis=0)
-            self._rows = np.append(self._rows, np.zeros((more, self._rows.shape[1])), axis=0)
+            wide, more = (self._heads, self._rows), n_features - self.n_features
+            numbers = n_features * sum(array.shape[1] for array in wide)
+            refuse_beyond_memory(numbers, f"{self.method.name}: weights and sketch of {n_features:,} features")
+            self._heads, self._rows = (np.append(array, np.zeros((more, array.shape[1])), axis=0) for array in wide)
 
     def _current(self) -> Floats:
         """The weights of all classes, (1 + d, K)."""

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import hashlib
 import os
+import re
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -120,8 +121,19 @@ def test_what_is_too_long_is_thrown_away(server, tmp_path):
 
 def test_what_has_the_wrong_checksum_is_thrown_away(server, tmp_path):
     with pytest.raises(DownloadError, match="checksum"):
-        fetch(f"{server[0]}/set", tmp_path / "set", "md5:" + "0" * 32)
+        fetch(f"{server[0]}/set", tmp_path / "set", "sha256:" + "0" * 64)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_has_another_length_is_not_taken(server, tmp_path):
+    with pytest.raises(DownloadError, match="1,048,575 were to come"):
+        fetch(f"{server[0]}/set", tmp_path / "set", SHA, length=len(CONTENT) - 1)
+    assert fetch(f"{server[0]}/set", tmp_path / "set", SHA, length=len(CONTENT)).read_bytes() == CONTENT
+
+
+def test_only_https_is_fetched_from_elsewhere(tmp_path):
+    with pytest.raises(DownloadError, match="https"):
+        fetch("http://example.org/set", tmp_path / "set", SHA)
 
 
 def test_no_network_is_said_plainly(server, tmp_path):
@@ -185,8 +197,10 @@ def test_every_entry_is_whole():
         assert known.rows > 0
         assert known.files or known.form == "made", name
         for file in known.files:
-            assert file.address.startswith(("http://", "https://"))
-            assert file.checksum is None or file.checksum.split(":")[0] in ("md5", "sha256")
+            assert file.address.startswith("https://")
+            assert file.checksum is None or re.fullmatch("sha256:[0-9a-f]{64}", file.checksum)
+            assert file.content is None or re.fullmatch("[0-9a-f]{64}", file.content)
+            assert file.checksum or known.form != "images"
 
 
 def run(*arguments):

@@ -99,7 +99,7 @@ def compare(
       onsketch compare a9a.xz -l rfd-son -l adagrad --step-size 0.03,0.1,0.3,1 --report race.html
       onsketch compare covtype.csv.gz --label Cover_Type --positive 2 --regret --json race.json
     """  # noqa: D301, fmt: skip
-    check_outputs(json=json_file, csv=csv_file, report=report, save=save)
+    check_outputs(files or (), json=json_file, csv=csv_file, report=report, save=save)
     if save is not None and not files:
         raise typer.BadParameter("it needs a FILE to learn from", param_hint="--save")
     for name, given in (("--rows", rows), ("--dimension", dimension), ("--condition", condition)):

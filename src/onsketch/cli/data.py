@@ -99,7 +99,8 @@ def _fetch(known: DataSet, folder: Path, again: bool) -> None:
         if file.address.endswith(".html"):
             raise OptionError(f"{known.name}: it cannot be fetched by address; see {file.address}")
         with _bar(file.name) as advance:
-            path = fetch(file.address, folder / file.name, file.checksum or recorded(folder / file.name), advance)
+            noted = file.checksum or recorded(folder / file.name)
+            path = fetch(file.address, folder / file.name, noted, advance, file.size)
         if file.checksum is None:
             record(path)
         out().print(f"{known.name}: {path}, {_compared(path, file)}", soft_wrap=True)

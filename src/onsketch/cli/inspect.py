@@ -57,7 +57,7 @@ def inspect(
     """  # noqa: D301
     if rows is not None and data is None:
         raise typer.BadParameter("it is about the rows of --data, which was not given", param_hint="--rows")
-    check_outputs(report=report, weights=weights, json=json_file)
+    check_outputs([model, *([data] if data else [])], report=report, weights=weights, json=json_file)
     with told_plainly():
         from onsketch.files import model_file
         from onsketch.jobs.notes import read_noted

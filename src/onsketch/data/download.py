@@ -7,8 +7,10 @@ from collections.abc import Callable
 from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from onsketch.core.errors import InputError
 
@@ -22,15 +24,21 @@ class DownloadError(InputError):
     """A file that could not be fetched, or is not what it should be."""
 
 
-def fetch(address: str, target: Path, checksum: str | None = None, advance: Advance = lambda done, size: None) -> Path:
+def fetch(
+    address: str, target: Path, checksum: str | None = None, advance: Advance = lambda done, size: None,
+    length: int | None = None,
+) -> Path:  # fmt: skip
     """Download to ``target``; a part left by an earlier attempt (``target.part``) is continued.
 
     Args:
-        address: http, https or file.
+        address: https or file; http only of this machine.
         target: where the whole file will be; it appears there only when it is whole and right.
-        checksum: ``md5:…`` or ``sha256:…``; None where none is known.
+        checksum: ``sha256:…``; None where none is known.
         advance: told of the progress.
+        length: bytes of the file, where that is known; no more are taken.
     """
+    if not _private(address):
+        raise DownloadError(f"{address}: not an address of https; what comes could be changed on the way.")
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     there = part.stat().st_size if part.exists() else 0
@@ -41,17 +49,23 @@ def fetch(address: str, target: Path, checksum: str | None = None, advance: Adva
     asked = {"Range": f"bytes={there}-"} if there else {}
     request = Request(address, headers={**asked, "If-Range": known} if there and known else asked)
     try:
-        with urlopen(request, timeout=60) as reply:
+        with build_opener(_NeverLess).open(request, timeout=60) as reply:
             if there and reply.status != 206:  # the server begins anew
                 there = 0
-            length = reply.headers.get("Content-Length")
-            size = there + int(length) if length else None
+            told = reply.headers.get("Content-Length")
+            size = there + int(told) if told and told.isdigit() else length
+            if length is not None and size != length:
+                raise DownloadError(
+                    f"{address}: it has {size:,} bytes, and {length:,} were to come; nothing was taken."
+                )
             version.write_text(_version(reply.headers), encoding="utf-8")
             with part.open("ab" if there else "wb") as file:
                 advance(there, size)
                 while chunk := reply.read(_CHUNK):
                     file.write(chunk)
                     there += len(chunk)
+                    if size is not None and there > size:
+                        break
                     advance(there, size)
     except HTTPError as error:
         if error.code != 416:  # 416: nothing is left to send
@@ -76,6 +90,24 @@ def fetch(address: str, target: Path, checksum: str | None = None, advance: Adva
         raise DownloadError(f"{address}: what came does not have the checksum {checksum}; it was thrown away.")
     part.replace(target)
     return target
+
+
+def _private(address: str) -> bool:
+    """Whether nobody can change what comes on its way."""
+    parts = urlsplit(address)
+    return parts.scheme in ("https", "file") or (
+        parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost")
+    )
+
+
+class _NeverLess(HTTPRedirectHandler):
+    """Follows no redirection from https to anything less."""
+
+    def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
+        """The next address, if it is as good."""
+        if not _private(newurl):
+            raise DownloadError(f"{req.full_url}: it leads to {newurl}, which is not of https.")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _version(headers: Message) -> str:

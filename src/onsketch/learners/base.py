@@ -197,7 +197,7 @@ class Learner(TakesTurns, ABC):
     def weights(self) -> NDArray[np.float64]:
         """The weights of all features, dense; the unprojected iterate, or the mean of iterates with ``average``."""
         features, values = self._finite_coefficients()
-        refuse_beyond_memory(self.n_features, f"weights of {self.n_features:,} features (see coefficients)")
+        refuse_beyond_memory(self.n_features, f"weights of {self.n_features:,} features (coefficients() gives those seen)")
         weights = np.zeros(self.n_features)
         seen = features != INTERCEPT
         weights[features[seen]] = values[seen]

@@ -14,9 +14,11 @@ class File:
     address: str
     also: tuple[str, ...] = ()
     checksum: str | None = None
-    """``md5:…`` or ``sha256:…`` of the file as published, where its publisher or torchvision states one."""
+    """``sha256:…`` of the file as published, where that is known."""
     content: str | None = None
     """SHA-256 of a copy known to work, uncompressed; it was computed from that copy."""
+    size: int | None = None
+    """Bytes of the file as published, where that is known."""
 
     @property
     def name(self) -> str:

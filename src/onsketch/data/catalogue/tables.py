@@ -1,6 +1,7 @@
 """Sets of numbers: LIBSVM's collection, UCI's, and others the papers use or that stand beside those that are absent.
 
 LIBSVM and UCI publish no checksums of these files; ``content`` is that of a copy whose rows and features were counted.
+``published`` is SHA-256 and length of the file as LIBSVM has it, where others who fetched it from there state it.
 No licence is stated with those copies; UCI's page of a set says what it is under today.
 """
 
@@ -16,16 +17,18 @@ _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
 
 def _libsvm(
     name: str, rows: int, features: int, path: str, *papers: str, also: tuple[str, ...] = (),
-    content: str | None = None,
-    **more: Any,
+    content: str | None = None, published: tuple[str, int | None] = ("", None), **more: Any,
 ) -> DataSet:  # fmt: skip
-    file = File(_LIBSVM + path, (name, *also), content=content)
+    file = File(
+        _LIBSVM + path, (name, *also), f"sha256:{published[0]}" if published[0] else None, content, published[1]
+    )
     return DataSet(name, rows, features, "libsvm", (file,), papers, **more)
 
 
 TABLES = (
     _libsvm("a9a", 32_561, 123, "binary/a9a", "luo2016", "luo2019",
-            content="f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906"),
+            content="f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906",
+            published=("f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906", 2_329_875)),
     _libsvm("a9a.t", 16_281, 123, "binary/a9a.t", "luo2016",
             content="7d8c09f1120d9ff231d85caba98956906033f3c4d53e2b15ab7ef83710de6a76"),
     _libsvm("acoustic", 78_823, 50, "multiclass/vehicle/acoustic.bz2", "luo2016", positive=(3.0,)),
@@ -52,7 +55,8 @@ TABLES = (
     _libsvm("madelon", 2_000, 500, "binary/madelon", note="not of the papers: hard noise, to test against",
             content="34f9d790481f42d468c4a59515e6c7bb1dcfa5b0c5339e584b998db13f2d6464"),
     _libsvm("mushrooms", 8_124, 112, "binary/mushrooms", "luo2016", positive=(1.0,),
-            content="f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538"),
+            content="f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538",
+            published=("f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538", 879_712)),
     _libsvm("news20", 15_935, 62_061, "multiclass/news20.bz2", "luo2016", positive=tuple(map(float, range(1, 11))),
             note="20 newsgroups, the first ten against the others",
             content="1d6eb77c42e1c78e86f36af834268de933da3607f38e3703aef15f7a9f11e506"),
@@ -65,7 +69,8 @@ TABLES = (
             content="2604e92095a6e27d828ac704d53b75e603bc2e3d42adba3777dfea039ae31b1d"),
     _libsvm("svmguide1", 3_089, 4, "binary/svmguide1", note="not of the papers",
             content="6af4ac2c8dff259b69186ba7f04f6f11ba883f864a8203eb39dfd8361b92d380"),
-    _libsvm("w8a", 49_749, 300, "binary/w8a", "luo2016"),
+    _libsvm("w8a", 49_749, 300, "binary/w8a", "luo2016",
+            published=("6a9fa8fd5f524303240a5db07d4b3d4a51e8b7b4b20a914105d8e3e8c81640f2", None)),
     _libsvm("w1a", 2_477, 300, "binary/w1a", "luo2016"),
     DataSet("census", 199_523, 401, "csv",
             (File("https://archive.ics.uci.edu/static/public/117/census+income+kdd.zip"),), ("luo2016",),

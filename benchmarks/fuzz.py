@@ -29,7 +29,7 @@ import fuzz_models
 from fuzz_children import run
 
 GROUPS = {"models": fuzz_models, "jobs": fuzz_jobs, "files": fuzz_files, "inputs": fuzz_inputs}
-BATCH = 250
+BATCH = 500
 """Cases of a kind before it is the next one's turn."""
 
 

@@ -105,20 +105,42 @@ def write(
     arrays: Mapping[str, NDArray[Any]],
     notes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a model file in one atomic step."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
+    """Write a model file in one atomic step; the file that was there stays as it was if anything goes wrong."""
     import onsketch
 
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    for name, array in contiguous.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():  # no reader would take it
+            raise ModelFileError(f"it cannot be saved: its {name} is not finite.", name, os.fspath(path))
     whole = {**header, "format": FORMAT, "version": onsketch.__version__, "kind": kind, "notes": dict(notes or {})}
     whole["sha256"] = _checksum(whole, contiguous)
     text = json.dumps(whole, sort_keys=True)
-    try:
-        write_atomically(path, lambda beside: save_file(contiguous, beside, metadata={"onsketch": text}))
-    except SafetensorError as error:  # how the library tells of a full disk
-        raise OSError(f"{os.fspath(path)}: could not be written ({error})") from None
+    write_atomically(path, lambda beside: _write_tensors(beside, contiguous, {"onsketch": text}))
+
+
+def _write_tensors(path: str, arrays: Mapping[str, NDArray[Any]], metadata: dict[str, str]) -> None:
+    """Write a safetensors file into the locked file that is there; the library would put another in its place.
+
+    The format: eight bytes with the length of a JSON header, padded with spaces to a multiple of eight; then the
+    arrays' bytes, little-endian, those of wider types first.
+    """
+    header: dict[str, Any] = {"__metadata__": metadata}
+    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    end = 0
+    for name in order:
+        start, end = end, end + arrays[name].nbytes
+        dtype = arrays[name].dtype
+        if dtype.kind not in "fiub":
+            raise TypeError(f"{name}: a model file holds numbers, not {dtype}")
+        kind = "BOOL" if dtype.kind == "b" else f"{dtype.kind.upper()}{8 * dtype.itemsize}"
+        header[name] = {"dtype": kind, "shape": list(arrays[name].shape), "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "r+b") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            little = arrays[name].astype(arrays[name].dtype.newbyteorder("<"), copy=False)
+            file.write(little.reshape(-1).view(np.uint8).data)
 
 
 def read(path: PathLike) -> Content:

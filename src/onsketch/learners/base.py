@@ -19,7 +19,7 @@ from onsketch.files.arrays import Arrays
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights, finite
+from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights, finite, refuse_endless
 
 if TYPE_CHECKING:
     from onsketch.learners.certificate import Certificate
@@ -97,6 +97,7 @@ class Learner(TakesTurns, ABC):
         turns = self.turns
         with turns.writer:
             played, width = self.rounds, self._width
+            refuse_endless(played, count)
             for start, stop in _chunks(rows):
                 with turns.writing:  # whoever wants to read comes in between
                     self._width = max(width, rows.n_features)
@@ -197,7 +198,9 @@ class Learner(TakesTurns, ABC):
     def weights(self) -> NDArray[np.float64]:
         """The weights of all features, dense; the unprojected iterate, or the mean of iterates with ``average``."""
         features, values = self._finite_coefficients()
-        refuse_beyond_memory(self.n_features, f"weights of {self.n_features:,} features (coefficients() gives those seen)")
+        refuse_beyond_memory(
+            self.n_features, f"weights of {self.n_features:,} features (coefficients() gives those seen)"
+        )
         weights = np.zeros(self.n_features)
         seen = features != INTERCEPT
         weights[features[seen]] = values[seen]

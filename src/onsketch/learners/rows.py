@@ -11,6 +11,7 @@ from onsketch.core.errors import InputError
 from onsketch.core.losses import Loss
 from onsketch.core.matrices import as_csr, is_sparse, refuse_masked, refuse_structure
 from onsketch.core.tolerances import LARGEST
+from onsketch.files.arrays import LONGEST_COUNT
 from onsketch.jit.decorators import inner, kernel
 
 Slotted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
@@ -292,6 +293,12 @@ def finite(margins: NDArray[np.float64]) -> NDArray[np.float64]:
             "too large. Rescale the features."
         )
     return margins
+
+
+def refuse_endless(rounds: int, count: int) -> None:
+    """Refuse rows beyond the last that can be counted, which no file could tell of."""
+    if rounds + count > LONGEST_COUNT:
+        raise InputError(f"X: after {rounds:,} rows there is no counting of {count:,} more; the last is 2^53.")
 
 
 def as_labels(y: Any, count: int, loss: Loss) -> NDArray[np.float64]:

@@ -44,6 +44,8 @@ class Sketch(TakesTurns, ABC):
         block = checked(rows, self.n_features)
         turns = self.turns
         with turns.writer, turns.writing:
+            if self.n_rows + block.shape[0] > LONGEST_COUNT:
+                raise InputError(f"rows: after {self.n_rows:,} no more can be counted; the last is 2^53.")
             self._absorb(block)
             self.n_rows += block.shape[0]
         return self

@@ -23,6 +23,7 @@ from onsketch.jobs.cluster.tasks import Learned, learn_shard, look, merge_learne
 from onsketch.jobs.cluster.tree import Gathering
 from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
 from onsketch.jobs.evaluation import Progress, Record, new_progress
+from onsketch.jobs.models import loss_of
 from onsketch.jobs.notes import check_fit
 from onsketch.learners.base import Learner
 
@@ -196,7 +197,7 @@ class Run:
         if [entry["path"] for entry in going["ledger"]] != self.plan.files:
             raise ModelFileError("its ledger is of other files.", "notes.cluster.ledger", storage.address)
         self.learner = model_file.build(content)
-        check_fit(told, self.learner, self.learner.loss)
+        check_fit(told, self.learner, loss_of(self.learner))
         self.task = Task(**told["task"])
         self.progress = Progress(**told["progress"])
         self.names = {int(feature): name for feature, name in told["names"].items()}

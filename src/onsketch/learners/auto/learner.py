@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST, STEEPEST
-from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
+from onsketch.files.arrays import Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.jit.cache import Direct, kind_of
 from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.auto.merging import merge_auto
@@ -257,6 +257,11 @@ class AutoLearner(Learner):
         require(constant == (places[0] if places.size else -1), "its constant feature is not where it should be")
         require(bool(((heavy >= 0) & (heavy < self._table.clock[CLOCK.seen])).all()), "a feature's sketch is not there")
         require(np.unique(heavy[heavy > 0]).size == np.count_nonzero(heavy), "two features share a sketch column")
+        factor, precision = self._small.calibration
+        require_within(factor, -LARGEST, LARGEST, "small.calibration")
+        require_within(precision, 1.0, LARGEST * LARGEST, "small.calibration")
+        require_within(self._small.shares, 0.0, 1.001, "small.shares")
+        require_within(self._small.sums, -LARGEST * LARGEST, LARGEST * LARGEST, "small.sums")
 
 
 def _grown(light: Light, count: int) -> Light:

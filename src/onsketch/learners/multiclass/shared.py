@@ -18,7 +18,7 @@ from onsketch.learners.multiclass.base import ManyClasses, as_codes, as_targets
 from onsketch.learners.multiclass.rounds import play
 from onsketch.learners.multiclass.slopes import SOFTMAX
 from onsketch.learners.options import Options, resolve
-from onsketch.learners.rows import Rows, as_rows, as_weights, finite
+from onsketch.learners.rows import Rows, as_rows, as_weights, finite, refuse_endless
 from onsketch.learners.scaled.rows import RowScales
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketched.frequent_directions import Directions
@@ -118,6 +118,7 @@ class SharedSketch(ManyClasses):
 
     def learn_checked(self, rows: Rows, labels: NDArray[Any], weights: Floats) -> Floats:
         """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
+        refuse_endless(self.rounds, rows.count)
         width = self.n_features
         self._widen(rows.n_features)
         margins = np.empty((rows.count, self.n_classes))

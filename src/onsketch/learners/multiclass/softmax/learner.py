@@ -27,7 +27,7 @@ from onsketch.learners.multiclass.softmax.state import OUTPUTS, STOP, TALLY, Com
 from onsketch.learners.multiclass.softmax.ways import FEW
 from onsketch.learners.multiclass.softmax.wide_rounds import learn_wide, predict_wide
 from onsketch.learners.options import resolve
-from onsketch.learners.rows import Rows, as_rows, as_weights, unseen_squares
+from onsketch.learners.rows import Rows, as_rows, as_weights, refuse_endless, unseen_squares
 
 Floats = NDArray[np.float64]
 
@@ -154,6 +154,7 @@ class SoftmaxAuto(ManyClasses):
 
     def learn_checked(self, rows: Rows, labels: NDArray[np.int64], weights: Floats) -> Floats:
         """As ``learn``, for input that ``as_rows``, ``as_codes`` and ``as_weights`` have let through already."""
+        refuse_endless(self.rounds, rows.count)
         labels, weights = np.ascontiguousarray(labels, np.int64), np.ascontiguousarray(weights, np.float64)
         out = np.empty((rows.count, self.n_classes))
         width, self._width = self._width, max(self._width, rows.n_features)

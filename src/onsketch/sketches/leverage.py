@@ -122,7 +122,9 @@ class LeverageSampler:
         """Refuse numbers from a file that no rows can have led to."""
         factor = self.factor
         require(factor.size <= len(self.scales), "its factor has more rows than it kept", "sampler.scales")
-        require(0.0 <= self.p_min <= 1.0 and self.total >= 0.0 and self.energy >= 0.0, "impossible sums", "sampler.sums")
+        require(
+            0.0 <= self.p_min <= 1.0 and self.total >= 0.0 and self.energy >= 0.0, "impossible sums", "sampler.sums"
+        )
         require_within(self.scales, -LARGEST, LARGEST, "sampler.scales")
         factor.refill(factor.rows[: factor.size * (factor.size + 1) // 2].copy(), factor.size, factor.largest)
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import loss_of
-from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.core.memory import refuse_beyond_memory
+from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
 from onsketch.jit.announce import announce_compilation
 from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes, as_targets

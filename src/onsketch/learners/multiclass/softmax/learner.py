@@ -27,7 +27,7 @@ from onsketch.learners.multiclass.softmax.state import OUTPUTS, STOP, TALLY, Com
 from onsketch.learners.multiclass.softmax.ways import FEW
 from onsketch.learners.multiclass.softmax.wide_rounds import learn_wide, predict_wide
 from onsketch.learners.options import resolve
-from onsketch.learners.rows import Rows, as_rows, as_weights, refuse_endless, unseen_squares
+from onsketch.learners.rows import Rows, as_rows, as_weights, finite, refuse_endless, unseen_squares
 
 Floats = NDArray[np.float64]
 
@@ -248,7 +248,7 @@ class SoftmaxAuto(ManyClasses):
         out = np.empty((rows.count, self.n_classes))
         for start, stop in _chunks(rows):
             self._predict(rows.part(start, stop), out[start:stop])
-        return out
+        return finite(out)
 
     def _predict(self, rows: Rows, out: Floats) -> None:
         indptr, slots, values = self._map.translate(rows, learn=False)

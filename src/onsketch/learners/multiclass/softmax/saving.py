@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.files.arrays import Arrays, named, require, take
+from onsketch.core.tolerances import LARGEST
+from onsketch.files.arrays import Arrays, named, require, require_within, take
 from onsketch.learners.multiclass.softmax.changes import filled
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, Wide
-from onsketch.learners.multiclass.softmax.pool import PARTS, Pool
+from onsketch.learners.multiclass.softmax.pool import COOLEST, HOTTEST, PARTS, Pool
 from onsketch.learners.multiclass.softmax.state import NEWTON, OUTPUTS, TALLY, Common, Dense
 
 
@@ -47,7 +48,7 @@ def restored_state(
     outputs = EXPERTS if way == "wide" else OUTPUTS
     pool = Pool.empty(outputs, classes)
     pool = Pool(**{name: _floats(arrays, f"pool.{name}", fresh) for name, fresh in pool._asdict().items()})
-    require(pool.mix.shape == (PARTS,) and bool((pool.mix > 0).all()), "its pool is impossible")
+    _check_pool(pool)
     spare = Pool.empty(outputs, room)
     spare.biases[:classes], spare.firmness[:classes] = pool.biases, pool.firmness
     pool = pool._replace(biases=spare.biases, firmness=spare.firmness)
@@ -59,6 +60,22 @@ def restored_state(
         pool,
         _dense(arrays, common, seen + 1, classes, 2 * max(size, 2) if way == "dense" else 0, dtype),
     )
+
+
+def _check_pool(pool: Pool) -> None:
+    """Refuse a pool that no rows lead to: what it says would not be probabilities."""
+    require(pool.mix.shape == (PARTS,) and bool((pool.mix > 0).all()), "its pool is impossible", "pool.mix")
+    require_within(pool.mix, 0.0, 1.001, "pool.mix")
+    require_within(pool.shares, 0.0, 1.001, "pool.shares")
+    require_within(pool.temperatures, COOLEST, HOTTEST, "pool.temperatures")
+    require_within(pool.stack, -HOTTEST, HOTTEST, "pool.stack")
+    for name in ("hardness", "firmness"):
+        require_within(getattr(pool, name), 1e-6, LARGEST, f"pool.{name}")
+    require_within(pool.losses, -LARGEST, LARGEST, "pool.losses")
+    require_within(pool.biases, -LARGEST, LARGEST, "pool.biases")
+    require_within(pool.hessian, -LARGEST, LARGEST, "pool.hessian")
+    curved = np.linalg.eigvalsh(pool.hessian)
+    require(bool(curved.min() >= -1e-3 * max(1.0, curved.max())), "its pool bends the wrong way", "pool.hessian")
 
 
 def _floats(arrays: Arrays, name: str, fresh: NDArray[Any]) -> NDArray[np.float64]:

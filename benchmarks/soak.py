@@ -1,0 +1,106 @@
+"""Streams that go on and on: memory stays flat, everything stays finite, sleeping features are as if they never slept.
+
+    python benchmarks/soak.py                          # 10^8 rows for adagrad, 10^7 for each sketch
+    python benchmarks/soak.py --rows 1000000 --sketched 100000
+
+Rows are short, two to four of 2,000 features that come and go for good, so that most features sleep most of the time.
+Beside each sketched learner goes a twin that never sleeps, on the first rows: after every block all its features are
+brought up to date. Both say the same, but for rounding. The ridge is 1: with next to none, as by default, a method such
+as fd-son magnifies the rounding of its first rows to anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+import onsketch
+from onsketch.jit.decorators import kernel
+from onsketch.learners.sketched.epochs import bring_up_to_date
+from onsketch.learners.sketched.packed import CLOCK, COLUMN
+
+WIDTH, BLOCK = 2000, 20_000
+SKETCHED = ("rfd-son", "fd-son", "pfd-son", "cfd-son", "oja-son", "rp-son", "ada-fd", "ada-ffd", "s-adagrad", "ada-gp")
+TWIN_ROWS = 20_000
+
+
+def block(number: int) -> tuple[Any, Any]:
+    """Rows of the stream: the features in use drift through the width, and come back."""
+    rng = np.random.default_rng(number)
+    count = 3 * BLOCK
+    indices = (rng.zipf(1.5, count) + 37 * number) % WIDTH
+    X = csr_array((rng.normal(size=count), indices, np.arange(0, count + 1, 3)), shape=(BLOCK, WIDTH))
+    truth = np.sin(np.arange(WIDTH))
+    return X, np.sign(X @ truth + 0.1 * rng.normal(size=BLOCK))
+
+
+def resident() -> float:
+    """Megabytes of memory in use."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * resource.getpagesize() / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def soak(method: str, rows: int) -> None:
+    """Learn so many rows, from blocks that come again, and tell."""
+    options: dict[str, Any] = {"loss": "logistic"} if method == "adagrad" else {"sketch_size": 5, "ridge": 1.0}
+    learner, blocks = onsketch.learner(method, **options), [block(k) for k in range(50)]
+    early, began = 0.0, time.monotonic()
+    for k in range(max(1, rows // BLOCK)):
+        said = learner.learn(*blocks[k % len(blocks)])
+        assert np.isfinite(said).all(), f"{method}: a prediction after {learner.rounds:,} rows is not finite"
+        if k == min(60, max(1, rows // BLOCK) // 2):
+            early = resident()
+    spent, late = time.monotonic() - began, resident()
+    assert np.isfinite(learner.weights).all()
+    assert learner.rounds == max(1, rows // BLOCK) * BLOCK
+    growth = late - early if early else 0.0
+    print(f"{method:10s} {learner.rounds:12,d} rows {spent:7.0f} s, memory {late:6.0f} MB, {growth:+.1f} MB", end="")
+    assert growth < 20.0, f"{method}: memory grew by {growth:.0f} MB"
+    print("" if method == "adagrad" else f", asleep or not: {twins(method, options, blocks):.1e} apart", flush=True)
+
+
+@kernel
+def _wake(table):  # type: ignore[no-untyped-def]
+    """Bring every feature up to date."""
+    scratch = np.empty(table.running.shape[2])
+    epoch = table.clock[CLOCK.epoch]
+    for slot in range(table.clock[CLOCK.seen]):
+        if table.rows[slot, COLUMN.epoch] < epoch:
+            bring_up_to_date(table.rows, slot, epoch, table.running, table.past, table.places, scratch)
+
+
+def twins(method: str, options: dict[str, Any], blocks: list[Any]) -> float:
+    """How far a learner's predictions are from those of one whose features never sleep."""
+    sleepy, awake = onsketch.learner(method, **options), onsketch.learner(method, **options)
+    apart = 0.0
+    for X, y in blocks[: TWIN_ROWS // BLOCK]:
+        for start in range(0, BLOCK, 200):
+            part = slice(start, start + 200)
+            one, other = sleepy.learn(X[part], y[part]), awake.learn(X[part], y[part])
+            _wake(awake._table)  # type: ignore[attr-defined]
+            apart = max(apart, float(np.abs(one - other).max()))
+    return apart
+
+
+def main() -> None:
+    """Soak every learner asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=float, default=1e8, help="for adagrad, the fastest")
+    parser.add_argument("--sketched", type=float, default=1e7, help="for each sketch")
+    parser.add_argument("--only", default=None, help="one method")
+    given = parser.parse_args()
+    for method in ("adagrad", *SKETCHED):
+        if given.only in (None, method):
+            soak(method, int(given.rows if method == "adagrad" else given.sketched))
+
+
+if __name__ == "__main__":
+    main()

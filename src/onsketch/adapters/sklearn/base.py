@@ -177,7 +177,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "learner_")
         table = self._table(X, first=False)
         if table is None:
-            return validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+            return validate_data(self, sound(X), accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         validate_data(self, X, skip_check_array=True, reset=False)
         return self._frames.rows(table, self.missing, learn=False)
 

@@ -29,6 +29,8 @@ SKETCHES: dict[str, Make] = {
     "cfd": sketch.CompensativeFrequentDirections,
     "fast-cfd": lambda d, m: sketch.CompensativeFrequentDirections(d, m, doubling=True),
     "greedy": sketch.GreedyTruncation,
+    "frobenius": sketch.FrobeniusFrequentDirections,
+    "fast-frobenius": lambda d, m: sketch.FrobeniusFrequentDirections(d, m, doubling=True),
     "rp": sketch.RandomProjection,
     "oja": sketch.Oja,
     "block-oja": lambda d, m: sketch.Oja(d, m, seed=3, block=4),

@@ -28,6 +28,7 @@ SKETCHES: dict[str, Make] = {
     "cfd": lambda d, m, seed: sketch.CompensativeFrequentDirections(d, m),
     "fast-cfd": lambda d, m, seed: sketch.CompensativeFrequentDirections(d, m, doubling=True),
     "greedy": lambda d, m, seed: sketch.GreedyTruncation(d, m),
+    "frobenius": lambda d, m, seed: sketch.FrobeniusFrequentDirections(d, m),
     "rp": sketch.RandomProjection,
     "oja": sketch.Oja,
     "block-oja": lambda d, m, seed: sketch.Oja(d, m, seed, block=4),

@@ -43,6 +43,20 @@ def test_help_lists_the_commands():
         assert run(command, "--help").exit_code == 0
 
 
+def test_help_begins_with_what_everybody_needs():
+    env = {**os.environ, "PYTHONPATH": str(Path(onsketch.__file__).parents[1]), "COLUMNS": "120"}
+    program = [sys.executable, "-c", "from onsketch.cli import main; main()", "train"]
+    short, whole = (
+        subprocess.run([*program, word], capture_output=True, text=True, check=True, env=env).stdout
+        for word in ("--help", "--help-all")
+    )
+    assert short.index("Examples") < short.index("--label") < short.index("--sketch-size") < len(short)
+    assert "--help-all" in short
+    assert "--coef0" not in short
+    assert "--coef0" in whole
+    assert len(short.splitlines()) < 150
+
+
 def test_starting_imports_nothing_heavy():
     code = "import sys, onsketch.cli; print(*sys.modules)"
     env = {**os.environ, "PYTHONPATH": str(Path(onsketch.__file__).parents[1])}

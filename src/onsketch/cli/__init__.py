@@ -31,8 +31,10 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a bar or a µ must not end a run where the terminal has none
     wanted = sys.argv[1] if len(sys.argv) > 1 and "_ONSKETCH_COMPLETE" not in os.environ else ""
+    app = program((wanted,) if wanted in COMMANDS else COMMANDS)
+    sys.argv = ["--help" if word == "--help-all" else word for word in sys.argv]  # what it shows is decided by now
     try:
-        program((wanted,) if wanted in COMMANDS else COMMANDS)()
+        app()
     finally:
         gc.freeze()
 
@@ -48,7 +50,9 @@ def program(commands: tuple[str, ...]) -> typer.Typer:
     )
     app.callback()(_program)
     for name in commands:
-        app.command(cls=Command)(getattr(importlib.import_module(f"onsketch.cli.{name}"), name))
+        more = "--help-all shows the options of second-order and of kernel methods, too."
+        epilog = more if name in ("train", "compare", "serve") and "--help-all" not in sys.argv else None
+        app.command(cls=Command, epilog=epilog)(getattr(importlib.import_module(f"onsketch.cli.{name}"), name))
     if commands == COMMANDS:
         from onsketch.cli.data import data
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from itertools import chain
 from types import UnionType
@@ -29,6 +30,10 @@ _FAMILIES = {
     ),
 }  # fmt: skip
 """Options of one family of methods, shown apart from what everybody needs."""
+
+
+ALL = "--help-all"
+"""Shows them."""
 
 
 def _panel(name: str) -> str:
@@ -145,6 +150,8 @@ def _parameters(declared: Callable[..., None], panel: str) -> list[inspect.Param
     for parameter in parameters:
         asked = parameter.annotation.__metadata__[0]
         asked.rich_help_panel = asked.rich_help_panel or panel
+        kinds = {"str | None": "NAME", "list[str] | None": "NAME", "int | None": "N"}
+        asked.metavar = asked.metavar or kinds.get(str(parameter.annotation.__origin__).replace("typing.", ""))
     return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
 
@@ -165,6 +172,8 @@ def _learning() -> list[inspect.Parameter]:
         asked = typer.Option(
             *([option.switch] if option.switch else []),
             min=least,
+            metavar={int: "N", float: "X", str: "WORD"}.get(kind),
+            hidden=_panel(name) in _FAMILIES and ALL not in sys.argv,
             help=option.sentence[:1].upper() + option.sentence[1:],
             show_default=SHOWN.get(name, option.shown),
             rich_help_panel=_panel(name),

@@ -37,7 +37,7 @@ def train(
     task: Annotated[
         str | None, typer.Option(help="binary, multiclass or regression.", show_default="by the first labels")
     ] = None,
-    save: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the model here.")] = None,
+    save: Annotated[Path | None, typer.Option(dir_okay=False, metavar="FILE", help="Write the model here.")] = None,
     start: Annotated[
         Path | None,
         typer.Option("--from", metavar="MODEL", dir_okay=False, help="Go on from this model; --save may name it, too."),
@@ -55,10 +55,10 @@ def train(
             "--predictions-as",
             metavar="KIND",
             help="margin, probability or label.",
-            show_default="margin; classes: label",
+            show_default="margin; else label",
         ),
     ] = None,
-    passes: Annotated[int, typer.Option(min=1, help="Times over the data.")] = 1,
+    passes: Annotated[int, typer.Option(min=1, metavar="N", help="Times over the data.")] = 1,
     holdout: Annotated[
         int, typer.Option(metavar="N", min=0, help="Predict every N-th row without ever learning it.")
     ] = 0,

@@ -156,10 +156,26 @@ def read(path: PathLike) -> Content:
             names = file.keys() if text is not None else []
             arrays = {key: file.get_tensor(key) for key in names}
     except (SafetensorError, OSError, *_MISFITS) as error:
-        raise ModelFileError(f"not a whole model file; other data, or cut short? ({error}).", None, name) from None
+        why = _as_text(name) or f"not a whole model file; other data, or cut short? ({error})."
+        raise ModelFileError(why, None, name) from None
     if text is None:
         raise ModelFileError("a safetensors file, but not one of onsketch's.", None, name)
     return _checked(name, text, arrays)
+
+
+def _as_text(name: str) -> str:
+    """What to say of a file that is plain text, or compressed; nothing of others."""
+    with open(name, "rb") as file:
+        start = file.read(60)
+    if start.startswith((b"\x1f\x8b", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd")):
+        return "a compressed file, not a model; a model is what 'onsketch train --save' or save() wrote."
+    try:
+        text = start.decode("ascii").splitlines()[0] if start else ""
+    except UnicodeDecodeError:
+        return ""
+    if not text.isprintable() or not text:
+        return ""
+    return f"text, not a model (it begins {text[:40]!r}); a model is what 'onsketch train --save' or save() wrote."
 
 
 def _checked(name: str, text: str, arrays: Arrays) -> Content:

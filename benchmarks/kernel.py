@@ -38,7 +38,7 @@ import numpy as np
 from measure import Report
 
 import onsketch
-from onsketch.learners.methods import KERNEL_RULES, METHODS
+from onsketch.learners.methods import METHODS
 
 SETS = {
     "svmguide1": "svmguide1.xz",
@@ -233,7 +233,7 @@ def linear_field(classes: int) -> dict[str, list[Any]]:
     """Every linear method with a few settings; fewer of them where there are many classes."""
     field: dict[str, list[Any]] = {}
     for name, method in METHODS.items():
-        if method.rule in KERNEL_RULES or (classes > 2 and name not in MANY_CLASSES):
+        if method.kernel or (classes > 2 and name not in MANY_CLASSES):
             continue
         newton = method.geometry == "newton"
         option = "ridge" if newton else "step_size"
@@ -311,7 +311,7 @@ def real(report: Report, folder: Path, rows: int | None, sets: list[str], learne
             if isinstance(best, (Sklearn, River)):
                 told = f"gamma={best.gamma:.3g}, {told}"
             told = f"{form}, {told}"
-            linear = name in METHODS and METHODS[name].rule not in KERNEL_RULES
+            linear = name in METHODS and not METHODS[name].kernel
             found.append([name, linear, 100 * wrong.mean(), 100 * half, seconds, best.memory(), told])
         linears = sorted((row for row in found if row[1]), key=lambda row: row[2])
         shown = [*linears[:3], *linears[3:][-1:], *(row for row in found if not row[1])]

@@ -13,8 +13,10 @@ from onsketch.core.losses import LOSSES, Form, curvature, slope, value
 from onsketch.core.spectral_step import inverse_metric, inverse_metrics
 from onsketch.jit.decorators import kernel
 from onsketch.jit.vectors import load, store
+from onsketch.learners.first_order.learner import LOOPS
 from onsketch.learners.methods import METHODS
 from onsketch.learners.options import LOSS_NAMES, Options
+from onsketch.learners.rule_table import RULES, rule_of
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketch_table import SKETCHES, SketchKind, sketch_of
 from onsketch.learners.sketch_table import register as register_sketch
@@ -184,6 +186,13 @@ def test_a_sketch_has_one_record_and_an_unknown_one_is_an_error_that_lists_all()
     with pytest.raises(OptionError, match="what makes"):
         register_sketch(SketchKind("other", "nothing", "O(1)"))
     assert {method.sketch for method in METHODS.values()} <= set(SKETCHES)
+
+
+def test_every_method_has_an_update_rule_and_an_unknown_one_is_an_error_that_lists_all():
+    assert {method.rule for method in METHODS.values()} == set(RULES)
+    assert set(LOOPS) == {name for name, rule in RULES.items() if rule.family == "features"}
+    with pytest.raises(OptionError, match="expected one of step, adam"):
+        rule_of("newtonian")
 
 
 def test_an_unknown_geometry_is_an_error_that_lists_all():

@@ -46,12 +46,6 @@ WHEN = {
     "budget-kernel-ogd": "A non-linear function in a fixed memory.",
     "auto": "When nothing is known of the data: it learns which of several learners to trust.",
 }
-RULES = {
-    "adam": "`w ← w − step·m̂/(√v̂ + ridge)` with running means of g and g².",
-    "lazy-adam": "`w ← w − step·m̂/(√v̂ + ridge)`, for the features of the row.",
-    "ftrl": "`w_j = −(z_j − sign(z_j)·l1)/((ridge + √n_j)/step + l2)` where |z_j| > l1, else 0.",
-    "arow": "`w ← w + β·max(0, 1 − y z)·y Σx`, Σ diagonal.",
-}
 
 
 def menu() -> list[dict[str, Any]]:
@@ -93,7 +87,7 @@ def pages() -> dict[str, str]:
 
 
 def _page(method: Method) -> str:
-    step = RULES.get(method.rule) or f"`w ← w − step·P g`, {GEOMETRY.get(method.geometry, '')}"
+    step = method.moves.line or f"`w ← w − step·P g`, {GEOMETRY.get(method.geometry, '')}"
     parts = [
         f"# {method.name}", "", f"{method.line[:1].upper()}{method.line[1:]}.", "",
         f"**When to use it.** {WHEN.get(method.name, 'See the guide on choosing a method.')}", "",

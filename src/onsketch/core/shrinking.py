@@ -45,6 +45,11 @@ def shrink(rule: int, size: int, fraction: float, escaped: float, values: Any, e
     return rho
 
 
+def left_of(energy: float, rho: float) -> float:
+    """What a direction that pays ρ has left; for loops with a change of basis of their own."""
+    return max(energy - rho, 0.0)
+
+
 def ridge_growth(rule: int, rho: float) -> float:
     """What a shrink by ρ adds to the ridge."""
     return HALF * rho if rule == ROBUST else 0.0

@@ -15,7 +15,7 @@ option                   at the front doors
 ``curvature_schedule``   otherwise "1/t", or "1/sqrt(t)" for losses without exp-concavity
 ``diagonal``             True for Oja's algorithm and classes, which absorbs gradients there: it finds few directions
 ``ridge``                of rows of length 1: see the table of sketches
-``step_size``            of rows of length 1 and labels of size 1: see ``STEP_SIZES``
+``step_size``            of rows of length 1 and labels of size 1: see the table of update rules
 =======================  =====================================================================================
 
 ``auto`` has its own scales and steps and needs none of this. Kernel methods get the intercept, the clip and the
@@ -25,7 +25,6 @@ schedule.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Unpack
 
 from onsketch.core.losses import LOSSES
@@ -33,9 +32,6 @@ from onsketch.learners.base import Learner
 from onsketch.learners.build import learner
 from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, Method
-
-STEP_SIZES: Mapping[str, float] = MappingProxyType({"adam": 0.03, "lazy-adam": 0.03, "ftrl": 1.0})
-"""The step by rule; of AdaGrad's and gradient steps it is 1."""
 
 
 def safe_learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
@@ -57,7 +53,8 @@ def safe_learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
 
 def fitting_loss(method: str, loss: Any) -> Any:
     """The loss that a door would take, or the squared hinge for arow, which has no other for classes."""
-    return "squared_hinge" if method == "arow" and loss == "logistic" else loss
+    losses = METHODS[method].moves.losses if method in METHODS else ()
+    return "squared_hinge" if losses and loss == "logistic" else loss
 
 
 def at_the_door(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,4 +99,4 @@ def for_unit_rows(method: Method) -> dict[str, Any]:
     """Ridge and step for rows of length 1 and labels of size 1."""
     if method.newton:
         return {"ridge": method.kind.door_ridge}
-    return {} if method.rule == "arow" else {"step_size": STEP_SIZES.get(method.rule, 1.0)}
+    return {"step_size": method.moves.step_size}

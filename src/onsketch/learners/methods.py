@@ -13,10 +13,8 @@ from typing import Any
 from onsketch.core.errors import OptionError
 from onsketch.core.geometry import Geometry, geometry_of
 from onsketch.learners.options import concerning
+from onsketch.learners.rule_table import UpdateRule, rule_of
 from onsketch.learners.sketch_table import SketchKind, composable, sketch_of
-
-KERNEL_RULES = ("kons", "sketched-kons", "pros-n-kons", "kernel-ogd", "budget-kernel-ogd")
-"""The rules of methods in the space of a kernel."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +28,7 @@ class Method:
     """What it is, in one line."""
     citation: str
     rule: str = "step"
-    """"step" (mirror descent or dual averaging), or a rule of its own: "adam", "lazy-adam", "ftrl", "arow", "mixture"
-    (auto), or one of KERNEL_RULES."""
+    """"step" (mirror descent or dual averaging), or a rule of its own: see the table of update rules."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
@@ -40,7 +37,7 @@ class Method:
     @property
     def parts(self) -> str:
         """Sketch × geometry × update, in words."""
-        return f"{self.sketch} × {self.geometry} × {self.rule if self.rule != 'step' else 'mirror or dual'}"
+        return f"{self.sketch} × {self.geometry} × {'mirror or dual' if self.steps else self.rule}"
 
     @property
     def metric(self) -> Geometry | None:
@@ -53,24 +50,29 @@ class Method:
         return sketch_of(self.sketch)
 
     @property
+    def moves(self) -> UpdateRule:
+        """Its update rule as the table has it."""
+        return rule_of(self.rule)
+
+    @property
     def steps(self) -> bool:
         """Whether the weights move by mirror descent or dual averaging under the sketch's metric."""
-        return self.rule == "step"
+        return self.moves.family == "step"
 
     @property
     def mixture(self) -> bool:
         """Whether it mixes learners of its own."""
-        return self.rule == "mixture"
+        return self.moves.family == "mixture"
 
     @property
     def kernel(self) -> bool:
         """Whether it learns a function of a kernel."""
-        return self.rule in KERNEL_RULES
+        return self.moves.family == "kernel"
 
     @property
     def samples_rows(self) -> bool:
         """Whether it keeps a sample of the rows, by their leverage."""
-        return self.sketch == "row dictionary"
+        return self.moves.samples
 
     @property
     def newton(self) -> bool:
@@ -122,7 +124,7 @@ def _method(
 ) -> Method:
     general: dict[str, Any] = {"step_size": 0.1, "ridge": 0.1, "clip": None}
     metric, kind = geometry_of(geometry), sketch_of(sketch)
-    if metric.newton and (rule == "step" or rule in KERNEL_RULES):
+    if metric.newton and rule_of(rule).family in ("step", "kernel"):
         general = {"step_size": 1.0, "ridge": FIRST_RIDGE, "clip": 1.0}
     if not metric.spectral or (metric.newton and kind.packed):  # the latter grow a ridge
         del general["ridge"]

@@ -98,7 +98,7 @@ class Options:
         None,
         Number(above=True),
         "Factor of each step, η; it multiplies Newton steps too.",
-        lambda m: not m.mixture and m.rule != "arow",
+        lambda m: m.moves.step_size is not None,
         shown="the method's",
     )
     clip: float | str | None = _option(
@@ -166,12 +166,12 @@ class Options:
         "β of parameterised frequent directions.",
         lambda m: m.steps and m.kind.rule == PARAMETERIZED,
     )
-    l1: float = _option(0.0, Number(), "Weight of |w|₁.", lambda m: m.composite or m.rule == "ftrl")
+    l1: float = _option(0.0, Number(), "Weight of |w|₁.", lambda m: m.composite or m.moves.sparse_terms)
     l2: float = _option(
         0.0,
         Number(),
         "Weight of |w|²/2.",
-        lambda m: m.composite or m.rule == "ftrl" or (m.kernel and m.geometry == "gradient"),
+        lambda m: m.composite or m.moves.sparse_terms or (m.kernel and m.geometry == "gradient"),
     )
     box: tuple[float, float] | None = _option(
         None, Pair(ordered=True), "Lower and upper bound of every weight.", lambda m: m.composite, shown="none"
@@ -193,7 +193,7 @@ class Options:
         False,
         flag,
         "Predict with the mean of the iterates.",
-        lambda m: m.steps or m.rule in ("adam", "lazy-adam", "arow"),
+        lambda m: m.moves.averages,
     )
     forget: float | str = _option(
         1.0,
@@ -205,7 +205,7 @@ class Options:
         shown="1: all of it",
     )
     betas: tuple[float, float] = _option(
-        (0.9, 0.999), Pair(0.0, _BELOW_ONE), "Adam's decay rates.", lambda m: m.rule in ("adam", "lazy-adam")
+        (0.9, 0.999), Pair(0.0, _BELOW_ONE), "Adam's decay rates.", lambda m: m.moves.moments
     )
     kernel: str | Callable[..., Any] = _option(  # noqa: RUF009
         "rbf",
@@ -238,14 +238,14 @@ class Options:
         None,
         Whole(1),
         "Most rows that are kept.",
-        lambda m: m.rule in ("pros-n-kons", "budget-kernel-ogd"),
+        lambda m: m.moves.capped,
         shown="the method's",
     )
     restart: bool = _option(
         False,
         flag,
         "Begin anew whenever the dictionary grows, as published, instead of carrying over.",
-        lambda m: m.rule == "pros-n-kons",
+        lambda m: m.moves.projects,
     )
     seed: int = _option(0, Whole(0, 2**63 - 1), "Seed of random sketches.")
     dtype: str = _option(

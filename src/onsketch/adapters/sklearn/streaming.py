@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.shrinking import FD, shrink
 from onsketch.core.tolerances import LARGEST, LONGEST_ROW
 from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_lengths, take
 from onsketch.sketches.rows import checked
@@ -109,10 +110,12 @@ class LeadingDirections:
             if self.seen - self.count == self.block_rows:
                 stacked, count, mean, scatter = self._stack()
                 values, vectors = _decomposed(stacked)
-                rho = float(values[self.size - 1]) if len(values) >= self.size else 0.0
-                kept = int(np.count_nonzero(values[: self.size - 1] > rho))
+                rho, left = 0.0, values[: self.size - 1].copy()
+                if len(values) >= self.size:
+                    rho = float(shrink(FD, self.size, 1.0, 0.0, values, left, left.copy()))
+                kept = int(np.count_nonzero(left))
                 energies = self._energies(values[:kept], vectors[:, :kept], rho)
-                scale = np.sqrt((values[:kept] - rho) / values[:kept])
+                scale = np.sqrt(left[:kept] / values[:kept])
                 self.rows, self.energies = stacked.combined((vectors[:, :kept] * scale).T), energies
                 self.count, self.mean, self.scatter = count, mean, scatter
                 self.escaped += rho

@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import math
 
+from onsketch.core.shrinking import left_of
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.auto.implicit import implicit_step
 from onsketch.learners.auto.state import FIGURE, FIRST_ROW, ROOT, TALLY
 from onsketch.learners.sketched.frequent_directions import decompose
+
+_left_of = inlined(left_of)
 
 
 @inlined
@@ -171,7 +174,7 @@ def shrink(settings, small):
     for e in range(kept):
         small.spectrum[e] = 0.0
         if e < n:
-            energy = fade * max(values[e] - rho, 0.0)
+            energy = fade * _left_of(values[e], rho)
             scale = math.sqrt(energy / values[e]) if values[e] > 0.0 else 0.0
             for i in range(n):
                 transform[i + 1, e + 1] = scale * small.vectors[e, i]

@@ -8,6 +8,7 @@ dense, as published). What a round does is in ``steps``, ``lazy`` and
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,16 @@ Floats = NDArray[np.float64]
 DENSE_LIMIT = 1_000_000
 """Most features for Adam as published, which moves all of them in every round."""
 
-AROW_LOSSES = ("squared", "squared_hinge")
-
 _learn_steps, _row_products = Direct(learn_steps), Direct(row_products)
+
+
+LOOPS: dict[str, Callable[..., int]] = {
+    "adam": lambda setup, terms, *state: learn_adam(setup, terms, False, *state),
+    "lazy-adam": lambda setup, terms, *state: learn_adam(setup, terms, True, *state),
+    "ftrl": learn_ftrl,
+    "arow": learn_arow,
+}
+"""The rounds of the rules of their own."""
 
 
 class FirstOrderLearner(Learner):
@@ -62,8 +70,9 @@ class FirstOrderLearner(Learner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        if method.rule == "arow" and options.loss not in AROW_LOSSES:
-            raise OptionError(f"arow: loss={options.loss!r}; it takes {' and '.join(AROW_LOSSES)} only.")
+        losses = method.moves.losses
+        if losses and options.loss not in losses:
+            raise OptionError(f"{method.name}: loss={options.loss!r}; it takes {' and '.join(losses)} only.")
         low, high = options.box or (-math.inf, math.inf)
         if not low <= 0.0 <= high:
             raise OptionError(f"box={options.box}: it must contain 0, the weight of features not seen yet.")
@@ -83,11 +92,10 @@ class FirstOrderLearner(Learner):
             most=most,
             reach=largest * min(1.0, ridge / self._setup.step),
         )
-        steps, dual = method.rule == "step", options.update == "dual"
+        steps, dual = method.steps, options.update == "dual"
         composite = bool(options.l1 or options.l2 or options.box)
         self._lazy = steps and (options.average or (composite and not dual))
-        adam = method.rule in ("adam", "lazy-adam")
-        wide = self._lazy or adam or options.average
+        wide = self._lazy or method.moves.moments or options.average
         self._table = aligned_zeros(0, 4 if wide else 2, np.dtype(options.dtype))
         self._clock = np.zeros(3, dtype=np.int64)
         self._fade = np.ones(1)
@@ -116,7 +124,7 @@ class FirstOrderLearner(Learner):
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         known = self._map.count
         indptr, slots, values = self._map.translate(rows, learn=True, intercept=self.options.fit_intercept)
-        if self.method.rule == "adam" and self._map.count > DENSE_LIMIT:
+        if self.method.moves.every_feature and self._map.count > DENSE_LIMIT:
             self._map.forget(known)
             raise OptionError(
                 f"adam moves every feature in every round, and this stream has more than {DENSE_LIMIT:,}; "
@@ -125,18 +133,12 @@ class FirstOrderLearner(Learner):
         self._grow()
         block = (indptr, slots, values, labels, weights, out)
         fixed = (self._setup, self._terms)
-        match self.method.rule:
-            case "adam" | "lazy-adam":
-                lazy = self.method.rule == "lazy-adam"
-                done = learn_adam(*fixed, lazy, self._clock, self._table, *block)
-            case "ftrl":
-                done = learn_ftrl(*fixed, self._clock, self._table, *block)
-            case "arow":
-                done = learn_arow(*fixed, self._clock, self._table, *block)
-            case _ if self._lazy:
-                done = learn_lazily(*fixed, self._clock, self._window, self._table, *block)
-            case _:
-                done = _learn_steps(self._kind, *fixed, self._clock, self._fade, self._table, *block)
+        if self._lazy:
+            done = learn_lazily(*fixed, self._clock, self._window, self._table, *block)
+        elif self.method.steps:
+            done = _learn_steps(self._kind, *fixed, self._clock, self._fade, self._table, *block)
+        else:
+            done = LOOPS[self.method.rule](*fixed, self._clock, self._table, *block)
         if done < rows.count:  # the features of rows not learned have not been seen
             self._map.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
         return int(done)
@@ -155,9 +157,9 @@ class FirstOrderLearner(Learner):
         """The weights of these slots, means of iterates with ``average``."""
         out = np.empty(slots.size)
         state = (self._setup, self._terms, self._clock)
-        if self.method.rule != "step":
+        if not self.method.steps:
             column, summed = self._sum_column()
-            read_rules(*state, self._table, column, summed, self.method.rule == "ftrl", slots, out)
+            read_rules(*state, self._table, column, summed, self.method.moves.sums, slots, out)
         elif self._lazy:
             read_lazily(*state, self._window, self._table, slots, out)
         else:
@@ -168,8 +170,8 @@ class FirstOrderLearner(Learner):
         """Where the sum of iterates is kept (0: nowhere), and whether whole or less rounds·weight."""
         if not self.options.average:
             return 0, False
-        rule = self.method.rule
-        return CELL.total if rule in ("step", "arow") else ADAM.sum, rule in ("step", "adam")
+        moves = self.method.moves
+        return ADAM.sum if moves.moments else CELL.total, self.method.steps or moves.every_feature
 
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._map.translate(rows, learn=False, intercept=self.options.fit_intercept)
@@ -181,7 +183,7 @@ class FirstOrderLearner(Learner):
     def _leverage(self, rows: Rows) -> Floats:
         """x·H⁻¹x: AROW's own x·Σx, and for diagonal Newton with H = ridge + E."""
         indptr, slots, values = self._map.translate(rows, learn=False)
-        flat = 1.0 if self.method.rule == "arow" else self._terms.ridge
+        flat = 1.0 if self.method.moves.unit_metric else self._terms.ridge
         out = np.empty(rows.count)
         row_products(indptr, values / (flat + self._fade[0] * self._table[slots, CELL.energy]), values, out)
         unseen = np.empty(rows.count)
@@ -216,8 +218,8 @@ class FirstOrderLearner(Learner):
         for block, table, at in zip(same, tables, slots, strict=True):
             block[at] = table
         rounds = [part.rounds for part in parts]
-        dual = self._setup.dual or self.method.rule == "ftrl"
-        step = self.method.rule == "step"
+        dual = self._setup.dual or self.method.moves.sums
+        step = self.method.steps
         worth = [knowledge(self._setup, rounds[2], stop) if step else 1.0 for stop in rounds[:2]]
         table = merged(self.method, self._terms, dual, same, rounds, worth)
         self._clock[[TIMER.rounds, TIMER.start]] = rounds[0] + rounds[1] - rounds[2]

@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 def precision(method: Method, terms: Terms, table: Floats, rounds: int) -> Floats:
     """H of each feature, as a learner's weights are trusted in a merge."""
-    if method.rule == "arow":
+    if method.moves.unit_metric:
         return 1.0 + table[:, CELL.energy]
     geometry = geometry_of(method.geometry)
     if not geometry.spectral:
@@ -76,7 +76,7 @@ def merged(
         average = (gained[0] * moved[0] + gained[1] * moved[1]) / np.where(both > 0.0, both, 1.0)
         weights = base[:, CELL.head] + np.where(both > 0.0, average, moved[0] + moved[1])
     table[:, CELL.head] = np.clip(weights, terms.low, terms.high)
-    if method.rule in ("adam", "lazy-adam"):
+    if method.moves.moments:
         of_a = rounds[0] / max(rounds[0] + rounds[1], 1)
         for moment in (ADAM.first, ADAM.second):
             table[:, moment] = of_a * a[:, moment] + (1.0 - of_a) * b[:, moment]

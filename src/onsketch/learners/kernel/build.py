@@ -13,4 +13,4 @@ def kernel_class(method: Method) -> type[KernelLearner]:
     """The class of learners of this method."""
     if method.geometry == "gradient":
         return KernelGradient
-    return ProjectedNewton if method.rule == "pros-n-kons" else KernelNewton
+    return ProjectedNewton if method.moves.projects else KernelNewton

@@ -44,7 +44,7 @@ class KernelNewton(KernelLearner):
         super().__init__(method, options)
         assert options.ridge is not None
         self._ridge = options.ridge
-        exact = method.rule == "kons" or options.floor >= 1.0
+        exact = not method.samples_rows or options.floor >= 1.0
         self._sampler = (
             None if exact else LeverageSampler(options.ridge, options.accuracy, options.budget, trusted=self._trusted)
         )

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from onsketch.learners.setup import Setup
 
 
+_shrink_spectrum = inner(shrink)
+
+
 class RankedSquares(NamedTuple):
     """Squares of a rank-counting sketch; LINE.values and ``vectors`` are the spectrum of M."""
 
@@ -185,7 +188,6 @@ def _shrink(setup, sketch):
     n = sketch.counts[COUNT.rows]
     kept = setup.size - 1
     values = sketch.lines[LINE.values]
-    sigma = values[kept]
     scales = sketch.work[FFD_WORK.line]
     dual = sketch.work[FFD_WORK.moved]
     for e in range(kept):
@@ -212,12 +214,12 @@ def _shrink(setup, sketch):
             sketch.squares[FFD_SQUARE.lower, i, j] = 0.0
             sketch.squares[FFD_SQUARE.small, i, j] = 0.0
             sketch.squares[FFD_SQUARE.vectors, i, j] = 1.0 if i == j else 0.0
+    rho = _shrink_spectrum(FD, setup.size, 1.0, 0.0, values, values, values)
     for e in range(kept):
         sketch.lines[LINE.dual, e] = dual[e]
         sketch.squares[FFD_SQUARE.lower, e, e] = scales[e]
-        values[e] = max(values[e] - sigma, 0.0)
         sketch.squares[FFD_SQUARE.small, e, e] = values[e]
-    sketch.numbers[NUMBER.escaped] += sigma
+    sketch.numbers[NUMBER.escaped] += rho
     sketch.counts[COUNT.rows] = kept
     sketch.counts[COUNT.closed] = n
     sketch.counts[COUNT.rank] = 0

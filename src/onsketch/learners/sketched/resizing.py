@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onsketch.core.shrinking import ridge_growth
+from onsketch.core.shrinking import ridge_growth, shrink
 from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.sketched.learner import SketchedLearner
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
@@ -28,8 +28,9 @@ def resized(old: SketchedLearner, size: int) -> SketchedLearner:
     energies, directions = energies[::-1], directions[:, ::-1]
     energies = np.where(energies > CUTOFF * energies[:1].sum(), energies, 0.0)
     kept = min(n, size - 1)
-    lost = float(energies[size - 1]) if n >= size else 0.0
-    left = np.maximum(energies[:kept] - lost, 0.0)
+    lost, left = 0.0, energies[:kept].copy()
+    if n >= size:
+        lost = float(shrink(old._setup.rule, size, 1.0, 0.0, energies, left, left.copy()))
     turn = directions[:, :kept] * np.sqrt(left / np.where(energies[:kept] > 0.0, energies[:kept], 1.0))
 
     new._map, new._width = old._map, old._width

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import math
 
+from onsketch.core.shrinking import HALF, left_of
 from onsketch.core.tolerances import CUTOFF
-from onsketch.jit.decorators import exact
+from onsketch.jit.decorators import exact, exact_inlined
 from onsketch.jit.eigen import eigh
 from onsketch.learners.multiclass.softmax.implicit import LONGEST, implicit_slopes
 from onsketch.learners.multiclass.softmax.state import AVERAGE, NEWTON, RUNNING, TALLY
+
+_left_of = exact_inlined(left_of)
 
 RIDGES = (0.1, 0.01)
 """c of the two experts."""
@@ -33,7 +36,7 @@ LEAST_ALPHA = 0.01
 @exact
 def ridge_of(common, e):
     """The ridge of Newton expert e."""
-    return RIDGES[e] * common.running[RUNNING.used] + 0.5 * common.running[RUNNING.escaped]
+    return RIDGES[e] * common.running[RUNNING.used] + HALF * common.running[RUNNING.escaped]
 
 
 @exact
@@ -129,7 +132,7 @@ def _shrink(common, table, scratch, features):
             table.inverses[0, i, j] = 0.0
             table.inverses[1, i, j] = 0.0
     for r in range(kept):
-        energy = max(values[r] - rho, 0.0) if values[r] > CUTOFF * values[0] else 0.0
+        energy = _left_of(values[r], rho) if values[r] > CUTOFF * values[0] else 0.0
         scale = math.sqrt(energy / values[r]) if energy > 0.0 else 0.0
         for i in range(n):
             change[i, r] = scale * vectors[r, i]

@@ -181,7 +181,7 @@ def test_other_summaries(geometry: str, summary: str) -> None:
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("name", ["adam", "lazy-adam", "ftrl", "arow"])
 def test_rules_for_every_loss(name: str, loss: str) -> None:
-    if name == "arow" and loss not in first_order.AROW_LOSSES:
+    if loss not in (METHODS[name].moves.losses or (loss,)):
         with pytest.raises(OptionError, match="arow"):
             make(name, loss=loss)
         return

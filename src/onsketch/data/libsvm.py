@@ -51,6 +51,51 @@ def _group(text, at):
 
 
 @inlined
+def _ends_field(c):
+    return is_blank(c) or c in (NEWLINE, HASH)
+
+
+@inlined
+def _short_pairs(text, at, count, base, width, mask, indices, values):
+    """Pairs of a short index and one digit: where they end, the values so far, and whether the line ends there, too."""
+    number, digit, after, size = short_pair(text, at)
+    while after and np.uint64(np.int64(number) - base) < np.uint64(width):
+        indices[count] = (np.int64(number) - base) & mask
+        values[count] = float(digit)
+        count += 1
+        at += np.int64(size) + 2
+        if after == NEWLINE:
+            return at, count, True
+        at += 1
+        number, digit, after, size = short_pair(text, at)
+    return at, count, False
+
+
+@inlined
+def _pair(text, start, base, width):
+    """``index:value``. Returns the column, the value, where they end or are bad, and 0 or why they are bad.
+
+    NO_INDEX where no digit comes first: then it may be something else.
+    """
+    at = start
+    index = np.int64(0)
+    while 48 <= text[at] <= 57:
+        index = 10 * index + (np.int64(text[at]) - 48)
+        at += 1
+    if text[at] != COLON or at == start:
+        return index, 0.0, at, NO_COLON if at > start else NO_INDEX
+    if at - start > 18:
+        return index, 0.0, start, LONG_INDEX
+    index -= base
+    if index < 0 or index >= width:
+        return index, 0.0, start, ZERO_INDEX if index < 0 else WIDE_INDEX
+    value, end, code = read_number(text, at + 1)
+    if code:
+        return index, value, at + 1, code
+    return index, value, end, 0 if _ends_field(np.int64(text[end])) else STRAY
+
+
+@inlined
 def _row(text, at, count, base, width, mask, indices, values):
     """One line from its label on. Returns where it ends, the values so far, label, group, and 0 or why it is bad."""
     start = at
@@ -59,68 +104,34 @@ def _row(text, at, count, base, width, mask, indices, values):
     if code:
         return start, count, label, group, code
     c = np.int64(text[at])
-    if not (is_blank(c) or c in (NEWLINE, HASH)):
+    if not _ends_field(c):
         if c == COLON:
             return start, count, label, group, NO_LABEL
         return at, count, label, group, MANY_LABELS if c == COMMA else STRAY
     leading = True
     while True:
-        while is_blank(c):
-            at += 1
-            c = np.int64(text[at])
+        at = skip_blanks(text, at)
+        c = np.int64(text[at])
         if c in (NEWLINE, HASH):
             return at, count, label, group, 0
         start = at
         if 48 <= c <= 57:  # indicators and counts are most of what such files hold
-            number, digit, after, size = short_pair(text, at)
-            while after and np.uint64(np.int64(number) - base) < np.uint64(width):
-                indices[count] = (np.int64(number) - base) & mask
-                values[count] = float(digit)
-                count += 1
-                at += np.int64(size) + 2
-                if after == NEWLINE:
-                    return at, count, label, group, 0
-                at += 1
-                number, digit, after, size = short_pair(text, at)
+            at, count, ended = _short_pairs(text, at, count, base, width, mask, indices, values)
+            if ended:
+                return at, count, label, group, 0
             if at > start:
                 leading = False
-                c = np.int64(text[at])
                 continue
-        index = np.int64(0)
-        while 48 <= c <= 57:
-            index = 10 * index + (c - 48)
-            at += 1
-            c = np.int64(text[at])
-        if c != COLON or at == start:
-            if at > start:
-                return at, count, label, group, NO_COLON
-            if not leading:
-                return at, count, label, group, NO_INDEX
+        index, value, at, code = _pair(text, start, base, width)
+        if code == NO_INDEX and leading:
             group, at, code = _group(text, at)
-            if code:
-                return at, count, label, group, code
-            leading = False
-            c = np.int64(text[at])
-            continue
-        leading = False
-        if at - start > 18:
-            return start, count, label, group, LONG_INDEX
-        index -= base
-        if index < 0:
-            return start, count, label, group, ZERO_INDEX
-        if index >= width:
-            return start, count, label, group, WIDE_INDEX
-        at += 1
-        start = at
-        value, at, code = read_number(text, at)
+        elif code == 0:
+            indices[count] = index & mask
+            values[count] = value
+            count += 1
         if code:
-            return start, count, label, group, code
-        c = np.int64(text[at])
-        if not (is_blank(c) or c in (NEWLINE, HASH)):
-            return at, count, label, group, STRAY
-        indices[count] = index & mask
-        values[count] = value
-        count += 1
+            return at, count, label, group, code
+        leading = False
 
 
 @kernel

@@ -188,73 +188,107 @@ def _category(text, start, stop, prefix, begin, end, key):
 
 
 @inlined
+def _put(into, count, column, value, origin, mark):
+    """Write down a value of a sparse row; ``mark`` is the column of a category, or −1."""
+    indices, values, _, _, _, _, marks, spaces = into
+    indices[count], values[count], marks[count, 0], spaces[count] = column, value, mark, origin
+
+
+@inlined
+def _one_number(text, at, delimiter, comma, key):
+    """The number in a field, where it ends or is bad, and 0 or why it is none."""
+    c = np.int64(text[at])
+    if 48 <= c <= 57 and text[at + 1] == delimiter:  # counts and indicators are most of what tables hold
+        return float(c - 48), at + 1, 0
+    if comma:
+        return _comma_number(text, at, delimiter, key)
+    return _number_field(text, at, delimiter)
+
+
+@inlined
+def _numeric(text, begin, k, row, base, count, table, key, into):
+    """A field of a column of numbers. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
+    delimiter, comma, kinds, columns, absent, origins, _, _, dense, missing, _, _, _ = table
+    value, at, code = _one_number(text, begin, delimiter, comma, key)
+    gap = code == MISSING and missing != REFUSED
+    if code and not gap:
+        return at if code == OPEN_QUOTE else begin, count, code
+    if kinds[k] == WEIGHT:
+        value = 1.0 if gap else value
+        into[3][row] = value
+        return (begin, count, BAD_WEIGHT) if value < 0.0 else (at, count, 0)
+    if dense:
+        into[1][base + columns[k]] = np.nan if gap and missing == INDICATED else 0.0 if gap else value
+        count += 1
+    elif gap and missing == INDICATED:
+        _put(into, count, absent[k], 1.0, origins[k], -1)
+        count += 1
+    elif value != 0.0 and not gap:
+        _put(into, count, columns[k], value, origins[k], -1)
+        count += 1
+    return at, count, 0
+
+
+@inlined
+def _categorical(text, start, stop, k, count, table, key, into):
+    """A field of a column of categories. Returns the values so far, and 0 or why it is bad."""
+    _, _, _, _, absent, origins, prefix, prefix_ptr, _, missing, _, _, mask = table
+    if not _is_missing(text, start, stop):
+        column = _category(text, start, stop, prefix, prefix_ptr[k], prefix_ptr[k + 1], key)
+        _put(into, count, np.int64(column & mask), 1.0, origins[k], k)
+        into[6][count, 1], into[6][count, 2] = start, stop
+        return count + 1, 0
+    if missing == REFUSED:
+        return count, MISSING
+    if missing == INDICATED:
+        _put(into, count, absent[k], 1.0, origins[k], -1)
+        return count + 1, 0
+    return count, 0
+
+
+@inlined
+def _label(text, start, stop, row, table, aim, key, into):
+    """A field of the label's column; returns 0 or why it is bad."""
+    comma, unlabelled, worded = table[1], table[10], table[11]
+    labels, words = into[2], into[5]
+    if worded:
+        words[row, 0], words[row, 1] = start, 0 if _is_missing(text, start, stop) else stop
+        return NULL_LABEL if words[row, 1] == 0 and not unlabelled else 0
+    label, code = _read_label(text, start, stop, comma, key, aim[0], aim[1], aim[2])
+    if code == NULL_LABEL and unlabelled:
+        label, code = np.nan, 0
+    if code == 0:
+        labels[row] = label
+    return code
+
+
+@inlined
 def _row(text, at, row, count, table, aim, key, into):
     """One line. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
-    delimiter, comma, kinds, columns, absent, origins, prefix, prefix_ptr, dense, missing, unlabelled, worded, mask = (
-        table
-    )
-    indices, values, labels, weights, tags, words, marks, spaces = into
+    delimiter, kinds = table[0], table[2]
     base = count
     last = kinds.size - 1
     for k in range(kinds.size):
         kind = kinds[k]
         begin = at
         if kind in (NUMERIC, WEIGHT):
-            c = np.int64(text[at])
-            code = 0
-            if 48 <= c <= 57 and text[at + 1] == delimiter:  # counts and indicators are most of what tables hold
-                value = float(c - 48)
-                at += 1
-            elif comma:
-                value, at, code = _comma_number(text, at, delimiter, key)
-            else:
-                value, at, code = _number_field(text, at, delimiter)
-            gap = code == MISSING and missing != REFUSED
-            if code and not gap:
-                return at if code == OPEN_QUOTE else begin, count, code
-            if kind == WEIGHT:
-                value = 1.0 if gap else value
-                if value < 0.0:
-                    return begin, count, BAD_WEIGHT
-                weights[row] = value
-            elif dense:
-                values[base + columns[k]] = np.nan if gap and missing == INDICATED else 0.0 if gap else value
-                count += 1
-            elif gap and missing == INDICATED:
-                indices[count], values[count], marks[count, 0], spaces[count] = absent[k], 1.0, -1, origins[k]
-                count += 1
-            elif value != 0.0 and not gap:
-                indices[count], values[count], marks[count, 0], spaces[count] = columns[k], value, -1, origins[k]
-                count += 1
+            at, count, code = _numeric(text, begin, k, row, base, count, table, key, into)
+            if code:
+                return at, count, code
         else:
             start, stop, at, code = _field(text, begin, delimiter)
             if code:
                 return at, count, code
             if kind == CATEGORICAL:
-                if _is_missing(text, start, stop):
-                    if missing == REFUSED:
-                        return begin, count, MISSING
-                    if missing == INDICATED:
-                        indices[count], values[count], marks[count, 0], spaces[count] = absent[k], 1.0, -1, origins[k]
-                        count += 1
-                else:
-                    column = _category(text, start, stop, prefix, prefix_ptr[k], prefix_ptr[k + 1], key)
-                    indices[count], values[count], spaces[count] = np.int64(column & mask), 1.0, origins[k]
-                    marks[count, 0], marks[count, 1], marks[count, 2] = k, start, stop
-                    count += 1
-            elif kind == LABEL and worded:
-                words[row, 0], words[row, 1] = start, 0 if _is_missing(text, start, stop) else stop
-                if words[row, 1] == 0 and not unlabelled:
-                    return start, count, NULL_LABEL
+                count, code = _categorical(text, start, stop, k, count, table, key, into)
+                if code:
+                    return begin, count, code
             elif kind == LABEL:
-                label, code = _read_label(text, start, stop, comma, key, aim[0], aim[1], aim[2])
-                if code == NULL_LABEL and unlabelled:
-                    label = np.nan
-                elif code:
+                code = _label(text, start, stop, row, table, aim, key, into)
+                if code:
                     return start, count, code
-                labels[row] = label
             elif kind == TAG:
-                tags[row, 0], tags[row, 1] = start, stop
+                into[4][row, 0], into[4][row, 1] = start, stop
         if text[at] == NEWLINE:
             if k < last:
                 return at, count, FEW_FIELDS

@@ -87,117 +87,141 @@ def _head(text, at, row, heads, tags):
 
 
 @inlined
-def _features(text, at, count, mask, spaced, named, dropped, dropped_names, indices, values, spaces, marks):
+def _namespace(text, start, dropped, dropped_names):
+    """A namespace whose name begins at ``start``.
+
+    Returns where it ends, where its name does, its hash, its byte, its scale, whether it is left out; and 0 or why the
+    line is bad.
+    """
+    stop = start
+    while not _ENDS_NAME[text[stop]]:
+        stop += 1
+    at, scale, code = stop, 1.0, 0
+    space_hash, space = np.uint64(0), np.int64(SPACE)
+    if stop > start:
+        space_hash = name_hash(text, start, stop, np.uint64(0))
+        space = np.int64(text[start])
+    elif text[stop] == COLON or text[stop] == BAR:
+        code = NO_NAMESPACE
+    drop = dropped[space]
+    for k in range(dropped_names.size):
+        if dropped_names[k] == space_hash & _31:
+            drop = not dropped[space]
+    if code == 0 and text[stop] == COLON:
+        scale, at, code = read_number(text, stop + 1)
+        if code:
+            at = stop + 1
+        elif not _ends_word(np.int64(text[at])):
+            code = STRAY
+    return at, stop, space_hash, space, scale, drop, code
+
+
+@inlined
+def _put(into, count, column, value, space, space_start, space_stop, start, stop):
+    """Write down a value, and where its names stand."""
+    spaced, named, indices, values, spaces, marks = into
+    indices[count] = np.int64(column)
+    values[count] = value
+    if spaced:
+        spaces[count] = space
+    if named:
+        marks[count, 0], marks[count, 1], marks[count, 2], marks[count, 3] = space_start, space_stop, start, stop
+
+
+@inlined
+def _short_pairs(text, at, count, mask, into, space_hash, space, space_start, space_stop):
+    """Features with short numbers for names and one digit for a value: where they end, the values so far, and whether
+    the line ends there, too.
+    """
+    number, digit, after, size = short_pair(text, at)
+    while after and digit:
+        column = (number + space_hash) & mask
+        _put(into, count, column, float(digit), space, space_start, space_stop, at, at + np.int64(size))
+        count += 1
+        at += np.int64(size) + 2
+        if after == NEWLINE:
+            return at, count, True
+        at += 1
+        number, digit, after, size = short_pair(text, at)
+    return at, count, False
+
+
+@inlined
+def _name(text, start, space_hash, nameless):
+    """The column of a feature's name, where the name ends, and how many features had none so far."""
+    at = start
+    number = np.uint64(0)
+    while 48 <= text[at] <= 57:  # most names of most files are numbers
+        number = number * _TEN + np.uint64(np.int64(text[at]) - 48)
+        at += 1
+    stop = at
+    while not _ENDS_NAME[text[stop]]:
+        stop += 1
+    if stop == at > start:
+        return number + space_hash, stop, nameless
+    if stop > start:
+        return murmur(text, start, stop, space_hash), stop, nameless
+    return space_hash + nameless, stop, nameless + np.uint64(1)
+
+
+@inlined
+def _value(text, word, column, stop):
+    """What stands after a name's colon: its value, the column and the end of its name (a category is part of it), where
+    it ends or is bad, and 0 or why it is bad.
+    """
+    c = np.int64(text[word])
+    if 48 <= c <= 57 and text[word + 1] == SPACE:  # a count or an indicator
+        return float(c - 48), column, stop, word + 1, 0
+    value, at, code = read_number(text, word)
+    if code in (NOT_FINITE, TOO_LARGE):
+        return value, column, stop, word, code
+    if code == 0 and _ends_word(np.int64(text[at])):
+        return value, column, stop, at, 0
+    # A word that does not begin like a number is a category; "2abc" is more likely a slip.
+    if 43 <= c <= 57 or c == COLON or _ends_word(c):
+        if code:
+            return value, column, stop, word, MALFORMED
+        return value, column, stop, at, STRAY
+    at = word
+    while not _ends_word(np.int64(text[at])):
+        at += 1
+    return 1.0, name_hash(text, word, at, column), at, at, 0
+
+
+@inlined
+def _features(text, at, count, mask, dropped, dropped_names, into):
     """The namespaces of a line, from the first bar on: where it ends, the values so far, and 0 or why it is bad."""
-    space_hash = np.uint64(0)
-    scale = 1.0
-    nameless = np.uint64(0)
+    space_hash, space, scale, nameless = np.uint64(0), np.int64(SPACE), 1.0, np.uint64(0)
     space_start = space_stop = at
-    space = np.int64(SPACE)
     drop = dropped[space]
     while True:
         at = skip_blanks(text, at)
-        c = np.int64(text[at])
+        start, c = at, np.int64(text[at])
         if c == NEWLINE:
             return at, count, 0
-        start = at
-        if c == BAR:  # a namespace begins
-            at += 1
-            start = at
-            c = np.int64(text[at])
-            space_hash, scale, nameless = np.uint64(0), 1.0, np.uint64(0)
-            while not _ENDS_NAME[text[at]]:
-                at += 1
-            c = np.int64(text[at])
-            if at == start and c in (COLON, BAR):
-                return at, count, NO_NAMESPACE
-            space_start, space_stop, space = start, at, np.int64(SPACE)
-            if at > start:
-                space_hash = name_hash(text, start, at, np.uint64(0))
-                space = np.int64(text[start])
-            drop = dropped[space]
-            for k in range(dropped_names.size):
-                if dropped_names[k] == space_hash & _31:
-                    drop = not dropped[space]
-            if c == COLON:
-                start = at + 1
-                scale, at, code = read_number(text, start)
-                if code:
-                    return start, count, code
-                if not _ends_word(np.int64(text[at])):
-                    return at, count, STRAY
+        if c == BAR:
+            space_start, nameless = at + 1, np.uint64(0)
+            at, space_stop, space_hash, space, scale, drop, code = _namespace(text, at + 1, dropped, dropped_names)
+            if code:
+                return at, count, code
             continue
         if 48 <= c <= 57 and scale == 1.0 and not drop:  # indicators and counts, as most features of most files are
-            number, digit, after, size = short_pair(text, at)
-            while after and digit:
-                indices[count] = np.int64((number + space_hash) & mask)
-                values[count] = float(digit)
-                if spaced:
-                    spaces[count] = space
-                if named:
-                    marks[count, 0], marks[count, 1] = space_start, space_stop
-                    marks[count, 2], marks[count, 3] = at, at + np.int64(size)
-                count += 1
-                at += np.int64(size) + 2
-                if after == NEWLINE:
-                    return at, count, 0
-                at += 1
-                number, digit, after, size = short_pair(text, at)
+            at, count, ended = _short_pairs(text, at, count, mask, into, space_hash, space, space_start, space_stop)
+            if ended:
+                return at, count, 0
             if at > start:
                 continue
-        number = np.uint64(0)
-        while 48 <= c <= 57:  # most names of most files are numbers
-            number = number * _TEN + np.uint64(c - 48)
-            at += 1
-            c = np.int64(text[at])
-        stop = at
-        while not _ENDS_NAME[text[stop]]:
-            stop += 1
-        if stop == at > start:
-            column = number + space_hash
-        elif stop > start:
-            at = stop
-            c = np.int64(text[at])
-            column = murmur(text, start, stop, space_hash)
-        else:
-            column = space_hash + nameless
-            nameless += np.uint64(1)
-        value = 1.0
-        if c == COLON:
-            at += 1
-            c = np.int64(text[at])
-            word = at
-            if 48 <= c <= 57 and text[at + 1] == SPACE:  # a count or an indicator
-                value, at, code = float(c - 48), at + 1, 0
-            else:
-                value, at, code = read_number(text, at)
-            if code in (NOT_FINITE, TOO_LARGE):
-                return word, count, code
-            if code or not _ends_word(np.int64(text[at])):
-                # A word that does not begin like a number is a category; "2abc" is more likely a slip.
-                if 43 <= c <= 57 or c == COLON or _ends_word(c):
-                    return (word, count, MALFORMED) if code else (at, count, STRAY)
-                at = word
-                while not _ends_word(np.int64(text[at])):
-                    at += 1
-                column = name_hash(text, word, at, column)
-                value = 1.0
-                stop = at
+        column, stop, nameless = _name(text, start, space_hash, nameless)
+        at, value = stop, 1.0
+        if text[at] == COLON:
+            value, column, stop, at, code = _value(text, at + 1, column, stop)
+            if code:
+                return at, count, code
         value *= scale
         if value != 0.0 and not drop:
             if not abs(value) < np.inf:
                 return start, count, TOO_LARGE
-            indices[count] = np.int64(column & mask)
-            values[count] = value
-            if spaced:
-                spaces[count] = space
-            if named:
-                marks[count, 0], marks[count, 1], marks[count, 2], marks[count, 3] = (
-                    space_start,
-                    space_stop,
-                    start,
-                    stop,
-                )
+            _put(into, count, column & mask, value, space, space_start, space_stop, start, stop)
             count += 1
 
 
@@ -238,9 +262,8 @@ def parse_vw(
             end = count
             at, code = _head(text, at, rows, heads, tags)
             if code == 0:
-                at, end, code = _features(
-                    text, at, count, mask, spaced, named, dropped, dropped_names, indices, values, spaces, marks
-                )
+                into = (spaced, named, indices, values, spaces, marks)
+                at, end, code = _features(text, at, count, mask, dropped, dropped_names, into)
             if code:
                 note_bad_line(state, code, at, last, line)
                 if not skipping:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
 from onsketch.files.arrays import require, require_within
-from onsketch.jit.decorators import inner, kernel
+from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.rows import GOLDEN, Rows, Slotted
 
 INTERCEPT = -1
@@ -87,6 +87,68 @@ def _refill(listed, table, features, tally):
             tally[HASHED] += 1
 
 
+@inlined
+def _listed_row(parts, part, out, learn):
+    """The slots of a row of listed features, by themselves, so that they run at the speed of memory.
+
+    Rows known to be without zeros have been checked, and have no feature twice. Returns whether all have a slot.
+    """
+    listed, table, features, tally = parts
+    strange = 0
+    for j in range(part.size):
+        strange += 1 if np.uint64(part[j]) >= np.uint64(listed.size) else 0
+    if strange > 0:
+        return False
+    for j in range(part.size):
+        slot = listed[np.uint64(part[j])]
+        out[j] = slot
+        strange += 1 if slot < 0 else 0
+    if strange > 0 and learn:
+        for j in range(part.size):
+            if out[j] < 0:
+                out[j] = _enter(listed, table, features, tally, np.int64(part[j]))
+    return strange == 0 or learn
+
+
+@inlined
+def _known_run(parts, mask, shift, indices, values, zeros, known, stop, slots, end):
+    """The slots of features as long as they have one and their values are to be kept; returns how far that goes."""
+    listed, table, features, _ = parts
+    while known < stop:
+        feature = np.uint64(indices[known])
+        if feature < np.uint64(listed.size):
+            slot = listed[feature]
+        else:
+            place = (feature * GOLDEN) >> shift
+            slot = table[place]
+            while slot >= 0 and np.uint64(features[np.uint32(slot)]) != feature:
+                place = (place + np.uint64(1)) & mask
+                slot = table[place]
+        if slot < 0 or (zeros and values[known] == 0.0):
+            break
+        slots[end] = slot
+        end += 1
+        known += 1
+    return known, end
+
+
+@inlined
+def _put(parts, index, value, learn, slots, kept, end):
+    """Write down a feature's slot and value, if it has a slot or gets one; returns the end of what is written."""
+    listed, table, features, tally = parts
+    if np.uint64(index) < np.uint64(listed.size):
+        slot = listed[np.uint64(index)]
+    else:
+        slot, _ = _find(table, features, index)
+    if slot < 0 and learn and value != 0.0:
+        slot = _enter(listed, table, features, tally, index)
+    if slot >= 0 and value != 0.0:
+        slots[end] = slot
+        kept[end] = value
+        end += 1
+    return end
+
+
 @kernel
 def _translate(parts, rows, intercept, learn, copying, out_ptr, slots, kept):
     """Rewrite rows in slots, without explicit zeros and, when only looking up, without unseen features.
@@ -96,8 +158,7 @@ def _translate(parts, rows, intercept, learn, copying, out_ptr, slots, kept):
     """
     listed, table, features, tally = parts
     indptr, indices, values, dense, zeros = rows
-    mask = np.uint64(table.size - 1)
-    shift = _shift(table)
+    mask, shift = np.uint64(table.size - 1), _shift(table)
     end = out_ptr[0]
     for row in range(indptr.size - 1):
         start = indptr[row]
@@ -107,42 +168,11 @@ def _translate(parts, rows, intercept, learn, copying, out_ptr, slots, kept):
         if learn and (tally[COUNT] + more > features.size or tally[HASHED] + hashed > table.size // 4 * 3):
             return row, copying
         known = start
-        if not (copying or zeros):
-            # rows of listed features by themselves, so that they run at the speed of memory; rows known to be without
-            # zeros have been checked, and have no feature twice
-            part = indices[start:stop]
-            out = slots[end : end + part.size]
-            strange = 0
-            for j in range(part.size):
-                strange += 1 if np.uint64(part[j]) >= np.uint64(listed.size) else 0
-            if strange == 0:
-                for j in range(part.size):
-                    slot = listed[np.uint64(part[j])]
-                    out[j] = slot
-                    strange += 1 if slot < 0 else 0
-                if strange > 0 and learn:
-                    for j in range(part.size):
-                        if out[j] < 0:
-                            out[j] = _enter(listed, table, features, tally, np.int64(part[j]))
-                if strange == 0 or learn:
-                    end += part.size
-                    known = stop
+        if not (copying or zeros) and _listed_row(parts, indices[start:stop], slots[end : end + stop - start], learn):
+            end += stop - start
+            known = stop
         while known < stop and not copying:
-            while known < stop:
-                feature = np.uint64(indices[known])
-                if feature < np.uint64(listed.size):
-                    slot = listed[feature]
-                else:
-                    place = (feature * GOLDEN) >> shift
-                    slot = table[place]
-                    while slot >= 0 and np.uint64(features[np.uint32(slot)]) != feature:
-                        place = (place + np.uint64(1)) & mask
-                        slot = table[place]
-                if slot < 0 or (zeros and values[known] == 0.0):
-                    break
-                slots[end] = slot
-                end += 1
-                known += 1
+            known, end = _known_run(parts, mask, shift, indices, values, zeros, known, stop, slots, end)
             if known < stop:
                 if learn and values[known] != 0.0:
                     slots[end] = _enter(listed, table, features, tally, np.int64(indices[known]))
@@ -153,26 +183,11 @@ def _translate(parts, rows, intercept, learn, copying, out_ptr, slots, kept):
                     for j in range(end):
                         kept[j] = values[known - end + j]
         for i in range(known, stop):
-            index = np.int64(i - start) if dense else np.int64(indices[i])
-            value = values[i]
-            if np.uint64(index) < np.uint64(listed.size):
-                slot = listed[np.uint64(index)]
-            else:
-                slot, _ = _find(table, features, index)
-            if slot < 0 and learn and value != 0.0:
-                slot = _enter(listed, table, features, tally, index)
-            if slot >= 0 and value != 0.0:
-                slots[end] = slot
-                kept[end] = value
-                end += 1
+            end = _put(
+                parts, np.int64(i - start) if dense else np.int64(indices[i]), values[i], learn, slots, kept, end
+            )
         if intercept:
-            slot, _ = _find(table, features, np.int64(INTERCEPT))
-            if slot < 0 and learn:
-                slot = _enter(listed, table, features, tally, np.int64(INTERCEPT))
-            if slot >= 0:
-                slots[end] = slot
-                kept[end] = 1.0
-                end += 1
+            end = _put(parts, np.int64(INTERCEPT), 1.0, learn, slots, kept, end)
         out_ptr[row + 1] = end
     return indptr.size - 1, copying
 

@@ -100,15 +100,8 @@ def compare(
       onsketch compare covtype.csv.gz --label Cover_Type --positive 2 --regret --json race.json
     """  # noqa: D301, fmt: skip
     check_outputs(files or (), json=json_file, csv=csv_file, report=report, save=save)
-    if save is not None and not files:
-        raise typer.BadParameter("it needs a FILE to learn from", param_hint="--save")
-    for name, given in (("--rows", rows), ("--dimension", dimension), ("--condition", condition)):
-        if files and given:
-            raise typer.BadParameter("it is of the embedded streams, and does not go with FILE", param_hint=name)
-    for name in (*(["task"] if task is not None else []), *reading):
-        if not files:
-            option = "--" + name.replace("_", "-")
-            raise typer.BadParameter("it is about a FILE, and none was given", param_hint=option)
+    embedded = {"rows": rows, "dimension": dimension, "condition": condition}
+    _check_given(files, embedded, {**reading, **({} if task is None else {"task": task})}, save)
     rows, dimension = rows or 10_000, dimension or 100
     by = by or ("loss" if files else "error")
     if by not in ("loss", "error"):
@@ -162,6 +155,21 @@ def compare(
             console.print(f"Report written to {report}", soft_wrap=True)
     if interrupted:
         leave(race.rows, "these are the standings after those")
+
+
+def _check_given(
+    files: list[str] | None, embedded: dict[str, Any], of_files: dict[str, Any], save: Path | None
+) -> None:
+    """Refuse options of files without a file, and those of the embedded streams with one."""
+    if save is not None and not files:
+        raise typer.BadParameter("it needs a FILE to learn from", param_hint="--save")
+    for name, given in embedded.items():
+        if files and given:
+            raise typer.BadParameter("it is of the embedded streams, and does not go with FILE", param_hint=f"--{name}")
+    for name in of_files:
+        if not files:
+            option = "--" + name.replace("_", "-")
+            raise typer.BadParameter("it is about a FILE, and none was given", param_hint=option)
 
 
 def _numbers(text: str, option: str, whole: bool = False) -> list[float]:

@@ -298,6 +298,28 @@ def _labels(column: Any, positive: str | None) -> tuple[Floats, str]:
     return np.where(codes < 0, np.nan, np.where(np.array(words)[codes] == positive, 1.0, -1.0)), _NO_LABEL
 
 
+def _matrix(form: Tables, values: Floats, slots: NDArray[np.int64], spaced: list[int]) -> Any:
+    """The rows with these values in these columns, and their products where they are asked for: dense or CSR."""
+    columns, schema = form.columns, form.schema
+    assert columns is not None
+    assert schema is not None
+    if columns.dense and not form.pairs and slots.max(initial=0) < columns.width:
+        X = np.empty_like(values)
+        if len(slots):
+            X[:, slots[0]] = values
+        return X
+    present = values != 0.0
+    indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+    parts = indptr, slots[present], values[present]
+    width = columns.width if schema.hashed else 2 * columns.width
+    if form.pairs:
+        spaces = np.tile(np.array(spaced, dtype=np.uint8), (len(values), 1))[present]
+        naming = form.names if form.naming else None
+        parts = interact(*parts, spaces, form.pairs, column_mask(form.bits), naming)
+        width = max(width, column_mask(form.bits) + 1)
+    return csr(*parts, width)
+
+
 def _block(
     path: str, form: Tables, batch: Any, here: Position, skipping: bool
 ) -> tuple[Block, Position, ReadError | None]:
@@ -368,22 +390,7 @@ def _block(
         form.first_skipped = form.first_skipped or error
     kept = np.flatnonzero(~bad[:stop])
     here = replace(here, offset=here.offset + stop, rows=here.rows + kept.size, skipped=here.skipped + stop - kept.size)
-    values, slots = np.column_stack(picked)[kept], np.column_stack(filed)[kept]
-    if columns.dense and not form.pairs and slots.max(initial=0) < columns.width:
-        X: Any = np.empty_like(values)
-        if len(slots):
-            X[:, slots[0]] = values
-    else:
-        present = values != 0.0
-        indptr = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-        parts = indptr, slots[present], values[present]
-        width = columns.width if schema.hashed else 2 * columns.width
-        if form.pairs:
-            spaces = np.tile(np.array(spaced, dtype=np.uint8), (len(values), 1))[present]
-            naming = form.names if form.naming else None
-            parts = interact(*parts, spaces, form.pairs, column_mask(form.bits), naming)
-            width = max(width, column_mask(form.bits) + 1)
-        X = csr(*parts, width)
+    X = _matrix(form, np.column_stack(picked)[kept], np.column_stack(filed)[kept], spaced)
     here = replace(here, width=int(X.shape[1]), line=here.offset)
     block = Block(
         rows=X,

@@ -149,42 +149,110 @@ def _multiply(first, second, i, j, spaces):
     return a < b or (a == b and i <= j) or (a > b and not (first == ANY and second == ANY))
 
 
+@inlined
+def _count_pairs(spaces, low, high, first, second, tried, limit):
+    """How many products of two a row has, and how many were tried for; beyond the limit it gives up."""
+    count = 0
+    for i in range(low, high):
+        if first == ANY or first == spaces[i]:
+            for j in range(low, high):
+                count += _multiply(first, second, i, j, spaces)
+            tried += high - low
+            if tried > limit:
+                break
+    return count, tried
+
+
+@inlined
+def _count_triples(spaces, low, high, first, second, third, tried, limit):
+    """The same for products of three."""
+    count = 0
+    for i in range(low, high):
+        if first == ANY or first == spaces[i]:
+            for j in range(low, high):
+                if _multiply(first, second, i, j, spaces):
+                    for m in range(low, high):
+                        count += _multiply(second, third, j, m, spaces)
+                    tried += high - low
+                    if tried > limit:
+                        return count, tried
+            tried += high - low
+            if tried > limit:
+                return count, tried
+    return count, tried
+
+
 @kernel
 def _count_products(indptr, spaces, pairs, triples, most, out_ptr):
     """How many values each row has with its products. Returns the first row with too many of them, or −1.
 
     A row that has few, and very many values to look for them in, is such a row, too.
     """
+    limit = _ROWS_AT_MOST * most
     for row in range(indptr.size - 1):
         low, high = indptr[row], indptr[row + 1]
-        count, tried = high - low, 0
+        products, tried = 0, 0
         for k in range(pairs.shape[0]):
-            first, second = pairs[k, 0], pairs[k, 1]
-            for i in range(low, high):
-                if first == ANY or first == spaces[i]:
-                    for j in range(low, high):
-                        count += _multiply(first, second, i, j, spaces)
-                    tried += high - low
-                    if tried > _ROWS_AT_MOST * most:
-                        return row
+            if tried <= limit:
+                found, tried = _count_pairs(spaces, low, high, pairs[k, 0], pairs[k, 1], tried, limit)
+                products += found
         for k in range(triples.shape[0]):
-            first, second, third = triples[k, 0], triples[k, 1], triples[k, 2]
-            for i in range(low, high):
-                if first == ANY or first == spaces[i]:
-                    for j in range(low, high):
-                        if _multiply(first, second, i, j, spaces):
-                            for m in range(low, high):
-                                count += _multiply(second, third, j, m, spaces)
-                            tried += high - low
-                            if tried > _ROWS_AT_MOST * most:
-                                return row
-                    tried += high - low
-                    if tried > _ROWS_AT_MOST * most:
-                        return row
-        if count - (high - low) > most:
+            if tried <= limit:
+                first, second, third = triples[k, 0], triples[k, 1], triples[k, 2]
+                found, tried = _count_triples(spaces, low, high, first, second, third, tried, limit)
+                products += found
+        if tried > limit or products > most:
             return row
-        out_ptr[row + 1] = out_ptr[row] + count
+        out_ptr[row + 1] = out_ptr[row] + high - low + products
     return -1
+
+
+@inlined
+def _put(out, end, column, value, i, j, m):
+    """Write down a value, and of which it is the product where that is asked for."""
+    out_indices, out_values, made = out
+    out_indices[end] = column
+    out_values[end] = value
+    if made.shape[0] > 0:
+        made[end, 0], made[end, 1], made[end, 2] = i, j, m
+
+
+@inlined
+def _put_pairs(row, low, high, first, second, mask, out, end):
+    """Write down a row's products of two; returns the end of what is written, or −1 where one is not finite."""
+    indices, values, spaces = row
+    for i in range(low, high):
+        if first == ANY or first == spaces[i]:
+            half = FNV_PRIME * np.uint64(indices[i] & mask)
+            for j in range(low, high):
+                if _multiply(first, second, i, j, spaces):
+                    product = values[i] * values[j]
+                    if not abs(product) < np.inf:
+                        return -1
+                    _put(out, end, np.int64(half ^ np.uint64(indices[j])) & mask, product, i, j, -1)
+                    end += 1
+    return end
+
+
+@inlined
+def _put_triples(row, low, high, first, second, third, mask, out, end):
+    """The same for products of three."""
+    indices, values, spaces = row
+    for i in range(low, high):
+        if first == ANY or first == spaces[i]:
+            half = FNV_PRIME * np.uint64(indices[i] & mask)
+            for j in range(low, high):
+                if _multiply(first, second, i, j, spaces):
+                    whole = FNV_PRIME * (half ^ np.uint64(indices[j]))
+                    pair = values[i] * values[j]
+                    for m in range(low, high):
+                        if _multiply(second, third, j, m, spaces):
+                            product = pair * values[m]
+                            if not abs(product) < np.inf:
+                                return -1
+                            _put(out, end, np.int64(whole ^ np.uint64(indices[m])) & mask, product, i, j, m)
+                            end += 1
+    return end
 
 
 @kernel
@@ -193,50 +261,22 @@ def _multiply_rows(indptr, indices, values, spaces, pairs, triples, mask, out_pt
 
     ``made`` takes the places of what was multiplied, where it is not empty.
     """
-    named = made.shape[0] > 0
+    source, out = (indices, values, spaces), (out_indices, out_values, made)
     for row in range(indptr.size - 1):
         end = out_ptr[row]
         low, high = indptr[row], indptr[row + 1]
         for i in range(low, high):
-            out_indices[end] = indices[i] & mask
-            out_values[end] = values[i]
-            if named:
-                made[end, 0], made[end, 1], made[end, 2] = i, -1, -1
+            _put(out, end, indices[i] & mask, values[i], i, -1, -1)
             end += 1
         for k in range(pairs.shape[0]):
-            first, second = pairs[k, 0], pairs[k, 1]
-            for i in range(low, high):
-                if first == ANY or first == spaces[i]:
-                    half = FNV_PRIME * np.uint64(indices[i] & mask)
-                    for j in range(low, high):
-                        if _multiply(first, second, i, j, spaces):
-                            product = values[i] * values[j]
-                            if not abs(product) < np.inf:
-                                return row
-                            out_indices[end] = np.int64(half ^ np.uint64(indices[j])) & mask
-                            out_values[end] = product
-                            if named:
-                                made[end, 0], made[end, 1], made[end, 2] = i, j, -1
-                            end += 1
+            if end >= 0:
+                end = _put_pairs(source, low, high, pairs[k, 0], pairs[k, 1], mask, out, end)
         for k in range(triples.shape[0]):
-            first, second, third = triples[k, 0], triples[k, 1], triples[k, 2]
-            for i in range(low, high):
-                if first == ANY or first == spaces[i]:
-                    half = FNV_PRIME * np.uint64(indices[i] & mask)
-                    for j in range(low, high):
-                        if _multiply(first, second, i, j, spaces):
-                            whole = FNV_PRIME * (half ^ np.uint64(indices[j]))
-                            pair = values[i] * values[j]
-                            for m in range(low, high):
-                                if _multiply(second, third, j, m, spaces):
-                                    product = pair * values[m]
-                                    if not abs(product) < np.inf:
-                                        return row
-                                    out_indices[end] = np.int64(whole ^ np.uint64(indices[m])) & mask
-                                    out_values[end] = product
-                                    if named:
-                                        made[end, 0], made[end, 1], made[end, 2] = i, j, m
-                                    end += 1
+            if end >= 0:
+                first, second, third = triples[k, 0], triples[k, 1], triples[k, 2]
+                end = _put_triples(source, low, high, first, second, third, mask, out, end)
+        if end < 0:
+            return row
     return -1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from onsketch.jit.decorators import inner
+from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import add, rotate
 
 
@@ -133,6 +133,20 @@ def _diagonalise(n, basis, diagonal, below):
             below[m] = 0.0
 
 
+@inlined
+def _sort(n, basis, diagonal):
+    """Put the largest value first."""
+    for i in range(n):
+        top = i
+        for j in range(i + 1, n):
+            if diagonal[j] > diagonal[top]:
+                top = j
+        if top != i:
+            diagonal[i], diagonal[top] = diagonal[top], diagonal[i]
+            for k in range(n):
+                basis[i, k], basis[top, k] = basis[top, k], basis[i, k]
+
+
 @inner
 def eigh(matrix, n, values, vectors, work):
     """Eigendecomposition of the leading n×n block of a symmetric, finite ``matrix``.
@@ -168,13 +182,6 @@ def eigh(matrix, n, values, vectors, work):
     else:
         values[0] = vectors[0, 0]
         vectors[0, 0] = 1.0
+    _sort(n, vectors, values)
     for i in range(n):
-        top = i
-        for j in range(i + 1, n):
-            if values[j] > values[top]:
-                top = j
-        if top != i:
-            values[i], values[top] = values[top], values[i]
-            for k in range(n):
-                vectors[i, k], vectors[top, k] = vectors[top, k], vectors[i, k]
         values[i] *= scale

@@ -12,7 +12,7 @@ from onsketch.core.losses import Loss
 from onsketch.core.matrices import as_csr, is_sparse, refuse_masked, refuse_structure
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import LONGEST_COUNT
-from onsketch.jit.decorators import inner, kernel
+from onsketch.jit.decorators import inlined, inner, kernel
 
 Slotted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 """Rows as (indptr, slots, values), slots being the places that a learner keeps its features in."""
@@ -112,11 +112,47 @@ SOUND, REPEATING, BROKEN = range(3)
 """What can be said of the structure of CSR rows: as it should be; a row lists a feature twice; not that of a matrix."""
 
 
+@inlined
+def _order(part, width):
+    """Whether the indices of a row lie below the width, and whether they ascend: then its ends tell."""
+    falls = 0
+    for i in range(part.size - 1):
+        falls += part[i + 1] <= part[i]
+    if falls == 0:
+        return part[0] >= 0 and part[part.size - 1] < width, True
+    least = most = part[0]
+    for i in range(part.size):
+        least = min(least, part[i])
+        most = max(most, part[i])
+    return least >= 0 and most < width, False
+
+
+@inlined
+def _next_stamp(stamps, stamp):
+    """A stamp that none of the places has."""
+    if stamp < 255:
+        return stamp + 1
+    for place in range(stamps.size):
+        stamps[place] = 0
+    return 1
+
+
+@inlined
+def _repeats(indices, low, high, places):
+    """Whether a row lists a feature twice."""
+    for i in range(low, high):
+        place = _search(places, indices, low, i)
+        if places[place] >= low:
+            return True
+        places[place] = i
+    return False
+
+
 @kernel
 def _structure(indptr, indices, entries, width, places):
     """What can be said of the rows, and of which row; quick where rows are sorted or short.
 
-    Row ends lie in order within the entries, and indices below the width: where a row ascends, its ends tell.
+    Row ends lie in order within the entries, and indices below the width.
     """
     stamps = np.zeros(1 << _STAMP_BITS, dtype=np.uint8)
     stamp = 0
@@ -124,41 +160,20 @@ def _structure(indptr, indices, entries, width, places):
     if indptr[0] != 0:
         return BROKEN, 0
     for row in range(indptr.size - 1):
-        low = indptr[row]
-        if not low <= indptr[row + 1] <= entries:
+        low, high = indptr[row], indptr[row + 1]
+        if not low <= high <= entries:
             return BROKEN, row
-        part = indices[low : indptr[row + 1]]
-        if part.size == 0:
+        if low == high:
             continue
-        falls = 0
-        for i in range(part.size - 1):
-            falls += part[i + 1] <= part[i]
-        if falls == 0:
-            if part[0] < 0 or part[part.size - 1] >= width:
-                return BROKEN, row
-            continue
-        least = most = part[0]
-        for i in range(part.size):
-            least = min(least, part[i])
-            most = max(most, part[i])
-        if least < 0 or most >= width:
+        part = indices[low:high]
+        inside, sound = _order(part, width)
+        if not inside:
             return BROKEN, row
-        if verdict == REPEATING:
-            continue
-        if part.size < _SHORT:
-            stamp += 1
-            if stamp == 256:
-                for place in range(stamps.size):
-                    stamps[place] = 0
-                stamp = 1
-            if _clashes(part, stamps, np.uint8(stamp)) == 0:
-                continue
-        for i in range(low, low + part.size):
-            place = _search(places, indices, low, i)
-            if places[place] >= low:
-                verdict = REPEATING
-                break
-            places[place] = i
+        if not sound and verdict == SOUND and part.size < _SHORT:
+            stamp = _next_stamp(stamps, stamp)
+            sound = _clashes(part, stamps, np.uint8(stamp)) == 0
+        if not sound and verdict == SOUND and _repeats(indices, low, high, places):
+            verdict = REPEATING
     return verdict, -1
 
 

@@ -9,12 +9,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from onsketch.jit.decorators import kernel
+from onsketch.jit.decorators import inlined, kernel
 from onsketch.learners.multiclass.slopes import fill_slopes, shared_scale
 from onsketch.learners.sketched.driver import copy_state, fits, harmless, outgrown, raise_ridge
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, absorb, look
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
+
+
+@inlined
+def _largest(numbers):
+    """The largest magnitude; infinite where a number is none."""
+    most = 0.0
+    for k in range(numbers.size):
+        if not abs(numbers[k]) <= np.inf:
+            return np.inf
+        most = max(most, abs(numbers[k]))
+    return most
+
+
+@inlined
+def _fill_margins(heads, coefficients, p, n, z):
+    """Fill z with the margins W·x of a row whose products with heads and sketch are given; returns the largest."""
+    for k in range(z.size):
+        z[k] = heads[k]
+    for r in range(n):
+        along = p[COLUMN.sketch + r]
+        for k in range(z.size):
+            z[k] += coefficients[r, k] * along
+    return _largest(z)
 
 
 @kernel
@@ -49,23 +72,13 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights
             p[COLUMN.sketch + first + r] = scales[r] * among[i, r]
         square = among[i, i]
         z = margins[i]
-        for k in range(classes):
-            z[k] = heads[i, k]
-        for r in range(n):
-            along = p[COLUMN.sketch + r]
-            for k in range(classes):
-                z[k] += coefficients[r, k] * along
-        reached = 0.0
-        for k in range(classes):
-            if not abs(z[k]) <= setup.largest:
-                return i
-            reached = max(reached, abs(z[k]))
+        reached = _fill_margins(heads[i], coefficients, p, n, z)
+        if not reached <= setup.largest:
+            return i
         bend = fill_slopes(loss, z, targets[i], weights[i], slopes)
         t = clock[0] + 1
         rho = shared_scale(setup, slopes, bend, weights[i], t)
-        top = 0.0
-        for k in range(classes):
-            top = max(top, abs(slopes[k]))
+        top = _largest(slopes)
         p[COLUMN.head] = 0.0
         change[COLUMN.head] = 0.0
         change[COLUMN.sum] = 0.0

@@ -113,6 +113,17 @@ def raise_ridge(setup, sketch, lengths, t):
 
 
 @inlined
+def keep_up(setup, sketch, spare, guarded, lengths, t):
+    """Raise the ridge where the rows ask for it; returns whether there is something to undo that with."""
+    if not outgrown(setup, sketch, lengths, t):
+        return guarded
+    if not guarded:
+        copy_state(sketch, spare)
+    raise_ridge(setup, sketch, lengths, t)
+    return True
+
+
+@inlined
 def harmless(setup, sketch, largest, margin, p, g, rho):
     """Whether a round cannot come near the limits of floating point, so that nothing need be kept to undo it.
 
@@ -151,6 +162,74 @@ def fits(sketch, change, limit, verdict):
     return top <= limit
 
 
+@inlined
+def clear(line):
+    """Zeros."""
+    for c in range(line.size):
+        line[c] = 0.0
+
+
+@inlined
+def adapt(rows, here, values, row):
+    """Diagonal adaptation: fills ``row`` with D^{-1/2}x, and returns the largest entry of x."""
+    tallest = 0.0
+    for j in range(here.size):
+        row[j] = values[j] / np.sqrt(FIRST_DIAGONAL + rows[here[j], COLUMN.diagonal])
+        tallest = max(tallest, abs(values[j]))
+    return tallest
+
+
+@inlined
+def add_squares(rows, here, values, g):
+    """D takes in a gradient."""
+    for j in range(here.size):
+        rows[here[j], COLUMN.diagonal] += (g * values[j]) ** 2
+
+
+@inlined
+def meet(setup, table, sketch, here, row, top):
+    """Enter the features met for the first time, up to the slot ``top``; returns what their rows of S give to w·x."""
+    epoch = table.clock[CLOCK.epoch]
+    seen = table.clock[CLOCK.seen]
+    fresh = 0.0
+    j = 0
+    while seen <= top:
+        slot = np.int64(here[j])
+        if slot >= seen:  # slots are given in order of appearance
+            table.rows[slot, COLUMN.epoch] = epoch
+            seen = slot + 1
+            table.clock[CLOCK.seen] = seen
+            fresh += row[j] * enter(setup, table, sketch, slot)
+        j += 1
+    return fresh
+
+
+@inlined
+def wake(table, here, out):
+    """Bring the features of a row up to date."""
+    epoch = table.clock[CLOCK.epoch]
+    for j in range(here.size):
+        slot = np.int64(here[j])
+        if table.rows[slot, COLUMN.epoch] < epoch:
+            bring_up_to_date(table.rows, slot, epoch, table.running, table.past, table.places, out)
+
+
+@inlined
+def close_full(setup, table, sketch):
+    """The sketch has shrunk: what forgetting has left is written into it, and features turn when they are next met."""
+    if sketch.numbers[NUMBER.fade] < 1.0:
+        write_fade(setup, sketch)
+    close_epoch(table, sketch.transform, sketch.counts[COUNT.closed], table.running.shape[1])
+
+
+@inlined
+def unsee(table, known):
+    """Forget the features that only a refused row has had."""
+    for slot in range(known, table.clock[CLOCK.seen]):
+        clear(table.rows[slot])
+    table.clock[CLOCK.seen] = known
+
+
 @bare_kernel
 def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, weights, predictions):
     """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused.
@@ -159,15 +238,12 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
     ``x`` is where the values go after diagonal adaptation (the values themselves where there is none). Where there are
     fewer slots than values, every row has the same: those of dense rows without zeros.
     """
-    k = table.running.shape[1]
     rows = table.rows
-    width = rows.shape[1]
     p = table.work[SCRATCH.gathered]
     q = table.work[SCRATCH.along]
     change = table.work[SCRATCH.change]
     out = table.work[SCRATCH.moved]
-    for c in range(width):
-        change[c] = 0.0
+    clear(change)
     repeated = slots.size < values.size
     ahead = rows.size > CACHED and not repeated
     for i in range(indptr.size - 1):
@@ -176,35 +252,19 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         count = high - low
         here = slots if repeated else slots[low:high]
         row = x[low:high]
-        fresh = 0.0
         guarded = False
-        epoch = table.clock[CLOCK.epoch]
         known = table.clock[CLOCK.seen]
-        seen = known
         tallest = 0.0
         if setup.diagonal:
-            for j in range(count):
-                row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + rows[here[j], COLUMN.diagonal])
-                tallest = max(tallest, abs(values[low + j]))
+            tallest = adapt(rows, here, values[low:high], row)
         asleep = not table.clock[CLOCK.current]
         top = newest(here) if i == 0 or not repeated else known - 1
         if top >= known and sketch.counts[COUNT.column] < 0:  # entering changes these sketches
             copy_state(sketch, spare)
             guarded = True
-        j = 0
-        while seen <= top:
-            slot = np.int64(here[j])
-            if slot >= seen:  # slots are given in order of appearance
-                rows[slot, COLUMN.epoch] = epoch
-                seen = slot + 1
-                table.clock[CLOCK.seen] = seen
-                fresh += row[j] * enter(setup, table, sketch, slot)
-            j += 1
+        fresh = meet(setup, table, sketch, here, row, top)
         if asleep:
-            for j in range(count):
-                slot = np.int64(here[j])
-                if rows[slot, COLUMN.epoch] < epoch:
-                    bring_up_to_date(rows, slot, epoch, table.running, table.past, table.places, out)
+            wake(table, here, out)
         square = gather(rows, here, row, 0, count, COLUMN.sketch + sketch.counts[COUNT.rows], p)
         largest = max(1.0, np.sqrt(square))
         reached = margin_of(sketch, p) - fresh
@@ -221,11 +281,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
                 row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + squares)
             square = gather(rows, here, row, 0, count, COLUMN.sketch + sketch.counts[COUNT.rows], p)
         lengths = sketch.numbers[NUMBER.lengths] + square
-        if outgrown(setup, sketch, lengths, t):
-            if not guarded:
-                copy_state(sketch, spare)
-                guarded = True
-            raise_ridge(setup, sketch, lengths, t)
+        guarded = keep_up(setup, sketch, spare, guarded, lengths, t)
         limit = setup.largest / largest
         fit = abs(reached) <= limit and abs(g) * tallest <= setup.steepest
         if not guarded and (setup.implicit or not (fit and harmless(setup, sketch, largest, reached, p, g, rho))):
@@ -245,29 +301,20 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             verdict = absorb(setup, sketch, p, square, rho, g, min(max(reached, -bound), bound), t, change, limit)
         if verdict == VERDICT.refused or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)
-            for unseen in range(known, seen):
-                for c in range(width):
-                    rows[unseen, c] = 0.0
-            table.clock[CLOCK.seen] = known
+            unsee(table, known)
             return i
         predictions[i] = margin
         sketch.numbers[NUMBER.lengths] = lengths
         change[COLUMN.sum] -= sketch.numbers[NUMBER.base_sum] * change[COLUMN.head]
         if verdict == VERDICT.full_before:
-            close_epoch(table, sketch.transform, sketch.counts[COUNT.closed], k)
-            for j in range(count):
-                bring_up_to_date(
-                    rows, np.int64(here[j]), table.clock[CLOCK.epoch], table.running, table.past, table.places, out
-                )
+            close_epoch(table, sketch.transform, sketch.counts[COUNT.closed], table.running.shape[1])
+            wake(table, here, out)
         following = slots[high : indptr[i + 2]] if ahead and i + 2 < indptr.size else slots[:0]
         write(table, sketch, here, row, change, following)
         if setup.diagonal:
-            for j in range(count):
-                rows[here[j], COLUMN.diagonal] += (fade * g * values[low + j]) ** 2
+            add_squares(rows, here, values[low:high], fade * g)
         if verdict == VERDICT.full:
-            if fade < 1.0:
-                write_fade(setup, sketch)
-            close_epoch(table, sketch.transform, sketch.counts[COUNT.closed], k)
+            close_full(setup, table, sketch)
         elif asleep:
             look_after_sleepers(table, count)
         sketch.numbers[NUMBER.fade] *= setup.forget

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from onsketch.jit.decorators import exact, exact_kernel
+from onsketch.jit.decorators import exact, exact_inlined, exact_kernel
 from onsketch.learners.multiclass.softmax.adagrad import dense_step
 from onsketch.learners.multiclass.softmax.directions import follow_norm, sketch_step
 from onsketch.learners.multiclass.softmax.metrics import metric_step
@@ -25,11 +25,10 @@ OLDEST = 1e7
 """From this row on, averages weigh all rows alike: sums stay within what float32 can hold."""
 
 
-@exact
-def _margins(common, table, scratch, places, x, count, constant, square):
-    """Fill the margins of all outputs for a scaled row; in place 0 of row and table is the constant feature."""
-    z, room, classes = scratch.z, table.alphas.size, common.tally[TALLY.classes]
-    n = common.tally[TALLY.sketched]
+@exact_inlined
+def _gather(table, scratch, places, x, count, n):
+    """Fill the margins that a row has with the weights as they stand, and its products with the sketch's n rows."""
+    z, room = scratch.z, table.alphas.size
     for o in range(OUTPUTS):
         for k in range(room):
             z[o, k] = 0.0
@@ -45,6 +44,24 @@ def _margins(common, table, scratch, places, x, count, constant, square):
             s = table.sketch[places[j]]
             for i in range(n):
                 scratch.products[i] += s[i] * v
+
+
+@exact_inlined
+def _add_coefficients(table, scratch, classes, n):
+    """What the sketch's rows have of Newton's experts and of their averages."""
+    for b in range(2 * NEWTON):
+        o = b if b < NEWTON else AVERAGE + b - NEWTON
+        for i in range(n):
+            for k in range(classes):
+                scratch.z[o, k] += table.coefficients[i, b, k] * scratch.products[i]
+
+
+@exact
+def _margins(common, table, scratch, places, x, count, constant, square):
+    """Fill the margins of all outputs for a scaled row; in place 0 of row and table is the constant feature."""
+    z, room, classes = scratch.z, table.alphas.size, common.tally[TALLY.classes]
+    n = common.tally[TALLY.sketched]
+    _gather(table, scratch, places, x, count, n)
     factor = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
     for o in range(OUTPUTS):
         for k in range(classes):
@@ -54,11 +71,7 @@ def _margins(common, table, scratch, places, x, count, constant, square):
                 z[o, k] += table.weights[0, o * room + k] * (UNIT_CONSTANT if o == UNIT else constant)
     for i in range(n):
         scratch.products[i] += table.sketch[0, i] * constant
-    for b in range(2 * NEWTON):
-        o = b if b < NEWTON else AVERAGE + b - NEWTON
-        for i in range(n):
-            for k in range(classes):
-                z[o, k] += table.coefficients[i, b, k] * scratch.products[i]
+    _add_coefficients(table, scratch, classes, n)
     omega = common.running[RUNNING.omega]
     for o in range(AVERAGE, OUTPUTS):
         for k in range(classes):

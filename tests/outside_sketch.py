@@ -13,7 +13,7 @@ from onsketch.learners.setup import limited_step
 from onsketch.learners.sketch_table import SketchKind, register
 from onsketch.learners.sketched.frequent_directions import decompose
 from onsketch.learners.sketched.packed import COLUMN
-from onsketch.learners.sketched.parts import VERDICT, serve
+from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_buffer
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 from onsketch.sketches.base import Sketch, whole_number
@@ -138,7 +138,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     return verdict
 
 
-serve(PackedLastRows, enter=_enter, metric=_metric, absorb=_absorb, write=write_buffer)
+register_parts(PackedLastRows, enter=_enter, metric=_metric, absorb=_absorb, write=write_buffer)
 
 
 def _make(width, options, ridge):

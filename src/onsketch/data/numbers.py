@@ -305,7 +305,7 @@ def _is_not_finite(text, at):
 
 
 @inlined
-def read_number(text, at):
+def read_number(text, at):  # noqa: C901 (one automaton over the bytes of a number: in parts it would be harder to follow)
     """The number at ``at``: its value, where it ends (or the unfit byte stands), and GOOD or what is wrong.
 
     Signs, ``5.``, ``.5`` and exponents are numbers; nan and infinity are not, nor is what float64 cannot hold.

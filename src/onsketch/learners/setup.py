@@ -80,9 +80,9 @@ class Setup(NamedTuple):
     """Bound on what is written per feature: what its type can hold, and float64 can still square."""
     steepest: float
     """Bound on gradients whose squares are summed up per feature."""
-    calm: float
+    safe: float
     """Rounds below this need no undoing."""
-    grain: float
+    rounding: float
     """A few rounding errors of what is kept per feature."""
     ridge: float
     """Where the ridge starts."""
@@ -224,8 +224,8 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
         seed=options.seed,
         largest=LARGEST if options.dtype == "float64" else 1e30,
         steepest=STEEPEST[options.dtype],
-        calm=1e25 if options.dtype == "float64" else 1e5,
-        grain=1e-15 if options.dtype == "float64" else 5e-7,
+        safe=1e25 if options.dtype == "float64" else 1e5,
+        rounding=1e-15 if options.dtype == "float64" else 5e-7,
         ridge=FIRST_RIDGE if options.ridge is None else options.ridge,
         share=ridge_share(method, options.sketch_size) if newton and options.ridge is None else 0.0,
         forget=float(options.forget),

@@ -104,8 +104,9 @@ def finite(settings, small, rho, length, margins, moves, steps, gains, scales, n
     return reach * long <= settings.largest and math.sqrt(steep) * long <= settings.steepest
 
 
+# Above the limit of complexity: the order of a round's parts is what there is to see, and it is one list.
 @kernel
-def learn_rows(settings, light, table, small, indptr, slots, values, labels, weights, predictions):
+def learn_rows(settings, light, table, small, indptr, slots, values, labels, weights, predictions):  # noqa: C901
     """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused, or when the
     heavy table is full (counts[TALLY.full] is then 1).
     """

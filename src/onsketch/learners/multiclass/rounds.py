@@ -13,7 +13,7 @@ from onsketch.jit.decorators import inlined, kernel
 from onsketch.learners.multiclass.slopes import fill_slopes, shared_scale
 from onsketch.learners.sketched.driver import copy_state, fits, harmless, outgrown, raise_ridge
 from onsketch.learners.sketched.packed import COLUMN
-from onsketch.learners.sketched.parts import VERDICT, absorb, look
+from onsketch.learners.sketched.parts import VERDICT, absorb, prepare
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
 
 
@@ -89,7 +89,7 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights
             copy_state(sketch, spare)
         if short:
             raise_ridge(setup, sketch, lengths, t)
-        look(setup, sketch, p)
+        prepare(setup, sketch, p)
         for r in range(n):
             sketch.lines[LINE.a, r] = 0.0
         limit = setup.largest / largest

@@ -6,14 +6,14 @@ non-zero of x, one packed row (``gather``), does a little algebra of the sketch'
 
 What differs between sketches is in six functions, chosen by the type of the sketch's state:
 
-=========  =================================================================================================
-enter      a feature is met for the first time
-look       what the next two need of Sx
-metric     ``P x = c·x + Sᵀq`` for the current preconditioner P, from Sx and x·x; returns c
-absorb     take in the row ``ρ·x``, change a, and say what to add to the packed rows of x's features
-write      add that to the packed rows
-lift       the ridge has been raised
-=========  =================================================================================================
+============  ==================================================================================================
+enter         a feature is met for the first time
+prepare       what the next two need of Sx
+metric        ``P x = c·x + Sᵀq`` for the current preconditioner P, from Sx and x·x; returns c
+absorb        take in the row ``ρ·x``, change a, and say what to add to the packed rows of x's features
+write         add that to the packed rows
+follow_ridge  the ridge has been raised
+============  ==================================================================================================
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, loo
 from onsketch.learners.sketched.forgetting import write_fade
 from onsketch.learners.sketched.implicit import implicit_gradient
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
-from onsketch.learners.sketched.parts import VERDICT, absorb, enter, lift, look, metric, write
+from onsketch.learners.sketched.parts import VERDICT, absorb, enter, follow_ridge, metric, prepare, write
 from onsketch.learners.sketched.passes import gather, newest
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
 
@@ -109,7 +109,7 @@ def outgrown(setup, sketch, lengths, t):
 def raise_ridge(setup, sketch, lengths, t):
     """Give the sketch twice the ridge that the rows ask for, so that this is rare."""
     sketch.numbers[NUMBER.ridge] = 2.0 * setup.share * lengths / t
-    lift(setup, sketch)
+    follow_ridge(setup, sketch)
 
 
 @inlined
@@ -131,17 +131,17 @@ def harmless(setup, sketch, largest, margin, p, g, rho):
     round writes is at most a product of five numbers that are compared here.
     """
     n = sketch.counts[COUNT.rows]
-    calm = setup.calm * min(sketch.numbers[NUMBER.ridge], 1.0)
+    safe = setup.safe * min(sketch.numbers[NUMBER.ridge], 1.0)
     if sketch.counts[COUNT.column] < 0:
-        if sketch.counts[COUNT.rank] < n or not within(p, COLUMN.sketch, whole_rows(sketch), calm):
+        if sketch.counts[COUNT.rank] < n or not within(p, COLUMN.sketch, whole_rows(sketch), safe):
             return False
     elif n + 1 >= setup.capacity:
         return False
-    if not within(sketch.lines, LINE.a * sketch.lines.shape[1], whole_rows(sketch), calm):
+    if not within(sketch.lines, LINE.a * sketch.lines.shape[1], whole_rows(sketch), safe):
         return False
     reach = largest * max(setup.step, 1.0)
-    bounded = abs(margin) * reach < calm and max(abs(g), abs(rho)) * reach < calm  # NaN is not
-    return bounded and abs(g) <= setup.calm * abs(rho)
+    bounded = abs(margin) * reach < safe and max(abs(g), abs(rho)) * reach < safe  # NaN is not
+    return bounded and abs(g) <= setup.safe * abs(rho)
 
 
 @inner
@@ -287,7 +287,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         if not guarded and (setup.implicit or not (fit and harmless(setup, sketch, largest, reached, p, g, rho))):
             copy_state(sketch, spare)
             guarded = True
-        look(setup, sketch, p)
+        prepare(setup, sketch, p)
         change[COLUMN.head] = 0.0
         change[COLUMN.sum] = 0.0
         bound = min(setup.clip, setup.reach) if rho == 0.0 else setup.clip  # without a row there is no step to stop

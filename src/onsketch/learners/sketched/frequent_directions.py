@@ -30,7 +30,7 @@ from onsketch.jit.vectors import dot, fma, load, spread, store
 from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.merged_sketches import added, spectrum
 from onsketch.learners.sketched.packed import COLUMN
-from onsketch.learners.sketched.parts import VERDICT, serve
+from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_buffer
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 
@@ -207,7 +207,7 @@ def _metric(setup, sketch, p, square, q):
     return inverse_metric(setup, 0.0, ridge, escaped) if ridge > 0.0 else 1.0
 
 
-def _lift(setup, sketch):
+def _follow_ridge(setup, sketch):
     """(ridge·I + K)^{-1} from K's spectrum, O(m³)."""
     n = sketch.counts[COUNT.rows]
     h = sketch.squares[SQUARE.inverse]
@@ -411,4 +411,4 @@ def _fold(setup, sketch, n):
     sketch.counts[COUNT.closed] = n
 
 
-serve(Directions, enter=_enter, metric=_metric, absorb=_absorb, write=write_buffer, lift=_lift)
+register_parts(Directions, enter=_enter, metric=_metric, absorb=_absorb, write=write_buffer, follow_ridge=_follow_ridge)

@@ -45,7 +45,7 @@ class SketchedLearner(Learner):
         self._spare = sketch.copy()
         self._setup = make_setup(method, options, capacity=capacity)
         if not form.bounded:
-            self._setup = self._setup._replace(calm=0.0)
+            self._setup = self._setup._replace(safe=0.0)
         self._logs = sketch.logs
         self._table = new_table(capacity, kept if self._logs else 0, np.dtype(options.dtype))
         self._kind = kind_of(self._setup, self._sketch, self._table)

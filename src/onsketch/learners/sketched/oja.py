@@ -31,7 +31,7 @@ from onsketch.jit.vectors import add, dot, fma, load, minus, product, put, quoti
 from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.merged_sketches import difference
 from onsketch.learners.sketched.packed import COLUMN
-from onsketch.learners.sketched.parts import VERDICT, serve
+from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_rows
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
 
@@ -190,7 +190,7 @@ def _factorise(setup, sketch):
     gram = sketch.squares[OJA_SQUARE.gram]
     factor = sketch.squares[OJA_SQUARE.factor]
     m = sketch.counts[COUNT.rows]
-    cutoff = max(CUTOFF, 20.0 * setup.grain)  # what is written of Z, not its Gram matrix, is rounded to float32
+    cutoff = max(CUTOFF, 20.0 * setup.rounding)  # what is written of Z, not its Gram matrix, is rounded to float32
     rank = 0
     for i in range(m):
         for j in range(m):
@@ -297,7 +297,7 @@ def _enter(setup, table, sketch, slot):
     return fresh
 
 
-def _look(setup, sketch, p):
+def _prepare(setup, sketch, p):
     if sketch.counts[COUNT.rank] < 0:
         _factorise(setup, sketch)
     _along(sketch, p, COLUMN.sketch)
@@ -311,7 +311,7 @@ def _metric(setup, sketch, p, square, q):
 
 
 @inner
-def _rebase(setup, sketch):
+def _rebase(setup, sketch):  # noqa: C901 (loops over one small matrix after the other, with hardly a decision)
     """Fill the transform Z ← N Z, with N = F (a mere rescaling for dependent rows), and start again from F = I."""
     m = sketch.counts[COUNT.rows]
     change = sketch.room[0]
@@ -440,4 +440,4 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     return verdict
 
 
-serve(Subspace, enter=_enter, metric=_metric, look=_look, absorb=_absorb, write=write_rows)
+register_parts(Subspace, enter=_enter, metric=_metric, prepare=_prepare, absorb=_absorb, write=write_rows)

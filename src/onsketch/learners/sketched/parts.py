@@ -1,8 +1,8 @@
 """What the driver asks of a sketch, chosen at compile time by the type of the sketch's state.
 
-A sketch's state is a subclass of ``State`` (state.py); its module registers its ``enter``, ``metric``,
-``absorb``, ``write`` and, where something hangs on the ridge, ``lift`` (see driver.py) with ``serve``; and ``look``,
-where ``metric`` and ``absorb`` begin alike.
+A sketch's state is a subclass of ``State`` (state.py). Its module registers its ``enter``, ``metric``, ``absorb`` and
+``write`` (see driver.py) with ``register_parts``; ``prepare``, where ``metric`` and ``absorb`` begin alike; and
+``follow_ridge``, where something hangs on the ridge.
 """
 
 from __future__ import annotations
@@ -31,27 +31,34 @@ VERDICT = Verdicts(*range(4))
 _parts: dict[str, dict[type, Callable[..., Any]]] = {}
 
 
-def _nothing_to_look_at(setup, sketch, p):
+def _nothing_to_prepare(setup, sketch, p):
     pass
 
 
-def _nothing_to_lift(setup, sketch):
+def _nothing_to_follow(setup, sketch):
     pass
 
 
-def serve(
+def register_parts(
     state: type,
     *,
     enter: Any,
     metric: Any,
     absorb: Any,
     write: Any,
-    look: Any = _nothing_to_look_at,
-    lift: Any = _nothing_to_lift,
+    prepare: Any = _nothing_to_prepare,
+    follow_ridge: Any = _nothing_to_follow,
 ) -> None:
     """Have the driver use these compiled functions for sketches with this type of state."""
-    served = {"enter": enter, "look": look, "metric": metric, "absorb": absorb, "write": write, "lift": lift}
-    for part, function in served.items():
+    registered = {
+        "enter": enter,
+        "prepare": prepare,
+        "metric": metric,
+        "absorb": absorb,
+        "write": write,
+        "follow_ridge": follow_ridge,
+    }
+    for part, function in registered.items():
         _parts[part][state] = function
 
 
@@ -59,7 +66,7 @@ def enter(setup, table, sketch, slot):
     """A feature is met for the first time; returns the weight that its row of S gives it, which is not yet its own."""
 
 
-def look(setup, sketch, p):
+def prepare(setup, sketch, p):
     """Work out what ``metric`` and ``absorb`` both need of the row gathered in p; the ridge is what it will be."""
 
 
@@ -80,9 +87,9 @@ def write(table, sketch, slots, x, change, following):
     """Add x_i·change to the packed rows of these slots, as far as the sketch uses them; ``following`` come next."""
 
 
-def lift(setup, sketch):
+def follow_ridge(setup, sketch):
     """The ridge has been raised: bring what the sketch has computed from it up to date."""
 
 
-for _part in (enter, look, metric, absorb, write, lift):
+for _part in (enter, prepare, metric, absorb, write, follow_ridge):
     _parts[_part.__name__] = chosen_by_type(_part)

@@ -24,7 +24,7 @@ from onsketch.jit.vectors import dot, fma, load, spread, store
 from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.merged_sketches import less_base
 from onsketch.learners.sketched.packed import COLUMN
-from onsketch.learners.sketched.parts import VERDICT, serve
+from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_rows
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 
@@ -135,7 +135,7 @@ def _decompose(setup, sketch):
                     )
 
 
-def _lift(setup, sketch):
+def _follow_ridge(setup, sketch):
     _decompose(setup, sketch)
 
 
@@ -244,4 +244,6 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     return VERDICT.absorbed
 
 
-serve(Projection, enter=_enter, metric=_row_metric, absorb=_absorb, write=write_rows, lift=_lift)
+register_parts(
+    Projection, enter=_enter, metric=_row_metric, absorb=_absorb, write=write_rows, follow_ridge=_follow_ridge
+)

@@ -29,7 +29,7 @@ from onsketch.jit.vectors import add, dot, put
 from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.merged_sketches import added, spectrum
 from onsketch.learners.sketched.packed import COLUMN
-from onsketch.learners.sketched.parts import VERDICT, serve
+from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_buffer
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
 
@@ -167,7 +167,7 @@ def _apply(setup, sketch, n, v, flat, out):
         add(out, 0, weight * dot(vectors, e * stride, v, 0, whole), vectors, e * stride, whole)
 
 
-def _look(setup, sketch, p):
+def _prepare(setup, sketch, p):
     _solve_lower(
         sketch.squares[FFD_SQUARE.lower], sketch.counts[COUNT.rows], p, COLUMN.sketch, sketch.work[FFD_WORK.along]
     )
@@ -258,7 +258,7 @@ def _move(sketch, p):
 
 
 @inner
-def _noise(lower, n, v, coefficients, grain):
+def _noise(lower, n, v, coefficients, rounding):
     """Rounding error of |Vx|² for the row x with coordinates v.
 
     LLᵀ is SSᵀ but for rounding, |E_ij| ≲ n·eps·|s_i||s_j|; with x = Sᵀc that makes cᵀEc, for c = L^{-T}v.
@@ -272,7 +272,7 @@ def _noise(lower, n, v, coefficients, grain):
         for j in range(i + 1):
             length += lower[i, j] * lower[i, j]
         spread += abs(coefficients[i]) * math.sqrt(length)
-    return grain * (n + 1) * spread * spread
+    return rounding * (n + 1) * spread * spread
 
 
 @inner
@@ -286,7 +286,7 @@ def _grow(setup, sketch, p, square, rho, change, v):
         left -= v[i] * v[i]
     independent = left > CUTOFF * energy
     if independent and left < 0.01 * energy:  # else there is no doubt
-        independent = left > _noise(sketch.squares[FFD_SQUARE.lower], n, v, sketch.work[FFD_WORK.line], setup.grain)
+        independent = left > _noise(sketch.squares[FFD_SQUARE.lower], n, v, sketch.work[FFD_WORK.line], setup.rounding)
     if independent:
         v[n] = math.sqrt(left)
         for i in range(n):
@@ -371,4 +371,6 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     return VERDICT.absorbed
 
 
-serve(RankedDirections, enter=_enter, look=_look, metric=_metric.py_func, absorb=_absorb, write=write_buffer)
+register_parts(
+    RankedDirections, enter=_enter, prepare=_prepare, metric=_metric.py_func, absorb=_absorb, write=write_buffer
+)

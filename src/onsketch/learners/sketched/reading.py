@@ -8,7 +8,7 @@ from onsketch.jit.decorators import inner, kernel
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
 from onsketch.learners.sketched.epochs import bring_up_to_date
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
-from onsketch.learners.sketched.parts import look, metric
+from onsketch.learners.sketched.parts import metric, prepare
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
 
 
@@ -85,7 +85,7 @@ def leverage_rows(setup, table, sketch, indptr, slots, values, extra, leverages)
             square += v * v
             for c in range(width):
                 p[c] += v * row[c]
-        look(setup, sketch, p)
+        prepare(setup, sketch, p)
         flat = metric(setup, sketch, p, square, q)
         if sketch.numbers[NUMBER.ridge] == 0.0 and flat > 0.0:
             leverages[i] = np.inf  # x has a part of which nothing is known

@@ -87,7 +87,7 @@ class SelfSizingLearner(Learner):
         trace = float(np.trace(sketch.squares[SQUARE.gram, :n, :n]))
         return np.array([self.sketch_size * self.escaped, trace])
 
-    def _look(self) -> None:
+    def _choose_size(self) -> None:
         """Choose the size for the rows to come."""
         size = self.sketch_size
         escaped, kept = self._energy() - self._mark
@@ -115,7 +115,7 @@ class SelfSizingLearner(Learner):
             if done < stop - start:
                 return start + done
             if self.rounds % CHECK == 0:
-                self._look()
+                self._choose_size()
             start = stop
         return start
 

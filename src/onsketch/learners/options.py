@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from onsketch.core.errors import OptionError
-from onsketch.core.shrinking import PARAMETERIZED
 from onsketch.learners.checks import Check, Choice, Either, Function, Number, Pair, Whole, flag
 
 if TYPE_CHECKING:
@@ -151,20 +150,20 @@ class Options:
         None,
         Number(above=True),
         "Γ of Oja's algorithm, the same in every round.",
-        lambda m: m.steps and m.sketch == "oja",
+        lambda m: m.steps and "oja_step" in m.kind.options,
         shown="1/t",
     )
     oja_block: int = _option(
         1,
         Whole(1),
         "Rows after which Oja's directions turn (m in luo2016); above 1 every row costs m times the features.",
-        lambda m: m.steps and m.sketch == "oja",
+        lambda m: m.steps and "oja_block" in m.kind.options,
     )
     shrink_fraction: float = _option(
         0.2,
         Number(0.0, 1.0, above=True),
         "β of parameterised frequent directions.",
-        lambda m: m.steps and m.kind.rule == PARAMETERIZED,
+        lambda m: m.steps and "shrink_fraction" in m.kind.options,
     )
     l1: float = _option(0.0, Number(), "Weight of |w|₁.", lambda m: m.composite or m.moves.sparse_terms)
     l2: float = _option(

@@ -54,6 +54,7 @@ class SketchKind:
         theorem: where the regret of its Newton steps is bounded.
         whole_row: whether a step's metric has the whole of the row in it.
         independent: whether sketches to be merged must have different seeds.
+        options: the options that concern this sketch alone.
         slow: whether it takes a while to turn to the leading directions, and a heavy row can spoil them.
         geometries: those it is defined with; empty for all.
         instead: methods of linear memory to use where d×d numbers are too many.
@@ -79,6 +80,7 @@ class SketchKind:
     theorem: str = ""
     whole_row: bool = False
     independent: bool = False
+    options: tuple[str, ...] = ()
     slow: bool = False
     geometries: tuple[str, ...] = ()
     instead: str = ""
@@ -167,7 +169,7 @@ SKETCHES: dict[str, SketchKind] = {
                 "ParameterizedFrequentDirections", width, o.sketch_size, o.shrink_fraction, o.doubling
             ),
             packed=_DIRECTIONS, rule=shrinking.PARAMETERIZED, error_share=1.0, theorem="Luo et al. 2016, Theorem 3",
-            whole_row=True,
+            whole_row=True, options=("shrink_fraction",),
         ),
         SketchKind(
             "cfd", "frequent directions whose output gets back what was taken", _AMORTISED,
@@ -192,6 +194,7 @@ SKETCHES: dict[str, SketchKind] = {
             "oja", "Oja's algorithm: m directions that turn towards each row", "O(ms + m²)",
             make=lambda width, o, ridge: _public("Oja", width, o.sketch_size, o.seed, o.oja_block, o.oja_step),
             packed="learners.sketched.oja:Subspace", ridge_share=0.5, door_ridge=1.0, slow=True,
+            options=("oja_step", "oja_block"),
         ),
         SketchKind(
             "exact", "keeps the whole d×d matrix", "O(d²) for Newton, O(d³) for AdaGrad", form="square", sized=False,

@@ -180,8 +180,18 @@ def adapt(rows, here, values, row):
 
 
 @inlined
-def add_squares(rows, here, values, g):
-    """D takes in a gradient."""
+def adapt_first(rows, here, values, g, row):
+    """The same with the D that has taken in this row's gradient."""
+    for j in range(here.size):
+        squares = rows[here[j], COLUMN.diagonal] + (g * values[j]) ** 2
+        row[j] = values[j] / np.sqrt(FIRST_DIAGONAL + squares)
+
+
+@inlined
+def add_squares(setup, rows, here, values, g):
+    """D takes in a gradient, where there is a D."""
+    if not setup.diagonal:
+        return
     for j in range(here.size):
         rows[here[j], COLUMN.diagonal] += (g * values[j]) ** 2
 
@@ -276,9 +286,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         rho = row_scale(setup, slope, bend, weights[i], t) / np.sqrt(fade)
         g = weights[i] * slope / fade
         if setup.diagonal_first:
-            for j in range(count):
-                squares = rows[here[j], COLUMN.diagonal] + (fade * g * values[low + j]) ** 2
-                row[j] = values[low + j] / np.sqrt(FIRST_DIAGONAL + squares)
+            adapt_first(rows, here, values[low:high], fade * g, row)
             square = gather(rows, here, row, 0, count, COLUMN.sketch + sketch.counts[COUNT.rows], p)
         lengths = sketch.numbers[NUMBER.lengths] + square
         guarded = keep_up(setup, sketch, spare, guarded, lengths, t)
@@ -311,8 +319,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             wake(table, here, out)
         following = slots[high : indptr[i + 2]] if ahead and i + 2 < indptr.size else slots[:0]
         write(table, sketch, here, row, change, following)
-        if setup.diagonal:
-            add_squares(rows, here, values[low:high], fade * g)
+        add_squares(setup, rows, here, values[low:high], fade * g)
         if verdict == VERDICT.full:
             close_full(setup, table, sketch)
         elif asleep:

@@ -369,6 +369,18 @@ def _rebase(setup, sketch):  # noqa: C901 (loops over one small matrix after the
     _factorise(setup, sketch)
 
 
+@inlined
+def _gain(setup, sketch, square, energy, t):
+    """γ of a round whose row ĝ has this energy; x has the squared length given."""
+    gamma = 1.0 / t
+    lengths = sketch.numbers[NUMBER.lengths] + square
+    if setup.share > 0.0 and lengths > LONG * t:
+        gamma = LONG / lengths
+    if setup.gain > 0.0:
+        gamma *= setup.gain * t
+    return STRETCH / energy if energy * gamma > STRETCH else gamma
+
+
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     m = sketch.counts[COUNT.rows]
     work = sketch.work
@@ -379,14 +391,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     energy = rho * rho * square
     if not energy <= limit * limit:
         return VERDICT.refused
-    gamma = 1.0 / t
-    lengths = sketch.numbers[NUMBER.lengths] + square
-    if setup.share > 0.0 and lengths > LONG * t:
-        gamma = LONG / lengths
-    if setup.gain > 0.0:
-        gamma *= setup.gain * t
-    if energy * gamma > STRETCH:
-        gamma = STRETCH / energy
+    gamma = _gain(setup, sketch, square, energy, t)
     stretch = gamma * rho * rho  # δ·ĝᵀ = stretch·(Zx)·xᵀ
     growth = 1.0 + gamma * energy  # Z_new x = growth·Zx
     moved = stretch * dot(lines, LINE.a * width, p, COLUMN.sketch, width)

@@ -1,37 +1,4 @@
 """Summaries of a stream of rows; they live in ``onsketch.sketches``."""
 
-from onsketch.sketches import (
-    CUTOFF,
-    CompensativeFrequentDirections,
-    Diagonal,
-    Exact,
-    FastFrequentDirections,
-    FastRobustFrequentDirections,
-    FrequentDirections,
-    FrobeniusFrequentDirections,
-    GreedyTruncation,
-    Oja,
-    ParameterizedFrequentDirections,
-    RandomProjection,
-    RobustFrequentDirections,
-    RowSampling,
-    Sketch,
-)
-
-__all__ = [
-    "CUTOFF",
-    "CompensativeFrequentDirections",
-    "Diagonal",
-    "Exact",
-    "FastFrequentDirections",
-    "FastRobustFrequentDirections",
-    "FrequentDirections",
-    "FrobeniusFrequentDirections",
-    "GreedyTruncation",
-    "Oja",
-    "ParameterizedFrequentDirections",
-    "RandomProjection",
-    "RobustFrequentDirections",
-    "RowSampling",
-    "Sketch",
-]
+from onsketch.sketches import *  # noqa: F403
+from onsketch.sketches import __all__  # noqa: F401

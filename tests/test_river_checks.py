@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import Any
 
 import pytest
 from river import checks
 
+import onsketch
 from onsketch.river import OnlineClassifier, OnlineRegressor
 
 pytestmark = pytest.mark.learners
 
-METHODS = ["auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
+FAMILIES = ["auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
+METHODS = list(onsketch.methods()) if os.environ.get("ONSKETCH_EVERY_METHOD") else FAMILIES
+"""A method of each family, whose kernels the suite compiles anyway; ONSKETCH_EVERY_METHOD=1 runs them all."""
 MODELS = [
     *(kind(method) for method in METHODS for kind in (OnlineClassifier, OnlineRegressor)),
     OnlineClassifier(multiclass="shared", loss="softmax"),

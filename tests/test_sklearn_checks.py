@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
+import onsketch
 from onsketch.sklearn import FrequentDirections, OnlineClassifier, OnlineRegressor, SketchedPCA
 
 pytestmark = pytest.mark.learners
 
-METHODS = ["auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
+FAMILIES = ["auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
+METHODS = list(onsketch.methods()) if os.environ.get("ONSKETCH_EVERY_METHOD") else FAMILIES
+"""A method of each family, whose kernels the suite compiles anyway; ONSKETCH_EVERY_METHOD=1 runs them all."""
 
 NOT_REPETITION = {
     f"check_sample_weight_equivalence_on_{form}_data": (

@@ -72,8 +72,8 @@ class LeadingDirections:
     >>> stream = LeadingDirections(4, size=3, centred=False, block_rows=2)
     >>> stream.update(rows)
     >>> directions, energies = stream.leading(1)
-    >>> np.round(directions, 6), np.round(energies, 6), stream.escaped  # 9 is between 8 and 8 + escaped
-    (array([[1., 0., 0., 0.]]), array([8.5]), 1.0)
+    >>> np.round(directions, 6), np.round(energies, 6), stream.escaped  # the sketch has 8, the rows 9
+    (array([[1., 0., 0., 0.]]), array([9.]), 1.0)
     """
 
     def __init__(self, n_features: int, size: int, centred: bool, block_rows: int) -> None:

@@ -16,7 +16,7 @@ _HOVERED = 60
 """Points of a curve that answer to the pointer."""
 
 
-_ABREAST = 4
+_ABREAST = 3
 """Names in a line of a legend."""
 
 
@@ -199,7 +199,7 @@ def _hovers(line: Curve, place: object, ink: str, log_y: bool = False) -> str:
 
 
 def _legend(k: int, name: str, ink: str, count: int) -> str:
-    x, y = LEFT + 160 * (k % _ABREAST), 16 - 18 * ((count - 1) // _ABREAST - k // _ABREAST)
+    x, y = LEFT + 213 * (k % _ABREAST), 16 - 18 * ((count - 1) // _ABREAST - k // _ABREAST)
     return (
         f'<line x1="{x}" x2="{x + 20}" y1="{y - 4}" y2="{y - 4}" stroke="{ink}" stroke-width="3"/>'
         f'<text x="{x + 26}" y="{y}">{escape(name)}</text>'

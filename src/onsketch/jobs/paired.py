@@ -53,7 +53,8 @@ def gap(one: Score, other: Score) -> Gap | None:
     wrong, wrong_error = _total(mine[:, 3] - their[:, 3])
     base = their[-1, 1]
     ratio, ratio_error = (mine[-1, 1] / base, loss_error / base) if base > 0.0 else (math.nan, math.nan)
-    return Gap(loss / mass, loss_error / mass, float(ratio), float(ratio_error), wrong / mass, wrong_error / mass)
+    figures = loss / mass, loss_error / mass, ratio, ratio_error, wrong / mass, wrong_error / mass
+    return Gap(*map(float, figures))
 
 
 def _total(sums: np.ndarray) -> tuple[float, float]:

@@ -349,6 +349,8 @@ class SketchedOptimizer(CarefulOptimizer):
         def kept(weight: Tensor, group: Mapping[str, Any]) -> tuple[str, int]:
             layer = Layer.of(weight, group)
             size = torch.promote_types(layer.dtype, torch.float32).itemsize
-            return words(layer), 2 * layer.blocks * layer.width * size
+            copies = 4 if group["scale_free"] else 2  # x as it is and scaled, a root, the update; or g and the update
+            signs = layer.numbers if getattr(self, "fourier", False) else 0  # of RadaGrad's map
+            return words(layer), copies * layer.blocks * layer.width * size + signs
 
         return memory_table(self, kept)

@@ -89,7 +89,7 @@ def words(layer: Layer) -> str:
 def memory_table(optimizer: CarefulOptimizer, kept: Callable[[Tensor, Mapping[str, Any]], tuple[str, int]]) -> str:
     """A line for each parameter: what is kept, in words and bytes; last the room that a step takes and gives back.
 
-    ``kept`` says of a parameter the words and the bytes of that room; the largest counts, as it is used in turn.
+    ``kept`` says of a parameter the words and the bytes of that room, which layers may take all at once.
     """
     lines = [f"{'parameter':<28} {'shape':<20} {'kept':<26} {'bytes':>14} {'per number':>10}"]
     total = numbers = room = 0
@@ -102,7 +102,7 @@ def memory_table(optimizer: CarefulOptimizer, kept: Callable[[Tensor, Mapping[st
             state = optimizer._fresh(weight, group, "meta")
             size = sum(value.numel() * value.element_size() for value in state.values())
             words, its_room = kept(weight, group)
-            total, numbers, room = total + size, numbers + weight.numel(), max(room, its_room)
+            total, numbers, room = total + size, numbers + weight.numel(), room + its_room
             shape = "×".join(map(str, p.shape)) or "scalar"
             lines.append(f"{name:<28} {shape:<20} {words:<26} {size:>14,} {size / weight.numel():>10.1f}")
     share = 1.0 / max(1, numbers)

@@ -62,7 +62,7 @@ class Sketchy(CarefulOptimizer):
         block_size: axes longer than this are cut into equal blocks, each with a sketch of its own.
         diagonal: treat all parameters of a group as Adam does (biases, norms, embeddings; vectors always are).
         diagonal_above: parameters with a longer axis, such as embeddings of words, are diagonal.
-        state_dtype: of m, v and the directions: float32 (at least) unless told bfloat16.
+        state_dtype: of m and the directions: float32 (at least) unless told bfloat16; v is float32 at least.
         maximize: ascend.
         error_if_nonfinite: raise at a gradient that is not finite; else its parameter skips the step, which is
             counted (``skipped_steps``) and warned of once.
@@ -187,7 +187,8 @@ class Sketchy(CarefulOptimizer):
         state: State = {"step": torch.zeros((), device=device if on_device else "cpu")}
         state["exp_avg"] = like.new_zeros(weight.shape)
         if group["graft"] != "sgd":
-            state["exp_avg_sq"] = like.new_zeros(weight.shape)
+            # in half precision an average of so slow a decay would never fall
+            state["exp_avg_sq"] = like.new_zeros(weight.shape, dtype=torch.promote_types(kind, torch.float32))
         folded = Folded.of(weight, group)
         if folded.rank:
             state["refreshes"] = torch.tensor(0.0)

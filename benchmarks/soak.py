@@ -5,8 +5,8 @@
 
 Rows are short, two to four of 2,000 features that come and go for good, so that most features sleep most of the time.
 Beside each sketched learner goes a twin that never sleeps, on the first rows: after every block all its features are
-brought up to date. Both say the same, but for rounding. Some methods, such as fd-son, magnify rounding as they go on; so
-a third learner goes beside them whose values differ in the last digit, as a measure of what rounding may do.
+brought up to date. Both say the same, but for rounding. Some, such as fd-son, magnify rounding as they go on; so a
+third learner goes beside them whose values differ in the last digit, as a measure of what rounding may do.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import os
 import random
 import shutil
@@ -168,8 +169,10 @@ def kill_often(kind: str, kills: int, seed: int = 0) -> int:
         assert _wait(child) == 0, Path("whole/told").read_text()
         lasts, whole = time.monotonic() - began, _ended(Path("whole"))
         assert "model" in whole
-        while met < kills:
-            folder = Path(f"killed{met}")
+        for trial in itertools.count():
+            if met == kills:
+                break
+            folder = Path(f"killed{trial}")
             shutil.copytree(rows, folder)
             status = -signal.SIGKILL
             while status == -signal.SIGKILL:

@@ -82,7 +82,7 @@ def _wake(table):  # type: ignore[no-untyped-def]
 
 
 def twins(method: str, options: dict[str, Any], X: Any, y: Any) -> tuple[float, float]:
-    """How far a learner's predictions are from those of one whose features never sleep, and of one with rounded rows."""
+    """How far a learner's predictions are from those of one that never sleeps, and of one with rounded rows."""
     sleepy, awake, rounded = (onsketch.learner(method, **options) for _ in range(3))
     apart = np.zeros(2)
     for start in range(0, TWIN_ROWS, 100):

@@ -36,6 +36,7 @@ MENU: list[Any] = [
     {"Guides": [
         {"The program": "program.md"},
         {"Threads and files": "threads.md"},
+        {"What was tried to break it": "reliability.md"},
         {"Coming from Vowpal Wabbit": "coming_from_vw.md"},
         {"A service that learns": "serve.md"},
         {"Data": "data.md"},
@@ -57,6 +58,7 @@ FOR = {
     "choosing.md": "those who want one method instead of `auto`, and ask which",
     "algorithm.md": "readers of the papers, and anybody who wants to know why two dozen methods are one loop",
     "threads.md": "those who share a model between threads or keep it in files",
+    "reliability.md": "those who ask what happens to a model when things go wrong",
     "data.md": "those who read files, pipes and tables from Python",
     "datasets.md": "those who want the sets that the papers use",
     "auto.md": "everybody who has data and no time to tune; and those who ask what the default does",

@@ -102,7 +102,7 @@ class Options:
     )
     clip: float | str | None = _option(
         "default",
-        Either("default", Either("labels", Number(above=True))),
+        Either("default", Either("labels", Number(1e-100))),
         "C: predictions are kept within ±C by an oblique projection; None for none; auto: labels, the range seen.",
         shown="the method's",
     )

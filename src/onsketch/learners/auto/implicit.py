@@ -54,7 +54,7 @@ def _logistic_margin(z, y, length):
             better = 0.5 * (low + high)
         before = abs(better - v)
         v = better
-        if before <= 1e-8 * (1.0 + abs(v)):  # the next step would be its square
+        if before <= 1e-6 * (1.0 + abs(v)):  # the next step would be its square
             break
     return v
 

@@ -11,7 +11,7 @@ Sections (see docs/auto_study.md for what each of them means):
     drift       streams whose law changes: ``forget="auto"`` and seven fixed rates
     regression  R² on held-out rows, ``auto``, ``ons`` and offline ridge regression, whatever is added to y
 
-Every finished run is a line of --results (docs/results/auto-study.json unless said) and is not made again unless its
+Every finished run is a line of --results (docs/results/auto/study.json unless said) and is not made again unless its
 contender is named by --again. The page docs/auto_study.md is written from that file (--page-only does nothing else).
 """
 
@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="SECTION")
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="run these only")
     parser.add_argument("--again", nargs="+", default=[], metavar="NAME", help="run these anew")
-    parser.add_argument("--results", type=Path, default=DOCS / "results" / "auto-study.json", metavar="FILE")
+    parser.add_argument("--results", type=Path, default=DOCS / "results" / "auto" / "study.json", metavar="FILE")
     parser.add_argument("--page", type=Path, default=DOCS / "auto_study.md", metavar="FILE")
     parser.add_argument("--page-only", action="store_true")
     arguments = parser.parse_args()

@@ -14,7 +14,7 @@ SMALL = 2000
 
 HEAD = """# The study of `auto`
 
-Made by `python benchmarks/auto_study.py --data FOLDER` from `docs/results/auto-study.json`; do not edit. One pass
+Made by `python benchmarks/auto_study.py --data FOLDER` from `docs/results/auto/study.json`; do not edit. One pass
 over raw features, each row predicted before it is learned; sets are shuffled and cut to 8,000 rows and 700,000
 non-zeros, those of many classes are their most frequent class against the rest. Figures are means over {seeds}
 shuffles. "VW" is Vowpal Wabbit as it ships (squared loss, the sign of the prediction); its variants have the logistic

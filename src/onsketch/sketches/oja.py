@@ -96,7 +96,7 @@ class Oja(Sketch):
         require(0 <= self._filled < self.block, "more rows wait than there is room for", "_filled")
         require(0 <= self._rounds <= LONGEST_COUNT, "its rounds are impossible", "_rounds")
         require_within(self._energy, 0.0, LARGEST * LARGEST, "_energy")
-        require_within(self._steps, 0.0, 1.0, "_steps")
+        require_within(self._steps, 0.0, max(1.0, self.step), "_steps")
         require_lengths(self._directions, 2.0, "_directions")  # they are orthonormal
         require_lengths(self._operations, LARGEST, "_operations")
         require_lengths(self._waiting, LARGEST, "_waiting")
@@ -171,4 +171,4 @@ class Oja(Sketch):
         orthonormalise(self._directions, self._operations)
 
     def _settings(self) -> dict[str, object]:
-        return {**super()._settings(), "size": self.size, "block": self.block, "step": self.step}
+        return {**super()._settings(), "size": self.size, "block": self.block, "step": self.step or None}

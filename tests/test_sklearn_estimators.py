@@ -187,6 +187,14 @@ def test_pickles_and_model_files_go_on_bit_for_bit(options: dict[str, Any], tmp_
         assert (again.decision_function(rest) == later.partial_fit(rest, y[300:600]).decision_function(rest)).all()
 
 
+def test_words_of_a_column_of_objects_go_to_a_model_file(tmp_path: Path) -> None:
+    X, y = binary()
+    model = OnlineClassifier("adagrad", random_state=0).fit(X, np.where(y == y[0], "yes", "no").astype(object))
+    assert model.classes_.dtype == object
+    model.save(tmp_path / "model")
+    assert (onsketch.load(tmp_path / "model").predict(X) == model.predict(X)).all()
+
+
 def test_a_regressor_goes_to_a_model_file(tmp_path: Path) -> None:
     X, y = load_diabetes(return_X_y=True)
     model = OnlineRegressor(box=(-1e4, 1e4), method="ada-fd", random_state=1).fit(X, y)

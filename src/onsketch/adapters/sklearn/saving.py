@@ -110,7 +110,8 @@ def _check(estimator: Any) -> None:
     if not hasattr(estimator, "classes_"):
         return
     many, classes = getattr(learner, "n_classes", None), estimator.classes_
-    whole = classes.ndim == 1 and classes.dtype != object and np.array_equal(np.unique(classes), classes)
+    plain = classes.dtype != object or {*map(type, classes.tolist())} == {str}  # pandas has words as objects
+    whole = plain and classes.ndim == 1 and np.array_equal(np.unique(classes), classes)
     require(whole and len(classes) == (many or 2), "its classes are not those of its learner", "classes")
 
 

@@ -138,7 +138,6 @@ class LeadingDirections:
         """Take the state from a model file."""
         width = len(self.mean)
         self.rows = take(arrays, "rows", np.float64, (None, width))
-        self.energies = take(arrays, "energies", np.float64, (len(self.rows),))
         self.mean = take(arrays, "mean", np.float64, (width,))
         self.count = int(take(arrays, "count", np.int64, ()))
         self.block_rows = int(take(arrays, "block", np.int64, ()))
@@ -147,6 +146,10 @@ class LeadingDirections:
         require_lengths(self.rows, LONGEST_ROW, "rows")
         require_lengths(self.mean[np.newaxis], LARGEST, "mean")
         require(possible and min(self.escaped, self.scatter) >= 0.0, "its sums are impossible")
+        if "energies" in arrays:
+            self.energies = take(arrays, "energies", np.float64, (len(self.rows),))
+        else:  # files of versions before the estimate: the middle of what is certain
+            self.energies = np.einsum("ij,ij->i", self.rows, self.rows) + self.escaped / 2.0
         self.waiting, self._finished = [], None
         if "waiting" in arrays:
             self.waiting = [take(arrays, "waiting", np.float64, (None, width))]

@@ -51,3 +51,14 @@ def test_rows_within_the_span_are_never_refused_and_are_learned(method: str, pow
     ridge = 10.0**power * float((X**2).sum(1).mean())
     missed = onsketch.learner(method, sketch_size=10, ridge=ridge, projection="before").learn(X, y) * y <= 0.0
     assert missed[400:].mean() <= 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_ridge_that_is_raised_keeps_the_digits(seed: int) -> None:
+    """Rows that grow raise a ridge that nobody gave; more rows than features wait in the sketch."""
+    X, y = stream(seed, 5)
+    X *= np.linspace(1.0, 1e4, len(X))[:, None]
+    ours = onsketch.learner("rfd-son", sketch_size=10).learn(X, y)
+    share = {"ridge": 1.0, "ridge_share": 1e-7}
+    theirs = definitions.run("rfd-son", X, y, sketch_size=10, **share).predictions
+    assert np.abs(ours - theirs).max() <= 1e-3

@@ -208,15 +208,18 @@ def _metric(setup, sketch, p, square, q):
 
 
 def _follow_ridge(setup, sketch):
-    """(ridge·I + K)^{-1} from K's spectrum, O(m³)."""
+    """(ridge·I + K)^{-1} from K's spectrum, O(m³); none where it would lose its digits."""
     n = sketch.counts[COUNT.rows]
     h = sketch.squares[SQUARE.inverse]
+    ridge = sketch.numbers[NUMBER.ridge]
     decompose(sketch.squares[SQUARE.gram], n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
     for i in range(n):
         for j in range(n):
             h[i, j] = 0.0
+    if n == 0 or not ridge + sketch.lines[LINE.values, n - 1] > TINY * sketch.lines[LINE.values, 0]:
+        return
     for e in range(n):
-        weight = 1.0 / (sketch.numbers[NUMBER.ridge] + sketch.lines[LINE.values, e])
+        weight = 1.0 / (ridge + sketch.lines[LINE.values, e])
         for i in range(n):
             for j in range(n):
                 h[i, j] += weight * sketch.squares[SQUARE.vectors, e, i] * sketch.squares[SQUARE.vectors, e, j]

@@ -172,6 +172,21 @@ def test_a_saved_model_goes_on_bit_for_bit(kind: Any, tmp_path: Any) -> None:
     assert (again.learn(X[150:], codes[150:]) == model.learn(X[150:], codes[150:])).all()
 
 
+@pytest.mark.parametrize("name", ["clock", "sketch.numbers", "sketch.lines"])
+def test_a_shared_sketch_that_no_rows_can_have_led_to_is_refused(name: str) -> None:
+    X, codes = blobs(n=60)
+    model = SharedSketch("rfd-son", 5, sketch_size=4, loss="logistic")
+    model.learn(X, codes)
+    arrays = model._arrays()
+    with pytest.raises(ModelFileError, match=name):
+        SharedSketch("rfd-son", 5, sketch_size=4)._restore({**arrays, name: -1 - np.abs(arrays[name])}, {})
+
+
+def test_class_codes_are_no_counts() -> None:
+    with pytest.raises(InputError, match="not class codes"):
+        SharedSketch("rfd-son", 2, loss="poisson", sketch_size=4).learn([[1.0]], [0])
+
+
 def test_a_file_whose_numbers_do_not_fit_is_refused(tmp_path: Any) -> None:
     model = SharedSketch("rfd-son", 3, sketch_size=4, n_features=2)
     arrays = model._arrays() | {"heads": np.zeros((9, 3))}

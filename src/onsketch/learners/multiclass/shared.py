@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import OptionError, UpdateError
+from onsketch.core.errors import InputError, OptionError, UpdateError
 from onsketch.core.losses import loss_of
 from onsketch.core.memory import refuse_beyond_memory
-from onsketch.files.arrays import Arrays, named, packed, require, restored, take, under
+from onsketch.files.arrays import LONGEST_COUNT, Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.jit.announce import announce_compilation
 from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes, as_targets
@@ -109,9 +109,11 @@ class SharedSketch(ManyClasses):
 
         ``codes`` are class codes, or (rows, K) signs or numbers.
         """
-        rows = as_rows(X, self.options.n_features)
+        rows, loss = as_rows(X, self.options.n_features), loss_of(self.options)
         if np.ndim(codes) == 2 and self._loss != SOFTMAX:
-            labels: Any = as_targets(codes, (rows.count, self.n_classes), loss_of(self.options))
+            labels: Any = as_targets(codes, (rows.count, self.n_classes), loss)
+        elif loss.labels == "count":
+            raise InputError(f"y: loss={loss.name!r} takes (rows, {self.n_classes}) counts, not class codes.")
         else:
             labels = as_codes(codes, rows.count, self.n_classes)
         return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
@@ -222,11 +224,12 @@ class SharedSketch(ManyClasses):
         self._rows = take(arrays, "rows", np.float64, (len(self._heads), capacity))
         self._coefficients = take(arrays, "coefficients", np.float64, self._coefficients.shape)
         self._clock = take(arrays, "clock", np.int64, (1,))
-        self._sketch = restored(self._sketch, arrays, "sketch")
+        require_within(self._clock, 0, LONGEST_COUNT, "clock")
+        require(len(self._heads) > 0, "it has no constant feature", "heads")
+        fresh, self._sketch = self._sketch, restored(self._sketch, arrays, "sketch")
+        self._sketch.check(fresh, self._setup)
         if self._scales is not None:
             self._scales.restore(under("scaling", arrays))
-        rows = int(self._sketch.counts[COUNT.rows])
-        require(0 <= rows < capacity and len(self._heads) > 0, "its sketch has impossible counts")
 
 
 def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:

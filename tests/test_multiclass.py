@@ -172,6 +172,18 @@ def test_a_saved_model_goes_on_bit_for_bit(kind: Any, tmp_path: Any) -> None:
     assert (again.learn(X[150:], codes[150:]) == model.learn(X[150:], codes[150:])).all()
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_row_far_longer_than_others_is_predicted_as_it_is(intercept: bool) -> None:
+    X, codes = blobs(n=200)
+    X[[120, 121, 150]] *= 1e4  # scales shorten them before they are learned
+    options: dict[str, Any] = {"sketch_size": 4, "scaling": "magnitude", "fit_intercept": intercept}
+    whole, single = (SharedSketch("rfd-son", 5, loss="logistic", **options) for _ in range(2))
+    margins = whole.learn(X, codes)
+    for row, code, said in zip(X[:, None], codes[:, None], margins, strict=True):
+        np.testing.assert_allclose(single.predict(row)[0], said, rtol=1e-6, atol=1e-6)
+        single.learn(row, code)
+
+
 @pytest.mark.parametrize("name", ["clock", "sketch.numbers", "sketch.lines"])
 def test_a_shared_sketch_that_no_rows_can_have_led_to_is_refused(name: str) -> None:
     X, codes = blobs(n=60)

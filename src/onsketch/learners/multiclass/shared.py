@@ -125,7 +125,8 @@ class SharedSketch(ManyClasses):
         self._widen(rows.n_features)
         margins = np.empty((rows.count, self.n_classes))
         passed = None if self._scales is None else self._scales.enter(rows, np.zeros(rows.count))
-        done = self._learn_blocks(rows if passed is None else passed.rows, labels, weights, margins)
+        lengths = np.ones(rows.count) if passed is None else passed.lengths
+        done = self._learn_blocks(rows if passed is None else passed.rows, labels, weights, lengths, margins)
         if passed is not None and self._scales is not None:
             self._scales.leave(passed, done)
         if done < rows.count:
@@ -134,16 +135,24 @@ class SharedSketch(ManyClasses):
             raise UpdateError(f"method {self.method.name}, shared by the classes", done, margins[:done])
         return margins
 
-    def _learn_blocks(self, rows: Rows, labels: NDArray[Any], weights: Floats, margins: Floats) -> int:
-        """Learn as many rows at a time as the sketch has room for; returns how many were learned."""
+    def _learn_blocks(self, rows: Rows, labels: NDArray[Any], weights: Floats, lengths: Floats, margins: Floats) -> int:
+        """Learn as many rows at a time as the sketch has room for; returns how many were learned.
+
+        A row that was shortened comes alone, and is predicted as long as it is.
+        """
         start = 0
+        shortened = np.flatnonzero(lengths < 1.0)
+        edges = np.union1d(np.append(shortened, rows.count), shortened + 1)
         while start < rows.count:
-            room = self._setup.capacity - int(self._sketch.counts[COUNT.rows])
-            stop = min(start + room, rows.count)
+            held = int(self._sketch.counts[COUNT.rows])
+            stop = min(start + self._setup.capacity - held, int(edges[np.searchsorted(edges, start, side="right")]))
+            constants = self._heads[0] + self._rows[0, :held] @ self._coefficients[:held]
             part = labels[start:stop]
             if part.ndim == 1:
                 part = np.where(part[:, None] == np.arange(self.n_classes), 1.0, -1.0)
             done = start + self._learn_block(rows.part(start, stop), part, weights[start:stop], margins[start:stop])
+            if lengths[start] < 1.0:
+                margins[start:done] = finite(constants + (margins[start:done] - constants) / lengths[start])
             if done < stop:
                 return done
             start = stop

@@ -4,10 +4,12 @@ import os
 import signal
 import sys
 
-# A shell without job control starts what runs in the background with SIGINT ignored, and children inherit that; the
-# tests of Ctrl-C mean the ordinary case.
+# A shell without job control starts what runs in the background with SIGINT ignored, nohup ignores SIGHUP, and children
+# inherit that; the tests of signals mean the ordinary case.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Bits are compared across processes, and sums by several BLAS threads have others; two test workers fill two cores.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

@@ -67,7 +67,7 @@ def test_leverage_without_ridge_is_infinite_outside_of_what_was_seen() -> None:
 
 def test_radagrad_never_loses_orthogonality() -> None:
     rng = np.random.default_rng(0)
-    summary = Rada(12, 4, 0.1, seed=0)
+    summary = Rada(12, make("radagrad", sketch_size=4, ridge=0.1).options)
     for i in range(3000):
         summary.absorb(rng.normal(size=12) * 10.0 ** rng.integers(-2, 3) if i % 3 else np.eye(12)[i % 12])
     np.testing.assert_allclose(summary.Q.T @ summary.Q, np.eye(4), atol=1e-13)

@@ -183,7 +183,7 @@ CHANGES = {
     "features": np.zeros_like,
     "table.clock": lambda a: a + 1_000_000,
     "table.touched": lambda a: a + 1_000_000,
-    "table.rows": lambda a: a * np.nan,
+    "table.rows": lambda a: a[:-1],
     "sketch.counts": lambda a: a + 1_000_000,
     "sketch.lines": lambda a: a[:, :-1],
     "sketch.squares": lambda a: a.astype(np.float32),

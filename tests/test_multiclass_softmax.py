@@ -14,7 +14,7 @@ import onsketch
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
 from onsketch.learners.multiclass import SoftmaxAuto
 from onsketch.learners.multiclass.softmax import ways
-from onsketch.learners.multiclass.softmax.implicit import solve
+from onsketch.learners.multiclass.softmax.implicit import CLOSE, solve
 from softmax_definition import Definition, implicit
 
 pytestmark = pytest.mark.learners
@@ -91,7 +91,7 @@ def test_an_implicit_step_ends_where_its_slopes_are(
     long = np.max(h * tau)
     np.testing.assert_allclose(slopes, expected, atol=1e-7, rtol=1e-5 * max(1.0, np.log1p(long)))
     assert count <= 60
-    assert abs(slopes.sum()) < 1e-12
+    assert abs(slopes.sum()) < 2 * CLOSE  # 0, but where the others' sum is above 1 by what is close enough
     assert slopes[y] <= 0.0
     assert (np.delete(slopes, y) >= 0.0).all()
 

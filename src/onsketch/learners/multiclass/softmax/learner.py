@@ -278,7 +278,7 @@ class SoftmaxAuto(ManyClasses):
     def merge(self, other: Any, base: Any = None) -> Any:
         """Refused: every learner measures features in scales of its own."""
         raise OptionError(
-            "merge: auto learners measure features in scales of their own and cannot be merged. "
+            "merge: auto learners of many classes cannot be merged. "
             "Learn the stream in one place, or merge rfd-son learners on features scaled beforehand."
         )
 

@@ -52,3 +52,9 @@ def test_ojas_blocks_and_steps_are_their_definition(block: int, step: float | No
 def test_ojas_blocks_ask_for_a_ridge() -> None:
     with pytest.raises(OptionError, match="ridge"):
         onsketch.learner("oja-son", oja_block=5)
+
+
+def test_ojas_blocks_have_explicit_steps() -> None:
+    with pytest.raises(OptionError, match="explicit"):
+        onsketch.learner("oja-son", oja_block=5, ridge=1.0, step="implicit")
+    assert onsketch.safe_learner("oja-son", oja_block=5).options.step == "explicit"

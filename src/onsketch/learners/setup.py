@@ -189,6 +189,8 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
         _check_diagonal(method, options)
     if options.oja_block > 1 and options.ridge is None:
         raise OptionError(f"{method.name}: oja_block={options.oja_block} needs a ridge that is given.")
+    if options.oja_block > 1 and options.step == "implicit":
+        raise OptionError(f"{method.name}: oja_block above 1 takes no step='implicit', but explicit steps.")
     assert options.step_size is not None
     clip = options.clip if isinstance(options.clip, float) else None
     after = projects_after(method, options)

@@ -121,3 +121,11 @@ def test_an_option_that_does_not_concern_a_method_is_an_error_naming_both() -> N
 def test_options_are_plain_values() -> None:
     assert Options().sketch_size == 20
     assert {field.name for field in dataclasses.fields(Options)} == set(DECLARED)
+
+
+def test_the_end_of_a_range_that_is_not_in_it_is_told_as_such():
+    for level in (1.0, 0.0):
+        with pytest.raises(OptionError, match=r"expected a number in \(0, 1\)"):
+            onsketch.learner("adagrad", loss="quantile", quantile=level)
+    with pytest.raises(OptionError, match=r"in \(0, 1\]"):
+        onsketch.learner("adagrad", forget=2.0)

@@ -144,3 +144,13 @@ def test_charts_hold_what_they_are_given():
     ):
         text = ElementTree.tostring(ElementTree.fromstring(chart), encoding="unicode")
         assert "nan" not in text
+
+
+def test_a_page_of_a_model_that_went_on_tells_why_rows_were_skipped(tmp_path):
+    data, model, page = tmp_path / "data.vw", tmp_path / "model", tmp_path / "page.html"
+    data.write_text("1 |n a:1\n|n a:0.5\n-1 |n a:-1\n1 |n b:1\n")
+    for start in ([], ["--from", model]):
+        done = run("train", data, "-l", "adagrad", "--on-error", "skip", *start, "--save", model, "--report", page)
+        assert done.exit_code == 0, done.output
+        assert f"rows without a label, or too long</td><td>{2 if start else 1}" in page.read_text()
+        assert "would not be finite" not in page.read_text()

@@ -67,7 +67,7 @@ def told_plainly() -> Iterator[None]:
 _SAID = re.compile(
     r"""\b(label|positive|missing|on_error|categorical|numeric|ignore|keep|weight|tag|format|bits|quadratic|cubic|interact"""
     r"""|zero_based|header|delimiter|decimal|task|passes|holdout|loss|step_size|sketch_size|ridge|clip|kind|names|n_features"""
-    r"""|block_rows|max_line_bytes|max_unpack_bytes|max_products)"""
+    r"""|quantile|block_rows|max_line_bytes|max_unpack_bytes|max_products)"""
     r"""=('[^']*'|"[^"]*"|\.\.\.|[^\s,;)]*[^\s,;.):])"""
 )
 _TWICE = re.compile(r"(--[a-z-]+ \S+) \(\1\)")

@@ -164,7 +164,7 @@ _TRAINING = {
     "task": _TASK, "reading": _reading, "progress": _PROGRESS, "held_out": _maybe(_shaped(_PROGRESS)),
     "names": _names, "schema?": _maybe(_table), "format?": _maybe(_one_of(*FORMATS)), "holdout?": _count,
     "judge?": _maybe(_shaped(_JUDGE)), "held_out_judge?": _maybe(_shaped(_JUDGE)),
-    "refused?": _count, "skipped?": _count, "positives?": _count,
+    "refused?": _count, "unusable?": _count, "skipped?": _count, "positives?": _count,
 }  # fmt: skip
 _CHECKPOINT = {
     "plan": _table, "files?": _maybe(_shaped([_word])), "position": _maybe(_word), "end": _maybe(_word),

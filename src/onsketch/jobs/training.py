@@ -417,6 +417,7 @@ class Training:
             "held_out": None if self.held_out is None else self.held_out.state(),
             "held_out_judge": None if self.held_out_judge is None else self.held_out_judge.state(),
             "refused": self.refused,
+            "unusable": self.unusable,
             "skipped": self.skipped,
             "positives": self.positives,
             "names": {str(feature): name for feature, name in sorted(self.names.items())},
@@ -432,6 +433,7 @@ class Training:
         judges = [told.get(name) for name in ("judge", "held_out_judge")]
         self.judge, self.held_out_judge = (None if one is None else Judge.from_state(self.task, one) for one in judges)
         self.refused, self.positives = told["refused"], told["positives"]
+        self.unusable = told.get("unusable", self.refused)  # what it mostly is, where a file does not say
         self.schema, self.format = told["schema"], told["format"]
         self.names = {int(feature): name for feature, name in told["names"].items()}
 

@@ -36,8 +36,9 @@ class Number:
             raise OptionError(f"{name}={value!r}: expected a number.") from None
         inside = self.low < number if self.above else self.low <= number
         if not (inside and number <= self.high and math.isfinite(number)):
-            bracket = "(" if self.above else "["
-            raise OptionError(f"{name}={value!r}: expected a number in {bracket}{self.low:g}, {self.high:g}].")
+            high = f"{self.high:g}"
+            ends = "(" if self.above else "[", "]" if float(high) == self.high else ")"  # the number just below 1
+            raise OptionError(f"{name}={value!r}: expected a number in {ends[0]}{self.low:g}, {high}{ends[1]}.")
         return number
 
 

@@ -161,3 +161,11 @@ def test_importance_of_an_implicit_step_is_like_repetition() -> None:
     once.learn(x, y)
     heavy.learn(x, y, [1e6])
     assert float(once.predict(x)[0]) < float(heavy.predict(x)[0]) <= 1.0
+
+
+def test_steps_that_a_dense_learner_does_not_have_are_refused_and_no_door_asks_for_them() -> None:
+    with pytest.raises(OptionError, match="explicit steps"):
+        onsketch.learner("ada-fd", l1=0.01, step="implicit")
+    learner = onsketch.safe_learner("ada-fd", l1=0.01)
+    learner.learn(np.eye(3), np.ones(3))
+    assert np.isfinite(learner.weights).all()

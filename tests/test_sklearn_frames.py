@@ -101,6 +101,17 @@ def test_a_stream_of_frames_is_one_frame_and_new_words_may_come(tmp_path: Any) -
     assert parts.coef_.tolist() == again.coef_.tolist()
 
 
+def test_what_is_refused_leaves_no_word_of_a_frame() -> None:
+    X, y = frame()
+    model = OnlineClassifier(**FAST).partial_fit(X, y, classes=[0, 1])
+    names, before = model.encoded_names_, model.decision_function(X)
+    for refused in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            refused(X.assign(colour="mauve"), y[:-1])
+        assert model.encoded_names_ == names
+        assert model.decision_function(X).tolist() == before.tolist()
+
+
 def several(rows: int = 400) -> tuple[Any, Any]:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(rows, 6)) * [1.0, 100.0, 0.01, 1.0, 1.0, 10.0]

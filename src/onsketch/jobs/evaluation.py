@@ -57,7 +57,7 @@ class Course:
         self._sums: list[tuple[int, float, float, float]] = [(0, 0.0, 0.0, 0.0)]
 
     def add(self, before: int, losses: Array, mass: Array, wrong: Array) -> None:
-        """Note the sums at every so-manieth row of a block that follows so many rows."""
+        """Note the sums at every ``_step``-th row; ``before`` rows came before this block."""
         first = self._step - 1 - before % self._step
         for at in range(first, len(losses), self._step):
             self._sums.append((before + at + 1, float(losses[at]), float(mass[at]), float(wrong[at])))

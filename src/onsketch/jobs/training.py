@@ -528,7 +528,7 @@ def _same_plan(now: dict[str, Any], then: dict[str, Any], path: str) -> None:
         before = then.get(name)
         if before != value and list_of(before) != list_of(value):
             raise OptionError(
-                f"{path} is a checkpoint of another job: its {name} was {before!r} and is {value!r} now. "
+                f"{path} is a checkpoint of another job ({name}: {before!r} then, {value!r} now). "
                 "Resume with the same command, or start anew without --resume."
             )
 

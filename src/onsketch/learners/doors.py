@@ -9,7 +9,7 @@ option                   at the front doors
 =======================  =====================================================================================
 ``fit_intercept``        True
 ``scaling``              "magnitude" (none with ``box``, whose bounds are in the units of the data)
-``step``                 "implicit", where the method has such steps: not with update "dual" or ``oja_block`` above 1
+``step``                 "implicit", where the method has such steps: not with update "dual", nor where it is dense
 ``clip``                 None: a prediction is what the weights say (auto keeps to the range of the labels)
 ``summary``              "curvature" for Newton methods and losses with a curvature: it knows no unit
 ``curvature_schedule``   otherwise "1/t", or "1/sqrt(t)" for losses without exp-concavity
@@ -73,7 +73,9 @@ def at_the_door(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     added: dict[str, Any] = {"fit_intercept": True}
     if options.get("box") is None:
         added["scaling"] = "magnitude"
-    if options.get("update") != "dual" and (options.get("oja_block") or 1) == 1:
+    terms = any(options.get(name) for name in ("l1", "l2", "box")) or (options.get("oja_block") or 1) > 1
+    dense = method.sketched and (terms or not method.kind.packed)  # as build.class_of decides
+    if options.get("update") != "dual" and not dense:
         added["step"] = "implicit"
     added["clip"] = None
     added |= _absorbed(method, options)

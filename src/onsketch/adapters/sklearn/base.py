@@ -32,7 +32,19 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         return {**learner_options(self.get_params(deep=False)), "n_features": n_features, "seed": seed}
 
     def _checked(self, X: Any, y: Any, *, first: bool, **checks: Any) -> tuple[Any, Any]:
-        """Rows and targets as scikit-learn checks them; CSR stays CSR."""
+        """Rows and targets as scikit-learn checks them; CSR stays CSR. What is refused leaves no word of a frame."""
+        before = self.__dict__.get("_frames")
+        known = None if before is None else before.mark()
+        try:
+            return self._looked_at(X, y, first, checks)
+        except BaseException:
+            self.__dict__.pop("_frames", None)
+            if before is not None:
+                before.undo(known)
+                self._frames = before
+            raise
+
+    def _looked_at(self, X: Any, y: Any, first: bool, checks: dict[str, Any]) -> tuple[Any, Any]:
         how = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), **checks}
         table = self._table(X, first)
         if table is None:

@@ -64,6 +64,16 @@ class FrameRows:
 
         return csr_array(vstack(parts)) if parts else csr_array((0, len(self.names)))
 
+    def mark(self) -> tuple[Any, int]:
+        """What is known now, for ``undo``."""
+        return self.schema, len(self.names)
+
+    def undo(self, mark: tuple[Any, int]) -> None:
+        """Forget what was met since."""
+        self.schema, count = mark
+        del self.names[count:]
+        self.numbers = {column: number for column, number in self.numbers.items() if number < count}
+
     def _numbered(self, block: csr_array, names: Mapping[int, str], learn: bool) -> csr_array:
         columns, first, place = np.unique(block.indices, return_index=True, return_inverse=True)
         if learn:

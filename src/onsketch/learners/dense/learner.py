@@ -56,6 +56,11 @@ class DenseLearner(Learner):
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
         _refuse_singular(method, options)
+        if options.step == "implicit":
+            raise OptionError(
+                f"{method.name} is dense here (l1, l2, box, or its sketch), and dense learners have explicit steps; "
+                "leave out step='implicit'."
+            )
         if options.n_features is not None:
             self._refuse_large(options.n_features)
         self._constant = int(options.fit_intercept)

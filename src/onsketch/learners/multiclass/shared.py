@@ -126,9 +126,12 @@ class SharedSketch(ManyClasses):
         margins = np.empty((rows.count, self.n_classes))
         passed = None if self._scales is None else self._scales.enter(rows, np.zeros(rows.count))
         lengths = np.ones(rows.count) if passed is None else passed.lengths
-        done = self._learn_blocks(rows if passed is None else passed.rows, labels, weights, lengths, margins)
-        if passed is not None and self._scales is not None:
-            self._scales.leave(passed, done)
+        done = 0
+        try:
+            done = self._learn_blocks(rows if passed is None else passed.rows, labels, weights, lengths, margins)
+        finally:
+            if passed is not None and self._scales is not None:
+                self._scales.leave(passed, done)
         if done < rows.count:
             if done == 0:
                 self._heads, self._rows = self._heads[: 1 + width].copy(), self._rows[: 1 + width].copy()

@@ -2,7 +2,7 @@
 
 The network of Wan and Zhang (2018, 2021): two 3×3 convolutions of 32 and 64 channels, 2×2 pooling, dropout, a dense
 layer of 128, dropout, a dense layer of 10. As in the papers the convolutions are sketched, and the dense layers are
-trained by diagonal AdaGrad with the same learning rate.
+trained by diagonal AdaGrad with the same learning rate (with ``--decay`` below 1 of averaged squares, not of sums).
 
     python examples/papers_cnn.py --data FOLDER --dataset mnist --optimizer AdaFFD --lr 0.1 --epochs 3
 
@@ -129,7 +129,7 @@ class PapersCNN(nn.Sequential):
 
 
 def make_optimizer(name: str, model: nn.Module, lr: float, **options: object) -> torch.optim.Optimizer:
-    """The papers' setting: sketches on the convolutions, diagonal AdaGrad elsewhere; or a first-order method."""
+    """The papers' setting: sketches on the convolutions, the diagonal elsewhere; or a first-order method."""
     if name == "Adam":
         return torch.optim.Adam(model.parameters(), lr=lr, foreach=True)
     if name == "Adagrad":

@@ -79,6 +79,47 @@ def test_a_gradient_that_is_not_finite_leaves_the_parameter_alone(name, bad, sca
     assert torch.equal(v, before)
 
 
+@device_of
+@pytest.mark.parametrize("name", [*NAMES, "Sketchy"])
+def test_a_gradient_whose_square_is_not_finite_is_skipped(name, device):
+    """It would make the average of squares infinite, and stop the parameter for ever."""
+    (w,) = start([(5, 4)], device, torch.float32)
+    optimizer = getattr(sketched, name)([w], lr=0.1)
+    steps(optimizer, [w], stream([(5, 4)], 3))
+    before = w.detach().clone()
+    with pytest.warns(RuntimeWarning, match="not finite"):  # noqa: PT031 - on a device it comes a step late
+        steps(optimizer, [w], [[torch.full((5, 4), 1e25)]])
+        assert optimizer.skipped_steps == 1
+        assert torch.equal(w, before)
+        steps(optimizer, [w], stream([(5, 4)], 3, seed=1))
+    assert optimizer.skipped_steps == 1
+    assert (w != before).all()
+    assert all(torch.isfinite(value).all() for value in optimizer.state[w].values())
+
+
+def test_what_can_be_squared_depends_on_what_the_squares_are_kept_in():
+    from onsketch.torch.careful import finite
+
+    grads = [torch.full((40,), 1e19), torch.full((3,), 1e25, dtype=torch.float64), torch.full((3,), 6e4).half()]
+    assert finite(grads) == [True, True, True]
+    assert finite(grads, torch.float32) == [True, False, True]
+    assert finite([grads[0].double() * 10.0], torch.bfloat16) == [False]
+    assert finite([torch.zeros(0)]) == [True]
+
+
+def test_kernels_are_told_of_a_gradient_that_is_left_out():
+    """Where nobody waits to know: what reaches a sketch is NaN, and the average of squares stays as it was."""
+    from onsketch.torch import diagonal
+
+    grads, states = [torch.ones(3), torch.full((3,), 1e25)], [{"sum": torch.ones(3)} for _ in range(2)]
+    fine = [torch.tensor(True), torch.tensor(False)]
+    group = {"betas": (0.9, 0.5), "eps": 1e-16}
+    good, left_out = diagonal.normalised(grads, states, [2, 2], group, fine)
+    assert torch.equal(good, diagonal.normalised(grads[:1], [{"sum": torch.ones(3)}], [2], group, None)[0])
+    assert torch.isnan(left_out).all()
+    assert torch.equal(states[1]["sum"], torch.ones(3))
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
 def test_a_failed_eigendecomposition_keeps_the_old_sketch(name, monkeypatch):
     from onsketch.torch import spectrum
@@ -372,7 +413,7 @@ def test_shards_and_replicas_of_dtensors_step_by_their_parts(tmp_path):
         import torch.distributed as dist
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
-        from torch.distributed.tensor import Replicate, distribute_tensor
+        from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
         from onsketch import torch as sketched
 
         torch.set_num_threads(1)
@@ -395,6 +436,19 @@ def test_shards_and_replicas_of_dtensors_step_by_their_parts(tmp_path):
             train([plain], getattr(sketched, name)([plain]), lambda x: x)
             train([copy], getattr(sketched, name)([copy]), replicated)
             assert torch.equal(copy.to_local(), plain), name
+
+            def partial(x):  # each process has its share, which is not the other's
+                return DTensor.from_local(x * (0.25 + 0.5 * rank), mesh, [Partial()])
+
+            summed = torch.nn.Parameter(replicated(torch.ones(6, 4)))
+            train([summed], getattr(sketched, name)([summed]), partial)
+            assert torch.equal(summed.to_local(), plain), name
+
+            row = torch.nn.Parameter(distribute_tensor(torch.ones(1, 4), mesh, [Shard(0)]))
+            of_one = getattr(sketched, name)([row])
+            train([row], of_one, lambda x: distribute_tensor(x, mesh, [Shard(0)]))
+            assert (row in of_one.state) == (rank == 0), name  # the other has no numbers of it
+            assert (row.to_local() != 1.0).all(), name
 
             torch.manual_seed(0)
             model = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
@@ -457,6 +511,28 @@ def test_flags_of_torch_optim_are_accepted_or_refused(name):
     optimizer = made([elsewhere])
     with pytest.raises(RuntimeError, match=f"{name}: a parameter of shape .* 'meta'.*MPS"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("name", [*NAMES, "Sketchy"])
+@pytest.mark.parametrize("eps", [0.0, 1e-50])
+def test_an_eps_of_nothing_is_refused(name, eps):
+    with pytest.raises(ValueError, match=f"{name}: eps={eps}"):
+        getattr(sketched, name)([torch.nn.Parameter(torch.ones(3))], eps=eps)
+
+
+@name_of
+def test_the_form_is_not_switched_between_steps(name):
+    (w,) = start([(3, 2)], "cpu", torch.float32)
+    optimizer = getattr(sketched, name)([w])
+    optimizer.param_groups[0]["scale_free"] = False
+    optimizer.param_groups[0]["scale_free"] = True  # before the first step anything goes
+    steps(optimizer, [w], stream([(3, 2)], 2))
+    loaded = getattr(sketched, name)([w])
+    loaded.load_state_dict(optimizer.state_dict())
+    for made in (optimizer, loaded):
+        made.param_groups[0]["scale_free"] = False
+        with pytest.raises(ValueError, match=f"{name}: scale_free=False.*other form"):
+            made.step()
 
 
 @device_of

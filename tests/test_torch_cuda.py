@@ -102,7 +102,7 @@ def test_kernels_that_do_not_compile_are_said_to_be_missing_on_cuda(monkeypatch)
 def test_kernels_are_kept_on_disk_and_a_broken_file_is_made_anew_on_cuda(monkeypatch, tmp_path):
     from onsketch.torch import kernels, nvrtc
 
-    monkeypatch.setenv("ONSKETCH_KERNELS", str(tmp_path))
+    monkeypatch.setenv("ONSKETCH_CUDA_KERNELS", str(tmp_path))
     text, capability = kernels.source("eigh", torch.float64), torch.cuda.get_device_capability()
     torch.empty(1, device="cuda")
     nvrtc.function(text, "eigh", capability)

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from onsketch.torch import cosines, draws, spectrum
+from onsketch.torch import cosines, draws, nvrtc, spectrum
 from torch_support import DEVICES
 
 
@@ -49,6 +49,31 @@ def test_draws_are_those_of_the_linear_learners():
     expected_rows, expected_signs = fourier_sample(5, 4, 30)
     np.testing.assert_array_equal(rows.numpy(), expected_rows)
     np.testing.assert_array_equal(signs.numpy(), expected_signs)
+
+
+def test_without_a_home_no_compiled_kernel_is_kept(monkeypatch, tmp_path):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("ONSKETCH_CUDA_KERNELS", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(nvrtc.Path, "home", homeless)
+    assert nvrtc.folder() is None
+    assert nvrtc.kept_at("text", "name", (9, 0)) is None
+    monkeypatch.setattr(nvrtc, "_compiled", lambda *_: b"binary")
+    monkeypatch.setattr(nvrtc, "_loaded", lambda binary, _: binary)
+    assert nvrtc.function("text", "name", (9, 0)) == b"binary"
+    monkeypatch.setenv("ONSKETCH_CUDA_KERNELS", str(tmp_path))
+    assert nvrtc.kept_at("text", "name", (9, 0)).parent == tmp_path
+
+
+def test_a_compiled_kernel_that_cannot_be_written_leaves_no_file(tmp_path):
+    path = tmp_path / "kernel.cubin"
+    path.mkdir()  # a file cannot take its place
+    nvrtc.keep(path, b"binary")
+    assert list(tmp_path.iterdir()) == [path]
+    nvrtc.keep(tmp_path / "other.cubin", b"binary")
+    assert (tmp_path / "other.cubin").read_bytes() == b"binary"
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -25,7 +25,7 @@ class AdaFull(SketchedOptimizer):
 
     The reference for the sketches, where it can be had at all: layers above ``diagonal_above`` (2,048 here) fall back
     to the diagonal. Other options: see :class:`SketchedOptimizer`; ``sketch_size`` does not concern it. On a CUDA
-    device layers of more than 128 numbers make the host wait.
+    device every sketched layer makes the host wait.
 
     John Duchi, Elad Hazan, Yoram Singer: "Adaptive subgradient methods for online learning and stochastic
     optimization", JMLR 2011.

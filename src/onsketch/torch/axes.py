@@ -90,7 +90,9 @@ def _eigh_of_all(matrices: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
 
 def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> list[tuple[Axis, Tensor, Tensor]]:
     """X and ``Y = C X`` of both axes."""
-    size = torch.linalg.vector_norm(grads, dim=(1, 2)).double()
+    size = torch.linalg.vector_norm(grads, dim=(1, 2))
+    largest = grads.abs().amax((1, 2))
+    size = torch.where(torch.isfinite(largest * largest), size, torch.nan).double()  # nothing larger is taken in
     # of the gradient divided by its length, so that nothing overflows
     unit = torch.where(size > 0.0, 1.0 / size, 0.0).to(grads.dtype)[:, None, None]
     V, U = left.orthonormal(), right.orthonormal()

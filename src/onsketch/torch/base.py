@@ -13,7 +13,7 @@ from torch.optim.optimizer import ParamsT
 
 from onsketch.core.errors import OptionError
 from onsketch.torch import diagonal, fused
-from onsketch.torch.careful import CarefulOptimizer
+from onsketch.torch.careful import CarefulOptimizer, squarable
 from onsketch.torch.checkpoint import gradient, local, real
 from onsketch.torch.descent import decay_weights, descend, diagonal_step, momentum_of, sparse_step
 from onsketch.torch.diagonal import Fine, graft, nothing_else
@@ -152,6 +152,7 @@ class SketchedOptimizer(CarefulOptimizer):
             "fused": fused,
         }
         self._settled: dict[Tensor, Any] = {}
+        self._forms: dict[Tensor, bool] = {}
         super().__init__(params, defaults)
 
     def _check(self, group: Mapping[str, Any]) -> None:
@@ -163,6 +164,7 @@ class SketchedOptimizer(CarefulOptimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._settled = {}
+        self._forms = {p: group["scale_free"] for group in self.param_groups for p in group["params"]}
 
     # What a method says of itself ------------------------------------------------------------------------------
 
@@ -187,6 +189,11 @@ class SketchedOptimizer(CarefulOptimizer):
         name = type(self).__name__
         for p in params:
             assert p.grad is not None
+            if self.state.get(p) and self._forms.get(p, group["scale_free"]) != group["scale_free"]:
+                raise OptionError(
+                    f"{name}: scale_free={group['scale_free']}, but a parameter of shape {tuple(p.shape)} has a state "
+                    "of the other form. Use the form it was made with, or start without a state."
+                )
             if p.grad.layout != torch.strided and (
                 p.grad.sparse_dim() != 1
                 or not group["scale_free"]
@@ -203,7 +210,7 @@ class SketchedOptimizer(CarefulOptimizer):
                 "Capture the forward and backward pass, and step outside of the graph, or train with Sketchy."
             )
         if group["error_if_nonfinite"] and params:
-            self._raise_if_not_finite(params)
+            self._raise_if_not_finite(params, group["sketch_dtype"])
 
     @_disable_dynamo  # its kernels work on addresses, and what they are told is cached
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
@@ -214,12 +221,12 @@ class SketchedOptimizer(CarefulOptimizer):
                 placed.setdefault(p.device, []).append(p)
             else:
                 waiting.append(p)
-        sound = self._sound(waiting)
+        sound = self._sound(waiting, group["sketch_dtype"])
         if sound:
             self._step_some(sound, group, None)
         for device, some in placed.items():
             norms = torch._foreach_norm([gradient(p) for p in some], torch.inf)
-            fine = torch.isfinite(torch.stack([norm.float() for norm in norms]))
+            fine = squarable(norms, group["sketch_dtype"])
             self._skipped.on(device).add_((~fine).sum())
             self._step_some(some, group, list(fine.unbind()))
             self._skipped.listen(device)
@@ -241,6 +248,7 @@ class SketchedOptimizer(CarefulOptimizer):
         elif self._settled.get(p) != setting:
             complete(self, state, layer, group, g)
         self._settled[p] = setting
+        self._forms[p] = group["scale_free"]
         return state
 
     def _step_some(self, params: list[Tensor], group: dict[str, Any], fine: Fine) -> None:
@@ -286,6 +294,8 @@ class SketchedOptimizer(CarefulOptimizer):
         elif kind == "diagonal":
             diagonal_step(weights, grads, states, steps, group, fine)
             return
+        elif kind == "sketch" and fine is not None:
+            grads = [g + mark for g, mark in zip(grads, diagonal.marks(fine), strict=True)]
         updates = grads
         if kind == "plain":
             updates = [g * self._without_sketch(group) for g in nothing_else(grads, fine)]

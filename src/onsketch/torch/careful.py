@@ -1,7 +1,8 @@
 """What all optimizers here share: options that are checked, steps refused whole, checkpoints that are looked at.
 
 The policy for a gradient that is not finite is one for all: its parameter skips the step. The parameter, its state and
-its weight decay stay as they were, the skipped step is counted, and the first one is warned of.
+its weight decay stay as they were, the skipped step is counted, and the first one is warned of. A gradient whose square
+is not finite (above 1.8e19 in float32) counts as one: an average of squares would stay infinite for ever.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from onsketch.core.errors import OptionError
-from onsketch.torch.checkpoint import ON_THE_HOST, check_checkpoint, keep_types, local
+from onsketch.torch.checkpoint import ON_THE_HOST, check_checkpoint, keep_types, local, place_gradient
 from onsketch.torch.options import plain_numbers
 
 State = dict[str, Any]
@@ -74,7 +75,7 @@ class CarefulOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        chosen = [[p for p in group["params"] if p.grad is not None and p.numel()] for group in self.param_groups]
+        chosen = [self._with_gradient(group["params"]) for group in self.param_groups]
         for params, group in zip(chosen, self.param_groups, strict=True):
             self._refuse_devices(params)
             self._refuse(params, group)
@@ -82,6 +83,13 @@ class CarefulOptimizer(Optimizer):
             if params:
                 self._step_group(params, group)
         return loss
+
+    def _with_gradient(self, params: Sequence[Tensor]) -> list[Tensor]:
+        """Those that have a gradient, and numbers here; all processes of a DTensor's take part before any may skip."""
+        params = [p for p in params if p.grad is not None]
+        for p in params:
+            place_gradient(p)
+        return [p for p in params if local(p).numel()]
 
     def _refuse_devices(self, params: Sequence[Tensor]) -> None:
         for p in params:
@@ -95,17 +103,17 @@ class CarefulOptimizer(Optimizer):
     def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         """Say what cannot be done before anything is."""
 
-    def _raise_if_not_finite(self, params: Sequence[Tensor]) -> None:
+    def _raise_if_not_finite(self, params: Sequence[Tensor], kept: torch.dtype | None) -> None:
         """Refuse gradients that are not finite; waits for a device."""
-        fine = finite([_numbers(p) for p in params])
+        fine = finite([_numbers(p) for p in params], kept)
         bad = [str(tuple(p.shape)) for p, is_fine in zip(params, fine, strict=True) if not is_fine]
         if bad:
             name = type(self).__name__
             raise RuntimeError(f"{name}: gradients that are not finite, of parameters of shape {', '.join(bad)}.")
 
-    def _sound(self, params: Sequence[Tensor]) -> list[Tensor]:
+    def _sound(self, params: Sequence[Tensor], kept: torch.dtype | None) -> list[Tensor]:
         """Those whose gradient is finite; the others skip the step, which is counted. Waits for a device."""
-        fine = finite([_numbers(p) for p in params])
+        fine = finite([_numbers(p) for p in params], kept)
         if not all(fine):
             self._skipped.add(params[0].device, fine.count(False))
         return [p for p, is_fine in zip(params, fine, strict=True) if is_fine]
@@ -219,18 +227,25 @@ def _numbers(p: Tensor) -> Tensor:
     return torch.view_as_real(g.resolve_conj()) if g.is_complex() else g
 
 
-def finite(grads: Sequence[Tensor]) -> list[bool]:
-    """Which gradients are finite throughout; waits for a device.
+def squarable(norms: Sequence[Tensor], kept: torch.dtype | None) -> Tensor:
+    """Which of these have a finite square, in their type or, if narrower, the one ``kept``; float32 at least."""
+    narrow = kept not in (None, torch.float64)
+    wide = [x.to(torch.float32 if narrow else torch.promote_types(x.dtype, torch.float32)) for x in norms]
+    return torch.isfinite(torch.stack(torch._foreach_mul(wide, wide)))
 
-    >>> finite([torch.ones(3), torch.tensor([1.0, torch.nan])])
-    [True, False]
+
+def finite(grads: Sequence[Tensor], kept: torch.dtype | None = None) -> list[bool]:
+    """Which gradients are finite throughout, and their squares as well; waits for a device.
+
+    >>> finite([torch.ones(3), torch.tensor([1.0, torch.nan]), torch.tensor([1e25])])
+    [True, False, False]
     """
     found = [True] * len(grads)
     places: dict[torch.device, list[int]] = {}
     for i, g in enumerate(grads):
         places.setdefault(g.device, []).append(i)
     for mine in places.values():
-        sums = torch.stack([grads[i].sum(dtype=torch.promote_types(grads[i].dtype, torch.float32)) for i in mine])
-        for i, fine in zip(mine, torch.isfinite(sums).tolist(), strict=True):
-            found[i] = fine or bool(torch.isfinite(grads[i]).all())  # a sum of large numbers may overflow
+        lengths = torch._foreach_norm([grads[i] for i in mine])
+        for i, fine in zip(mine, squarable(lengths, kept).tolist(), strict=True):  # a sum of squares may overflow
+            found[i] = fine or bool(squarable([torch.linalg.vector_norm(grads[i], torch.inf)], kept))
     return found

@@ -28,7 +28,7 @@ def check_checkpoint(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> N
         optimizer._check(options)
         for p, number in zip(group["params"], given["params"], strict=False):
             state = saved["state"].get(number)
-            if not state or not p.numel():
+            if not state or not local(p).numel():
                 continue
             wrong = whats_wrong(optimizer, state, p, options)
             if wrong:
@@ -84,7 +84,7 @@ def keep_types(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> None:
     numbers = [number for group in saved["param_groups"] for number in group["params"]]
     for number, (group, p) in zip(numbers, entries, strict=True):
         state = saved["state"].get(number)
-        if not state or not p.numel():
+        if not state or not local(p).numel():
             continue
         wanted = optimizer._fresh(real(local(p)), group, "meta")
         for name, value in state.items():
@@ -106,6 +106,13 @@ def local(p: Tensor) -> Tensor:
 def real(p: Tensor) -> Tensor:
     """A complex parameter as its real and imaginary parts."""
     return torch.view_as_real(p) if p.is_complex() else p
+
+
+def place_gradient(p: Any) -> None:
+    """Lay the gradient of a DTensor over the processes as the parameter is: a partial sum in each is added up."""
+    placements = getattr(p.grad, "placements", None)
+    if placements and hasattr(p, "placements") and placements != p.placements:
+        p.grad = p.grad.redistribute(placements=p.placements)
 
 
 def gradient(p: Tensor) -> Tensor:

@@ -38,6 +38,11 @@ def nothing_else(values: Sequence[Tensor], fine: Fine) -> list[Tensor]:
     return [torch.where(is_fine, value, 0.0) for value, is_fine in zip(values, fine, strict=True)]
 
 
+def marks(fine: Sequence[Tensor]) -> Sequence[Tensor]:
+    """What to add to a gradient so that kernels leave its sketch alone: NaN where it or its square is not finite."""
+    return torch.where(torch.stack(list(fine)), 0.0, torch.nan).unbind()
+
+
 def average_of_squares(sums: Sequence[Tensor], grads: Sequence[Tensor], decay: float, fine: Fine) -> None:
     """``v ← decay·v + (1 − decay)·g²``, or with decay 1 ``v + g²``, in place."""
     grads = [g.to(total.dtype) for g, total in zip(grads, sums, strict=True)]
@@ -67,7 +72,9 @@ def normalised(
 ) -> list[Tensor]:
     """``x = g/(√v̂ + ε)``, v Adam's average of squares: what the scale-free form takes for its gradient."""
     roots = denominators(grads, states, group["betas"][1], steps, group["eps"], fine)
-    return [g / root for g, root in zip(grads, roots, strict=True)]
+    if fine is None:
+        return [g / root for g, root in zip(grads, roots, strict=True)]
+    return [torch.addcdiv(mark, g, root) for mark, g, root in zip(marks(fine), grads, roots, strict=True)]
 
 
 def graft(update: Tensor, wanted: Tensor, layer: Layer) -> Tensor:

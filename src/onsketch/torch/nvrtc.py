@@ -1,8 +1,8 @@
 """CUDA's run-time compiler, which comes with PyTorch, and the driver, by ctypes; what was compiled is kept on disk.
 
 PyTorch's own way to them (``torch.cuda._compile_kernel``) is private, wants a toolkit's headers and compiles anew in
-every process. Kernels lie in ``$ONSKETCH_KERNELS``, or in the user's folder for caches, by a hash of their text, the
-device's kind and the compiler's version; a file that does not load is made anew.
+every process. Kernels lie in ``$ONSKETCH_CUDA_KERNELS``, or in the user's folder for caches, by a hash of their text,
+the device's kind and the compiler's version; a file that does not load is made anew.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -37,28 +38,34 @@ def compiler() -> ctypes.CDLL:
     raise OSError(f"no NVRTC of CUDA {major} was found")
 
 
-def folder() -> Path:
-    """Where compiled kernels are kept."""
-    chosen = os.environ.get("ONSKETCH_KERNELS")
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(chosen) if chosen else Path(caches) / "onsketch" / "kernels"
+def folder() -> Path | None:
+    """Where compiled kernels are kept; nowhere for a user without a home."""
+    chosen = os.environ.get("ONSKETCH_CUDA_KERNELS")
+    if chosen:
+        return Path(chosen)
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onsketch" / "kernels"
+    except RuntimeError:
+        return None
 
 
 def function(source: str, name: str, capability: tuple[int, int]) -> ctypes.c_void_p:
     """The kernel of this name in a program, loaded into the current device."""
     path = kept_at(source, name, capability)
-    try:
-        return _loaded(path.read_bytes(), name)
-    except (OSError, RuntimeError):  # not there, or not of use
-        binary = _compiled(source, name, capability)
-    keep(path, binary)
+    if path is not None:
+        with suppress(OSError, RuntimeError):  # not there, or not of use
+            return _loaded(path.read_bytes(), name)
+    binary = _compiled(source, name, capability)
+    if path is not None:
+        keep(path, binary)
     return _loaded(binary, name)
 
 
-def kept_at(source: str, name: str, capability: tuple[int, int]) -> Path:
-    """The file of a compiled kernel."""
+def kept_at(source: str, name: str, capability: tuple[int, int]) -> Path | None:
+    """The file of a compiled kernel, where one is kept."""
     text = f"{torch.version.cuda}\n{capability}\n{source}"
-    return folder() / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.cubin"
+    where = folder()
+    return where and where / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.cubin"
 
 
 def keep(path: Path, binary: bytes) -> None:
@@ -66,8 +73,13 @@ def keep(path: Path, binary: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(binary)
-        Path(file.name).replace(path)
+            try:
+                file.write(binary)
+                file.close()  # before it is moved: Windows
+                Path(file.name).replace(path)
+            except OSError:
+                file.close()
+                Path(file.name).unlink()
     except OSError:
         return
 

@@ -49,7 +49,7 @@ def plain_numbers(group: dict[str, Any]) -> None:
 
 def check(method: str, group: Mapping[str, Any]) -> None:
     """Refuse values that mean nothing, naming the option."""
-    check_numbers(method, group, ("ridge", "weight_decay", "eps"), {"sketch_size": 0, "update_every": 1, "seed": 0})
+    check_numbers(method, group, ("ridge", "weight_decay"), {"sketch_size": 0, "update_every": 1, "seed": 0})
     check_betas(method, group["betas"])
     _number(method, group, "momentum", 0.0, below=1.0)
     if not 0.0 < group["decay"] <= 1.0:
@@ -66,12 +66,13 @@ def check(method: str, group: Mapping[str, Any]) -> None:
 
 
 def check_numbers(method: str, group: Mapping[str, Any], names: Sequence[str], whole: Mapping[str, int]) -> None:
-    """Refuse a rate, numbers below zero, and whole numbers below their least."""
+    """Refuse a rate, an eps that float32 rounds to zero, numbers below zero, and whole ones below their least."""
     if isinstance(group["lr"], Tensor):
         if group["lr"].numel() != 1:
             raise OptionError(f"{method}: Tensor lr must be 1-element, not of {group['lr'].numel()} numbers.")
     else:
         _number(method, group, "lr", 0.0)
+    _number(method, group, "eps", 1e-37)  # where a gradient is 0, a root of 0 would make NaN of it
     for name in names:
         _number(method, group, name, 0.0)
     for name, least in whole.items():

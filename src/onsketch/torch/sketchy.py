@@ -162,7 +162,7 @@ class Sketchy(CarefulOptimizer):
 
     def _check(self, group: Mapping[str, Any]) -> None:
         name = type(self).__name__
-        check_numbers(name, group, ("eps", "weight_decay", "ridge"), whole={"rank": 0, "refresh_every": 1})
+        check_numbers(name, group, ("weight_decay", "ridge"), whole={"rank": 0, "refresh_every": 1})
         check_betas(name, group["betas"])
         if not 0.0 <= group["sketch_decay"] < 1.0:
             raise OptionError(f"{name}: sketch_decay={group['sketch_decay']!r}; expected a number in [0, 1).")
@@ -246,7 +246,7 @@ class Sketchy(CarefulOptimizer):
                     "outside of one: a graph does the same at each replay, and cannot refresh every few steps."
                 )
         if group["error_if_nonfinite"] and params:
-            self._raise_if_not_finite(params)
+            self._raise_if_not_finite(params, group["state_dtype"])
 
     @_disable_dynamo  # what is due is decided by counts that a graph would take for constants
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
@@ -262,7 +262,7 @@ class Sketchy(CarefulOptimizer):
                 served.setdefault(weight.device, []).append(layer)
             else:
                 rest.append((p, layer))
-        sound = {id(p) for p in self._sound([p for p, _ in rest])}
+        sound = {id(p) for p in self._sound([p for p, _ in rest], group["state_dtype"])}
         others = [layer for p, layer in rest if id(p) in sound]
         for layer in others:
             if not layer.state:

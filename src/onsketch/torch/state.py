@@ -16,7 +16,7 @@ from onsketch.torch.rows import State
 if TYPE_CHECKING:
     from onsketch.torch.base import SketchedOptimizer
 
-_DECIDING = ("sketch_size", "block_size", "diagonal_above")
+_DECIDING = ("sketch_size", "block_size", "diagonal_above", "scale_free")
 """The options that say what is kept."""
 
 

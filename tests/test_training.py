@@ -170,7 +170,7 @@ def test_only_the_same_job_resumes(file, tmp_path):
     job = Training(plan(file))
     next(iter(job.run()))
     job.checkpoint(tmp_path / "checkpoint")
-    with pytest.raises(OptionError, match="another job .options: "):
+    with pytest.raises(OptionError, match=r"another job \(options: "):
         Training(plan(file, options={"step_size": 0.5})).resume(tmp_path / "checkpoint")
     finished(job).save(tmp_path / "model")
     with pytest.raises(ModelFileError, match="not a checkpoint"):

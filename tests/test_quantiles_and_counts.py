@@ -230,3 +230,12 @@ def test_the_program_learns_a_quantile(tmp_path) -> None:
     done = run("train", path, "--quantile", "0.9")
     assert done.exit_code != 0
     assert "does nothing without it" in done.output
+
+
+def test_classes_are_no_counts(tmp_path):
+    from program import run
+
+    (tmp_path / "rows.svm").write_text("1 1:1\n0 2:1\n" * 5)
+    done = run("train", tmp_path / "rows.svm", "--task", "binary", "--loss", "poisson", "-l", "adagrad")
+    assert done.exit_code == 1
+    assert "learns counts, not classes" in done.stderr

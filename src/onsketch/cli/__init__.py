@@ -32,7 +32,9 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a bar or a µ must not end a run where the terminal has none
     wanted = sys.argv[1] if len(sys.argv) > 1 and "_ONSKETCH_COMPLETE" not in os.environ else ""
     app = program((wanted,) if wanted in COMMANDS else COMMANDS)
-    sys.argv = ["--help" if word == "--help-all" else word for word in sys.argv]  # what it shows is decided by now
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)  # beyond it are names of files
+    shown = ["--help" if word == "--help-all" else word for word in sys.argv[:end]]  # what it shows is decided by now
+    sys.argv = shown + sys.argv[end:]
     try:
         app()
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import onsketch
+from onsketch.core.errors import OptionError
 from onsketch.core.losses import LOSSES
 from onsketch.data.task import Task
 from onsketch.learners.doors import at_the_door, fitting_loss
@@ -32,6 +33,8 @@ def make_learner(task: Task, method: str, /, *, plain: bool = False, **options: 
 
 def asked_task(task: str | None, loss: str | None) -> str | None:
     """The task as asked for; regression where the loss is one of numbers, so that a few whole ones are no classes."""
+    if task not in (None, "regression") and loss in LOSSES and LOSSES[loss].labels == "count":
+        raise OptionError(f"task={task!r}: loss={loss!r} learns counts, not classes; leave the task out.")
     numbers = loss in LOSSES and LOSSES[loss].labels != "sign" and loss != "squared"
     return "regression" if task is None and numbers else task
 

@@ -212,6 +212,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     def _probabilities(self, rows: Rows) -> Any:
         loss = named_loss(vars(self))
         if loss not in ("logistic", "softmax"):
+            # as River's own classifiers say that they have none
             raise NotImplementedError(f"loss={loss!r} gives no probabilities; use loss='logistic'.")
         return probabilities(self._learner.predict(rows), loss_of(self._learner, loss))
 

@@ -177,6 +177,7 @@ def _figures(parts: tuple[AutoLearner, ...], spreads: list[Spread], constant: in
     else:
         means = [g[FIGURE.centre] + g[FIGURE.mean_label] for g in given]
     numbers[FIGURE.centre] = _mean(means, rounds)
+    # a mean deviation, merged as roots of mean squares are: that of several means needs the distance between them
     variances = (g[FIGURE.unit] ** 2 + (m - numbers[FIGURE.centre]) ** 2 for g, m in zip(given, means, strict=True))
     real = one._settings.real
     numbers[FIGURE.unit] = math.sqrt(max(_mean(variances, rounds), 0.0)) if real else given[0][FIGURE.unit]

@@ -208,6 +208,7 @@ def test_the_model_can_be_taken_and_used(client, tmp_path):
 def test_health_metrics_and_description(client):
     assert client.get("/healthz").json() == {"ok": True}
     assert client.get("/readyz").json() == {"ready": True}
+    client.post("/predict", json={"features": {"a": 1}})  # this test may be the first of its process
     text = client.get("/metrics").text
     assert "onsketch_rows_total" in text
     assert 'onsketch_requests_total{path="/predict",status="200"}' in text

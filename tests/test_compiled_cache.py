@@ -1,17 +1,18 @@
 """The cache of compiled kernels cannot lie: whatever a kernel is made of is part of its stamp."""
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
 
-from onsketch.jit.cache import cached
-from onsketch.jit.decorators import inner
+from onsketch.jit.calling import Bound, form_of
+from onsketch.jit.decorators import ingredient, inner, kernel
+from onsketch.jit.machine_code import object_file
 from onsketch.jit.stamp import stamp_of
 from onsketch.learners.sketched import driver, parts
 from onsketch.learners.sketched.frequent_directions import Directions
@@ -32,10 +33,10 @@ def test_a_changed_callee_is_seen_through_a_warm_cache(tmp_path):
     tree, cache = tmp_path / "tree", tmp_path / "cache"
     shutil.copytree(SOURCES, tree / "onsketch", ignore=shutil.ignore_patterns("__pycache__"))
     assert answer(tree, cache) == 4.0
-    kept = {path.name for path in cache.rglob("*.nbc")}
+    kept = {path.name for path in cache.rglob("*.o")}
     assert kept
     assert answer(tree, cache) == 4.0
-    assert {path.name for path in cache.rglob("*.nbc")} == kept  # nothing was compiled the second time
+    assert {path.name for path in cache.rglob("*.o")} == kept  # nothing was compiled the second time
     losses = tree / "onsketch" / "core" / "losses.py"
     losses.write_text(losses.read_text().replace("return (z - y) * (z - y)", "return 1000.0 * (z - y)"))
     assert answer(tree, cache) == 2000.0
@@ -55,7 +56,7 @@ def _callee(x):
     return _middle(x)
 
 
-@cached()
+@kernel
 def _outer(x):
     return _callee(x) + len("message")
 
@@ -69,7 +70,7 @@ def test_constants_of_callees_count(monkeypatch, name, value):
 
 
 def test_options_of_compilation_count():
-    plain, fast = numba.njit(lambda x: x), numba.njit(fastmath=True)(lambda x: x)
+    plain, fast = ingredient()(lambda x: x), ingredient(fastmath=True)(lambda x: x)
     assert stamp_of(plain) != stamp_of(fast)
 
 
@@ -77,8 +78,7 @@ def test_only_the_parts_of_the_sketch_in_use_count(monkeypatch):
     """A change of Oja's algorithm leaves the compiled kernels of frequent directions as they are."""
 
     def stamp(state):
-        kind = numba.types.NamedTuple([numba.float64[::1]] * len(state._fields), state)
-        return stamp_of(driver.learn_rows.py_func, (kind,))
+        return stamp_of(driver.learn_rows, (form_of(state(*[np.zeros(1)] * len(state._fields))),))
 
     before = stamp(Directions), stamp(Subspace)
     monkeypatch.setitem(parts._parts["absorb"], Subspace, _callee)
@@ -89,12 +89,61 @@ def test_only_the_parts_of_the_sketch_in_use_count(monkeypatch):
 def test_without_a_folder_to_write_to_kernels_run_uncached(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(blocked))
-    monkeypatch.setattr("numba.core.caching.CacheImpl._locator_classes", [])
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(blocked))
 
-    @cached()
+    @kernel
     def plus(x):
         return x + 1.0
 
     assert plus(1.0) == 2.0
-    assert plus._cache.cache_path == ""
+    assert blocked.read_text() == "not a folder"
+
+
+def test_a_file_cut_short_is_compiled_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    _, _, whole = object_file(_outer, ("f8",))
+    (file,) = tmp_path.rglob("*.o")
+    file.write_bytes(file.read_bytes()[:-10])
+    assert object_file(_outer, ("f8",))[2] == whole
+
+
+@kernel
+def _sums(pair, wanted, table, flag):
+    first, second = pair
+    total = np.zeros(3)
+    for i in range(table.shape[0]):
+        for j in range(table.shape[1]):
+            total[j % 3] += table[i, j] * first[j]
+    return total[0] + total[1] + total[2], wanted + second, not flag
+
+
+def test_arguments_arrive_and_results_come_back_as_python_has_them():
+    first, table = np.arange(4.0), np.arange(8.0).reshape(2, 4)
+    assert _sums((first, 3), 2**40, table, True) == (_sums.py_func((first, 3), 2**40, table, True))
+    found = _sums((first, 3), 2**40, table, np.True_)
+    assert [type(part) for part in found] == [float, int, bool]
+    assert _sums((first, 3), 5, table[:, ::2][:, [0, 1, 0, 1]], False)[1:] == (8, True)
+    apart = np.arange(16.0).reshape(4, 4)[::2]  # not contiguous
+    assert _sums((first, 3), 5, apart, False) == _sums.py_func((first, 3), 5, apart, False)
+    single = table.astype(np.float32)
+    assert _sums((first, 3), 5, single, False) == _sums.py_func((first, 3), 5, single, False)
+
+
+def test_a_bound_kernel_sees_what_state_and_arguments_are_now():
+    """Other states, and arrays of another type, shape or order, are noticed; numbers in place are read anew."""
+    bound, rng = Bound(_sums), np.random.default_rng(0)
+    first, table = rng.normal(size=4), rng.normal(size=(2, 4))
+    pair = first, 3
+    for one, other in ((pair, table), (pair, table.astype(np.float32)), (pair, np.asfortranarray(table)),
+                       ((first + 1.0, 4), table), (pair, rng.normal(size=(5, 4)))):  # fmt: skip
+        assert bound((one,), 1, other, True) == _sums(one, 1, other, True)
+    first *= 2.0
+    assert bound((pair,), 1, table, True) == _sums(pair, 1, table, True)
+    again = pickle.loads(pickle.dumps(bound))
+    assert again((pair,), 1, table, True) == bound((pair,), 1, table, True)
+
+
+def test_what_compiled_code_cannot_take_is_refused():
+    for wrong in ("word", None, np.zeros(3, dtype=">f8"), np.zeros(2, dtype=complex)):
+        with pytest.raises(TypeError, match="compiled code takes no"):
+            _outer(wrong)

@@ -17,7 +17,7 @@ MOVED = {
     "arrays": "files.arrays",
     "auto": "learners.auto",
     "compare": "jobs.compare",
-    "compiling": "jit.cache",
+    "compiling": "jit.machine_code",
     "draws": "core.draws",
     "eigen": "jit.eigen",
     "estimators": "adapters.options",

@@ -18,7 +18,7 @@ import typer
 import onsketch
 from onsketch.cli.command import Command, Group
 
-COMMANDS = ("train", "predict", "compare", "serve", "sketch", "inspect", "reproduce")
+COMMANDS = ("train", "predict", "compare", "serve", "sketch", "inspect", "reproduce", "doctor")
 """Each a function in a module of its name."""
 
 

@@ -20,9 +20,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from onsketch.jit.decorators import INNER, exact_kernel
+from onsketch.jit.decorators import INNER, exact_kernel, ingredient
 
 INLINED: dict[str, Any] = {**INNER, "fastmath": False, "_nrt": True}
 """As in ``onsketch.jit.decorators``, but strict about rounding, for a number read must be the nearest one, and free to
@@ -30,8 +29,8 @@ allocate: one with many digits needs room.
 """
 
 kernel = exact_kernel
-inner = njit(**INLINED)
-inlined = njit(**INLINED, forceinline=True)
+inner = ingredient(**INLINED)
+inlined = ingredient(**INLINED, forceinline=True)
 
 PADDING = b"\n" * 8
 """What must follow the last newline of a text."""

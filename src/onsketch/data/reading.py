@@ -17,7 +17,6 @@ from onsketch.data.prefetch import ahead
 from onsketch.data.sniff import FORMATS, sniff
 from onsketch.data.sources import CHUNK, STDIN, UNPACKING, Bytes, Paths, can_be_read_again, expand
 from onsketch.data.text import LONGEST_LINE, Limits, TextFormat, read_text
-from onsketch.jit.announce import announce_compilation
 
 if TYPE_CHECKING:
     from onsketch.data.arrow import Tables
@@ -60,7 +59,6 @@ class Stream:
     """An iterator over blocks. Reading runs ahead in a thread of its own; ``close`` (or ``with``) ends it early."""
 
     def __init__(self, paths: Paths, format: str | None, options: dict[str, Any]) -> None:
-        announce_compilation()
         self.files = expand(paths)
         """The files, in the order of reading."""
         self._options = options

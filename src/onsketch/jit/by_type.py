@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-from numba.core.errors import TypingError
-from numba.extending import overload
+from typing import Any, NamedTuple
 
 from onsketch.jit.decorators import INNER
 
 Function = Callable[..., Any]
+
+
+class Choice(NamedTuple):
+    """A function with several implementations."""
+
+    function: Function
+    implementations: dict[type, Function]
+    otherwise: bool
+    options: dict[str, Any]
+
+
+choices: list[Choice] = []
+"""All of them; Numba is told when it is there (compiling.py)."""
 
 
 def chosen_by_type(function: Function, *, otherwise: bool = False, **options: Any) -> dict[type, Function]:
@@ -29,16 +39,5 @@ def chosen_by_type(function: Function, *, otherwise: bool = False, **options: An
     """
     implementations: dict[type, Function] = {}
     function.implementations = implementations  # type: ignore[attr-defined]
-
-    def choose(*args: Any) -> Function:
-        for arg in args:
-            kind = getattr(arg, "instance_class", None)
-            if kind in implementations:
-                return implementations[kind]
-        if otherwise:
-            return function
-        raise TypingError(f"{function.__name__}: nothing has been registered for any of {args}.")
-
-    settings: Any = {**INNER, **options}
-    overload(function, jit_options=settings, strict=False)(choose)
+    choices.append(Choice(function, implementations, otherwise, {**INNER, **options}))
     return implementations

@@ -1,52 +1,116 @@
-"""How loops are compiled."""
+"""What is compiled: functions called from Python, and functions compiled into those.
+
+Decorating a function compiles nothing and imports no compiler: it marks the function and says how it is to be compiled.
+A `Kernel` is called from Python; its machine code comes from a library built beforehand, from the disk, or from Numba
+(machine_code.py). An `Ingredient` is only ever compiled into kernels.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property, update_wrapper
 from typing import Any
 
-from numba import njit
-
-from onsketch.jit.cache import cached
-from onsketch.jit.link_only import IngredientCompiler
+from onsketch.jit.calling import PLAIN, call
 
 FASTMATH = {"contract", "reassoc", "nsz"}
 """Lets loops be vectorised, while NaN and infinity keep their meaning."""
 
-INNER: dict[str, Any] = {
-    "fastmath": FASTMATH,
-    "error_model": "numpy",
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-    "_nrt": False,
-    "pipeline_class": IngredientCompiler,
-}
+INNER: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy", "_nrt": False}
 """How functions called only from compiled code are compiled: they allocate nothing, so that nothing need be counted
 (references to arrays, counted by every function they pass through, cost as much as the arithmetic)."""
 
-_KERNEL: dict[str, Any] = {
-    "nogil": True,
-    "fastmath": FASTMATH,
-    "error_model": "numpy",
-    "no_cfunc_wrapper": True,
-}
 
-kernel = cached(**_KERNEL)
-"""Compiles a function called from Python: without the GIL, cached on disk."""
+class Ingredient:
+    """A function that is compiled into those that call it; from Python its own lines run, where they can."""
 
-exact_kernel = cached(**{**_KERNEL, "fastmath": False})
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self.targetoptions = options
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the function's own lines make of the arguments."""
+        return self.py_func(*arguments)
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """Numba's own form of the function."""
+        from onsketch.jit.compiling import dispatcher_of
+
+        return dispatcher_of(self.py_func, self.targetoptions)
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        """What Numba takes the function for where compiled code calls it."""
+        from onsketch.jit.compiling import type_of_dispatcher
+
+        return type_of_dispatcher(self.dispatcher)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # found in its module again
+
+    __qualname__: str
+
+
+class Kernel(Ingredient):
+    """A function called from Python that runs as machine code, without the GIL."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        super().__init__(function, options)
+        self.ready: dict[Any, Any] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """What the compiled function returns for these arguments."""
+        return self.py_func(*arguments) if PLAIN else call(self, arguments)
+
+
+class Intrinsic:
+    """A name for instructions that only compiled code can use; what they are is said in ``instructions.py``."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __call__(self, *arguments: Any) -> Any:
+        """There is no such thing outside of compiled code."""
+        raise TypeError(f"{self.__name__} can only be called by compiled code.")
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        from onsketch.jit.compiling import intrinsic_type
+
+        return intrinsic_type(self.__name__)
+
+
+def ingredient(**options: Any) -> Callable[[Any], Any]:
+    """Marks a function as compiled into its callers, with these options of ``numba.njit``."""
+    return lambda function: Ingredient(function, options)
+
+
+def entry(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Marks a function as called from Python, with these options of ``numba.njit``."""
+    return lambda function: Kernel(function, options)
+
+
+_KERNEL: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy"}
+
+kernel = entry(**_KERNEL)
+"""Compiles a function called from Python."""
+
+exact_kernel = entry(**{**_KERNEL, "fastmath": False})
 """As ``kernel``, for arithmetic that must be done in the order in which it is written."""
 
-bare_kernel = cached(**_KERNEL, _nrt=False)
+bare_kernel = entry(**_KERNEL, _nrt=False)
 """Compiles a function called from Python that allocates nothing."""
 
-inner = njit(**INNER)
-"""Compiles a function called only from compiled code; leaving the wrappers out halves the time that takes."""
+inner = ingredient(**INNER)
+"""Compiles a function called only from compiled code."""
 
-exact = njit(**{**INNER, "fastmath": False})
+exact = ingredient(**{**INNER, "fastmath": False})
 """As ``inner``, for such arithmetic."""
 
-exact_inlined = njit(**{**INNER, "fastmath": False}, forceinline=True)
+exact_inlined = ingredient(**{**INNER, "fastmath": False}, forceinline=True)
 """As ``exact``, compiled into its callers."""
 
-inlined = njit(**INNER, forceinline=True)
+inlined = ingredient(**INNER, forceinline=True)
 """Compiles a small function into its callers: passing arrays to a call costs as much as a short loop."""

@@ -12,13 +12,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-import llvmlite
-import numba
 import numpy as np
+
+from onsketch.jit.calling import MISMATCH, NO_MEMORY, RESULTS
+from onsketch.jit.decorators import Intrinsic
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...), range, slice, np.generic, np.dtype)
 
@@ -26,19 +28,21 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...), range, s
 @cache
 def _toolchain() -> str:
     """What compiles: Numba, LLVM, and how this package uses them."""
-    own = hashlib.sha256((Path(__file__).parent / "link_only.py").read_bytes()).hexdigest()
-    return f"numba {numba.__version__} llvmlite {llvmlite.__version__} {own}"
+    own = hashlib.sha256(f"{RESULTS} {MISMATCH} {NO_MEMORY}".encode())
+    for name in ("compiling", "instructions", "link_only"):
+        own.update((Path(__file__).parent / f"{name}.py").read_bytes())
+    return f"numba {version('numba')} llvmlite {version('llvmlite')} {own.hexdigest()}"
 
 
-def stamp_of(function: Any, signature: Any = ()) -> str:
-    """The stamp of a function compiled for arguments of these types.
+def stamp_of(function: Any, form: Any = ()) -> str:
+    """The stamp of a function compiled for arguments of this form (calling.py).
 
     >>> def one(x): return x + 1
     >>> def two(x): return x + 2
     >>> stamp_of(one) == stamp_of(one), stamp_of(one) == stamp_of(two)
     (True, False)
     """
-    states = frozenset(_classes_of(signature))
+    states = frozenset(_classes_of(form))
     walk = _Walk(states)
     walk.take(_toolchain())
     walk.take(sorted(state.__qualname__ for state in states))
@@ -46,15 +50,13 @@ def stamp_of(function: Any, signature: Any = ()) -> str:
     return walk.digest.hexdigest()
 
 
-def _classes_of(kind: Any) -> Iterator[type]:
-    """The named tuples among the types of a signature."""
-    if isinstance(kind, tuple | list):
-        for part in kind:
+def _classes_of(form: Any) -> Iterator[type]:
+    """The classes of the named tuples in a form."""
+    if isinstance(form, type):
+        yield form
+    elif isinstance(form, tuple):
+        for part in form:
             yield from _classes_of(part)
-    elif issubclass(type(kind), numba.types.BaseTuple):
-        if hasattr(kind, "instance_class"):
-            yield kind.instance_class
-        yield from _classes_of(tuple(kind))
 
 
 class _Walk:
@@ -80,8 +82,8 @@ class _Walk:
         elif isinstance(value, np.ndarray):
             self._write(f"array {value.dtype} {value.shape}")
             self.digest.update(np.ascontiguousarray(value).tobytes())
-        elif isinstance(value, ModuleType | BuiltinFunctionType | numba.types.Type):
-            self._write(repr(value) if isinstance(value, numba.types.Type) else value.__name__)
+        elif isinstance(value, ModuleType | BuiltinFunctionType | Intrinsic):
+            self._write(value.__name__)
         elif isinstance(value, type):
             self._write(f"class {value.__module__}.{value.__qualname__} {getattr(value, '_fields', ())}")
         else:
@@ -100,9 +102,8 @@ class _Walk:
         if implementations is not None:  # see learners/sketched/parts.py
             for state in sorted(self._states & implementations.keys(), key=lambda state: state.__qualname__):
                 self.take(implementations[state])
-        options = getattr(value, "targetoptions", {})
-        self.take({name: option for name, option in options.items() if name != "pipeline_class"})
-        function = getattr(value, "py_func", None) or getattr(value, "_defn", None) or value
+        self.take(getattr(value, "targetoptions", {}))
+        function = getattr(value, "py_func", value)
         if isinstance(function, FunctionType):
             self._take_function(function)
         else:

@@ -10,7 +10,6 @@ from typing import Any, Unpack
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.files.arrays import require, require_room
 from onsketch.files.model_file import Content
-from onsketch.jit.announce import announce_compilation
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, Method, compose_method
@@ -96,7 +95,6 @@ def _sizes_itself(options: Options) -> bool:
 
 def _build(method: Method, given: Mapping[str, Any]) -> Learner:
     options = resolve(method.name, method.concerns, method.defaults, given)
-    announce_compilation()
     return class_of(method, options)(method, options)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST, STEEPEST
 from onsketch.files.arrays import Arrays, named, packed, require, require_within, restored, take, under
-from onsketch.jit.cache import Direct, kind_of
+from onsketch.jit.calling import Bound
 from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.auto.merging import merge_auto
 from onsketch.learners.auto.mixing import EXPERTS
@@ -48,8 +48,6 @@ FREE, PATIENCE = 1024, 5
 """So many features have sketch columns from the start, the others when they have come so many times."""
 
 EXPERT_NAMES = ("Newton", "second Newton", "root", "AdaGrad in own scales", "Laplace", "AdaGrad", "bold AdaGrad")
-
-_learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
 
 
 class AutoLearner(Learner):
@@ -98,7 +96,7 @@ class AutoLearner(Learner):
         self._table = self._new_table(16)
         self._light = Light(aligned_zeros(0, WIDTH, np.dtype(options.dtype)), np.zeros(0, np.int32))
         self._map = FeatureMap()
-        self._kind = kind_of(self._settings, self._light, self._table, self._small)
+        self._learn_rows, self._predict_rows = Bound(learn_rows), Bound(predict_rows)
 
     @property
     def rounds(self) -> int:
@@ -133,11 +131,12 @@ class AutoLearner(Learner):
         while True:
             state = self._settings, self._light, self._table, self._small
             block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
-            done += int(_learn_rows(self._kind, *state, *block))
+            done += int(self._learn_rows(state, *block))
             if not self._small.counts[TALLY.full]:
                 break
             more = int(indptr[done + 1] - indptr[done])
             self._table = _with_room(self._table, int(self._table.clock[CLOCK.seen]) + more)
+            self._predict_rows.forget()
         if done < rows.count:  # the features of rows that were not learned have not been seen
             self._map.forget(int(self._small.counts[TALLY.seen]))
         return done
@@ -146,7 +145,7 @@ class AutoLearner(Learner):
         indptr, slots, values = self._translated(rows, learn=False)
         out = np.empty(rows.count)
         state = self._settings, self._light, self._table, self._small
-        _predict_rows(self._kind, *state, indptr, slots, values, out)
+        self._predict_rows(state, indptr, slots, values, out)
         return out
 
     def _leverage(self, rows: Rows) -> Floats:

@@ -18,7 +18,7 @@ from onsketch.core.errors import OptionError
 from onsketch.core.geometry import GRADIENT, geometry_of
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_within, take
-from onsketch.jit.cache import Direct, kind_of
+from onsketch.jit.calling import Bound
 from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
@@ -36,8 +36,6 @@ Floats = NDArray[np.float64]
 
 DENSE_LIMIT = 1_000_000
 """Most features for Adam as published, which moves all of them in every round."""
-
-_learn_steps, _row_products = Direct(learn_steps), Direct(row_products)
 
 
 LOOPS: dict[str, Callable[..., int]] = {
@@ -103,7 +101,7 @@ class FirstOrderLearner(Learner):
         if not dual:
             self._window[0, MIRROR.growth] = 1.0
         self._map = FeatureMap()
-        self._kind = kind_of(self._setup, self._terms, self._table)
+        self._learn_steps = Bound(learn_steps)
 
     @property
     def rounds(self) -> int:
@@ -136,7 +134,7 @@ class FirstOrderLearner(Learner):
         if self._lazy:
             done = learn_lazily(*fixed, self._clock, self._window, self._table, *block)
         elif self.method.steps:
-            done = _learn_steps(self._kind, *fixed, self._clock, self._fade, self._table, *block)
+            done = self._learn_steps((*fixed, self._clock, self._fade, self._table), *block)
         else:
             done = LOOPS[self.method.rule](*fixed, self._clock, self._table, *block)
         if done < rows.count:  # the features of rows not learned have not been seen
@@ -176,7 +174,7 @@ class FirstOrderLearner(Learner):
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._map.translate(rows, learn=False, intercept=self.options.fit_intercept)
         out = np.empty(rows.count)
-        _row_products(None, indptr, self._weights_at(slots), values, out)
+        row_products(indptr, self._weights_at(slots), values, out)
         clipped: Floats = np.clip(out, -self._setup.clip, self._setup.clip)
         return clipped
 

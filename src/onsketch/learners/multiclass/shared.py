@@ -12,7 +12,6 @@ from onsketch.core.errors import InputError, OptionError, UpdateError
 from onsketch.core.losses import loss_of
 from onsketch.core.memory import refuse_beyond_memory
 from onsketch.files.arrays import LONGEST_COUNT, Arrays, named, packed, require, require_within, restored, take, under
-from onsketch.jit.announce import announce_compilation
 from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes, as_targets
 from onsketch.learners.multiclass.rounds import play
@@ -76,7 +75,6 @@ class SharedSketch(ManyClasses):
         self._rows = np.zeros((len(self._heads), capacity))
         self._coefficients = np.zeros((capacity, n_classes))
         self._scales = RowScales(of_labels=False) if self.options.scaling != "none" else None
-        announce_compilation()
 
     @property
     def n_classes(self) -> int:

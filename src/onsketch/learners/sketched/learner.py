@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
 from onsketch.files.arrays import Arrays, named, packed, restored, take, under
-from onsketch.jit.cache import Direct, kind_of
+from onsketch.jit.calling import Bound
 from onsketch.learners.base import Learner
 from onsketch.learners.features import FeatureMap
 from onsketch.learners.first_order.steps import row_products
@@ -23,8 +23,6 @@ from onsketch.learners.sketched.random_projection import Projection
 from onsketch.learners.sketched.reading import fill_rows, fill_weights, leverage_rows, predict_rows
 from onsketch.learners.sketched.state import COUNT, NUMBER
 from onsketch.learners.sketched.tables import filled, grown, new_table, saved
-
-_learn_rows, _predict_rows = Direct(learn_rows), Direct(predict_rows)
 
 
 class SketchedLearner(Learner):
@@ -48,7 +46,7 @@ class SketchedLearner(Learner):
             self._setup = self._setup._replace(safe=0.0)
         self._logs = sketch.logs
         self._table = new_table(capacity, kept if self._logs else 0, np.dtype(options.dtype))
-        self._kind = kind_of(self._setup, self._sketch, self._table)
+        self._learn_rows, self._predict_rows = Bound(learn_rows), Bound(predict_rows)
         self._map = FeatureMap()
 
     @property
@@ -80,12 +78,13 @@ class SketchedLearner(Learner):
         if self._table.features.size != self._map.count:
             try:
                 self._table = grown(self._table, self._map.features, self._logs)
+                self._predict_rows.forget()
             except BaseException:  # no memory, or interrupted
                 self._map.forget(int(self._table.clock[CLOCK.seen]))
                 raise
         state = self._setup, self._table, self._sketch, self._spare
         x = np.empty_like(values) if self.options.diagonal else values
-        done = int(_learn_rows(self._kind, *state, indptr, slots, values, x, labels, weights, out))
+        done = int(self._learn_rows(state, indptr, slots, values, x, labels, weights, out))
         if done < rows.count:  # the features of rows that were not learned have not been seen
             self._map.forget(int(self._table.clock[CLOCK.seen]))
             self._table = self._table._replace(features=self._map.features)
@@ -99,7 +98,7 @@ class SketchedLearner(Learner):
             clipped: NDArray[np.float64] = np.clip(out, -self._setup.clip, self._setup.clip)
             return clipped
         state = self._setup, self._table, self._sketch
-        _predict_rows(self._kind, *state, indptr, slots, values, self.options.average, out)
+        self._predict_rows(state, indptr, slots, values, self.options.average, out)
         return out
 
     def _leverage(self, rows: Rows) -> NDArray[np.float64]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.files.arrays import Arrays
-from onsketch.jit.announce import announce_compilation
 from onsketch.jit.decorators import exact_kernel
 from onsketch.learners.base import _chunks
 from onsketch.learners.features import FeatureMap
@@ -85,7 +84,6 @@ class SoftmaxAuto(ManyClasses):
         self._pool = Pool.empty(OUTPUTS, max(n_classes, 1))
         self._table: Dense | Wide = Dense.empty(1, max(n_classes, 1), 0, self._dtype)
         self._room = max(n_classes, 1)
-        announce_compilation()
 
     @property
     def method(self) -> Method:

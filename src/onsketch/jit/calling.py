@@ -1,0 +1,240 @@
+"""From Python to machine code: a call is a row of 8-byte slots.
+
+Numbers stand in their slots; of an array, its address as a Python object. Compiled code reads where the numbers are and
+how many, and refuses an array of another type than it was compiled for, so that a call costs Python next to nothing.
+A *form* tells arguments of different types apart: a word for a number (``i8``) or an array (``f8:1``), a tuple headed
+by its class for a tuple.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Callable
+from functools import cache
+from operator import is_
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from onsketch.jit.decorators import Kernel
+
+Form = Any
+
+PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+"""Whether the functions' own lines run, uncompiled: slow, and every index is checked."""
+
+RESULTS = 4
+"""Slots in which results are found after a call. One follows with the size of the head of Python's objects, then the
+arguments."""
+
+MISMATCH, NO_MEMORY = 1, 2
+"""What compiled code answers when an array is not what it was compiled for, and when it could make none."""
+
+_HEAD = object.__basicsize__
+_NUMBERS = {"i8": "q", "i4": "q", "i2": "q", "i1": "q", "u8": "Q", "u4": "Q", "u2": "Q", "u1": "Q", "b1": "q",
+            "f8": "d", "f4": "d"}  # fmt: skip
+
+
+CHECKED = os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0")
+"""Whether compiled code looks at every index, for tests."""
+
+
+class MachineCode(NamedTuple):
+    """A kernel compiled for arguments of one form."""
+
+    function: Callable[[Any], int]
+    """Takes the address of the slots."""
+    results: str
+    """The form of what it returns: words separated by blanks, in brackets if a tuple, empty for None."""
+
+
+def form_of(value: Any) -> Form:
+    """The form of a value.
+
+    >>> form_of((1, 2.0, np.zeros(3), np.zeros((2, 2), dtype=np.float32)))
+    (<class 'tuple'>, 'i8', 'f8', 'f8:1', 'f4:2')
+    """
+    kind = type(value)
+    if isinstance(value, np.ndarray):
+        layout = "" if value.flags.c_contiguous else "*"
+        if value.dtype.str[0] == ">" or value.dtype.str[1:] not in _NUMBERS:
+            raise TypeError(f"compiled code takes no arrays of {value.dtype}.")
+        return f"{value.dtype.str[1:]}:{value.ndim}{layout}"
+    if kind is bool:
+        return "b1"
+    if kind is int:
+        return "i8" if -(1 << 63) <= value < 1 << 63 else "u8"
+    if kind is float:
+        return "f8"
+    if isinstance(value, np.generic):
+        return value.dtype.str[1:]
+    if isinstance(value, tuple):
+        return (kind, *map(form_of, value))
+    raise TypeError(f"compiled code takes no {kind.__name__}: {value!r}.")
+
+
+def text_of(form: Form) -> str:
+    """The form in words, the same in every process."""
+    if isinstance(form, str):
+        return form
+    kind, *parts = form
+    name = "" if kind is tuple else f"{kind.__module__}.{kind.__qualname__}"
+    return f"{name}({' '.join(map(text_of, parts))})"
+
+
+def expressions(form: Form, name: str) -> list[tuple[str, str]]:
+    """For each slot of an argument, the code that ``struct`` writes it with and the expression for what it holds."""
+    if not isinstance(form, str):
+        return [slot for place, part in enumerate(form[1:]) for slot in expressions(part, f"{name}[{place}]")]
+    if form == "b1":
+        return [("q", f"1 if {name} else 0")]
+    return [("q", f"id({name})")] if ":" in form else [(_NUMBERS[form], name)]
+
+
+class _Packer:
+    """Writes arguments of one form into slots."""
+
+    def __init__(self, forms: tuple[Form, ...]) -> None:
+        names = [f"a{place}" for place in range(len(forms))]
+        slots = [slot for form, name in zip(forms, names, strict=True) for slot in expressions(form, name)]
+        codes = struct.Struct("=" + "".join(code for code, _ in slots))
+        source = f"lambda buffer, at, {', '.join(names)}: pack(buffer, at, {', '.join(e for _, e in slots)})"
+        self.write: Any = eval(source, {"id": id, "pack": codes.pack_into})
+        self.size = codes.size
+
+
+def _reader(results: str) -> Callable[[bytearray], Any]:
+    """Reads results of this form out of the slots."""
+    words = results.strip("()").split()
+    if not words:
+        return lambda slots: None
+    unpack = struct.Struct("<" + "".join("?7x" if word == "b1" else _NUMBERS[word] for word in words)).unpack_from
+    return unpack if results.startswith("(") else lambda slots: unpack(slots)[0]
+
+
+_FIRST = 8 * (RESULTS + 1)
+_packer, _reading = cache(_Packer), cache(_reader)
+_codes: dict[tuple[Any, tuple[Form, ...]], MachineCode] = {}
+_finding = RLock()
+
+
+def known() -> list[tuple[Kernel, tuple[Form, ...]]]:
+    """Every kernel called so far in this process, and the forms of the arguments."""
+    return list(_codes)
+
+
+class _Ready:
+    """A kernel and slots for arguments of one form; the first arguments may be in the slots already, as a state."""
+
+    def __init__(self, kernel: Kernel, state: tuple[Any, ...], rest: tuple[Any, ...]) -> None:
+        self.state = state
+        forms, following = tuple(map(form_of, state)), tuple(map(form_of, rest))
+        key = kernel, forms + following
+        with _finding:  # threads may need the same kernel at once
+            if key not in _codes:
+                from onsketch.jit.machine_code import find
+
+                _codes[key] = find(*key)
+        self.function, results = _codes[key]
+        self.read = _reading(results)
+        self._first, packer = _packer(forms) if state else None, _packer(following)
+        self._at = _FIRST + (self._first.size if self._first else 0)
+        self._write, self._size = packer.write, self._at + packer.size
+        self._free: list[tuple[bytearray, int, Any]] = []
+
+    def _slots(self) -> tuple[bytearray, int, Any]:
+        """Slots with the state in them, their address, and what keeps them there."""
+        slots = bytearray(self._size)
+        struct.pack_into("=q", slots, 8 * RESULTS, _HEAD)
+        if self._first is not None:
+            self._first.write(slots, _FIRST, *self.state)
+        held = ctypes.c_char.from_buffer(slots)
+        return slots, ctypes.addressof(held), held
+
+    def call(self, rest: tuple[Any, ...]) -> Any:
+        """What the kernel returns; ``_ANOTHER`` if the arguments are of another form."""
+        try:
+            place = self._free.pop()  # threads may call at once
+        except IndexError:
+            place = self._slots()
+        try:
+            self._write(place[0], self._at, *rest)
+        except struct.error:
+            return _ANOTHER
+        status = self.function(place[1])
+        if status:
+            if status == MISMATCH:
+                return _ANOTHER
+            if CHECKED:
+                raise IndexError("a compiled loop went beyond the end of an array.")
+            raise MemoryError("a compiled loop found no memory left.")
+        result = self.read(place[0])
+        self._free.append(place)
+        return result
+
+
+_ANOTHER: Any = object()
+
+
+def _kinds(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The classes of arguments, of parts of plain tuples, too: what compiled code cannot see for itself."""
+    kinds = tuple(map(type, arguments))
+    return tuple(map(_kinds_within, arguments)) if tuple in kinds else kinds
+
+
+def _kinds_within(argument: Any) -> Any:
+    return _kinds(argument) if type(argument) is tuple else type(argument)
+
+
+def call(kernel: Kernel, arguments: tuple[Any, ...]) -> Any:
+    """What a kernel returns for these arguments."""
+    kinds = _kinds(arguments)
+    ready = kernel.ready.get(kinds, ())
+    for one in ready:
+        result = one.call(arguments)
+        if result is not _ANOTHER:
+            return result
+    one = _Ready(kernel, (), arguments)
+    kernel.ready[kinds] = (one, *ready[: _TRIED - 1])
+    result = one.call(arguments)
+    if result is _ANOTHER:
+        raise TypeError(f"{kernel.__qualname__}: NumPy describes arrays in a way that compiled code does not know.")
+    return result
+
+
+_TRIED = 8
+"""Forms that are tried before the arguments are looked at in Python."""
+
+
+class Bound:
+    """Calls a kernel whose first arguments are a state, which is packed anew only when it is another object.
+
+    The classes of the other arguments must not change from call to call; types of arrays may.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._ready: _Ready | None = None
+
+    def __reduce__(self) -> Any:
+        return Bound, (self._kernel,)
+
+    def forget(self) -> None:
+        """Keep no state: the next call brings another."""
+        self._ready = None
+
+    def __call__(self, state: tuple[Any, ...], *rest: Any) -> Any:
+        """What the kernel returns for this state and the rest of the arguments."""
+        if PLAIN:
+            return self._kernel(*state, *rest)
+        ready = self._ready
+        if ready is not None and all(map(is_, ready.state, state)):
+            result = ready.call(rest)
+            if result is not _ANOTHER:
+                return result
+        self._ready = ready = _Ready(self._kernel, state, rest)
+        return ready.call(rest)

@@ -1,0 +1,69 @@
+"""Kernels compiled beforehand: shared libraries beside the package, and a list of what is in them."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+from functools import cache
+from pathlib import Path
+
+from onsketch.jit.calling import MachineCode
+
+LIST = "kernels.json"
+"""For each library file its kernels: name, symbol and the form of the results; and the processor they are made for."""
+
+NEEDED = {"x86-64-v3": ("avx2", "bmi2", "fma", "f16c", "movbe")}
+"""What a processor must say of itself (``flags`` of /proc/cpuinfo) to run machine code made for this level."""
+
+
+class Library:
+    """The kernels in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        listed = json.loads((folder / LIST).read_text())
+        self.path, self.processor = folder, str(listed["processor"])
+        self.fits = platform.machine() == listed["machine"] and _can_run(self.processor)
+        self._where = {
+            name: (file, *place) for file, kernels in listed["files"].items() for name, place in kernels.items()
+        }
+        self._open: dict[str, ctypes.CDLL] = {}
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def get(self, name: str) -> MachineCode | None:
+        """A kernel by its name (see ``machine_code.name_of``), or None."""
+        if name not in self._where:
+            return None
+        file, symbol, results = self._where[name]
+        if file not in self._open:
+            self._open[file] = ctypes.CDLL(str(self.path / file))
+        function = self._open[file][symbol]
+        function.restype, function.argtypes = ctypes.c_int64, [ctypes.c_void_p]
+        return MachineCode(function, results)
+
+
+def _can_run(processor: str) -> bool:
+    needed = NEEDED.get(processor, ())
+    try:
+        with open("/proc/cpuinfo") as file:
+            flags = next((line for line in file if line.startswith("flags")), "").split()
+    except OSError:
+        return not needed
+    return set(needed) <= set(flags)
+
+
+def folder() -> Path:
+    """Where libraries are looked for."""
+    return Path(os.environ.get("ONSKETCH_KERNEL_FOLDER") or Path(__file__).parents[1] / "compiled")
+
+
+@cache
+def opened() -> Library | None:
+    """The library of this installation, if there is one and this machine can run it."""
+    if not (folder() / LIST).exists():
+        return None
+    library = Library(folder())
+    return library if library.fits else None

@@ -1,0 +1,177 @@
+"""Where machine code comes from: a library built beforehand, the disk, or the compiler.
+
+``ONSKETCH_KERNELS`` says which may be used: ``library`` (nothing is ever compiled), ``jit`` (no library), or ``auto``,
+which is the default: the library where it has what is asked for and fits this machine, else the compiler.
+
+What is compiled is kept on disk as an object file. Its name holds a stamp of all the code it is made of (stamp.py), so
+that a changed constant or callee is compiled anew and two versions of the package can share a folder
+(``NUMBA_CACHE_DIR``). To load it takes LLVM; only to compile takes Numba.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onsketch.core.errors import OnsketchError
+from onsketch.jit.calling import CHECKED, Form, MachineCode, text_of
+from onsketch.jit.library import LIST, folder, opened
+from onsketch.jit.stamp import stamp_of
+
+if TYPE_CHECKING:
+    from onsketch.jit.decorators import Kernel
+
+_KEPT = 128
+"""Object files of a kernel that stay on disk: some versions of the code, each for some types."""
+
+
+class NoKernel(OnsketchError, ImportError):
+    """A kernel is in no library, and there is no compiler."""
+
+
+def chosen() -> str:
+    """What ``ONSKETCH_KERNELS`` says: auto, library or jit."""
+    word = os.environ.get("ONSKETCH_KERNELS", "auto")
+    if word not in ("auto", "library", "jit"):
+        raise ValueError(f"ONSKETCH_KERNELS={word!r}: expected auto, library or jit.")
+    return word
+
+
+def described() -> list[tuple[str, str]]:
+    """Where machine code comes from here, for people."""
+    library = opened() if chosen() != "jit" else None
+    if library is not None:
+        kernels = f"{len(library)} compiled for {library.processor}, in {library.path}"
+    elif (folder() / LIST).exists() and chosen() != "jit":
+        kernels = f"the library in {folder()} is for another processor: compiled when first used"
+    else:
+        kernels = "compiled when first used"
+    kept = next((str(place) for place in _folders() if place.is_dir() and os.access(place, os.W_OK)), "nowhere yet")
+    return [("kernels", kernels), ("what is compiled is kept in", kept), ("ONSKETCH_KERNELS", chosen())]
+
+
+def name_of(kernel: Kernel, forms: tuple[Form, ...]) -> str:
+    """The name of a kernel for arguments of these forms, by which libraries know it."""
+    return f"{kernel.__module__}.{kernel.__qualname__}({' '.join(map(text_of, forms))})"
+
+
+def find(kernel: Kernel, forms: tuple[Form, ...]) -> MachineCode:
+    """The machine code of a kernel for arguments of these forms."""
+    name, way = name_of(kernel, forms), chosen()
+    if way != "jit":
+        library = opened()
+        code = None if library is None else library.get(name)
+        if code is not None:
+            return code
+        if way == "library":
+            where = "there is no library for this machine" if library is None else f"{library.path} does not have it"
+            raise NoKernel(f"ONSKETCH_KERNELS=library: {name} is needed, and {where}. With auto it is compiled.")
+    symbol, results, machine_code = object_file(kernel, forms)
+    return MachineCode(_loaded(symbol, machine_code), results)
+
+
+def object_file(kernel: Kernel, forms: tuple[Form, ...]) -> tuple[str, str, bytes]:
+    """A kernel's symbol, the form of its results and its object file: from the disk, or compiled and kept there."""
+    name = name_of(kernel, forms)
+    try:
+        stamp = stamp_of(kernel, forms) + _processor()
+    except ImportError:
+        raise NoKernel(f"{name} must be compiled, and Numba is not there: pip install 'onsketch[jit]'.") from None
+    symbol = "onsketch_" + hashlib.sha256((name + stamp).encode()).hexdigest()[:32]
+    title = f"{kernel.__module__}.{kernel.__qualname__}".replace("<locals>", "_")
+    for place in _folders():
+        with suppress(OSError, ValueError):
+            first, _, machine_code = (place / f"{title}-{symbol[9:]}.o").read_bytes().partition(b"\n")
+            digest, _, results = first.decode().partition(" ")
+            if hashlib.sha256(machine_code).hexdigest() == digest:  # not cut short
+                return symbol, results, machine_code
+    from onsketch.jit.compiling import compile_kernel
+
+    _announce()
+    collecting = gc.isenabled()
+    gc.disable()  # the compiler makes millions of objects, and looking for garbage among them finds little
+    try:
+        results, machine_code = compile_kernel(kernel, forms, symbol)
+    finally:
+        if collecting:
+            gc.enable()
+    for place in _folders():
+        with suppress(OSError):
+            _keep(place, title, f"{title}-{symbol[9:]}.o", results, machine_code)
+            break
+    return symbol, results, machine_code
+
+
+def _keep(place: Path, title: str, name: str, results: str, machine_code: bytes) -> None:
+    """Write an object file, whole or not at all, and forget what only earlier versions of the code could use."""
+    place.mkdir(parents=True, exist_ok=True)
+    handle, path = tempfile.mkstemp(dir=place)
+    with os.fdopen(handle, "wb") as file:
+        file.write(f"{hashlib.sha256(machine_code).hexdigest()} {results}\n".encode() + machine_code)
+    os.chmod(path, 0o644)
+    os.replace(path, place / name)
+    kept = sorted(place.glob(f"{title}-*.o"), key=lambda path: -path.stat().st_mtime)
+    for old in kept[_KEPT:]:
+        old.unlink(missing_ok=True)
+
+
+def _folders() -> Iterator[Path]:
+    """Where object files may be kept, the first that can be written to."""
+    if given := os.environ.get("NUMBA_CACHE_DIR"):
+        yield Path(given) / "onsketch"
+        return
+    yield Path(__file__).parents[1] / "__pycache__" / "kernels"
+    yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onsketch"
+
+
+@cache
+def _processor() -> str:
+    """What machine code is made for; Numba reads the same variables."""
+    import llvmlite.binding as llvm
+
+    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    features = os.environ.get("NUMBA_CPU_FEATURES")
+    features = llvm.get_host_cpu_features().flatten() if features is None else features
+    return f"{llvm.get_process_triple()} {name} {features}{' with indices checked' if CHECKED else ''}"
+
+
+@cache
+def _engine() -> Any:
+    import llvmlite.binding as llvm
+
+    with suppress(RuntimeError):  # newer versions do it by themselves, and say so
+        llvm.initialize()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+def _loaded(symbol: str, machine_code: bytes) -> Any:
+    """A function out of an object file."""
+    import llvmlite.binding as llvm
+
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
+    engine.finalize_object()
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(engine.get_function_address(symbol))
+
+
+_said = False
+
+
+def _announce() -> None:
+    """Tell people at a terminal, once, why the first learner of its kind takes a few seconds."""
+    global _said
+    if not _said and sys.stderr.isatty():
+        _said = True
+        print("onsketch: compiling for this machine (once; kept on disk) …", file=sys.stderr)

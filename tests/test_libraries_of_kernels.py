@@ -1,0 +1,80 @@
+"""Kernels compiled beforehand: a process without any compiler runs them, and computes the same bits."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from onsketch.jit.library import Library
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+STEPS = ["text", "summaries", "adagrad float64"]
+NO_COMPILER = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("numba", "llvmlite"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Refuse())
+"""
+
+
+def run(*command, **environment):
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT / "src")} | environment
+    done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    if shutil.which("cc") is None:
+        pytest.skip("no linker")
+    folder = tmp_path_factory.mktemp("library")
+    code, told = run(str(CHECKOUT / "kernels" / "build.py"), str(folder), *STEPS, ONSKETCH_PROCESSOR="native")
+    assert code == 0, told
+    return folder
+
+
+@pytest.fixture
+def without_compiler(tmp_path, library):
+    (tmp_path / "sitecustomize.py").write_text(NO_COMPILER)
+    path = os.pathsep.join([str(tmp_path), str(CHECKOUT / "src")])
+    return {"PYTHONPATH": path, "ONSKETCH_KERNEL_FOLDER": str(library)}
+
+
+def test_a_library_computes_the_same_bits_without_a_compiler(tmp_path, without_compiler):
+    check = str(CHECKOUT / "kernels" / "check.py"), str(tmp_path / "digests"), *STEPS
+    code, told = run(*check, ONSKETCH_KERNELS="jit")
+    assert code == 0, told
+    code, told = run(*check, **without_compiler)
+    assert code == 0, told
+    assert "not needed" in told
+    assert "the same bits" in told
+
+
+LEARN = "import onsketch; onsketch.learner({name!r}, dtype='float32').learn([[1.0, 2.0]], [1.0])"
+
+
+def test_a_kernel_that_is_not_there_names_what_to_install(without_compiler):
+    code, told = run("-c", LEARN.format(name="adam"), **without_compiler)
+    assert code != 0
+    assert "onsketch[jit]" in told
+    code, told = run("-c", LEARN.format(name="adam"), **without_compiler, ONSKETCH_KERNELS="library")
+    assert code != 0
+    assert "does not have it" in told
+
+
+def test_a_library_for_another_processor_is_left_alone(library, tmp_path):
+    listed = json.loads((library / "kernels.json").read_text())
+    assert Library(library).fits
+    (tmp_path / "kernels.json").write_text(json.dumps(listed | {"machine": "pdp11"}))
+    assert not Library(tmp_path).fits
+
+
+def test_importing_the_package_imports_no_compiler():
+    learn = "import sys, onsketch; onsketch.learner('rfd-son'); print({'numba', 'llvmlite'} & set(sys.modules))"
+    assert run("-c", learn) == (0, "set()\n")

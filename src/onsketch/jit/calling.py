@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from operator import is_
 from threading import RLock
@@ -96,15 +96,34 @@ def expressions(form: Form, name: str) -> list[tuple[str, str]]:
 
 
 class _Packer:
-    """Writes arguments of one form into slots."""
+    """Writes arguments of one form, and of the same classes as these examples, into slots."""
 
-    def __init__(self, forms: tuple[Form, ...]) -> None:
+    def __init__(self, forms: tuple[Form, ...], examples: tuple[Any, ...]) -> None:
         names = [f"a{place}" for place in range(len(forms))]
         slots = [slot for form, name in zip(forms, names, strict=True) for slot in expressions(form, name)]
         codes = struct.Struct("=" + "".join(code for code, _ in slots))
-        source = f"lambda buffer, at, {', '.join(names)}: pack(buffer, at, {', '.join(e for _, e in slots)})"
-        self.write: Any = eval(source, {"id": id, "pack": codes.pack_into})
+        known: dict[str, Any] = {"id": id, "type": type, "len": len, "tuple": tuple, "pack": codes.pack_into}
+        checks = [check for name, one in zip(names, examples, strict=True) for check in _checks(name, one, known)]
+        source = f"lambda slots, at, {', '.join(names)}: {' or '.join(checks)} or pack(slots, at, %s)"
+        self.write: Any = eval(source % ", ".join(expression for _, expression in slots), known)
+        """Answers with True, and writes nothing, where a class is another."""
         self.size = codes.size
+
+
+def _checks(name: str, example: Any, known: dict[str, Any]) -> Iterator[str]:
+    """What is true of an argument of another class than the example's, or with such a part if it is a plain tuple.
+
+    Compiled code cannot see it for itself. The classes are entered among the names that the conditions know.
+    """
+    kind = type(example)
+    if kind is tuple:
+        yield f"type({name}) is not tuple or len({name}) != {len(example)}"
+        for place, part in enumerate(example):
+            yield from _checks(f"{name}[{place}]", part, known)
+    else:
+        word = f"kind{len(known)}"
+        known[word] = kind
+        yield f"type({name}) is not {word}"
 
 
 def _reader(results: str) -> Callable[[bytearray], Any]:
@@ -117,7 +136,7 @@ def _reader(results: str) -> Callable[[bytearray], Any]:
 
 
 _FIRST = 8 * (RESULTS + 1)
-_packer, _reading = cache(_Packer), cache(_reader)
+_reading = cache(_reader)
 _codes: dict[tuple[Any, tuple[Form, ...]], MachineCode] = {}
 _finding = RLock()
 
@@ -141,7 +160,7 @@ class _Ready:
                 _codes[key] = find(*key)
         self.function, results = _codes[key]
         self.read = _reading(results)
-        self._first, packer = _packer(forms) if state else None, _packer(following)
+        self._first, packer = _Packer(forms, state) if state else None, _Packer(following, rest)
         self._at = _FIRST + (self._first.size if self._first else 0)
         self._write, self._size = packer.write, self._at + packer.size
         self._free: list[tuple[bytearray, int, Any]] = []
@@ -161,18 +180,19 @@ class _Ready:
             place = self._free.pop()  # threads may call at once
         except IndexError:
             place = self._slots()
+        slots, address, _ = place
         try:
-            self._write(place[0], self._at, *rest)
+            if self._write(slots, self._at, *rest):
+                return _ANOTHER
         except struct.error:
             return _ANOTHER
-        status = self.function(place[1])
-        if status:
+        if status := self.function(address):
             if status == MISMATCH:
                 return _ANOTHER
             if CHECKED:
                 raise IndexError("a compiled loop went beyond the end of an array.")
             raise MemoryError("a compiled loop found no memory left.")
-        result = self.read(place[0])
+        result = self.read(slots)
         self._free.append(place)
         return result
 
@@ -180,41 +200,26 @@ class _Ready:
 _ANOTHER: Any = object()
 
 
-def _kinds(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The classes of arguments, of parts of plain tuples, too: what compiled code cannot see for itself."""
-    kinds = tuple(map(type, arguments))
-    return tuple(map(_kinds_within, arguments)) if tuple in kinds else kinds
-
-
-def _kinds_within(argument: Any) -> Any:
-    return _kinds(argument) if type(argument) is tuple else type(argument)
-
-
 def call(kernel: Kernel, arguments: tuple[Any, ...]) -> Any:
     """What a kernel returns for these arguments."""
-    kinds = _kinds(arguments)
-    ready = kernel.ready.get(kinds, ())
-    for one in ready:
-        result = one.call(arguments)
+    for ready in kernel.ready:
+        result = ready.call(arguments)
         if result is not _ANOTHER:
             return result
-    one = _Ready(kernel, (), arguments)
-    kernel.ready[kinds] = (one, *ready[: _TRIED - 1])
-    result = one.call(arguments)
+    ready = _Ready(kernel, (), arguments)
+    kernel.ready = (ready, *kernel.ready[: _TRIED - 1])
+    result = ready.call(arguments)
     if result is _ANOTHER:
         raise TypeError(f"{kernel.__qualname__}: NumPy describes arrays in a way that compiled code does not know.")
     return result
 
 
-_TRIED = 8
+_TRIED = 16
 """Forms that are tried before the arguments are looked at in Python."""
 
 
 class Bound:
-    """Calls a kernel whose first arguments are a state, which is packed anew only when it is another object.
-
-    The classes of the other arguments must not change from call to call; types of arrays may.
-    """
+    """Calls a kernel whose first arguments are a state, which is packed anew only when it is another object."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel

@@ -58,7 +58,7 @@ class Kernel(Ingredient):
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         super().__init__(function, options)
-        self.ready: dict[Any, Any] = {}
+        self.ready: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> Any:
         """What the compiled function returns for these arguments."""

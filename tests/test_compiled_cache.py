@@ -6,7 +6,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
@@ -141,6 +143,44 @@ def test_a_bound_kernel_sees_what_state_and_arguments_are_now():
     assert bound((pair,), 1, table, True) == _sums(pair, 1, table, True)
     again = pickle.loads(pickle.dumps(bound))
     assert again((pair,), 1, table, True) == bound((pair,), 1, table, True)
+
+
+class _Table(NamedTuple):
+    rows: np.ndarray
+    step: np.float32
+
+
+@kernel
+def _descend(table, places, values, scale):
+    moved = np.float32(0.0)
+    for i in range(places.size):
+        row = places[i]
+        for j in range(table.rows.shape[1]):
+            before = table.rows[row, j]
+            table.rows[row, j] -= table.step * values[i] / (np.float32(1.0) + before * before) * scale
+            moved += abs(table.rows[row, j] - before)
+    return moved, table.rows[0, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numbers_of_both_widths_come_to_the_same_bits_as_by_numba_itself(dtype):
+    """Arrays and numbers of float32, alone and in a named tuple, are neither widened nor rounded on their way."""
+    itself = numba.njit(**{key: value for key, value in _descend.targetoptions.items() if key != "_nrt"})(_descend.py_func)
+    rng = np.random.default_rng(0)
+    rows, values = rng.normal(size=(5, 7)).astype(dtype), rng.normal(size=20).astype(dtype)
+    places = rng.integers(0, 5, size=20).astype(np.int32)
+    one, other = _Table(rows.copy(), dtype(0.1)), _Table(rows.copy(), dtype(0.1))
+    for scale in (0.3, np.float32(0.3)):
+        assert _descend(one, places, values, scale) == itself(other, places, values, scale)
+        assert (one.rows == other.rows).all()
+
+
+def test_an_argument_of_another_class_is_compiled_for_not_misread():
+    table = np.arange(8.0).reshape(2, 4)
+    for pair in ((np.arange(4.0), 3), (np.arange(4.0), 3.5), (np.arange(4.0), np.float32(0.5)), (np.arange(4), True)):
+        for wanted in (1, 1.5, np.int8(1), 2):
+            for flag in (True, False, np.True_):
+                assert _sums(pair, wanted, table, flag) == _sums.py_func(pair, wanted, table, flag)
 
 
 def test_what_compiled_code_cannot_take_is_refused():

@@ -86,12 +86,19 @@ def test_data_frames_keep_their_names() -> None:
 
 
 def test_float32_rows_and_state() -> None:
+    """In most orders of the rows rounding is all that differs. In some, a row on the border of entering the sketch enters
+    with one type and not with the other, which is a small difference still.
+    """
     X, y = binary()
     X = X.astype(np.float32)
-    model = OnlineClassifier(random_state=0, dtype="float32").fit(X, y)
-    exact = OnlineClassifier(random_state=0).fit(X, y)
-    np.testing.assert_allclose(model.coef_, exact.coef_, atol=1e-3)
-    assert model.score(X, y) > 0.9
+    apart = []
+    for order in range(5):
+        model = OnlineClassifier(random_state=order, dtype="float32").fit(X, y)
+        exact = OnlineClassifier(random_state=order).fit(X, y)
+        assert model.score(X, y) > 0.9
+        apart.append(np.abs(model.coef_ - exact.coef_).max() / np.abs(exact.coef_).max())
+    assert np.median(apart) < 1e-4
+    assert max(apart) < 0.05
 
 
 def test_in_a_pipeline_and_a_grid_search() -> None:

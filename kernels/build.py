@@ -26,6 +26,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 PROCESSORS = {"x86_64": "x86-64-v3", "AMD64": "x86-64-v3"}
 PROCESSES = 2
+WALKED = HERE / "walked.txt"
+"""The kernels that the walk calls, a name a line: a test compares it with the package, without compiling anything."""
 
 
 def _environment() -> dict[str, str]:
@@ -86,6 +88,16 @@ def every_kernel() -> set[str]:
     return found
 
 
+def _compare(walked: set[str], every: set[str]) -> None:
+    """Refuse a walk that leaves kernels out, and write down what it calls."""
+    if every - walked:
+        raise SystemExit(f"kernels: the walk calls none of {', '.join(sorted(every - walked))}.")
+    text = "".join(f"{name}\n" for name in sorted(walked))
+    if not WALKED.exists() or WALKED.read_text() != text:
+        WALKED.write_text(text)
+        print(f"{WALKED.name} is written anew: commit it")
+
+
 def build(folder: Path, names: list[str]) -> None:
     """Leave the library and its list in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,9 +113,8 @@ def build(folder: Path, names: list[str]) -> None:
     kernels: dict[str, list[str]] = {}
     for part in range(PROCESSES):
         kernels |= json.loads((objects / f"{part}.json").read_text())
-    missing = set(json.loads((objects / "every.json").read_text())) - {name.partition("(")[0] for name in kernels}
-    if missing and not names:
-        raise SystemExit(f"kernels: the walk calls none of {', '.join(sorted(missing))}.")
+    if not names:
+        _compare({name.partition("(")[0] for name in kernels}, set(json.loads((objects / "every.json").read_text())))
     files = [str(objects / f"{symbol}.o") for symbol, _ in kernels.values()]
     arguments = objects / "arguments"
     arguments.write_text("\n".join(sorted(set(files))))

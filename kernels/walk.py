@@ -10,6 +10,7 @@ import io
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,13 @@ from scipy.sparse import csr_array
 
 import onsketch
 from onsketch.learners.methods import METHODS
+from onsketch.learners.options import Options
+from onsketch.learners.rows import as_rows
+from onsketch.learners.scaled.rows import RowScales
 
 DTYPES = ("float64", "float32")
 COUNT, WIDTH, BROAD = 40, 9, 4000
+KNOWN = {field.name for field in fields(Options)}
 
 Step = Callable[[], list[Any]]
 """Goes a part of the walk and returns the numbers that came out."""
@@ -42,9 +47,14 @@ def _signs(X: Any) -> Any:
 
 
 def _use(make: Callable[[], Any]) -> list[Any]:
-    """All that a learner offers."""
+    """All that a learner offers, once from dense rows to sparse ones and once the other way."""
+    rows = list(_rows())
+    return [*_use_in_order(make, rows), *_use_in_order(make, rows[::-1])]
+
+
+def _use_in_order(make: Callable[[], Any], rows: list[Any]) -> list[Any]:
     learner, other, found = make(), make(), []
-    for X in _rows():
+    for X in rows:
         found += [learner.learn(X, _signs(X)), learner.predict(X), learner.predict(X[:1])]
         found.append(learner.predict(np.zeros((1, WIDTH))))
         for asked in (learner.leverage, learner.certificate):
@@ -52,7 +62,7 @@ def _use(make: Callable[[], Any]) -> list[Any]:
                 asked(X) if asked == learner.leverage else asked()
         with suppress(onsketch.errors.OptionError):
             found.append(learner.weights)
-    X = next(_rows())
+    X = rows[0]
     other.learn(X, _signs(X))
     with suppress(onsketch.errors.OptionError):
         learner.merge(other)
@@ -64,6 +74,7 @@ def _variants(name: str) -> Iterator[dict[str, Any]]:
     method = METHODS[name]
     yield {}
     yield {"fit_intercept": True}
+    yield from ({"scaling": "magnitude"}, {"step": "implicit"})
     if name in ("adagrad", "ogd"):
         yield from ({"l1": 0.01}, {"average": True}, {"l1": 0.01, "update": "dual"}, {"forget": 0.99})
     if name in ("rfd-son", "ada-fd", "oja-son", "rp-son", "ada-ffd"):
@@ -71,7 +82,6 @@ def _variants(name: str) -> Iterator[dict[str, Any]]:
         yield {"update": "dual"}
     if name == "rfd-son":
         yield from ({"sketch_size": "auto"}, {"diagonal": True}, {"forget": 0.99}, {"doubling": False})
-        yield from ({"scale": "magnitude"}, {"step": "implicit"})
     if name in ("ons", "ada-full"):
         yield from ({"l1": 0.01}, {"average": True}, {"diagonal": True})
     if name == "auto":
@@ -84,6 +94,7 @@ def _linear(name: str, dtype: str) -> Step:
     def step() -> list[Any]:
         found = []
         for options in _variants(name):
+            assert options.keys() <= KNOWN, f"no such option: {options}"
             try:
                 onsketch.learner(name, **options)
             except onsketch.errors.OptionError:
@@ -191,6 +202,8 @@ def _summaries() -> list[Any]:
         draws.uniform(seed, draws.COIN, 0, 0)
     for loss in LOSSES:
         found.append(loss_values(loss, [1.0, -1.0], [1.0, 1.0]))
+    scales = RowScales(of_labels=True)
+    scales.leave(scales.enter(as_rows(X, None), X[:, 0]), 1)  # as when a row is refused
     solve(np.array([0.5, -0.5, 0.1]), 0, np.ones(3), 0.7, np.zeros(3))
     return [*found, hash_name("x", "a")]
 
@@ -202,6 +215,6 @@ def steps() -> dict[str, Step]:
         for dtype in DTYPES[: 1 if method.kernel else 2]:
             found[f"{name} {dtype}"] = _linear(name, dtype)
     for way in ("softmax", "shared", "one-vs-rest"):
-        for dtype in DTYPES:
+        for dtype in DTYPES[: 1 if way == "shared" else 2]:
             found[f"{way} {dtype}"] = _classes(way, dtype)
     return found

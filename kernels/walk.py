@@ -47,16 +47,17 @@ def _signs(X: Any) -> Any:
 
 
 def _use(make: Callable[[], Any]) -> list[Any]:
-    """All that a learner offers, once from dense rows to sparse ones and once the other way."""
+    """All that a learner offers: from dense rows to sparse ones, the other way, and with rows too wide to be dense."""
     rows = list(_rows())
-    return [*_use_in_order(make, rows), *_use_in_order(make, rows[::-1])]
+    found = [*_use_in_order(make, rows), *_use_in_order(make, rows[::-1])]
+    return [*found, *_use_in_order(make, [_wide()[:COUNT]])]
 
 
 def _use_in_order(make: Callable[[], Any], rows: list[Any]) -> list[Any]:
     learner, other, found = make(), make(), []
     for X in rows:
         found += [learner.learn(X, _signs(X)), learner.predict(X), learner.predict(X[:1])]
-        found.append(learner.predict(np.zeros((1, WIDTH))))
+        found.append(learner.predict(csr_array((1, X.shape[1]))))
         for asked in (learner.leverage, learner.certificate):
             with suppress(onsketch.errors.OptionError, NotImplementedError, AttributeError):
                 asked(X) if asked == learner.leverage else asked()

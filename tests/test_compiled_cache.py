@@ -165,7 +165,7 @@ def _descend(table, places, values, scale):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_numbers_of_both_widths_come_to_the_same_bits_as_by_numba_itself(dtype):
     """Arrays and numbers of float32, alone and in a named tuple, are neither widened nor rounded on their way."""
-    itself = numba.njit(**{key: value for key, value in _descend.targetoptions.items() if key != "_nrt"})(_descend.py_func)
+    itself = numba.njit(**_descend.targetoptions)(_descend.py_func)
     rng = np.random.default_rng(0)
     rows, values = rng.normal(size=(5, 7)).astype(dtype), rng.normal(size=20).astype(dtype)
     places = rng.integers(0, 5, size=20).astype(np.int32)

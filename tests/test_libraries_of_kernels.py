@@ -1,5 +1,6 @@
 """Kernels compiled beforehand: a process without any compiler runs them, and computes the same bits."""
 
+import importlib
 import json
 import os
 import shutil
@@ -73,6 +74,13 @@ def test_a_library_for_another_processor_is_left_alone(library, tmp_path):
     assert Library(library).fits
     (tmp_path / "kernels.json").write_text(json.dumps(listed | {"machine": "pdp11"}))
     assert not Library(tmp_path).fits
+
+
+def test_the_walk_calls_every_kernel_of_the_package(monkeypatch):
+    """kernels/build.py writes down what the walk calls; a new kernel needs a step in kernels/walk.py, and a build."""
+    monkeypatch.syspath_prepend(str(CHECKOUT / "kernels"))
+    build = importlib.import_module("build")
+    assert set(build.WALKED.read_text().split()) == build.every_kernel()
 
 
 def test_importing_the_package_imports_no_compiler():

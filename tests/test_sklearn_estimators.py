@@ -86,8 +86,8 @@ def test_data_frames_keep_their_names() -> None:
 
 
 def test_float32_rows_and_state() -> None:
-    """In most orders of the rows rounding is all that differs. In some, a row on the border of entering the sketch enters
-    with one type and not with the other, which is a small difference still.
+    """In most orders of the rows rounding is all that differs. In some, a row on the border of entering the sketch
+    enters with one type and not with the other, which is a small difference still.
     """
     X, y = binary()
     X = X.astype(np.float32)

@@ -221,6 +221,8 @@ _TRIED = 16
 class Bound:
     """Calls a kernel whose first arguments are a state, which is packed anew only when it is another object."""
 
+    __slots__ = ("_kernel", "_ready")  # what counts an object's memory by its attributes must not count the kernel's
+
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._ready: _Ready | None = None

@@ -24,8 +24,12 @@ from onsketch.jobs.notes import read_noted
 from onsketch.jobs.serve.batch import Batch, Floats, Rows, part_of
 from onsketch.jobs.training import Plan, Training
 
-STEP_SECONDS = 0.0005
+STEP_SECONDS = 0.001
 """Learning goes in steps of about this long: what a prediction may have to wait."""
+_FEWEST_ROWS = 8
+"""Of a step: fewer would cost more in calls than in learning."""
+_TRIALS = 4
+"""Steps of one length, of which the fastest counts: on a busy machine the others are long for no fault of their own."""
 
 MOST_CLASSES = 1000
 """Classes that a service makes room for; a label that is different in each row is no class."""
@@ -70,6 +74,8 @@ class Model:
         self.reading = job.plan.reading
         """Options of the reader, as a model file keeps them."""
         self._step = 64
+        self._seconds: list[float] = []
+        """Of the last steps of this many rows."""
 
     @property
     def learner(self) -> Any:
@@ -236,11 +242,17 @@ class Model:
 
     def _pace(self, rows: int, seconds: float) -> None:
         """Rows of the next step. Where steps are cut changes no bit of a learner."""
-        if rows == self._step:
-            if seconds < STEP_SECONDS / 2:
-                self._step = min(self._step * 2, 1 << 14)
-            elif seconds > STEP_SECONDS * 2:
-                self._step = max(self._step // 2, 1)
+        if rows != self._step:
+            return
+        self._seconds.append(seconds)
+        if seconds < STEP_SECONDS / 2:
+            step = min(self._step * 2, 1 << 14)
+        elif len(self._seconds) < _TRIALS or min(self._seconds) < STEP_SECONDS * 2:
+            step = self._step
+        else:
+            step = max(self._step // 2, _FEWEST_ROWS)
+        if step != self._step or len(self._seconds) == _TRIALS:
+            self._step, self._seconds = step, []
 
     def losses(self, labels: Floats, margins: Floats) -> tuple[Floats, Floats | None]:
         """The loss of each row, and whether it was mistaken, where that can be said."""

@@ -44,9 +44,27 @@ class Watch:
         self._began = time.time()
         self._rates: deque[tuple[float, int]] = deque(maxlen=64)
         self._lock = threading.Lock()
+        self._waiting: list[tuple[Model, Floats, Floats]] = []
+        """Rows that are not counted yet: one at a time they would cost as much as learning them."""
+        self._waiting_rows = 0
 
     def add(self, model: Model, labels: Floats, margins: Floats) -> None:
-        """Count rows that were learned; a long batch has several points of the curve."""
+        """Count rows that were learned, now or when there are enough of them."""
+        with self._lock:
+            if self._waiting and self._waiting[-1][2].shape[1:] != margins.shape[1:]:
+                self._count()  # a class more
+            self._waiting.append((model, labels, margins))
+            self._waiting_rows += labels.size
+            if self._waiting_rows >= _POINT_ROWS:
+                self._count()
+
+    def _count(self) -> None:
+        """Count the rows that wait; many of them have several points of the curve."""
+        if not self._waiting:
+            return
+        model = self._waiting[0][0]
+        labels, margins = (np.concatenate([waiting[k] for waiting in self._waiting]) for k in (1, 2))
+        self._waiting, self._waiting_rows = [], 0
         part = max(_POINT_ROWS, self.rows // 50)
         for start in range(0, labels.size, part):
             self._add(model, labels[start : start + part], margins[start : start + part])
@@ -54,19 +72,18 @@ class Watch:
     def _add(self, model: Model, labels: Floats, margins: Floats) -> None:
         losses, wrong = model.losses(labels, margins)
         missed = np.zeros(labels.size) if wrong is None else wrong
-        with self._lock:
-            base, base_missed = self._baseline(labels, model.progress.loss)
-            self.rows += labels.size
-            self.loss += float(losses.sum())
-            self.mistakes += float(missed.sum())
-            self.base_loss += float(base.sum())
-            self.base_mistakes += float(base_missed.sum())
-            self.recent.extend(zip(losses[-WINDOW:].tolist(), missed[-WINDOW:].tolist(), strict=True))
-            if self.rows >= self._due:
-                self._point()
-            now = time.time()
-            if not self._rates or now - self._rates[-1][0] > 0.5:
-                self._rates.append((now, self.rows))
+        base, base_missed = self._baseline(labels, model.progress.loss)
+        self.rows += labels.size
+        self.loss += float(losses.sum())
+        self.mistakes += float(missed.sum())
+        self.base_loss += float(base.sum())
+        self.base_mistakes += float(base_missed.sum())
+        self.recent.extend(zip(losses[-WINDOW:].tolist(), missed[-WINDOW:].tolist(), strict=True))
+        if self.rows >= self._due:
+            self._point()
+        now = time.time()
+        if not self._rates or now - self._rates[-1][0] > 0.5:
+            self._rates.append((now, self.rows))
 
     def _baseline(self, labels: Floats, loss: str) -> tuple[Floats, Floats]:
         """The loss and mistake of the best constant before each row, which then counts."""
@@ -121,6 +138,7 @@ class Watch:
     def figures(self) -> dict[str, Any]:
         """What is shown, as JSON has it."""
         with self._lock:
+            self._count()
             loss, error, recent_loss, recent_error, base_loss, base_error = self._figures()
             return {
                 "rows": self.rows,

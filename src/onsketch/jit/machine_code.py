@@ -130,7 +130,8 @@ def _folders() -> Iterator[Path]:
         yield Path(given) / "onsketch"
         return
     yield Path(__file__).parents[1] / "__pycache__" / "kernels"
-    yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onsketch"
+    with suppress(RuntimeError):  # a user without a home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onsketch"
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 
 import onsketch
 from onsketch import data
-from onsketch.errors import OptionError
+from onsketch.errors import InputError, OptionError
 from onsketch.learners.multiclass import SharedSketch
 from onsketch.sklearn import OnlineClassifier, OnlineRegressor
 
@@ -108,8 +108,21 @@ def test_what_is_refused_leaves_no_word_of_a_frame() -> None:
     for refused in (model.fit, model.partial_fit):
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             refused(X.assign(colour="mauve"), y[:-1])
+        with pytest.raises(ValueError, match=r"label 7|one class"):
+            refused(X[:1].assign(colour="mauve"), [7])
         assert model.encoded_names_ == names
         assert model.decision_function(X).tolist() == before.tolist()
+
+
+def test_a_model_of_words_says_that_it_wants_a_frame() -> None:
+    X, y = frame()
+    model = OnlineClassifier(**FAST).fit(X, y)
+    for ask in (model.predict, lambda rows: model.partial_fit(rows, y[:2])):
+        with pytest.raises(InputError, match="fitted on a data frame with the columns 'age', 'colour'"):
+            ask(np.ones((2, 2)))
+    with pytest.raises(InputError, match=r"column 'when' is of type timestamp.* Leave it out, or give") as told:
+        model.fit(X.assign(when=pd.Timestamp("2020-01-01")), y)
+    assert "ignore" not in str(told.value)
 
 
 def several(rows: int = 400) -> tuple[Any, Any]:

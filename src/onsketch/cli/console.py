@@ -64,12 +64,6 @@ def told_plainly() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-_SAID = re.compile(
-    r"""\b(label|positive|missing|on_error|categorical|numeric|ignore|keep|weight|tag|format|bits|quadratic|cubic|interact"""
-    r"""|zero_based|header|delimiter|decimal|task|passes|holdout|loss|step_size|sketch_size|ridge|clip|kind|names|n_features"""
-    r"""|quantile|block_rows|max_line_bytes|max_unpack_bytes|max_products)"""
-    r"""=('[^']*'|"[^"]*"|\.\.\.|[^\s,;)]*[^\s,;.):])"""
-)
 _TWICE = re.compile(r"(--[a-z-]+ \S+) \(\1\)")
 
 
@@ -78,13 +72,19 @@ def as_typed(message: str) -> str:
 
     >>> as_typed("on_error='skip' (--on-error skip) passes over it")
     '--on-error skip passes over it'
+    >>> as_typed("zero_based=False or fit_intercept=True")
+    '--one-based or --intercept'
     """
+    from onsketch.cli.options import switches
+
+    typed = switches()
 
     def option(match: re.Match[str]) -> str:
-        name, value = match.groups()
-        return f"--{name.replace('_', '-')} {value.strip(chr(34) + chr(39))}"
+        (switch, opposite), value = typed[match[1]], match[2].strip(chr(34) + chr(39))
+        return {"True": switch, "False": opposite}.get(value, f"{switch} {value}")
 
-    return _TWICE.sub(r"\1", _SAID.sub(option, message))
+    said = rf"""\b({"|".join(typed)})=('[^']*'|"[^"]*"|\.\.\.|[^\s,;)]*[^\s,;.):])"""
+    return _TWICE.sub(r"\1", re.sub(said, option, message))
 
 
 def wrapped(console: Console, line: str, indent: int) -> str:

@@ -191,6 +191,17 @@ SHOWN = {"loss": "by the labels"}
 _SHARED = {"learning": _learning(), "reading": _parameters(_reading, READING)}
 
 
+def switches() -> dict[str, tuple[str, str]]:
+    """What is typed for every option that commands share, and for a flag's opposite."""
+    found = {name: (f"--{name}", "") for name in ("task", "passes", "holdout", "kind")}
+    for parameter in chain(*_SHARED.values()):
+        asked = parameter.annotation.__metadata__[0]
+        told = [name for name in (asked.default, *asked.param_decls) if str(name).startswith("--")]
+        switch, _, opposite = (told or [f"--{parameter.name.replace('_', '-')}"])[0].partition("/")
+        found[parameter.name] = switch, opposite or switch.replace("--", "--no-", 1)
+    return found
+
+
 def gathering(*groups: str, without: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Let a command take these groups of options, each as one dictionary of what was given."""
     shared = {group: [p for p in _SHARED[group] if p.name not in without] for group in groups}

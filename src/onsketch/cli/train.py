@@ -156,8 +156,10 @@ def train(
         for name, value in (("--holdout", holdout), ("--predictions", predictions), ("--report", report)):
             if value:
                 raise typer.BadParameter("it does not go with --cluster", param_hint=name)
-        learning.pop("plain", None)  # learners to be merged are so in any case
+        plain = learning.pop("plain", False) or (learner or DEFAULT_METHOD) == DEFAULT_METHOD
         options = {"method": known_method(learner or DEFAULT_METHOD), **learner_options(learning)}
+        told = "on a cluster as with --plain, for what has units of its own cannot be merged: scale features first."
+        _say(out(), quiet or plain, f"{learner} is {told}")
         settings: dict[str, Any] = {"sync": sync, "together": together, "cluster": cluster, "resume": resume}
         settings |= {"checkpoint": checkpoint, "every": 60.0 if every is None else float(every)}
         with told_plainly(), held(save, kept_at):

@@ -240,18 +240,21 @@ def _seekable(source: str | BinaryIO) -> Any:
         raise InputError(f"{source}: {error.strerror or error}.") from None
 
 
-def _kind(path: str, field: Any, roles: Roles) -> int:
-    """NUMERIC or CATEGORICAL by type; 0 for a type that cannot be learned from, which may be ignored or a tag."""
+def kind_of(type: Any) -> int:
+    """NUMERIC or CATEGORICAL for a column of this type; 0 where it cannot be learned from."""
     types = import_pyarrow().types
-    kind = field.type.value_type if types.is_dictionary(field.type) else field.type
+    kind = type.value_type if types.is_dictionary(type) else type
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return CATEGORICAL
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
-        return NUMERIC
-    if types.is_null(kind):
-        return NUMERIC
-    if field.name in roles.ignore or field.name == roles.tag:
-        return 0
+    numeric = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null
+    return NUMERIC if any(holds(kind) for holds in numeric) else 0
+
+
+def _kind(path: str, field: Any, roles: Roles) -> int:
+    """The same of a column, which is refused where it cannot be learned from, and is neither ignored nor a tag."""
+    kind = kind_of(field.type)
+    if kind or field.name in roles.ignore or field.name == roles.tag:
+        return kind
     raise InputError(
         f"{path}: column {field.name!r} is of type {field.type}, neither numbers nor words. "
         f"Leave it out with ignore={field.name!r}."

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +15,33 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from onsketch.adapters.options import CHUNK, described, learner_options, revived
 from onsketch.adapters.sklearn.frames import FrameRows, check_missing, is_worded, table_of
-from onsketch.core.errors import OptionError
+from onsketch.core.errors import InputError, OptionError
 from onsketch.core.losses import in_units_of_labels
 from onsketch.core.matrices import sound
 from onsketch.learners.multiclass import OneVersusRest
 
 Floats = NDArray[np.float64]
+Learn = TypeVar("Learn", bound=Callable[..., Any])
+
+
+def all_or_nothing(learn: Learn) -> Learn:
+    """Let ``fit`` or ``partial_fit`` leave no word of a frame behind when it is refused before a row was learned."""
+
+    @functools.wraps(learn)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before, rounds = self.__dict__.get("_frames"), self._rounds
+        known = None if before is None else before.mark()
+        try:
+            return learn(self, *args, **kwargs)
+        except BaseException:
+            if self._rounds == rounds:
+                self.__dict__.pop("_frames", None)
+                if before is not None:
+                    before.undo(known)
+                    self._frames = before
+            raise
+
+    return cast(Learn, wrapped)
 
 
 class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
@@ -31,20 +54,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return {**learner_options(self.get_params(deep=False)), "n_features": n_features, "seed": seed}
 
-    def _checked(self, X: Any, y: Any, *, first: bool, **checks: Any) -> tuple[Any, Any]:
-        """Rows and targets as scikit-learn checks them; CSR stays CSR. What is refused leaves no word of a frame."""
-        before = self.__dict__.get("_frames")
-        known = None if before is None else before.mark()
-        try:
-            return self._looked_at(X, y, first, checks)
-        except BaseException:
-            self.__dict__.pop("_frames", None)
-            if before is not None:
-                before.undo(known)
-                self._frames = before
-            raise
+    @property
+    def _rounds(self) -> int:
+        return int(self.learner_.rounds) if hasattr(self, "learner_") else 0
 
-    def _looked_at(self, X: Any, y: Any, first: bool, checks: dict[str, Any]) -> tuple[Any, Any]:
+    def _checked(self, X: Any, y: Any, *, first: bool, **checks: Any) -> tuple[Any, Any]:
+        """Rows and targets as scikit-learn checks them; CSR stays CSR."""
         how = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), **checks}
         table = self._table(X, first)
         if table is None:
@@ -62,8 +77,15 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         check_missing(self.missing)
         if first and not (self.warm_start and hasattr(self, "learner_")):
             self.__dict__.pop("_frames", None)
-        read = hasattr(self, "_frames") or (first and (is_worded(X) or self.missing != "error"))
-        return table_of(X, self.missing) if read else None
+        if not (hasattr(self, "_frames") or (first and (is_worded(X) or self.missing != "error"))):
+            return None
+        table = table_of(X, self.missing)
+        if table is None and hasattr(self, "_frames") and not first and hasattr(self, "feature_names_in_"):
+            raise InputError(
+                f"X: {type(self).__name__} was fitted on a data frame with the columns "
+                f"{', '.join(map(repr, self.feature_names_in_))}; give rows as such a frame, not as an array."
+            )
+        return table
 
     def _width(self, X: Any) -> int | None:
         """The width that a learner is made for: as it comes, where new words may come."""

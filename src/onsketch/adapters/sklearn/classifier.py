@@ -24,7 +24,7 @@ from onsketch.adapters.options import (
     shares_a_sketch,
     takes_learner_options,
 )
-from onsketch.adapters.sklearn.base import Floats, OnlineEstimator
+from onsketch.adapters.sklearn.base import Floats, OnlineEstimator, all_or_nothing
 from onsketch.core.errors import InputError
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import EstimatorOptions
@@ -114,6 +114,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     ) -> None:
         keep_parameters(self, locals())
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from these rows, forgetting all others; ``max_iter`` passes."""
         X, y = self._checked(X, y, first=True, multi_output=True)
@@ -141,6 +142,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
             raise
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from these rows too, in their order, in one pass.
 

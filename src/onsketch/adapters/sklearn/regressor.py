@@ -15,7 +15,7 @@ from onsketch.adapters.options import (
     shares_a_sketch,
     takes_learner_options,
 )
-from onsketch.adapters.sklearn.base import Floats, OnlineEstimator
+from onsketch.adapters.sklearn.base import Floats, OnlineEstimator, all_or_nothing
 from onsketch.core.errors import OptionError
 from onsketch.core.losses import in_units_of_labels
 from onsketch.learners.keywords import EstimatorOptions
@@ -86,6 +86,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     ) -> None:
         keep_parameters(self, locals())
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from these rows, forgetting all others; ``max_iter`` passes."""
         X, y = self._checked(X, y, first=True, y_numeric=True, multi_output=True)
@@ -106,6 +107,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
     _real = True
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from these rows too, in their order, in one pass."""
         first = not hasattr(self, "learner_")

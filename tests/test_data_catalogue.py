@@ -199,6 +199,7 @@ def test_every_entry_is_whole():
         for file in known.files:
             assert file.address.startswith("https://")
             assert file.checksum is None or re.fullmatch("sha256:[0-9a-f]{64}", file.checksum)
+            assert known.digest is None or re.fullmatch("[0-9a-f]{64}", known.digest)
             assert file.content is None or re.fullmatch("[0-9a-f]{64}", file.content)
             assert file.checksum or known.form != "images"
 
@@ -256,6 +257,9 @@ def test_contents_of_the_copies_at_hand_are_those_listed():
             if path is not None and file.content is not None:
                 assert content_digest(path) == file.content, known.name
                 compared += 1
+        if known.digest is not None and known.rows < 20_000 and all(found(file, DATA) for file in known.files):
+            assert rows_digest(*load(known.name, DATA)) == known.digest, known.name
+            compared += 1
     assert compared > 0
 
 

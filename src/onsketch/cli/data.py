@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,7 +59,7 @@ def _info(name: str, folder: _Folder = None) -> None:
                 f"  checksum: {file.checksum or 'none published; noted at the first download'}",
             ]
             lines.append(
-                f"  at hand: {path}, {path.stat().st_size:,} bytes, {_compared(path, file)}"
+                f"  at hand: {path}, {path.stat().st_size:,} bytes, {_compared(path, file, known)}"
                 if path
                 else "  at hand: no"
             )
@@ -103,13 +103,21 @@ def _fetch(known: DataSet, folder: Path, again: bool) -> None:
             path = fetch(file.address, folder / file.name, noted, advance, file.size)
         if file.checksum is None:
             record(path)
-        out().print(f"{known.name}: {path}, {_compared(path, file)}", soft_wrap=True)
+        out().print(f"{known.name}: {path}, {_compared(path, file, known)}", soft_wrap=True)
 
 
-def _compared(path: Path, file: File) -> str:
+def _compared(path: Path, file: File, known: DataSet) -> str:
     """What the checksums say of a copy."""
+    from onsketch.core.errors import InputError
     from onsketch.data.download import content_digest, digest, recorded
 
+    if known.digest is not None:
+        from onsketch.data.sets import read, rows_digest
+
+        with suppress(InputError, ValueError):
+            if rows_digest(*read(known, [path])) == known.digest:
+                return "the same rows as the copy known to work"
+        return "not the rows of the copy known here: check them"
     if file.content is not None:
         same = content_digest(path) == file.content
         return "the same as the copy known to work" if same else "not the copy known here: check its rows and features"

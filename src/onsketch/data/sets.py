@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,24 @@ def read(known: DataSet, paths: list[Path]) -> tuple[Any, Array]:
     if known.name == "ionosphere":
         return _ionosphere(paths[0], known)
     raise InputError(f"{known.name}: {known.note or 'this set is not loaded here'}.")
+
+
+def rows_digest(X: Any, y: Array) -> str:
+    """SHA-256 of rows and labels, the same however a file writes them: sparse, dense, with zeros or without.
+
+    >>> from scipy.sparse import csr_array
+    >>> rows_digest(np.eye(2), np.ones(2)) == rows_digest(csr_array(np.eye(2)), np.ones(2))
+    True
+    """
+    from scipy.sparse import csr_array
+
+    found = csr_array(X, copy=True)
+    found.sum_duplicates()
+    found.eliminate_zeros()
+    total = sha256(y.astype("<f8").tobytes())
+    for part, kind in ((found.indptr, "<i8"), (found.indices, "<i8"), (found.data, "<f8")):
+        total.update(part.astype(kind).tobytes())
+    return total.hexdigest()
 
 
 def _libsvm(known: DataSet, path: Path) -> tuple[Any, Array]:

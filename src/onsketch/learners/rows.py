@@ -21,6 +21,9 @@ Slotted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: the multiplier of multiplicative hashing (Knuth 1973)."""
 
+_STRETCH = 4096
+"""Entries counted in four bytes, which goes twice as fast as in eight."""
+
 _STAMP_BITS, _SHORT = 15, 128
 """Rows shorter than this rarely have two features that hash to the same of 2^15 places."""
 
@@ -72,18 +75,52 @@ class Rows(NamedTuple):
 
 
 @kernel
-def _survey(indptr, values, largest):
-    """The first row that is not finite or longer than ``largest``, −1 for none; whether there are zeros."""
-    zeros = 0
+def _survey(values, count, limit):
+    """Whether a value is beyond the limit or no number; whether there are zeros."""
+    beyond = zeros = 0
+    for i in range(count):
+        beyond += not abs(values[i]) <= limit
+        zeros += values[i] == 0.0
+    return beyond > 0, zeros > 0
+
+
+@kernel
+def _plainly_sound(indptr, indices, entries, width):
+    """Entries of the longest row, if the ends of the rows are in order and all indices ascend below the width; else −1.
+
+    Indices fall from row to row as often as in all, then, which is quick to count.
+    """
+    last, longest, across, falls = indptr[indptr.size - 1], 0, 0, 0
+    if indptr[0] != 0 or last > entries:
+        return -1
     for row in range(indptr.size - 1):
-        x = values[indptr[row] : indptr[row + 1]]
+        low, high = indptr[row], indptr[row + 1]
+        if not low <= high <= last:
+            return -1
+        if low < high:
+            if indices[low] < 0 or indices[high - 1] >= width:
+                return -1
+            across += high < last and indices[high] <= indices[high - 1]
+            longest = max(longest, high - low)
+    for start in range(0, last - 1, _STRETCH):
+        part = indices[start : min(start + _STRETCH + 1, last)]
+        few = np.int32(0)
+        for i in range(part.size - 1):
+            few = np.int32(few + np.int32(part[i + 1] <= part[i]))
+        falls += few
+    return longest if falls == across else -1
+
+
+@kernel
+def _too_long(indptr, values, largest):
+    """The first row that is not finite or longer than ``largest``, −1 for none."""
+    for row in range(indptr.size - 1):
         total = 0.0
-        for i in range(x.size):
-            total += x[i] * x[i]
-            zeros += x[i] == 0.0
+        for i in range(indptr[row], indptr[row + 1]):
+            total += values[i] * values[i]
         if not total <= largest * largest:
-            return row, True
-    return -1, zeros > 0
+            return row
+    return -1
 
 
 @inner
@@ -195,8 +232,10 @@ def _sum_repeats(indptr, indices, values, places, out_ptr, out_indices, out_valu
         out_ptr[row + 1] = end
 
 
-def _checked(rows: Rows) -> Rows:
-    row, zeros = _survey(rows.indptr, rows.values, LARGEST)
+def _checked(rows: Rows, longest: int) -> Rows:
+    """The rows, if none, of at most so many entries, is longer than ``LARGEST``."""
+    beyond, zeros = _survey(rows.values, int(rows.indptr[-1]), LARGEST / max(longest, 1) ** 0.5)
+    row = _too_long(rows.indptr, rows.values, LARGEST) if beyond else -1
     if row < 0:
         return rows._replace(zeros=zeros)
     start, stop = rows.indptr[row], rows.indptr[row + 1]
@@ -214,10 +253,11 @@ def as_rows(X: Any, n_features: int | None) -> Rows:
 
     Raises InputError, naming row and column, for what is not finite or cannot be squared in float64.
     """
+    longest = 0
     if isinstance(X, Rows):
         rows = X
     elif is_sparse(X):
-        rows = _sparse_rows(X)
+        rows, longest = _sparse_rows(X)
     else:
         try:
             dense = _plain(X, np.float64)
@@ -227,6 +267,7 @@ def as_rows(X: Any, n_features: int | None) -> Rows:
             hint = " For a single row, pass X.reshape(1, -1)." if dense.ndim == 1 else ""
             raise InputError(f"X: expected 2 dimensions (rows, features), got {dense.ndim}.{hint}")
         count, width = dense.shape
+        longest = width
         indptr = np.arange(count + 1, dtype=np.int64) * width
         rows = Rows(indptr, np.empty(0, dtype=np.int32), dense.reshape(-1), width, dense=True)
     if n_features is not None and rows.n_features != n_features:
@@ -234,7 +275,7 @@ def as_rows(X: Any, n_features: int | None) -> Rows:
             f"X: has {rows.n_features} features, but this learner was made with n_features={n_features}. "
             "Leave n_features out to let the learner grow with the stream."
         )
-    return rows if isinstance(X, Rows) else _checked(rows)
+    return rows if isinstance(X, Rows) else _checked(rows, longest)
 
 
 def _plain(array: Any, dtype: Any) -> NDArray[Any]:
@@ -250,7 +291,8 @@ def _plain(array: Any, dtype: Any) -> NDArray[Any]:
         raise ValueError(error) from None
 
 
-def _sparse_rows(X: Any) -> Rows:
+def _sparse_rows(X: Any) -> tuple[Rows, int]:
+    """The rows of a sparse matrix whose structure is sound, each feature once in a row, and a row's most entries."""
     csr = as_csr(X)
     if csr.ndim != 2:
         raise InputError(f"X: expected 2 dimensions (rows, features), got {csr.ndim}.")
@@ -261,21 +303,23 @@ def _sparse_rows(X: Any) -> Rows:
     except (TypeError, ValueError) as error:
         raise InputError(f"X: not a matrix of numbers ({error}).") from None
     entries, width = min(indices.size, values.size), int(csr.shape[1])
-    longest = entries if indptr.size == 2 else min(max(int(np.diff(indptr).max(initial=0)), 0), entries)
-    size = max(4 * longest, min(16 * longest, 4096))
-    places = np.full(1 << max(size - 1, 1).bit_length(), -1)
-    verdict, row = (BROKEN, 0)
-    if indptr.size == csr.shape[0] + 1:
+    if indptr.size != csr.shape[0] + 1:
+        refuse_structure(indptr, indices, values.size, csr.shape, 0)
+    longest = _plainly_sound(indptr, indices, entries, width)
+    if longest < 0:
+        longest = entries if indptr.size == 2 else min(max(int(np.diff(indptr).max(initial=0)), 0), entries)
+        size = max(4 * longest, min(16 * longest, 4096))
+        places = np.full(1 << max(size - 1, 1).bit_length(), -1)
         verdict, row = _structure(indptr, indices, entries, width, places)
-    if verdict == BROKEN:
-        refuse_structure(indptr, indices, values.size, csr.shape, row)
-    if verdict == REPEATING:  # a feature listed twice in a row counts as the sum
-        places[:] = -1
-        given = indptr, indices, values
-        indptr, indices, values = np.zeros_like(indptr), np.empty_like(indices), np.empty_like(values)
-        _sum_repeats(*given, places, indptr, indices, values)
-        indices, values = indices[: indptr[-1]], values[: indptr[-1]]
-    return Rows(indptr, indices, values, width, dense=False)
+        if verdict == BROKEN:
+            refuse_structure(indptr, indices, values.size, csr.shape, row)
+        if verdict == REPEATING:  # a feature listed twice in a row counts as the sum
+            places[:] = -1
+            given = indptr, indices, values
+            indptr, indices, values = np.zeros_like(indptr), np.empty_like(indices), np.empty_like(values)
+            _sum_repeats(*given, places, indptr, indices, values)
+            indices, values = indices[: indptr[-1]], values[: indptr[-1]]
+    return Rows(indptr, indices, values, width, dense=False), longest
 
 
 def _whole(array: Any, dtype: Any) -> NDArray[Any]:

@@ -43,5 +43,7 @@ class DataSet:
     label: str | None = None
     """Label column of a table."""
     note: str = ""
+    digest: str | None = None
+    """SHA-256 of the rows of a copy known to work (``sets.rows_digest``), the same however a file writes them."""
     partial: bool = False
     """Whether the copy at hand may be a part; then it must not be quoted as the whole."""

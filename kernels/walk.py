@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import onsketch
+from onsketch.core.tolerances import LARGEST
 from onsketch.learners.methods import METHODS
 from onsketch.learners.options import Options
 from onsketch.learners.rows import as_rows
@@ -39,7 +40,7 @@ def _rows() -> Iterator[Any]:
         sparse = csr_array(np.where(np.abs(X) < 1.0, X, 0.0))
         sparse.indices, sparse.indptr = sparse.indices.astype(kind), sparse.indptr.astype(kind)
         yield sparse
-    yield csr_array((np.ones(4), np.array([1, 1, 2, 0]), np.array([0, 3, 4])), shape=(2, WIDTH))
+        yield csr_array((np.ones(4), np.array([1, 1, 2, 0], dtype=kind), np.array([0, 3, 4])), shape=(2, WIDTH))
 
 
 def _signs(X: Any) -> Any:
@@ -208,6 +209,7 @@ def _summaries() -> list[Any]:
         found.append(loss_values(loss, [1.0, -1.0], [1.0, 1.0]))
     scales = RowScales(of_labels=True)
     scales.leave(scales.enter(as_rows(X, None), X[:, 0]), 1)  # as when a row is refused
+    as_rows(np.array([[0.9 * LARGEST, 0.0]]), None)  # so large that its length is looked at
     solve(np.array([0.5, -0.5, 0.1]), 0, np.ones(3), 0.7, np.zeros(3))
     return [*found, hash_name("x", "a")]
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from onsketch.cli import app
 from onsketch.data.catalogue import CATALOGUE, File, entry, found, is_at_hand, load
 from onsketch.data.download import DownloadError, content_digest, fetch
-from onsketch.data.sets import gisette_like
+from onsketch.data.sets import gisette_like, rows_digest
 from onsketch.errors import InputError, OptionError
 
 DATA = Path(os.environ.get("ONSKETCH_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))

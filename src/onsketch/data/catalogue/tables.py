@@ -1,8 +1,8 @@
 """Sets of numbers: LIBSVM's collection, UCI's, and others the papers use or that stand beside those that are absent.
 
-LIBSVM and UCI publish no checksums of these files; ``digest`` is that of the rows of a copy whose rows and features were
-counted. ``published`` is SHA-256 and length of the file as it is at the address, where others who fetched it from there
-state it. It was seen to be right for a9a, a9a.t and mushrooms, and of ijcnn1 for the text within the archive
+LIBSVM and UCI publish no checksums of these files; ``digest`` is that of the rows of a copy whose rows and features
+were counted. ``published`` is SHA-256 and length of the file as it is at the address, where others who fetched it from
+there state it. It was seen to be right for a9a, a9a.t and mushrooms, and of ijcnn1 for the text within the archive
 (16506cad788cf7c9607454150ed1994788204bac2ff4c9cb3b320036b6950d3f): copies, written as LIBSVM does, have it.
 No licence is stated with those copies; UCI's page of a set says what it is under today.
 """
@@ -80,7 +80,8 @@ TABLES = (
     DataSet("covtype", 581_012, 54, "csv",
             (File(_UCI + "covtype/covtype.data.gz", ("covtype.csv",),
                   "sha256:614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771"),),
-            ("luo2016",), digest="2bfbab6ffbf8819aed5b2d2fd4e8feb1a82ce933dfb1ea19d84a5ce995fa3d23", positive=("2",), note="class 2 against the rest, columns scaled to 0..1"),
+            ("luo2016",), digest="2bfbab6ffbf8819aed5b2d2fd4e8feb1a82ce933dfb1ea19d84a5ce995fa3d23",
+            positive=("2",), note="class 2 against the rest, columns scaled to 0..1"),
     DataSet("farm-ads", 4_143, 54_877, "libsvm",
             (File(_UCI + "00218/farm-ads-vect", ("farm-ads",)),), ("luo2019",),
             digest="4b066dd229a14b2958e52e6981c24ac2ca0ebc108639449b8bc32e55c0ba9b7b"),
@@ -91,7 +92,8 @@ TABLES = (
     DataSet("ionosphere", 351, 34, "csv",
             (File(_UCI + "ionosphere/ionosphere.data", ("mlbench_Ionosphere.csv",),
                   "sha256:46d52186b84e20be52918adb93e8fb9926b34795ff7504c24350ae0616a04bbd"),),
-            ("luo2016",), digest="1d91e1f9def6a9fd72e03ceb21e588d2fb81490e82775fa926ff4046280890ec", positive=("good", "g"), label="Class"),
+            ("luo2016",), digest="1d91e1f9def6a9fd72e03ceb21e588d2fb81490e82775fa926ff4046280890ec",
+            positive=("good", "g"), label="Class"),
     DataSet("reuters", 7_770, 8_315, "libsvm",
             (File("https://github.com/X-DataInitiative/tick-datasets/raw/master/binary/reuters/reuters.trn.bz2",
                   ("reuters.trn",)),), (),

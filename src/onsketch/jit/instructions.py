@@ -172,7 +172,29 @@ def _of_each(function: str) -> Any:
     return intrinsic(typed)
 
 
-root, magnitude = _of_each("sqrt"), _of_each("fabs")
+root, magnitude, whole = _of_each("sqrt"), _of_each("fabs"), _of_each("rint")
+
+
+def _of_bits(change: Any) -> Any:
+    """A change of the bits of each number, as whole numbers of 64 bits."""
+
+    def typed(typing_context: Any, a: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = ir.VectorType(ir.IntType(64), a.lanes)
+            bits = builder.bitcast(arguments[0], kind)
+            changed = change(builder, bits, lambda number: ir.Constant(kind, [number] * a.lanes))
+            return builder.bitcast(changed, arguments[0].type)
+
+        return a(a), generate
+
+    return intrinsic(typed)
+
+
+# 2^n of whole numbers n to which 1.5·2^52 has been added: n is in the last bits, and belongs into the exponent
+power = _of_bits(lambda b, bits, all_: b.shl(b.add(bits, all_(1023)), all_(52)))
+# of positive numbers: the exponent plus 1023 + 2^52, and the mantissa, from 1 to 2
+exponent = _of_bits(lambda b, bits, all_: b.or_(b.lshr(bits, all_(52)), all_(0x4330000000000000)))
+mantissa = _of_bits(lambda b, bits, all_: b.or_(b.and_(bits, all_((1 << 52) - 1)), all_(0x3FF0000000000000)))
 
 
 def _total(typing_context: Any, a: Any) -> Any:

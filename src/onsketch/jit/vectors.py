@@ -35,6 +35,7 @@ load, store, spread, joined, lane, element, ask_for = map(
 )
 fma, plus, minus, product, quotient = map(Intrinsic, ("fma", "plus", "minus", "product", "quotient"))
 where_less, root, magnitude, total = map(Intrinsic, ("where_less", "root", "magnitude", "total"))
+whole, power, exponent, mantissa = map(Intrinsic, ("whole", "power", "exponent", "mantissa"))
 
 
 @inlined
@@ -105,3 +106,47 @@ def rotate(matrix, first, second, c, s, width):
         two = load(matrix, second + k, 4)
         store(matrix, first + k, fma(across, two, product(along, one)))
         store(matrix, second + k, fma(back, one, product(along, two)))
+
+
+@inlined
+def exponentials(x, lanes):
+    """eˣ of each number, to 1e-14 of it; beyond ±700 that of ±700.
+
+    With n = round(x/log 2), 2ⁿ times the Taylor series of what is left, at most ½·log 2.
+    """
+    x = where_less(x, spread(-700.0, lanes), spread(-700.0, lanes), x)
+    x = where_less(spread(700.0, lanes), x, spread(700.0, lanes), x)
+    n = whole(product(x, spread(1.4426950408889634, lanes)))
+    r = fma(n, spread(-0.693147180369123816490, lanes), x)
+    r = fma(n, spread(-1.90821492927058770002e-10, lanes), r)
+    squared = product(r, r)
+    fourth = product(squared, squared)
+    first = fma(fma(spread(1 / 6, lanes), r, spread(0.5, lanes)), squared, plus(spread(1.0, lanes), r))
+    second = fma(spread(1 / 5040, lanes), r, spread(1 / 720, lanes))
+    second = fma(second, squared, fma(spread(1 / 120, lanes), r, spread(1 / 24, lanes)))
+    third = fma(spread(1 / 39916800, lanes), r, spread(1 / 3628800, lanes))
+    third = fma(third, squared, fma(spread(1 / 362880, lanes), r, spread(1 / 40320, lanes)))
+    series = fma(fma(third, fourth, second), fourth, first)
+    return product(series, power(plus(n, spread(6755399441055744.0, lanes))))
+
+
+@inlined
+def logarithms(x, lanes):
+    """The logarithm of each number from 1e-300 on, to 1e-14.
+
+    With x = 2ⁿ·f, f between √½ and √2, n·log 2 and the series of 2·artanh((f − 1)/(f + 1)).
+    """
+    f, n = mantissa(x), minus(exponent(x), spread(4503599627371519.0, lanes))
+    high = where_less(spread(1.4142135623730951, lanes), f, spread(1.0, lanes), spread(0.0, lanes))
+    f = fma(product(spread(-0.5, lanes), high), f, f)
+    s = quotient(minus(f, spread(1.0, lanes)), plus(f, spread(1.0, lanes)))
+    z = product(s, s)
+    squared = product(z, z)
+    fourth = product(squared, squared)
+    first = fma(
+        fma(spread(1 / 7, lanes), z, spread(1 / 5, lanes)), squared, fma(spread(1 / 3, lanes), z, spread(1.0, lanes))
+    )
+    second = fma(spread(1 / 15, lanes), z, spread(1 / 13, lanes))
+    second = fma(second, squared, fma(spread(1 / 11, lanes), z, spread(1 / 9, lanes)))
+    series = fma(fma(spread(1 / 17, lanes), fourth, second), fourth, first)
+    return fma(plus(n, high), spread(0.6931471805599453, lanes), product(plus(s, s), series))

@@ -108,9 +108,7 @@ def count_mixture(settings, small, margins, target, weight, unit, label, rounds,
         margins[k] = min(max(margins[k] / unit, low), high)
     learn_mixing(settings.loss, margins, target / unit, weight, unit, one,
                  small.sums, small.shares, small.calibration, small.stack, small.covariance, work)  # fmt: skip
-    set_shares(settings.loss, small.sums, small.shares, 0, EXPERTS, numbers[FIGURE.weight])
-    set_shares(settings.loss, small.sums, small.shares, 1, EXPERTS, numbers[FIGURE.weight])
-    set_shares(settings.loss, small.sums, small.shares, 2, 3, numbers[FIGURE.weight])
+    set_shares(settings.loss, small.sums, small.shares, numbers[FIGURE.weight], work)
     set_mix(small.shares, small.calibration, small.stack, small.mix)
 
 

@@ -33,11 +33,14 @@ from onsketch.jit.vectors import (
     store,
     where_less,
 )
-from onsketch.learners.auto.implicit import implicit_step
+from onsketch.learners.auto.implicit import implicit_step, implicit_steps, slopes_at
 from onsketch.learners.auto.state import ADAGRAD, BOLD_ADAGRAD, FIGURE, LAPLACE, LIGHT, OWN_ADAGRAD, SKETCHED, WIDTH
 
 FIRST_ENERGY = 0.1
 """An energy's start, in units of the feature's square (times the label's for the squared loss)."""
+
+HINGED = Form(SQUARED_HINGE, 0.0, 0)
+"""The loss of the Laplace expert for sign labels."""
 
 TINY = 1e-290
 """Keeps the root of an energy that has underflowed from being 0."""
@@ -73,44 +76,38 @@ def next_energies(rows, slot, x, gains, first, prior, thin):
     return where_less(mine, spread(0.5, 4), energies, variance), where_less(mine, spread(0.5, 4), by, variance)
 
 
-@inlined
-def diagonal_loss(settings, k):
-    """The loss that a diagonal expert minimises."""
-    return Form(SQUARED_HINGE, 0.0, 0) if k == LAPLACE and settings.signs else settings.loss
-
-
 @inner
-def slopes_of(settings, margins, y, weight, gains):
-    """Fill the squared slopes of the four experts, in which rows of weight h count h times."""
+def slopes_of(settings, margins, y, weight, slopes, gains):
+    """Fill the slopes of all experts, and the squares of the four diagonal ones', in which rows of weight h count h
+    times.
+    """
+    slopes_at(settings.loss, margins, y, slopes)
+    if settings.signs:
+        slopes[LAPLACE] = losses.slope(HINGED, margins[LAPLACE], y)
     for k in range(SKETCHED, SKETCHED + 4):
-        slope = losses.slope(diagonal_loss(settings, k), margins[k], y)
-        gains[k - SKETCHED] = weight * slope * slope
+        gains[k - SKETCHED] = weight * slopes[k] * slopes[k]
 
 
 @inner
-def diagonal_steps(settings, small, margins, y, weight, unit, lengths, steps):
-    """Fill, from the lengths Σ x²·by, each expert's step less x·by; returns by what the variances shrink."""
+def diagonal_lengths(settings, small, weight, unit, squares, lengths, by):
+    """Fill, from Σ x²·by, the lengths of the steps of the diagonal experts, and what turns a slope into a step."""
     own = settings.own_step * unit / math.sqrt(small.numbers[FIGURE.norm])
     wide = unit / math.sqrt(small.numbers[FIGURE.wide_norm])
-    shrinking = 0.0
+    by[OWN_ADAGRAD] = weight * own
+    by[LAPLACE] = weight * (unit if settings.loss.degree == 1 else 1.0)
+    by[ADAGRAD] = weight * settings.step * wide
+    by[BOLD_ADAGRAD] = weight * settings.bold_step * wide
     for k in range(SKETCHED, SKETCHED + 4):
-        at = k - SKETCHED
-        step = own
-        if k == ADAGRAD:
-            step = settings.step * wide
-        elif k == BOLD_ADAGRAD:
-            step = settings.bold_step * wide
-        elif k == LAPLACE:
-            step = unit if settings.loss.degree == 1 else 1.0
-        loss = diagonal_loss(settings, k)
-        if k == BOLD_ADAGRAD and settings.signs:
-            slope, bend = losses.slope(loss, margins[k], y), 0.0
-        else:
-            _, slope, bend = implicit_step(loss, margins[k], y, weight * step * lengths[at])
-        steps[at] = weight * step * slope
-        if k == LAPLACE:
-            shrinking = weight * bend / (1.0 + weight * bend * lengths[at])
-    return shrinking
+        lengths[k] = by[k] * squares[k - SKETCHED]
+
+
+@inner
+def expert_steps(settings, margins, y, lengths, explicit, slopes, bends):
+    """The slopes and curvatures where the steps of all experts end; the bold one's is explicit for sign labels."""
+    implicit_steps(settings.loss, margins, y, lengths, slopes, bends)
+    if settings.signs:
+        _, slopes[LAPLACE], bends[LAPLACE] = implicit_step(HINGED, margins[LAPLACE], y, lengths[LAPLACE])
+        slopes[BOLD_ADAGRAD] = explicit[BOLD_ADAGRAD]
 
 
 @inlined

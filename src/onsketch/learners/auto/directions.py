@@ -17,7 +17,6 @@ import math
 from onsketch.core.shrinking import left_of
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
-from onsketch.learners.auto.implicit import implicit_step
 from onsketch.learners.auto.state import FIGURE, FIRST_ROW, ROOT, TALLY
 from onsketch.learners.sketched.frequent_directions import decompose
 
@@ -59,34 +58,36 @@ def apply_root(small, ridge, p, q):
 
 
 @inner
-def sketched_steps(settings, small, p, length, margins, y, weight, unit, moves, q):
-    """Fill the moves of the experts with a sketch along ``x − Sᵀq``; returns the scale ρ of the row to sketch (0:
-    none), and what rows left out would have told.
+def sketched_lengths(settings, small, p, length, pace, lengths, by, q):
+    """Fill the lengths of the steps of the experts with a sketch, which go along ``x − Sᵀq``, and what turns a slope
+    into a step; returns the largest leverage.
+    """
+    numbers = small.numbers
+    largest = 0.0
+    for k in range(2):
+        ridge = ridge_of(settings, small, k) * numbers[FIGURE.fade]
+        leverage = max(length - apply_inverse(small, k, p, q), CUTOFF * length) / ridge
+        lengths[k] = pace * leverage
+        by[k] = pace / ridge
+        largest = max(largest, leverage)
+    ridge = ridge_of(settings, small, ROOT) * numbers[FIGURE.fade]
+    by[ROOT] = pace * settings.root_step / math.sqrt(numbers[FIGURE.norm] * ridge)
+    lengths[ROOT] = by[ROOT] * max(length - apply_root(small, ridge, p, q), CUTOFF * length)
+    return largest
 
-    The absolute and the quantile loss have slopes of size 1 whatever the labels' unit, so steps are taken in that unit.
+
+@inner
+def worth_sketching(settings, small, weight, bends, leverage):
+    """The scale ρ of the row to sketch (0: none), and what rows left out would have told.
+
     A row that tells little (curvature times leverage) is left out, and what such rows would have told is saved up; when
     it is enough, a row is sketched in the place of all of them.
     """
-    numbers = small.numbers
-    pace = weight * unit if settings.loss.degree == 1 else weight
-    curvature = 0.0
-    told = 0.0
-    trusted = small.shares[1, 0] + small.shares[1, 1]
-    for k in range(2):
-        ridge = ridge_of(settings, small, k) * numbers[FIGURE.fade]
-        inside = apply_inverse(small, k, p, q)
-        leverage = max(length - inside, CUTOFF * length) / ridge
-        _, slope, bend = implicit_step(settings.loss, margins[k], y, pace * leverage)
-        moves[k] = -pace * slope / ridge
-        share = small.shares[1, k] / trusted if trusted > 0.0 else 0.5
-        curvature += share * weight * bend
-        told = max(told, leverage)
-    ridge = ridge_of(settings, small, ROOT) * numbers[FIGURE.fade]
-    inside = apply_root(small, ridge, p, q)
-    step = settings.root_step / math.sqrt(numbers[FIGURE.norm] * ridge)
-    _, slope, _ = implicit_step(settings.loss, margins[ROOT], y, pace * step * max(length - inside, CUTOFF * length))
-    moves[ROOT] = -pace * slope * step
-    told *= curvature
+    numbers, shares = small.numbers, small.shares
+    trusted = shares[1, 0] + shares[1, 1]
+    first = shares[1, 0] / trusted if trusted > 0.0 else 0.5
+    curvature = weight * (first * bends[0] + (1.0 - first) * bends[1])
+    told = curvature * leverage
     credit = numbers[FIGURE.credit] + told
     if told <= 0.0 or credit < settings.told:
         return 0.0, credit

@@ -29,7 +29,22 @@ import math
 
 from onsketch.core import losses
 from onsketch.core.losses import HINGE, LOGISTIC, POISSON, SQUARED, STEEPEST_RATE
-from onsketch.jit.decorators import inner
+from onsketch.jit.decorators import inlined, inner
+from onsketch.jit.vectors import (
+    exponentials,
+    fma,
+    load,
+    logarithms,
+    magnitude,
+    minus,
+    plus,
+    product,
+    quotient,
+    spread,
+    store,
+    total,
+    where_less,
+)
 
 LONGEST = 1e100
 """Steps are not longer than this; the margin has long reached the label then."""
@@ -105,3 +120,79 @@ def implicit_step(loss, z, y, length):
         return z - length * slope, slope, slope * slope
     short = max(0.0, 1.0 - y * z) / (1.0 + 2.0 * length)
     return z + 2.0 * length * y * short, -2.0 * y * short, 2.0 if short > 0.0 else 0.0
+
+
+# Eight margins at once ------------------------------------------------------------------------------------
+
+
+@inlined
+def _shares_against(signed):
+    """1/(1 + eᵛ): how likely the other label is, by the logistic loss."""
+    return quotient(spread(1.0, 8), plus(spread(1.0, 8), exponentials(signed, 8)))
+
+
+@inner
+def _logistic_shares(margins, y, lengths):
+    """1/(1 + eᵛ) at the ends of logistic steps: each as in ``_logistic_margin``, standing still when it is there."""
+    zero, one, half = spread(0.0, 8), spread(1.0, 8), spread(0.5, 8)
+    start = product(spread(y, 8), load(margins, 0, 8))
+    length = load(lengths, 0, 8)
+    length = where_less(spread(LONGEST, 8), length, spread(LONGEST, 8), length)
+    share = _shares_against(start)
+    v, low, high = start, start, fma(length, share, start)
+    before = plus(minus(high, low), minus(high, low))
+    moving = one
+    for _ in range(100):
+        gap = minus(minus(v, start), product(length, share))
+        high = where_less(zero, gap, v, high)
+        low = where_less(zero, gap, low, v)
+        steep = fma(length, product(share, minus(one, share)), one)
+        better = minus(v, quotient(gap, steep))
+        middle = product(half, plus(low, high))
+        far = where_less(product(half, before), magnitude(minus(better, v)), one, zero)
+        far = where_less(better, low, one, where_less(high, better, one, far))
+        better = where_less(half, far, middle, better)
+        better = where_less(half, moving, better, v)
+        before = magnitude(minus(better, v))
+        v = better
+        share = _shares_against(v)
+        enough = fma(spread(1e-6, 8), magnitude(v), spread(1e-6, 8))
+        moving = where_less(enough, before, moving, zero)
+        if total(moving) == 0.0:
+            break
+    return share
+
+
+@inner
+def implicit_steps(loss, margins, y, lengths, slopes, bends):
+    """``implicit_step`` for the first eight margins, each with a length of its own: the slopes and the curvatures."""
+    if loss.code == LOGISTIC:
+        share = _logistic_shares(margins, y, lengths)
+        store(slopes, 0, product(spread(-y, 8), share))
+        store(bends, 0, product(share, minus(spread(1.0, 8), share)))
+    else:
+        for k in range(8):
+            _, slopes[k], bends[k] = implicit_step(loss, margins[k], y, lengths[k])
+
+
+@inner
+def slopes_at(loss, margins, y, slopes):
+    """The slopes at the first eight margins."""
+    if loss.code == LOGISTIC:
+        store(slopes, 0, product(spread(-y, 8), _shares_against(product(spread(y, 8), load(margins, 0, 8)))))
+    else:
+        for k in range(8):
+            slopes[k] = losses.slope(loss, margins[k], y)
+
+
+@inner
+def values_at(loss, margins, y, out):
+    """The losses of the first sixteen margins."""
+    if loss.code == LOGISTIC:
+        signed = product(spread(y, 16), load(margins, 0, 16))
+        odds = exponentials(minus(spread(0.0, 16), magnitude(signed)), 16)
+        wrong = where_less(signed, spread(0.0, 16), signed, spread(0.0, 16))
+        store(out, 0, minus(logarithms(plus(spread(1.0, 16), odds), 16), wrong))
+    else:
+        for k in range(16):
+            out[k] = losses.value(loss, margins[k], y)

@@ -35,7 +35,7 @@ from onsketch.core.losses import POISSON, SQUARED
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.auto.counting import own_or_common
-from onsketch.learners.auto.mixing import EXPERTS, FEATURES, PRECISION, set_mix, set_shares
+from onsketch.learners.auto.mixing import EXPERTS, FEATURES, PRECISION, RATE, STAGES, TINY, set_mix
 from onsketch.learners.auto.passes import seen_by
 from onsketch.learners.auto.scaling import MIXED, next_regime
 from onsketch.learners.auto.state import (
@@ -343,8 +343,10 @@ def _mix(parts: tuple[AutoLearner, ...], small: Small) -> None:
     small.covariance[:] = _inverse(less_base(known), PRECISION)
     small.stack[:] = small.covariance @ less_base(p @ s.stack for p, s in zip(known, states, strict=True))
     loss, weight = parts[0]._settings.loss, float(small.numbers[FIGURE.weight])
-    for stage, number in enumerate((EXPERTS, EXPERTS, 3)):
-        set_shares.py_func(loss, small.sums, small.shares, stage, number, weight)
+    for sums, shares, number in zip(small.sums, small.shares, (EXPERTS, EXPERTS, STAGES), strict=True):
+        losses = np.maximum(sums[:number], TINY) if loss.degree else sums[:number]
+        worse = weight / loss.degree * np.log(losses / losses.min()) if loss.degree else losses - losses.min()
+        shares[:number] = np.exp(-RATE * worse) / np.exp(-RATE * worse).sum()
     set_mix.py_func(small.shares, small.calibration, small.stack, small.mix)
 
 

@@ -21,11 +21,10 @@ Cost: O(K²) a row for K experts.
 
 from __future__ import annotations
 
-import math
-
 from onsketch.core import losses
 from onsketch.jit.decorators import inner
-from onsketch.learners.auto.implicit import implicit_step
+from onsketch.jit.vectors import exponentials, load, logarithms, product, spread, store, where_less
+from onsketch.learners.auto.implicit import implicit_steps, values_at
 
 EXPERTS = 7
 LANES = 8
@@ -38,29 +37,39 @@ RATE = 0.5
 PRECISION = 10.0
 """Of the calibration and the stacking, at the start."""
 
-WEIGHED, CALIBRATED, STACKED = range(3)
+STAGES = 3
+WEIGHED, CALIBRATED, STACKED = range(STAGES)
 """The stages."""
 
 TINY = 1e-290
 
 
 @inner
-def set_shares(loss, sums, shares, row, number, count):
-    """Fill ``shares[row]`` from the sums of losses over rows of total weight ``count``."""
+def set_shares(loss, sums, shares, count, work):
+    """Fill the shares from the sums of losses over rows of total weight ``count``; ``work`` is scratch."""
     degree = loss.degree
-    best = sums[row, 0]
-    for k in range(1, number):
-        best = min(best, sums[row, k])
-    total = 0.0
-    for k in range(number):
+    for row in range(3):
+        number = EXPERTS if row < STACKED else STAGES
+        best = sums[row, 0]
+        for k in range(1, number):
+            best = min(best, sums[row, k])
+        for k in range(LANES):
+            work[row, k] = max(sums[row, k], TINY) / max(best, TINY) if degree > 0 else best - sums[row, k]
+    for row in range(3):
+        place = row * work.shape[1]
+        number = EXPERTS if row < STACKED else STAGES
         if degree > 0:
-            worse = count / degree * math.log(max(sums[row, k], TINY) / max(best, TINY))
+            worse = product(spread(-count / degree, LANES), logarithms(load(work, place, LANES), LANES))
         else:
-            worse = sums[row, k] - best
-        shares[row, k] = math.exp(-RATE * worse) if RATE * worse < 700.0 else 0.0
-        total += shares[row, k]
-    for k in range(number):
-        shares[row, k] /= total
+            worse = load(work, place, LANES)
+        worse = product(spread(RATE, LANES), worse)
+        share = where_less(worse, spread(-700.0, LANES), spread(0.0, LANES), exponentials(worse, LANES))
+        store(work, place, share)
+        whole = 0.0
+        for k in range(number):
+            whole += work[row, k]
+        for k in range(number):
+            shares[row, k] = work[row, k] / whole
 
 
 @inner
@@ -103,41 +112,58 @@ def learn_mixing(loss, margins, y, weight, unit, one, sums, shares, calibration,
     """Judge the stages by a label, and let each of them learn from it; margins and y in units of labels.
 
     ``margins`` are within bounds; losses are counted in units of ``unit``; ``one`` is the stacked regression's constant
-    feature. ``work`` is scratch, (2, ≥ FEATURES).
+    feature. ``work`` is scratch, (7, 2·LANES).
     """
     degree = loss.degree
     price = weight * (unit * unit if degree == 2 else (unit if degree == 1 else 1.0))
+    features, along, judged, costs = work[0], work[1], work[2], work[3]
+    lengths, slopes, bends = work[4], work[5], work[6]
     weighed = 0.0
     calibrated = 0.0
     for k in range(EXPERTS):
-        weighed += shares[0, k] * margins[k]
-        calibrated += shares[1, k] * calibration[0, k] * margins[k]
-    work[0, 0] = calibrated
-    work[0, FEATURES - 1] = one
+        m = margins[k]
+        scaled = calibration[0, k] * m
+        weighed += shares[0, k] * m
+        calibrated += shares[1, k] * scaled
+        judged[k] = m
+        judged[LANES + k] = scaled
+        features[k + 1] = scaled
+        lengths[k] = weight * m * m / calibration[1, k]
+    judged[EXPERTS] = weighed
+    judged[LANES + EXPERTS] = calibrated
+    features[0] = calibrated
+    features[FEATURES - 1] = one
     for k in range(EXPERTS):
-        work[0, k + 1] = calibration[0, k] * margins[k] - calibrated
+        features[k + 1] -= calibrated
     stacked = 0.0
     leverage = 0.0
     for i in range(FEATURES):
-        stacked += stack[i] * work[0, i]
-        along = 0.0
+        stacked += stack[i] * features[i]
+        entry = 0.0
         for j in range(FEATURES):
-            along += covariance[i, j] * work[0, j]
-        work[1, i] = along
-        leverage += along * work[0, i]
-    sums[2, WEIGHED] += price * losses.value(loss, weighed, y)
-    sums[2, CALIBRATED] += price * losses.value(loss, calibrated, y)
-    sums[2, STACKED] += price * losses.value(loss, stacked, y)
-    _, slope, bend = implicit_step(loss, stacked, y, weight * leverage)
-    less = weight * bend / (1.0 + weight * bend * leverage)
-    for i in range(FEATURES):
-        stack[i] -= weight * slope * work[1, i]
-        for j in range(FEATURES):
-            covariance[i, j] -= less * work[1, i] * work[1, j]
+            entry += covariance[i, j] * features[j]
+        along[i] = entry
+        leverage += entry * features[i]
+    values_at(loss, judged, y, costs)
     for k in range(EXPERTS):
-        m, factor, precision = margins[k], calibration[0, k], calibration[1, k]
-        sums[0, k] += price * losses.value(loss, m, y)
-        sums[1, k] += price * losses.value(loss, factor * m, y)
-        _, slope, bend = implicit_step(loss, factor * m, y, weight * m * m / precision)
-        calibration[0, k] = factor - weight * slope * m / precision
-        calibration[1, k] = precision + weight * bend * m * m
+        sums[0, k] += price * costs[k]
+        sums[1, k] += price * costs[LANES + k]
+    sums[2, WEIGHED] += price * costs[EXPERTS]
+    sums[2, CALIBRATED] += price * costs[LANES + EXPERTS]
+    sums[2, STACKED] += price * losses.value(loss, stacked, y)
+    # the calibrated margins and the stacked one step side by side
+    for k in range(EXPERTS):
+        judged[k] = judged[LANES + k]
+    judged[EXPERTS] = stacked
+    lengths[EXPERTS] = weight * leverage
+    implicit_steps(loss, judged, y, lengths, slopes, bends)
+    bend = weight * bends[EXPERTS]
+    less = bend / (1.0 + bend * leverage)
+    for i in range(FEATURES):
+        stack[i] -= weight * slopes[EXPERTS] * along[i]
+        for j in range(FEATURES):
+            covariance[i, j] -= less * along[i] * along[j]
+    for k in range(EXPERTS):
+        m = margins[k]
+        calibration[0, k] -= weight * slopes[k] * m / calibration[1, k]
+        calibration[1, k] += weight * bends[k] * m * m

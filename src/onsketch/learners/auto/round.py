@@ -21,8 +21,8 @@ from onsketch.learners.auto.counting import (
     see_label,
     seen_label,
 )
-from onsketch.learners.auto.diagonal import FIRST_ENERGY, diagonal_steps, slopes_of
-from onsketch.learners.auto.directions import append, shrink, sketched_steps
+from onsketch.learners.auto.diagonal import FIRST_ENERGY, diagonal_lengths, expert_steps, slopes_of
+from onsketch.learners.auto.directions import append, shrink, sketched_lengths, worth_sketching
 from onsketch.learners.auto.heavy import add_heads, list_heavy, shift_heads, write_heavy
 from onsketch.learners.auto.mixing import EXPERTS, LANES
 from onsketch.learners.auto.passes import (
@@ -34,7 +34,7 @@ from onsketch.learners.auto.passes import (
     write_row,
 )
 from onsketch.learners.auto.scaling import length_factor, next_regime
-from onsketch.learners.auto.state import FIGURE, FIRST_ROW, SKETCHED, TALLY
+from onsketch.learners.auto.state import FIGURE, FIRST_ROW, LAPLACE, SKETCHED, TALLY
 from onsketch.learners.sketched.epochs import close_epoch
 from onsketch.learners.sketched.packed import CLOCK, SCRATCH
 from onsketch.learners.sketched.passes import gather
@@ -120,8 +120,10 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
     places, moved, along = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64), np.empty(longest + 1)
     p, shifts, out = np.zeros(table.rows.shape[1]), np.zeros(table.rows.shape[1]), table.work[SCRATCH.moved]
     q, margins, before = np.zeros((3, settings.capacity)), np.zeros(LANES), np.zeros(LANES)
-    moves, steps, gains, lengths = np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)
-    figures, label, work = np.zeros(5), np.zeros(3), np.zeros((2, 16))
+    moves, steps, gains, squares = np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)
+    lengths, stepping, explicit = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
+    slopes, bends = np.zeros(LANES), np.zeros(LANES)
+    figures, label, work = np.zeros(5), np.zeros(3), np.zeros((7, 2 * LANES))
     counts[TALLY.full] = 0
     for i in range(indptr.size - 1):
         low, high, y, weight = indptr[i], indptr[i + 1], labels[i], weights[i]
@@ -142,6 +144,7 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
         read_row(
             light.rows, slots, values, low, high, regime, math.exp(-numbers[FIGURE.common]), x, margins, before, figures
         )
+        margins[EXPERTS] = before[EXPERTS] = 0.0
         sketched, wide = own_or_common(regime, figures[OWN_SQUARE], figures[COMMON_SQUARE])
         if numbers[FIGURE.norm] == 0.0:
             numbers[FIGURE.norm] = sketched if sketched > 0.0 else 1.0
@@ -172,20 +175,28 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
         see_label(settings, small, y, rounds, label)
         unit = label[2]
         target, weight = seen_label(settings, y, weight, label[0])
-        rho, credit = sketched_steps(settings, small, p, length, margins, target, weight, unit, moves, q)
-        slopes_of(settings, margins, target, weight, gains)
+        # the absolute and the quantile loss have slopes of size 1 whatever the labels' unit: steps are taken in it
+        pace = weight * unit if settings.loss.degree == 1 else weight
+        leverage = sketched_lengths(settings, small, p, length, pace, lengths, stepping, q)
+        slopes_of(settings, margins, target, weight, explicit, gains)
         thin = numbers[FIGURE.thin]
         first = FIRST_ENERGY * f * f * (unit * unit if settings.loss.code == SQUARED else 1.0) / thin
         for k in range(4):
             gains[k] *= f * f / thin
         measure_row(light.rows, slots, low, high, constant, x, gains, first,
-                    1.0 / (settings.precision * numbers[FIGURE.wide_norm]), thin, by, energies, lengths)  # fmt: skip
+                    1.0 / (settings.precision * numbers[FIGURE.wide_norm]), thin, by, energies, squares)  # fmt: skip
         for k in range(4):
-            lengths[k] *= f * f
-        shrinking = f * f * diagonal_steps(settings, small, margins, target, weight, unit, lengths, steps)
+            squares[k] *= f * f
+        diagonal_lengths(settings, small, weight, unit, squares, lengths, stepping)
+        expert_steps(settings, margins, target, lengths, explicit, slopes, bends)
+        rho, credit = worth_sketching(settings, small, weight, bends, leverage)
+        bend = weight * bends[LAPLACE]
+        shrinking = f * f * bend / (1.0 + bend * squares[LAPLACE - SKETCHED])
+        for k in range(EXPERTS):
+            stepping[k] *= f * slopes[k]
         for k in range(4):
-            steps[k] *= f
-            moves[k] *= f
+            moves[k] = -stepping[k] if k < SKETCHED else 0.0
+            steps[k] = stepping[SKETCHED + k]
         far = max(length, wide)
         if not (finite(settings, small, rho, far, margins, moves, steps, gains, x[3], high - low)
                 and abs(prediction) <= settings.largest):  # fmt: skip

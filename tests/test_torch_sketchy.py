@@ -29,11 +29,24 @@ def _shrunk(matrix, rank):
     return (vectors * (values - rho).clamp(min=0.0)) @ vectors.mT, rho
 
 
-def _definition(w, gradients, rank, *, lr, sketch_decay, ridge, betas=(0.9, 0.999), eps=1e-16, nesterov=True):
+def _metric(S, escaped, total, rank, ridge, outside):
+    """A of the docstring: energies inside and outside of a d×d sketch, and the ridge."""
+    values, vectors = torch.linalg.eigh(S)
+    is_inside = torch.arange(len(S)) >= len(S) - rank
+    values = values + escaped
+    e = escaped
+    if outside == "mean":
+        e = ((total - values[is_inside].sum()) / max(1, len(S) - rank)).clamp(min=0.0)
+    values = torch.where(is_inside, values.clamp(min=float(e)), e)
+    return (vectors * (values + ridge * values.max())) @ vectors.mT
+
+
+def _definition(w, gradients, rank, *, lr, sketch_decay, ridge, nesterov=True, power=0.375, outside="mean", eps=1e-16):
     """The step as the docstring has it, with d×d matrices."""
+    betas = (0.9, 0.999)
     w, (first, second) = w.clone(), betas
     m, v = torch.zeros_like(w), torch.zeros_like(w)
-    sketches = [(torch.zeros(d, d, dtype=w.dtype), 0.0) for d in w.shape]
+    sketches, totals = [(torch.zeros(d, d, dtype=w.dtype), 0.0) for d in w.shape], [0.0, 0.0]
     for t, G in enumerate(gradients, 1):
         m, v = first * m + (1 - first) * G, second * v + (1 - second) * G**2
         ahead = (first * m + (1 - first) * G) / (1 - first ** (t + 1)) if nesterov else m / (1 - first**t)
@@ -44,9 +57,8 @@ def _definition(w, gradients, rank, *, lr, sketch_decay, ridge, betas=(0.9, 0.99
             S, rho = _shrunk(keep * S + (1 - keep) * A @ A.mT, rank)
             escaped = keep * escaped + rho
             sketches[i] = S, escaped
-            largest = torch.linalg.eigvalsh(S)[-1]
-            e = escaped + ridge * (largest + escaped)
-            roots.append(_root(S + e * torch.eye(len(S), dtype=S.dtype), -0.25))
+            totals[i] = keep * totals[i] + (1 - keep) * G.square().sum()
+            roots.append(_root(_metric(S, escaped, totals[i], rank, ridge, outside), -power))
         U = roots[0] @ D @ roots[1]
         w = w - lr * D.norm() / U.norm() * U
     return w
@@ -55,16 +67,16 @@ def _definition(w, gradients, rank, *, lr, sketch_decay, ridge, betas=(0.9, 0.99
 @device_of
 @pytest.mark.parametrize("nesterov", [True, False])
 @pytest.mark.parametrize(("shape", "rank"), [((6, 5), 16), ((5, 6), 16), ((7, 7), 4), ((2, 3, 2, 2), 3)])
-def test_the_step_is_the_definition(shape, rank, nesterov, device):
+@pytest.mark.parametrize("form", [{}, {"power": 0.25, "outside": "escaped"}])
+def test_the_step_is_the_definition(shape, rank, nesterov, form, device):
     """Where 2r columns span an axis, a refresh is frequent directions itself."""
     (w,) = start([shape], device, torch.float64)
     gradients = stream([shape], 12)
     folded = [g[0].reshape(shape[0], -1) for g in gradients]
     ours = min(rank, *folded[0].shape)
-    expected = _definition(
-        w.detach().cpu().view(shape[0], -1), folded, ours, lr=0.05, sketch_decay=0.9, ridge=1e-3, nesterov=nesterov
-    )
-    steps(Sketchy([w], rank=rank, ridge=1e-3, nesterov=nesterov, **ALWAYS), [w], gradients)
+    options = {"lr": 0.05, "sketch_decay": 0.9, "ridge": 1e-3, "nesterov": nesterov, **form}
+    expected = _definition(w.detach().cpu().view(shape[0], -1), folded, ours, **options)
+    steps(Sketchy([w], rank=rank, refresh_every=1, **options), [w], gradients)
     torch.testing.assert_close(w.detach().cpu().view(shape[0], -1), expected, rtol=1e-7, atol=1e-7)
 
 
@@ -77,8 +89,8 @@ def test_a_refresh_is_nystroms_approximation_shrunk(blocks):
     for d in (p, q):
         V = torch.linalg.qr(torch.randn(n, blocks, d // blocks, r, dtype=torch.float64))[0]
         energy = torch.rand(n, blocks, r, dtype=torch.float64).sort(descending=True).values
-        sides.append(axes.Axis(0.5 * V, energy, torch.rand(n, blocks, dtype=torch.float64)))
-    (new,) = axes.refresh([(G, *sides)], decay=0.7, ridge=1e-3)
+        sides.append(axes.Axis(0.5 * V, energy, *torch.rand(2, n, blocks, dtype=torch.float64)))
+    (new,) = axes.refresh([(G, *sides)], 0.7, axes.Metric(1e-3, 0.25, "mean"))
     for k, (axis, other, made, A) in enumerate(((sides[0], sides[1], new[0], G), (sides[1], sides[0], new[1], G.mT))):
         assert k in (0, 1)
         for i in range(n):
@@ -95,9 +107,11 @@ def test_a_refresh_is_nystroms_approximation_shrunk(blocks):
                 torch.testing.assert_close(found, S, rtol=1e-8, atol=1e-8 * float(C.norm()))
                 escaped = 0.7 * axis.escaped[i, b] + rho
                 torch.testing.assert_close(made.escaped[i, b], escaped)
-                e = escaped + 1e-3 * (made.energy[i, b, 0] + escaped)
-                eye = torch.eye(len(S), dtype=S.dtype)
-                torch.testing.assert_close(eye - W @ W.mT, _root(eye + S / e, -0.25), rtol=1e-7, atol=1e-7)
+                total = 0.7 * axis.total[i, b] + 0.3 * piece.square().sum()
+                torch.testing.assert_close(made.total[i, b], total)
+                metric, eye = _metric(S, escaped, total, r, 1e-3, "mean"), torch.eye(len(S), dtype=S.dtype)
+                root = _root(metric / torch.linalg.eigvalsh(metric)[0], -0.25)  # 1 outside
+                torch.testing.assert_close(eye - W @ W.mT, root, rtol=1e-7, atol=1e-7)
 
 
 def _moment_and_sketch(device, rank, shape=(30, 20), count=60):
@@ -231,6 +245,21 @@ def test_a_parameter_whose_gradient_is_not_finite_skips_the_step(bad, device):
     with pytest.raises(RuntimeError, match=r"not finite, .*shape \(5, 4\)"):
         steps(strict, [w, v], [[broken, torch.ones(3)]])
     assert torch.equal(v, before)
+
+
+@device_of
+def test_a_layer_whose_first_gradient_is_zero_finds_its_directions_later(device):
+    """As behind a layer that starts at zero; a refresh that failed leaves the same."""
+    shapes = [(9, 8), (9, 8)]
+    params = start(shapes, device, torch.float32)
+    optimizer = Sketchy(params, lr=0.01, rank=3, refresh_every=2)
+    gradients = stream(shapes, 7)
+    gradients[0] = [torch.zeros(9, 8), gradients[0][1]]
+    steps(optimizer, params, gradients)
+    for p in params:
+        for side in ("left", "right"):
+            assert (optimizer.state[p][f"{side}_energy"] > 0.0).all(), side
+            assert (optimizer.state[p][side].norm(dim=1) > 0.0).all(), side
 
 
 def test_sparse_gradients_move_the_rows_they_name():

@@ -74,7 +74,7 @@ def _sketchy_inputs(device, dtype=None):
     options = [
         {}, {"lr": 0.02}, {"lr": torch.tensor(0.02)}, {"weight_decay": 0.1}, {"maximize": True}, {"rank": 0},
         {"weight_decay": 0.1, "maximize": True}, {"betas": (0.0, 0.9)}, {"betas": (0.8, 0.9), "nesterov": False},
-        {"rank": 2}, {"refresh_every": 1}, {"refresh_every": 3, "sketch_decay": 0.0}, {"block_size": 5},
+        {"rank": 2}, {"refresh_every": 1}, {"power": 0.25, "outside": "escaped"}, {"refresh_every": 3, "sketch_decay": 0.0}, {"block_size": 5},
         {"graft": "rmsprop"}, {"graft": "sgd", "lr": 0.002}, {"diagonal": True}, {"diagonal_above": 5}, {"eps": 1e-3},
         {"state_dtype": torch.bfloat16}, {"state_dtype": torch.float64}, {"foreach": True},
     ]  # fmt: skip
@@ -86,7 +86,7 @@ def _sketchy_errors(device, dtype):
     wrong = {
         "lr": -0.1, "ridge": -1.0, "betas": (1.0, 0.9), "eps": -1.0, "weight_decay": -1.0, "refresh_every": 0,
         "block_size": 0, "graft": "adagrad", "state_dtype": torch.int8, "diagonal_above": 0.5, "rank": -1,
-        "sketch_decay": 1.0, "nesterov": 1, "capturable": None,
+        "sketch_decay": 1.0, "nesterov": 1, "power": 0.0, "outside": None, "capturable": None,
     }  # fmt: skip
     return get_error_inputs_for_all_optims(device, dtype) + [
         ErrorOptimizerInput(

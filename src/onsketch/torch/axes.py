@@ -11,9 +11,8 @@ a gradient in: with ``C = β·V diag(λ) Vᵀ + (1 − β)·GGᵀ`` it
 
 So the sketch never exceeds the second moment, ``0 ⪯ L − V diag(λ) Vᵀ``, and where N is C, ``⪯ Σρ·I``.
 
-A step needs ``(e·I + V diag(λ) Vᵀ)^{-1/4}``, with ``e`` the escaped mass and a ridge in proportion to λ₁. Up to a
-factor that is ``I − WWᵀ``, ``W = V·√(1 − (1 + λ/e)^{-1/4})``. W is what is kept of the directions:
-the step is three products.
+A step needs ``(e·I + V diag(μ − e) Vᵀ)^{-p}``, energies μ inside of the sketch and e outside (see Metric). Up to a
+factor that is ``I − WWᵀ``, ``W = V·√(1 − (e/μ)^p)``. W is what is kept of the directions: the step is three products.
 """
 
 from __future__ import annotations
@@ -26,6 +25,22 @@ from torch import Tensor
 
 from onsketch.torch.spectrum import eigh
 
+PARTS = ("", "_energy", "_escaped", "_total")
+"""What the parts of an axis are called in a state, behind the axis' name."""
+
+
+class Metric(NamedTuple):
+    """What a step makes of a sketch.
+
+    ``outside="mean"``: what frequent directions took off stays inside, ``μ = λ + Σρ``, and outside is the mean of the
+    rest, ``e = (tr C − Σμ)/(d − r)``. ``"escaped"``: ``μ = λ + Σρ`` and ``e = Σρ``, as the paper has it, a bound that
+    is far above what is there. Both get a ridge, this share of the largest μ.
+    """
+
+    ridge: float
+    power: float
+    outside: str
+
 
 class Axis(NamedTuple):
     """The sketch of one axis of n matrices alike, in ``blocks`` of ``width`` along the axis."""
@@ -36,10 +51,8 @@ class Axis(NamedTuple):
     """λ, float64, (n, blocks, r), descending."""
     escaped: Tensor
     """Σρ, float64, (n, blocks)."""
-
-    def columns(self) -> Tensor:
-        """W of all blocks one below the other, (n, d, r)."""
-        return self.directions.flatten(1, 2)
+    total: Tensor
+    """tr C, all energy, float64, (n, blocks)."""
 
     def orthonormal(self) -> Tensor:
         """V, (n, blocks, width, r); a direction without energy is zero."""
@@ -49,7 +62,7 @@ class Axis(NamedTuple):
 
 
 def refresh(
-    layers: Sequence[tuple[Tensor, Axis, Axis]], decay: float | Tensor, ridge: float
+    layers: Sequence[tuple[Tensor, Axis, Axis]], decay: float | Tensor, metric: Metric
 ) -> list[tuple[Axis, Axis]]:
     """Both axes of each (gradients, left, right), with the gradients, (n, p, q), taken in.
 
@@ -58,18 +71,18 @@ def refresh(
     """
     sides = [side for G, left, right in layers for side in _sides(G, left, right, decay)]
     halves = []
-    cores = [X.mT @ Y for _, X, Y in sides]
+    cores = [X.mT @ Y for _, _, X, Y in sides]
     scales = [_unit_energy(core) for core in cores]
     cores = [core * scale[:, :, None] * scale[:, None, :] for core, scale in zip(cores, scales, strict=True)]
     solved = _eigh_of_all([(core + core.mT) / 2 for core in cores])
-    for (axis, _, Y), scale, (values, E) in zip(sides, scales, solved, strict=True):
+    for (axis, _, _, Y), scale, (values, E) in zip(sides, scales, solved, strict=True):
         least = 32.0 * torch.finfo(axis.directions.dtype).eps
         values = torch.where(values > least, values, torch.inf)
         halves.append((Y * scale[:, None, :]) @ (E * values.rsqrt()[:, None, :]))  # N = FFᵀ
     solved = _eigh_of_all([F.mT @ F for F in halves])
     made = [
-        _shrunk(axis, F, values.clamp(min=0.0), E, decay, ridge)
-        for (axis, *_), F, (values, E) in zip(sides, halves, solved, strict=True)
+        _shrunk(axis, total, F, values.clamp(min=0.0), E, decay, metric)
+        for (axis, total, *_), F, (values, E) in zip(sides, halves, solved, strict=True)
     ]
     return list(zip(made[::2], made[1::2], strict=True))
 
@@ -88,8 +101,8 @@ def _eigh_of_all(matrices: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
     return [found[i] for i in range(len(matrices))]
 
 
-def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> list[tuple[Axis, Tensor, Tensor]]:
-    """X and ``Y = C X`` of both axes."""
+def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> list[tuple[Axis, Tensor, Tensor, Tensor]]:
+    """The energy, X and ``Y = C X`` of both axes."""
     size = torch.linalg.vector_norm(grads, dim=(1, 2))
     largest = grads.abs().amax((1, 2))
     size = torch.where(torch.isfinite(largest * largest), size, torch.nan).double()  # nothing larger is taken in
@@ -112,9 +125,18 @@ def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> lis
         own, other, GGX = (x.reshape(n * blocks, width, -1).double() for x in (own, other, GGX))
         X = torch.cat([own, other], 2)
         weight = ((1.0 - decay) * size**2)[:, None].expand(n, blocks).reshape(-1, 1, 1)
+        total = decay * axis.total.flatten() + weight.flatten() * _shares(grads, unit, blocks, axis is left)
         old = (own * (decay * axis.energy.flatten(0, 1))[:, None, :]) @ (own.mT @ X)
-        found.append((axis, X, old + weight * GGX))
+        found.append((axis, total, X, old + weight * GGX))
     return found
+
+
+def _shares(grads: Tensor, unit: Tensor, blocks: int, of_rows: bool) -> Tensor | float:
+    """How much of its gradient's energy each block of rows, or of columns, has, (n·blocks)."""
+    if blocks == 1:
+        return 1.0
+    pieces: Tensor = (grads if of_rows else grads.mT).reshape(len(grads), blocks, -1) * unit
+    return pieces.square().sum(2).double().flatten()
 
 
 def _products(G: Tensor, X: Tensor, unit: Tensor, blocks: int) -> Tensor:
@@ -131,7 +153,9 @@ def _unit_energy(core: Tensor) -> Tensor:
     return torch.where(diagonal > 0.0, diagonal.clamp(min=1e-300).rsqrt(), 0.0)
 
 
-def _shrunk(axis: Axis, F: Tensor, energy: Tensor, E: Tensor, decay: float | Tensor, ridge: float) -> Axis:
+def _shrunk(
+    axis: Axis, total: Tensor, F: Tensor, energy: Tensor, E: Tensor, decay: float | Tensor, metric: Metric
+) -> Axis:
     """``N = FFᵀ`` shrunk to r directions, given the eigenvalues and eigenvectors of ``FᵀF``."""
     n, blocks, width, rank = axis.directions.shape
     failed = ~torch.isfinite(energy).all(1)
@@ -140,14 +164,17 @@ def _shrunk(axis: Axis, F: Tensor, energy: Tensor, E: Tensor, decay: float | Ten
     length = torch.where(kept > 0.0, energy[:, :rank].clamp(min=1e-300).rsqrt(), 0.0)
     V = F @ (E[:, :, :rank] * length[:, None, :])
     escaped = decay * axis.escaped.flatten() + rho
-    floor = escaped + ridge * (kept[:, 0] + escaped)
-    share = 1.0 - (1.0 + kept / torch.where(floor > 0.0, floor, 1.0)[:, None]) ** -0.25
-    W = (V * share.sqrt()[:, None, :]).to(axis.directions.dtype)
+    inside = kept + escaped[:, None]
+    outside = ((total - inside.sum(1)) / max(1, width - rank)).clamp(min=0.0) if metric.outside == "mean" else escaped
+    floor = outside + metric.ridge * torch.maximum(inside[:, 0], outside)
+    above = (inside - outside[:, None]).clamp(min=0.0) / torch.where(floor > 0.0, floor, 1.0)[:, None]
+    W = (V * (1.0 - (1.0 + above) ** -metric.power).sqrt()[:, None, :]).to(axis.directions.dtype)
     old = torch.where(axis.energy[:, :, None] > 0.0, axis.directions, 0.0).flatten(0, 1)  # none to begin with
     return Axis(
         torch.where(failed[:, None, None], old, W).view(n, blocks, width, rank),
         torch.where(failed[:, None], axis.energy.flatten(0, 1), kept).view(n, blocks, rank),
         torch.where(failed, axis.escaped.flatten(), escaped).view(n, blocks),
+        torch.where(failed, axis.total.flatten(), total).view(n, blocks),
     )
 
 
@@ -201,7 +228,14 @@ def blocks_of(length: int, block_size: int | None) -> int:
     return 1
 
 
-def random_directions(shape: Sequence[int], seed: int, like: Tensor) -> Tensor:
-    """Where power iteration starts: Gaussian columns, the same on every device."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(tuple(shape), generator=generator).to(like.device, like.dtype, non_blocking=True)
+def started(W: Tensor, energy: Tensor) -> Tensor:
+    """W, (n, blocks, width, r), with directions to start from where there is no energy: from zero, none is ever found.
+
+    Their numbers look random and are the same on every device.
+    """
+    if not W.is_cuda and bool((energy > 0.0).all()):
+        return W
+    noise = (
+        torch.arange(W[0].numel(), dtype=torch.float64, device=W.device).add_(1.0).mul_(12.9898).sin_().mul_(43758.5453)
+    )
+    return torch.where(energy[:, :, None] > 0.0, W, (noise.frac_() * 2.0).to(W.dtype).view(W.shape[1:]))

@@ -17,7 +17,7 @@ from onsketch.torch.careful import CarefulOptimizer, squarable
 from onsketch.torch.checkpoint import gradient, local, real
 from onsketch.torch.descent import decay_weights, descend, diagonal_step, momentum_of, sparse_step
 from onsketch.torch.diagonal import Fine, graft, nothing_else
-from onsketch.torch.options import check, check_torch_flags
+from onsketch.torch.options import check, check_torch_flags, told
 from onsketch.torch.plan import Layer, memory_table, words
 from onsketch.torch.rows import State
 from onsketch.torch.state import asked, complete, fresh, late, out_of_range
@@ -120,37 +120,15 @@ class SketchedOptimizer(CarefulOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        name = type(self).__name__
-        for option, value in (("sketch_size", sketch_size), ("seed", seed)):
-            if value is not None and option in self.unconcerned:
+        defaults, name = told(locals()), type(self).__name__
+        for option in self.unconcerned:
+            if defaults.get(option) is not None:
                 raise OptionError(f"{name}: {option} does not concern it.")
         check_torch_flags(name, foreach=foreach, differentiable=differentiable, fused=fused)
         if capturable:
             raise RuntimeError(f"{name}: `capturable` is not supported: hosts count steps and rows. Sketchy has it.")
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "sketch_size": 20 if sketch_size is None else sketch_size,
-            "ridge": ridge if ridge is not None else self.scale_free_ridge if scale_free else self.default_ridge,
-            "scale_free": scale_free,
-            "decay": decay,
-            "graft": graft,
-            "momentum": momentum,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "block_size": block_size,
-            "diagonal_above": diagonal_above,
-            "sketch_dtype": sketch_dtype,
-            "update_every": update_every,
-            "maximize": maximize,
-            "seed": 0 if seed is None else seed,
-            "error_if_nonfinite": error_if_nonfinite,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
+        suits = {"sketch_size": 20, "ridge": self.scale_free_ridge if scale_free else self.default_ridge, "seed": 0}
+        defaults |= {option: value for option, value in suits.items() if defaults[option] is None}
         self._settled: dict[Tensor, Any] = {}
         self._forms: dict[Tensor, bool] = {}
         super().__init__(params, defaults)

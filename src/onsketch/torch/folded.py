@@ -12,7 +12,7 @@ from torch import Tensor
 
 from onsketch.torch import adaptive, axes
 from onsketch.torch.adaptive import Pace, Room
-from onsketch.torch.axes import Axis
+from onsketch.torch.axes import PARTS, Axis, Metric
 from onsketch.torch.careful import State
 from onsketch.torch.descent import usable
 
@@ -150,8 +150,8 @@ def refresh(layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
         kind = torch.promote_types(states[0]["left"].dtype, torch.float32)
         matrices = [layer.g.reshape(1, folded.rows, folded.columns).to(kind) for layer in some]
         G = matrices[0] if len(matrices) == 1 else torch.cat(matrices)
-        left, right = (axis_of(states, name, n == 0, kind) for name in ("left", "right"))
-        keep_sketches(states, *axes.refresh([(G, left, right)], fading(n, group), group["ridge"])[0])
+        left, right = (axis_of(states, name, kind) for name in ("left", "right"))
+        keep_sketches(states, *axes.refresh([(G, left, right)], fading(n, group), metric_of(group))[0])
         for state in states:
             state["refreshes"] += 1.0
 
@@ -162,17 +162,19 @@ def fading(n: int, group: Mapping[str, Any]) -> float:
     return beta * (1.0 - beta**n) / (1.0 - beta ** (n + 1))
 
 
+def metric_of(group: Mapping[str, Any]) -> Metric:
+    """What steps make of the sketches."""
+    return Metric(group["ridge"], group["power"], group["outside"])
+
+
 def keep_sketches(states: Sequence[State], left: Axis, right: Axis) -> None:
     """Write the sketches of layers of one shape into their states."""
     for name, axis in (("left", left), ("right", right)):
-        for part, made in (("", axis.directions), ("_energy", axis.energy), ("_escaped", axis.escaped)):
+        for part, made in zip(PARTS, axis, strict=True):
             torch._foreach_copy_([state[name + part] for state in states], list(made.unbind()))
 
 
-def axis_of(states: Sequence[State], name: str, is_new: bool, kind: torch.dtype) -> Axis:
-    """An axis of layers of one shape, side by side; a new one starts from random directions."""
-    W = torch.stack([state[name] for state in states]).to(kind)
-    if is_new:
-        W = axes.random_directions(W.shape[1:], 0 if name == "left" else 1, W).expand_as(W)
-    energy, escaped = (torch.stack([state[name + part] for state in states]) for part in ("_energy", "_escaped"))
-    return Axis(W, energy, escaped)
+def axis_of(states: Sequence[State], name: str, kind: torch.dtype) -> Axis:
+    """An axis of layers of one shape, side by side."""
+    W, energy, *rest = (torch.stack([state[name + part] for state in states]) for part in PARTS)
+    return Axis(axes.started(W.to(kind), energy), energy, *rest)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from onsketch.torch import axes, kernels
 from onsketch.torch.adaptive import Room
-from onsketch.torch.folded import Folded, Stepped, axis_of, fading, keep_sketches, refresh
+from onsketch.torch.folded import Folded, Stepped, axis_of, fading, keep_sketches, metric_of, refresh
 from onsketch.torch.kernels import CHUNK, THREADS, launch
 
 _PLANS = 8
@@ -58,7 +58,7 @@ def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
 def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], places: Places, skipped: Tensor) -> None:
     """One step of each layer, all on one device; ``skipped`` counts those whose gradient is not finite."""
     device = layers[0].weight.device
-    names = ("betas", "eps", "weight_decay", "nesterov", "maximize", "ridge")
+    names = ("betas", "eps", "weight_decay", "nesterov", "maximize", "ridge", "power", "outside")
     lie = [layer.weight.data_ptr() for layer in layers]
     for name in ("exp_avg", "exp_avg_sq", "step", "left", "right"):
         lie += [layer.state[name].data_ptr() for layer in layers if name in layer.state]
@@ -109,7 +109,7 @@ class Plan:
         self.decay = torch.zeros((), dtype=torch.float64, device=self.device)
         self.G: dict[Folded, Tensor] = {}
         self.states = [layer.state for layer in layers]
-        self.ridge = group["ridge"]
+        self.metric = metric_of(group)
         self.counts = {"step": 0, "refresh": 0}
         self.graphs: dict[str, torch.cuda.CUDAGraph] = {}
 
@@ -214,11 +214,9 @@ class Plan:
     def _refresh(self) -> None:
         items = []
         for folded, chosen in self.shapes.items():
-            sides = [
-                axis_of([self.states[i] for i in chosen], name, False, torch.float32) for name in ("left", "right")
-            ]
+            sides = [axis_of([self.states[i] for i in chosen], name, torch.float32) for name in ("left", "right")]
             items.append((self.G[folded], sides[0], sides[1]))
-        for chosen, made in zip(self.shapes.values(), axes.refresh(items, self.decay, self.ridge), strict=True):
+        for chosen, made in zip(self.shapes.values(), axes.refresh(items, self.decay, self.metric), strict=True):
             keep_sketches([self.states[i] for i in chosen], *made)
         self._stack()
 

@@ -38,6 +38,11 @@ class ProjectionOptions(SketchOptions):
     seed: int
 
 
+def told(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options among the ``locals()`` of a constructor."""
+    return {name: value for name, value in given.items() if name not in ("self", "params", "__class__")}
+
+
 def plain_numbers(group: dict[str, Any]) -> None:
     """Make NumPy's scalars plain numbers, in place."""
     for name, value in group.items():

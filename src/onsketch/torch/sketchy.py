@@ -12,10 +12,11 @@ from torch.optim.optimizer import ParamsT
 
 from onsketch.core.errors import OptionError
 from onsketch.torch import folded_cuda
+from onsketch.torch.axes import PARTS
 from onsketch.torch.careful import CarefulOptimizer, State
 from onsketch.torch.checkpoint import gradient, local, real
 from onsketch.torch.folded import Folded, Stepped, take_steps
-from onsketch.torch.options import check_betas, check_numbers, check_torch_flags
+from onsketch.torch.options import check_betas, check_numbers, check_torch_flags, told
 from onsketch.torch.plan import memory_table
 
 GRAFTS = ("adam", "rmsprop", "sgd")
@@ -29,18 +30,20 @@ class Sketchy(CarefulOptimizer):
     moments m and v, and for each axis r directions V with energies λ: the frequent directions of ``L = E GGᵀ`` and
     ``R = E GᵀG``, with decay β. With ``D = m̂/(√v̂ + ε)``, Adam's own direction (Nesterov's m̂), the step is
 
-        U = (e_L·I + V_L λ_L V_Lᵀ)^{-1/4} · D · (e_R·I + V_R λ_R V_Rᵀ)^{-1/4},    w ← w − lr·(‖D‖/‖U‖)·U
+        U = A_L^{-p} · D · A_R^{-p},    A = V diag(λ + Σρ) Vᵀ + e·(I − VVᵀ) + ridge·max(λ₁ + Σρ, e)·I,
+        w ← w − lr·(‖D‖/‖U‖)·U
 
-    where ``e = Σρ + ridge·(λ₁ + Σρ)``: what the sketch has given up, and a share of the largest energy. So a step has
-    Adam's length, Adam's rates carry over, and outside of the sketch its direction is Adam's, too. Multiplying the loss
-    by a number changes nothing (as long as ``eps`` does not matter).
+    where Σρ is what the sketch has given up, and e, the energy outside, is the mean of what the sketch does not hold,
+    ``e = (tr L − Σ(λ + Σρ))/(d − r)``. So a step has Adam's length, Adam's rates carry over, and outside of the sketch
+    its direction is Adam's, too. Multiplying the loss by a number changes nothing (as long as ``eps`` does not matter).
 
     The sketches take in one gradient of ``refresh_every``, layers of different shapes at different steps. A refresh
     is one step of power iteration (see :mod:`onsketch.torch.axes`): no matrix of an axis' length squared is ever made.
 
     Vladimir Feinberg, Xinyi Chen, Y. Jennifer Sun, Rohan Anil, Elad Hazan: "Sketchy: memory-efficient adaptive
     regularization with frequent directions", NeurIPS 2023. Theirs decomposes each sketch in full and whitens the
-    gradient; that Adam's direction is whitened in its place, and Nyström's step, are of this library. Shampoo, whose
+    gradient, with ``outside="escaped"`` and p = 1/4; that Adam's direction is whitened in its place, the mean, and
+    Nyström's step are of this library. Shampoo, whose
     L and R these are: Vineet Gupta, Tomer Koren, Yoram Singer, ICML 2018.
 
     Cost of a step for n numbers: Adam's, 8·r·n operations for U, and 12·r·n/refresh_every for the refresh. State:
@@ -54,7 +57,9 @@ class Sketchy(CarefulOptimizer):
         weight_decay: taken off the weights, ``w ← w − lr·weight_decay·w`` (decoupled, as AdamW's).
         rank: r, directions kept for each axis, at most the shorter one; 0 is Adam.
         sketch_decay: β, for each refresh.
-        ridge: the share of the largest energy in e.
+        ridge: the share of the largest energy that is added.
+        power: p; Shampoo's is 1/4. On networks 3/8 was better.
+        outside: e: ``"mean"``, or the paper's ``"escaped"``, Σρ alone, a bound far above the mean.
         refresh_every: a gradient in so many enters the sketches.
         graft: whose length steps have: ``"adam"``; ``"rmsprop"``, the gradient's without momentum; ``"sgd"``, that of
             the momentum, with no v kept and no diagonal: the method of the paper.
@@ -94,6 +99,8 @@ class Sketchy(CarefulOptimizer):
         rank: int = 16,
         sketch_decay: float = 0.95,
         ridge: float = 1e-3,
+        power: float = 0.375,
+        outside: str = "mean",
         refresh_every: int = 10,
         graft: str = "adam",
         nesterov: bool = True,
@@ -108,30 +115,8 @@ class Sketchy(CarefulOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
+        options = {**told(locals()), "calls": 0}
         check_torch_flags(type(self).__name__, foreach=foreach, differentiable=differentiable, fused=fused)
-        options = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "rank": rank,
-            "sketch_decay": sketch_decay,
-            "ridge": ridge,
-            "refresh_every": refresh_every,
-            "graft": graft,
-            "nesterov": nesterov,
-            "block_size": block_size,
-            "diagonal": diagonal,
-            "diagonal_above": diagonal_above,
-            "state_dtype": state_dtype,
-            "maximize": maximize,
-            "error_if_nonfinite": error_if_nonfinite,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "calls": 0,
-        }
         self._places = folded_cuda.Places()
         super().__init__(params, options)
 
@@ -166,14 +151,17 @@ class Sketchy(CarefulOptimizer):
         check_betas(name, group["betas"])
         if not 0.0 <= group["sketch_decay"] < 1.0:
             raise OptionError(f"{name}: sketch_decay={group['sketch_decay']!r}; expected a number in [0, 1).")
+        if not 0.0 < group["power"] <= 1.0:
+            raise OptionError(f"{name}: power={group['power']!r}; expected a number in (0, 1]; Shampoo's is 0.25.")
         for option in ("block_size", "diagonal_above"):
             if group[option] is not None:
                 check_numbers(name, group, (), whole={option: 1})
-        if group["graft"] not in GRAFTS:
-            raise OptionError(f"{name}: graft={group['graft']!r}; expected one of {', '.join(GRAFTS)}.")
+        for option, allowed in (("graft", GRAFTS), ("outside", ("mean", "escaped"))):
+            if group[option] not in allowed:
+                raise OptionError(f"{name}: {option}={group[option]!r}; expected one of {', '.join(allowed)}.")
         if group["state_dtype"] is not None and group["state_dtype"] not in STATE_DTYPES:
-            allowed = ", ".join(map(str, STATE_DTYPES))
-            raise OptionError(f"{name}: state_dtype={group['state_dtype']!r}; expected one of {allowed}, or None.")
+            types = ", ".join(map(str, STATE_DTYPES))
+            raise OptionError(f"{name}: state_dtype={group['state_dtype']!r}; expected one of {types}, or None.")
         for option in ("nesterov", "diagonal", "maximize", "error_if_nonfinite", "capturable"):
             if not isinstance(group[option], bool):
                 raise OptionError(f"{name}: {option}={group[option]!r}; expected True or False.")
@@ -198,11 +186,12 @@ class Sketchy(CarefulOptimizer):
             ):
                 state[name] = like.new_zeros(blocks, width, folded.rank)
                 state[f"{name}_energy"] = like.new_zeros(blocks, folded.rank, dtype=torch.float64)
-                state[f"{name}_escaped"] = like.new_zeros(blocks, dtype=torch.float64)
+                for part in ("_escaped", "_total"):
+                    state[name + part] = like.new_zeros(blocks, dtype=torch.float64)
         return state
 
     def _out_of_range(self, state: Mapping[str, Any]) -> str:
-        for name in ("exp_avg_sq", "left_energy", "right_energy", "left_escaped", "right_escaped"):
+        for name in ("exp_avg_sq", *(side + part for side in ("left", "right") for part in PARTS[1:])):
             if name in state and bool((local(state[name]) < 0).any()):
                 return f"has {name!r} below zero"
         return ""

@@ -74,9 +74,10 @@ def _sketchy_inputs(device, dtype=None):
     options = [
         {}, {"lr": 0.02}, {"lr": torch.tensor(0.02)}, {"weight_decay": 0.1}, {"maximize": True}, {"rank": 0},
         {"weight_decay": 0.1, "maximize": True}, {"betas": (0.0, 0.9)}, {"betas": (0.8, 0.9), "nesterov": False},
-        {"rank": 2}, {"refresh_every": 1}, {"power": 0.25, "outside": "escaped"}, {"refresh_every": 3, "sketch_decay": 0.0}, {"block_size": 5},
+        {"rank": 2}, {"refresh_every": 1}, {"refresh_every": 3, "sketch_decay": 0.0}, {"block_size": 5},
         {"graft": "rmsprop"}, {"graft": "sgd", "lr": 0.002}, {"diagonal": True}, {"diagonal_above": 5}, {"eps": 1e-3},
         {"state_dtype": torch.bfloat16}, {"state_dtype": torch.float64}, {"foreach": True},
+        {"power": 0.25, "outside": "escaped"},
     ]  # fmt: skip
     options = [{"lr": 0.01, **kwargs} for kwargs in options]
     return [OptimizerInput(params=None, kwargs=kwargs, desc=str(kwargs)) for kwargs in options]

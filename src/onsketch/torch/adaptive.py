@@ -87,6 +87,25 @@ def direction(g: Tensor, m: Tensor, v: Tensor | None, pace: Pace, into: Tensor |
     return whole
 
 
+def directions(
+    grads: Sequence[Tensor],
+    ms: Sequence[Tensor],
+    vs: Sequence[Tensor | None],
+    pace: Pace,
+    whole: Tensor,
+    pieces: Sequence[Tensor],
+) -> None:
+    """The directions of many parameters, flat, into pieces of one tensor; what fits into a cache in one call."""
+    alike = all(g.dtype == m.dtype == whole.dtype and g.is_contiguous() for g, m in zip(grads, ms, strict=True))
+    if alike and whole.numel() <= 2 * _SLAB and not any(v is None for v in vs):
+        whole.zero_()
+        flat = [[x.view(-1) for x in some if x is not None] for some in (grads, ms, vs)]
+        adam(pieces, *flat, pace, -1.0)
+        return
+    for g, m, v, into in zip(grads, ms, vs, pieces, strict=True):
+        direction(g, m, v, pace, into)
+
+
 def _momentum(out: Tensor, g: Tensor, m: Tensor, pace: Pace) -> None:
     """m̂ as the kernel would have it, the gradient taken in."""
     first, t = pace.betas[0], pace.t

@@ -109,12 +109,15 @@ def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> lis
     # of the gradient divided by its length, so that nothing overflows
     unit = torch.where(size > 0.0, 1.0 / size, 0.0).to(grads.dtype)[:, None, None]
     V, U = left.orthonormal(), right.orthonormal()
-    across, down = grads @ (U.flatten(1, 2) * unit), grads.mT @ (V.flatten(1, 2) * unit)  # G V' of both axes
+    rank = V.shape[3]
+    across = grads @ (U.flatten(1, 2) * unit)  # G V' of the left axis
     if V.shape[1] == U.shape[1] == 1:  # half of each axis' products are made for the other one as well
-        shared = grads.mT @ (across * unit), grads @ (down * unit)
-        of_left = torch.cat([shared[1], grads @ (shared[0] * unit)], 2)
-        of_right = torch.cat([shared[0], grads.mT @ (shared[1] * unit)], 2)
+        made = grads.mT @ (torch.cat([V[:, 0], across], 2) * unit)
+        of_left = grads @ (made * unit)
+        down, shared = made.split(rank, 2)
+        of_right = torch.cat([shared, grads.mT @ (of_left[:, :, :rank] * unit)], 2)
     else:
+        down = grads.mT @ (V.flatten(1, 2) * unit)
         of_left, of_right = (
             _products(G, torch.cat([own.flatten(1, 2), other], 2), unit, own.shape[1])
             for G, own, other in ((grads, V, across), (grads.mT, U, down))

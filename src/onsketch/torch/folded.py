@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
@@ -63,36 +64,21 @@ class Stepped(NamedTuple):
 
 def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) -> None:
     """One step of each layer, whose count has gone up already."""
-    lr = usable(group["lr"])
-    rate = float(lr)
+    rate = float(usable(group["lr"]))
     if group["maximize"]:
         layers = [layer._replace(g=-layer.g) for layer in layers]
     alike: dict[tuple[Any, ...], list[Stepped]] = {}
-    if group["weight_decay"]:
-        decayed = [layer.weight for layer in layers if layer.g.layout == torch.strided]
-        if decayed:
-            torch._foreach_mul_(decayed, 1.0 - rate * group["weight_decay"])
+    decayed = [layer.weight for layer in layers if layer.g.layout == torch.strided]
+    if group["weight_decay"] and decayed:
+        torch._foreach_mul_(decayed, 1.0 - rate * group["weight_decay"])
     for layer in layers:
         dense = layer.g.layout == torch.strided
         kind = "sparse" if not dense else "matrix" if layer.folded.rank else "diagonal"
-        key = (
-            kind,
-            layer.folded if kind == "matrix" else None,
-            layer.weight.device,
-            layer.weight.dtype,
-            layer.t,
-        )
-        alike.setdefault(key, []).append(layer)
-    shapes: list[Folded] = []
-    for (kind, folded, *_, t), some in alike.items():
+        alike.setdefault((kind, layer.weight.device, layer.weight.dtype, layer.t), []).append(layer)
+    for (kind, *_, t), some in alike.items():
         pace = Pace(t, group["betas"], group["eps"], group["nesterov"])
         if kind == "matrix":
-            if folded not in shapes:
-                shapes.append(folded)
-            refresh(due(some, shapes.index(folded), group), group)
-            together = max(1, _TOGETHER // some[0].g.numel()) if some[0].g.is_cpu else len(some)
-            for first in range(0, len(some), together):
-                _matrix_steps(some[first : first + together], pace, group["graft"], rate, room)
+            _refresh_and_step(some, pace, group, rate, room)
         elif kind == "sparse":
             for layer in some:
                 shrink = 1.0 - rate * group["weight_decay"]
@@ -108,6 +94,24 @@ def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) 
             adaptive.diagonal_steps(weights, grads, ms, vs, pace, rate)
 
 
+def _refresh_and_step(layers: Sequence[Stepped], pace: Pace, group: Mapping[str, Any], rate: float, room: Room) -> None:
+    """The steps of matrices: layers of one shape side by side, and on a CPU as many at a time as its cache holds."""
+    shapes: dict[Folded, list[Stepped]] = {}
+    for layer in layers:
+        shapes.setdefault(layer.folded, []).append(layer)
+    waiting: list[Stepped] = []
+    numbers = 0
+    for number, some in enumerate(shapes.values()):
+        refresh(due(some, number, group), group)
+        for layer in some:
+            if waiting and layer.g.is_cpu and numbers + layer.g.numel() > _TOGETHER:
+                _matrix_steps(waiting, pace, group["graft"], rate, room)
+                waiting, numbers = [], 0
+            waiting.append(layer)
+            numbers += layer.g.numel()
+    _matrix_steps(waiting, pace, group["graft"], rate, room)
+
+
 def due(layers: Sequence[Stepped], number: int, group: Mapping[str, Any]) -> list[Stepped]:
     """Those to be refreshed: all at their first step, then layers of different shapes, numbered, at different steps."""
     all_of_them = (group["calls"] - 1 + number) % group["refresh_every"] == 0
@@ -115,22 +119,33 @@ def due(layers: Sequence[Stepped], number: int, group: Mapping[str, Any]) -> lis
 
 
 def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float, room: Room) -> None:
-    """The steps of layers of one shape: Adam's directions side by side, turned together."""
-    folded, count = layers[0].folded, len(layers)
-    numbers = folded.rows * folded.columns
+    """Adam's directions side by side, those of one shape, which are neighbours, turned together."""
     kind = torch.promote_types(layers[0].state["exp_avg"].dtype, torch.float32)
-    D = room.of(count * numbers, kind, layers[0].weight.device).view(count, numbers)
-    for layer, into in zip(layers, D.unbind(), strict=True):
-        adaptive.direction(layer.g, layer.state["exp_avg"], layer.state.get("exp_avg_sq"), pace, into)
-    wanted, factor = torch.linalg.vector_norm(D, dim=1), pace.factor
+    sizes = [layer.g.numel() for layer in layers]
+    D = room.of(sum(sizes), kind, layers[0].weight.device)
+    pieces = list(torch.split(D, sizes))
+    states = [layer.state for layer in layers]
+    moments = [state["exp_avg"] for state in states], [state.get("exp_avg_sq") for state in states]
+    adaptive.directions([layer.g for layer in layers], *moments, pace, D, pieces)
+    wanted, factor = torch._foreach_norm(pieces), pace.factor
     if graft == "rmsprop":
-        wanted, factor = torch.stack([_rmsprop_length(layer, pace, kind) for layer in layers]), 1.0
-    left, right = (torch.stack([layer.state[name] for layer in layers]).to(kind) for name in ("left", "right"))
-    U = axes.whiten(D.view(count, folded.rows, folded.columns), left, right)
-    length = torch.linalg.vector_norm(D, dim=1)
-    scale = torch.where(length > 0.0, wanted / length, 0.0) * (-rate * factor)
-    for layer, update, factor in zip(layers, U.unbind(), scale.tolist(), strict=True):
-        layer.weight.add_(update.view(layer.weight.shape), alpha=factor)
+        wanted, factor = [_rmsprop_length(layer, pace, kind) for layer in layers], 1.0
+    at = first = 0
+    for folded, some in groupby(layers, lambda layer: layer.folded):
+        count = len(list(some))
+        left, right = (_side_by_side(states[first : first + count], name, kind) for name in ("left", "right"))
+        size = count * folded.rows * folded.columns
+        axes.whiten(D[at : at + size].view(count, folded.rows, folded.columns), left, right)
+        at, first = at + size, first + count
+    lengths = torch.stack([*wanted, *torch._foreach_norm(pieces)]).tolist()
+    for layer, update, asked, length in zip(layers, pieces, lengths, lengths[len(layers) :], strict=False):
+        if length > 0.0:
+            layer.weight.add_(update.view(layer.weight.shape), alpha=-rate * factor * asked / length)
+
+
+def _side_by_side(states: Sequence[State], name: str, kind: torch.dtype) -> Tensor:
+    W = states[0][name][None] if len(states) == 1 else torch.stack([state[name] for state in states])
+    return W.to(kind)
 
 
 def _rmsprop_length(layer: Stepped, pace: Pace, kind: torch.dtype) -> Tensor:

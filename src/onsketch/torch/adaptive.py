@@ -97,10 +97,10 @@ def directions(
 ) -> None:
     """The directions of many parameters, flat, into pieces of one tensor; what fits into a cache in one call."""
     alike = all(g.dtype == m.dtype == whole.dtype and g.is_contiguous() for g, m in zip(grads, ms, strict=True))
-    if alike and whole.numel() <= 2 * _SLAB and not any(v is None for v in vs):
+    squares = [v.view(-1) for v in vs if v is not None]
+    if alike and whole.numel() <= 2 * _SLAB and len(squares) == len(pieces):
         whole.zero_()
-        flat = [[x.view(-1) for x in some if x is not None] for some in (grads, ms, vs)]
-        adam(pieces, *flat, pace, -1.0)
+        adam(pieces, [g.view(-1) for g in grads], [m.view(-1) for m in ms], squares, pace, -1.0)
         return
     for g, m, v, into in zip(grads, ms, vs, pieces, strict=True):
         direction(g, m, v, pace, into)

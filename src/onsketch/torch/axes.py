@@ -54,12 +54,6 @@ class Axis(NamedTuple):
     total: Tensor
     """tr C, all energy, float64, (n, blocks)."""
 
-    def orthonormal(self) -> Tensor:
-        """V, (n, blocks, width, r); a direction without energy is zero."""
-        W = self.directions
-        length = torch.linalg.vector_norm(W, dim=2, keepdim=True)
-        return W / torch.where(length > 0.0, length, 1.0)
-
 
 def refresh(
     layers: Sequence[tuple[Tensor, Axis, Axis]], decay: float | Tensor, metric: Metric
@@ -67,24 +61,24 @@ def refresh(
     """Both axes of each (gradients, left, right), with the gradients, (n, p, q), taken in.
 
     What is not finite leaves its axis as it was. Cost: 12·r·p·q operations, two eigenproblems of 2r rows for each
-    block, those of all layers together; everything as small as (d, 2r) is float64.
+    block, those of all layers together; everything as small as (d, 2r) is float64. What is small is done for both axes
+    at once, the shorter one filled up with zeros: it takes the time of its calls.
     """
-    sides = [side for G, left, right in layers for side in _sides(G, left, right, decay)]
+    sides = [_sides(*layer, decay) for layer in layers]
     halves = []
-    cores = [X.mT @ Y for _, _, X, Y in sides]
+    cores = [X.mT @ Y for *_, X, Y in sides]
     scales = [_unit_energy(core) for core in cores]
     cores = [core * scale[:, :, None] * scale[:, None, :] for core, scale in zip(cores, scales, strict=True)]
     solved = _eigh_of_all([(core + core.mT) / 2 for core in cores])
-    for (axis, _, _, Y), scale, (values, E) in zip(sides, scales, solved, strict=True):
-        least = 32.0 * torch.finfo(axis.directions.dtype).eps
-        values = torch.where(values > least, values, torch.inf)
-        halves.append((Y * scale[:, None, :]) @ (E * values.rsqrt()[:, None, :]))  # N = FFᵀ
+    for (old, *_, Y), scale, (values, E) in zip(sides, scales, solved, strict=True):
+        least = 32.0 * torch.finfo(old.directions.dtype).eps
+        factor = scale[:, :, None] * E * torch.where(values > least, values, torch.inf).rsqrt()[:, None, :]
+        halves.append(Y @ factor)  # N = FFᵀ
     solved = _eigh_of_all([F.mT @ F for F in halves])
-    made = [
-        _shrunk(axis, total, F, values.clamp(min=0.0), E, decay, metric)
-        for (axis, total, *_), F, (values, E) in zip(sides, halves, solved, strict=True)
+    return [
+        _shrunk(old, total, F, values.clamp(min=0.0), E, decay, metric, own)
+        for (_, *own), (old, total, *_), F, (values, E) in zip(layers, sides, halves, solved, strict=True)
     ]
-    return list(zip(made[::2], made[1::2], strict=True))
 
 
 def _eigh_of_all(matrices: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
@@ -101,45 +95,57 @@ def _eigh_of_all(matrices: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
     return [found[i] for i in range(len(matrices))]
 
 
-def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> list[tuple[Axis, Tensor, Tensor, Tensor]]:
-    """The energy, X and ``Y = C X`` of both axes."""
+def _together(left: Tensor, right: Tensor) -> Tensor:
+    """(n, d, k) of both axes as one batch, (n₁ + n₂, d, k), the shorter one filled up with zeros."""
+    longest = max(left.shape[1], right.shape[1])
+    both = [
+        torch.nn.functional.pad(x, (0, 0, 0, longest - x.shape[1])) if x.shape[1] < longest else x
+        for x in (left, right)
+    ]
+    return torch.cat(both)
+
+
+def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> tuple[Axis, Tensor, Tensor, Tensor]:
+    """Of the blocks of both axes: what was kept, all energy now, X and ``Y = C X``."""
+    largest = torch.linalg.vector_norm(grads, torch.inf, dim=(1, 2))
     size = torch.linalg.vector_norm(grads, dim=(1, 2))
-    largest = grads.abs().amax((1, 2))
     size = torch.where(torch.isfinite(largest * largest), size, torch.nan).double()  # nothing larger is taken in
     # of the gradient divided by its length, so that nothing overflows
     unit = torch.where(size > 0.0, 1.0 / size, 0.0).to(grads.dtype)[:, None, None]
-    V, U = left.orthonormal(), right.orthonormal()
-    rank = V.shape[3]
-    across = grads @ (U.flatten(1, 2) * unit)  # G V' of the left axis
-    if V.shape[1] == U.shape[1] == 1:  # half of each axis' products are made for the other one as well
-        made = grads.mT @ (torch.cat([V[:, 0], across], 2) * unit)
+    W = _together(left.directions.flatten(0, 1), right.directions.flatten(0, 1))
+    own = W / torch.linalg.vector_norm(W, dim=1, keepdim=True).clamp(min=1e-30)
+    n, p, q = grads.shape
+    blocks, rank = (left.directions.shape[1], right.directions.shape[1]), W.shape[2]
+    V = own[: n * blocks[0], : p // blocks[0]].reshape(n, p, rank)
+    U = own[n * blocks[0] :, : q // blocks[1]].reshape(n, q, rank)
+    across = grads @ (U * unit)  # G V' of the left axis
+    if blocks == (1, 1):  # half of each axis' products are made for the other one as well
+        made = grads.mT @ (torch.cat([V, across], 2) * unit)
         of_left = grads @ (made * unit)
-        down, shared = made.split(rank, 2)
+        down, shared = made[:, :, :rank], made[:, :, rank:]
         of_right = torch.cat([shared, grads.mT @ (of_left[:, :, :rank] * unit)], 2)
     else:
-        down = grads.mT @ (V.flatten(1, 2) * unit)
-        of_left, of_right = (
-            _products(G, torch.cat([own.flatten(1, 2), other], 2), unit, own.shape[1])
-            for G, own, other in ((grads, V, across), (grads.mT, U, down))
-        )
-    found = []
-    for axis, own, other, GGX in ((left, V, across, of_left), (right, U, down, of_right)):
-        n, blocks, width, _ = own.shape
-        own, other, GGX = (x.reshape(n * blocks, width, -1).double() for x in (own, other, GGX))
-        X = torch.cat([own, other], 2)
-        weight = ((1.0 - decay) * size**2)[:, None].expand(n, blocks).reshape(-1, 1, 1)
-        total = decay * axis.total.flatten() + weight.flatten() * _shares(grads, unit, blocks, axis is left)
-        old = (own * (decay * axis.energy.flatten(0, 1))[:, None, :]) @ (own.mT @ X)
-        found.append((axis, total, X, old + weight * GGX))
-    return found
+        down = grads.mT @ (V * unit)
+        of_left = _products(grads, torch.cat([V, across], 2), unit, blocks[0])
+        of_right = _products(grads.mT, torch.cat([U, down], 2), unit, blocks[1])
+    across, of_left = (x.reshape(n * blocks[0], p // blocks[0], -1) for x in (across, of_left))
+    down, of_right = (x.reshape(n * blocks[1], q // blocks[1], -1) for x in (down, of_right))
+    X = torch.cat([own, _together(across, down)], 2).double()
+    energy, *rest = (torch.cat([a.flatten(0, 1), b.flatten(0, 1)]) for a, b in zip(left[1:], right[1:], strict=True))
+    old = Axis(W, energy, *rest)
+    weight = torch.cat([((1.0 - decay) * size**2).repeat_interleave(k) for k in blocks])
+    first = X[:, :, :rank]
+    Y = (first * (decay * energy)[:, None, :]) @ (first.mT @ X)
+    Y += weight[:, None, None] * _together(of_left, of_right).double()
+    return old, decay * old.total + weight * _shares(grads, unit, blocks), X, Y
 
 
-def _shares(grads: Tensor, unit: Tensor, blocks: int, of_rows: bool) -> Tensor | float:
-    """How much of its gradient's energy each block of rows, or of columns, has, (n·blocks)."""
-    if blocks == 1:
+def _shares(grads: Tensor, unit: Tensor, blocks: tuple[int, int]) -> Tensor | float:
+    """How much of its gradient's energy each block of rows, and of columns, has."""
+    if blocks == (1, 1):
         return 1.0
-    pieces: Tensor = (grads if of_rows else grads.mT).reshape(len(grads), blocks, -1) * unit
-    return pieces.square().sum(2).double().flatten()
+    pieces = [(G.reshape(len(G), k, -1) * unit).square() for G, k in zip((grads, grads.mT), blocks, strict=True)]
+    return torch.cat([x.sum(2).double().flatten() for x in pieces])
 
 
 def _products(G: Tensor, X: Tensor, unit: Tensor, blocks: int) -> Tensor:
@@ -157,28 +163,48 @@ def _unit_energy(core: Tensor) -> Tensor:
 
 
 def _shrunk(
-    axis: Axis, total: Tensor, F: Tensor, energy: Tensor, E: Tensor, decay: float | Tensor, metric: Metric
-) -> Axis:
-    """``N = FFᵀ`` shrunk to r directions, given the eigenvalues and eigenvectors of ``FᵀF``."""
-    n, blocks, width, rank = axis.directions.shape
+    old: Axis,
+    total: Tensor,
+    F: Tensor,
+    energy: Tensor,
+    E: Tensor,
+    decay: float | Tensor,
+    metric: Metric,
+    own: Sequence[Axis],
+) -> tuple[Axis, Axis]:
+    """``N = FFᵀ`` shrunk to r directions, given the eigenvalues and eigenvectors of ``FᵀF``; the axes apart again."""
+    rank = old.directions.shape[2]
     failed = ~torch.isfinite(energy).all(1)
     rho = energy[:, rank] if energy.shape[1] > rank else torch.zeros_like(energy[:, 0])
     kept = (energy[:, :rank] - rho[:, None]).clamp(min=0.0)
     length = torch.where(kept > 0.0, energy[:, :rank].clamp(min=1e-300).rsqrt(), 0.0)
-    V = F @ (E[:, :, :rank] * length[:, None, :])
-    escaped = decay * axis.escaped.flatten() + rho
+    escaped = decay * old.escaped + rho
     inside = kept + escaped[:, None]
-    outside = ((total - inside.sum(1)) / max(1, width - rank)).clamp(min=0.0) if metric.outside == "mean" else escaped
-    floor = outside + metric.ridge * torch.maximum(inside[:, 0], outside)
-    above = (inside - outside[:, None]).clamp(min=0.0) / torch.where(floor > 0.0, floor, 1.0)[:, None]
-    W = (V * (1.0 - (1.0 + above) ** -metric.power).sqrt()[:, None, :]).to(axis.directions.dtype)
-    old = torch.where(axis.energy[:, :, None] > 0.0, axis.directions, 0.0).flatten(0, 1)  # none to begin with
-    return Axis(
-        torch.where(failed[:, None, None], old, W).view(n, blocks, width, rank),
-        torch.where(failed[:, None], axis.energy.flatten(0, 1), kept).view(n, blocks, rank),
-        torch.where(failed, axis.escaped.flatten(), escaped).view(n, blocks),
-        torch.where(failed, axis.total.flatten(), total).view(n, blocks),
+    outside = escaped
+    if metric.outside == "mean":
+        beyond = [
+            axis.escaped.new_full((axis.escaped.numel(),), max(1, axis.directions.shape[2] - rank)) for axis in own
+        ]
+        outside = ((total - inside.sum(1)) / torch.cat(beyond)).clamp(min=0.0)
+    floor = (outside + metric.ridge * torch.maximum(inside[:, 0], outside)).clamp(min=1e-300)
+    above = (inside - outside[:, None]).clamp(min=0.0) / floor[:, None]
+    share = (1.0 - (1.0 + above) ** -metric.power).clamp(min=1e-12).sqrt()  # W must not lose a direction
+    W = (F @ (E[:, :, :rank] * (length * share)[:, None, :])).to(old.directions.dtype)
+    before = torch.where(old.energy[:, None, :] > 0.0, old.directions, 0.0)  # none to begin with
+    made = (
+        torch.where(failed[:, None, None], before, W),
+        torch.where(failed[:, None], old.energy, kept),
+        torch.where(failed, old.escaped, escaped),
+        torch.where(failed, old.total, total),
     )
+    count, width = own[0].escaped.numel(), [axis.directions.shape[2] for axis in own]
+    left = made[0][:count, : width[0]], *(x[:count] for x in made[1:])
+    right = made[0][count:, : width[1]], *(x[count:] for x in made[1:])
+    return _shaped(left, own[0]), _shaped(right, own[1])
+
+
+def _shaped(parts: Sequence[Tensor], like: Axis) -> Axis:
+    return Axis(*(part.reshape(was.shape) for part, was in zip(parts, like, strict=True)))
 
 
 def whiten(matrices: Tensor, left: Tensor, right: Tensor) -> Tensor:

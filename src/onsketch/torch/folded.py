@@ -127,13 +127,13 @@ def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float
     states = [layer.state for layer in layers]
     moments = [state["exp_avg"] for state in states], [state.get("exp_avg_sq") for state in states]
     adaptive.directions([layer.g for layer in layers], *moments, pace, D, pieces)
-    wanted, factor = torch._foreach_norm(pieces), pace.factor
+    wanted, factor = list(torch._foreach_norm(pieces)), pace.factor
     if graft == "rmsprop":
         wanted, factor = [_rmsprop_length(layer, pace, kind) for layer in layers], 1.0
     at = first = 0
     for folded, some in groupby(layers, lambda layer: layer.folded):
         count = len(list(some))
-        left, right = (_side_by_side(states[first : first + count], name, kind) for name in ("left", "right"))
+        left, right = (side_by_side(states[first : first + count], name).to(kind) for name in ("left", "right"))
         size = count * folded.rows * folded.columns
         axes.whiten(D[at : at + size].view(count, folded.rows, folded.columns), left, right)
         at, first = at + size, first + count
@@ -141,11 +141,6 @@ def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float
     for layer, update, asked, length in zip(layers, pieces, lengths, lengths[len(layers) :], strict=False):
         if length > 0.0:
             layer.weight.add_(update.view(layer.weight.shape), alpha=-rate * factor * asked / length)
-
-
-def _side_by_side(states: Sequence[State], name: str, kind: torch.dtype) -> Tensor:
-    W = states[0][name][None] if len(states) == 1 else torch.stack([state[name] for state in states])
-    return W.to(kind)
 
 
 def _rmsprop_length(layer: Stepped, pace: Pace, kind: torch.dtype) -> Tensor:
@@ -184,12 +179,17 @@ def metric_of(group: Mapping[str, Any]) -> Metric:
 
 def keep_sketches(states: Sequence[State], left: Axis, right: Axis) -> None:
     """Write the sketches of layers of one shape into their states."""
-    for name, axis in (("left", left), ("right", right)):
-        for part, made in zip(PARTS, axis, strict=True):
-            torch._foreach_copy_([state[name + part] for state in states], list(made.unbind()))
+    names = [side + part for side in ("left", "right") for part in PARTS]
+    into = [state[name] for name in names for state in states]
+    torch._foreach_copy_(into, [one for made in (*left, *right) for one in made.unbind()])
 
 
 def axis_of(states: Sequence[State], name: str, kind: torch.dtype) -> Axis:
     """An axis of layers of one shape, side by side."""
-    W, energy, *rest = (torch.stack([state[name + part] for state in states]) for part in PARTS)
+    W, energy, *rest = (side_by_side(states, name + part) for part in PARTS)
     return Axis(axes.started(W.to(kind), energy), energy, *rest)
+
+
+def side_by_side(states: Sequence[State], name: str) -> Tensor:
+    """An entry of states alike, (n, …)."""
+    return states[0][name][None] if len(states) == 1 else torch.stack([state[name] for state in states])

@@ -107,7 +107,7 @@ def _plainly_sound(indptr, indices, entries, width):
         few = np.int32(0)
         for i in range(part.size - 1):
             few = np.int32(few + np.int32(part[i + 1] <= part[i]))
-        falls += few
+        falls += int(few)
     return longest if falls == across else -1
 
 

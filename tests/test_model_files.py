@@ -7,12 +7,14 @@ import subprocess
 import sys
 import textwrap
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
+from scipy.sparse import csr_array
 
 import onsketch
 from onsketch import sketch
@@ -203,6 +205,26 @@ def test_numbers_that_contradict_each_other_are_refused(name, tmp_path):
     model_file.write(tmp_path / "forged", content.kind, content.header, content.arrays)
     with pytest.raises(ModelFileError, match="forged: the model file is damaged"):
         onsketch.load(tmp_path / "forged")
+
+
+def test_a_forged_width_takes_no_memory(tmp_path):
+    """It is only a number: what is kept are the features seen."""
+    X, y = stream()
+    learner = onsketch.learner("adagrad", loss="logistic")
+    learner.learn(csr_array(X), y)
+    learner.save(tmp_path / "model")
+    content = model_file.read(tmp_path / "model")
+    wide = content._replace(header={**content.header, "n_features": 2**31})
+    tracemalloc.start()
+    forged = model_file.build(wide)
+    one = csr_array(([1.0], [2**31 - 1], [0, 1]), shape=(1, 2**31))
+    forged.predict(one)
+    forged.learn(one, [1.0])
+    forged.save(tmp_path / "model")
+    assert onsketch.load(tmp_path / "model").predict(one) != 0.0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 22
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):

@@ -16,6 +16,7 @@ from onsketch.data.columns import Roles, Sampled, decide
 from onsketch.data.hashing import column_mask, hash_name
 from onsketch.data.interactions import Interactions, interact
 from onsketch.data.names import Names
+from onsketch.data.parquet import row_groups
 from onsketch.data.schema import Columns, Schema, fitted, without_label
 from onsketch.data.separated import CATEGORICAL, LABEL, NUMERIC, TAG, WEIGHT
 from onsketch.data.sources import STDIN, Bytes, shown
@@ -128,16 +129,15 @@ def _batches(
             raise InputError(
                 "standard input: Parquet ends with its index, so it cannot be read from a pipe; use a file."
             )
-        file = reading.ParquetFile(_seekable(source))
+        found = _seekable(source)
+        file = reading.ParquetFile(found)
         columns = form.begin(path, file.schema_arrow)
         counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
         first = 0
         while first < len(counts) and skip >= counts[first]:
             skip -= counts[first]
             first += 1
-        parts: Iterator[Any] = _row_groups(
-            pyarrow, path, file, range(first, len(counts)), _rows(columns, limits), limits
-        )
+        parts: Iterator[Any] = row_groups(path, file, found, range(first, len(counts)), _rows(columns, limits), limits)
     else:
         if source == STDIN:
             stream = pyarrow.ipc.open_stream(
@@ -165,32 +165,6 @@ def _batches(
         skip -= passed
         for at in range(passed, batch.num_rows, most):
             yield batch.slice(at, most)
-
-
-def _row_groups(pyarrow: Any, path: str, file: Any, groups: range, rows: int, limits: Limits) -> Iterator[Any]:
-    """The batches of these row groups; what is wrong with one is told with the column in which it is."""
-    for group in groups:
-        told = file.metadata.row_group(group)
-        for column in map(told.column, range(told.num_columns)):
-            packed, whole = column.total_compressed_size, column.total_uncompressed_size
-            if whole > limits.unpacking and whole > _BOMB * packed:
-                reason = f"{packed:,} bytes would unpack to {whole:,}, more than max_unpack_bytes={limits.unpacking:,}"
-                raise ReadError(path, None, None, f"row group {group}, column {column.path_in_schema!r}: {reason}")
-        try:
-            yield from file.iter_batches(rows, row_groups=[group])
-        except (pyarrow.ArrowException, OSError) as error:
-            for name in file.schema_arrow.names:
-                try:
-                    for _ in file.iter_batches(rows, row_groups=[group], columns=[name]):
-                        pass
-                except (pyarrow.ArrowException, OSError) as reason:
-                    told = f"row group {group}, column {name!r} is damaged ({reason})"
-                    raise ReadError(path, None, None, told) from None
-            raise ReadError(path, None, None, f"row group {group} is damaged ({error})") from None
-
-
-_BOMB = 1000
-"""How many times as large a column becomes by unpacking where it was packed to do harm."""
 
 
 def _check_batch(path: str, batch: Any) -> None:

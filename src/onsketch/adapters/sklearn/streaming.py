@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.shrinking import FD, shrink
 from onsketch.core.tolerances import LARGEST, LONGEST_ROW
-from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_lengths, take
+from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_lengths, require_within, take
 from onsketch.sketches.rows import checked
 from onsketch.sketches.spectral import without_noise
 
@@ -148,6 +148,7 @@ class LeadingDirections:
         require(possible and min(self.escaped, self.scatter) >= 0.0, "its sums are impossible")
         if "energies" in arrays:
             self.energies = take(arrays, "energies", np.float64, (len(self.rows),))
+            require_within(self.energies, 0.0, LARGEST**2, "energies")
         else:  # files of versions before the estimate: the middle of what is certain
             self.energies = np.einsum("ij,ij->i", self.rows, self.rows) + self.escaped / 2.0
         self.waiting, self._finished = [], None
@@ -187,9 +188,11 @@ class LeadingDirections:
     def _energies(self, values: Floats, vectors: Floats, rho: float = 0.0) -> Floats:
         """What the rows have along eigenvectors of Z, estimated, within what is certain."""
         held = len(self.rows)
-        lengths = np.einsum("ij,ij->i", self.rows, self.rows)
+        lengths = np.maximum(np.einsum("ij,ij->i", self.rows, self.rows), np.finfo(np.float64).tiny)
         old = vectors[:held] ** 2 * values
-        along = (self.energies / lengths) @ old + (vectors[held:] ** 2).sum(axis=0) * values
+        with np.errstate(over="ignore"):
+            shares = np.minimum(self.energies / lengths, LARGEST)
+        along = shares @ old + (vectors[held:] ** 2).sum(axis=0) * values
         within = np.minimum((1.0 / lengths) @ old, 1.0)
         outside = max(self.scatter - self.energies.sum(), 0.0) / max(len(self.mean) - held, 1)
         found: Floats = np.clip(along + (1.0 - within) * outside, values, values + self.escaped + rho)

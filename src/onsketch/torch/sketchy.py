@@ -256,8 +256,9 @@ class Sketchy(CarefulOptimizer):
         for layer in others:
             if not layer.state:
                 layer.state.update(self._fresh(layer.weight, group, layer.weight.device))
-        torch._foreach_add_([layer.state["step"] for layer in others], 1.0)
-        take_steps(others, group, self._places.room)
+        if others:
+            torch._foreach_add_([layer.state["step"] for layer in others], 1.0)
+            take_steps(others, group, self._places.room)
         for device, some in served.items():
             folded_cuda.take_steps(some, group, self._places, self._skipped.on(device))
             self._skipped.listen(device)

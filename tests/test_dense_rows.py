@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import itertools
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+import onsketch
 from dense_support import (
     EVERYTHING,
     arrays_of,
@@ -190,3 +192,19 @@ def test_composite_terms_are_refused_where_they_mean_nothing() -> None:
         make("ada-full", l1=0.1, diagonal=True)
     with pytest.raises(OptionError, match="ridge"):
         make("ada-full", l1=0.1, ridge=0.0)
+
+
+def test_least_squares_has_a_free_intercept_whatever_is_added_to_the_labels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5)) + 1.0
+    y = X @ rng.normal(size=5) + rng.normal(size=400)
+    centred = X - X.mean(axis=0)
+    offline = np.linalg.solve(centred.T @ centred + 0.5 * np.eye(5), centred.T @ y)
+    for offset in (0.0, 1e3, 1e6):
+        learner = onsketch.learner("ons", summary="curvature", clip=None, fit_intercept=True, ridge=1.0)
+        learner.learn(X, y + offset)
+        np.testing.assert_allclose(learner.weights, offline, atol=1e-6)
+        assert learner.intercept - offset == pytest.approx(np.mean(y - X @ offline), abs=1e-5)
+        np.testing.assert_allclose(learner.predict(X), X @ learner.weights + learner.intercept)
+    learner.save(tmp_path / "model")
+    np.testing.assert_array_equal(onsketch.load(tmp_path / "model").predict(X), learner.predict(X))

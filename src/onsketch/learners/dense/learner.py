@@ -26,6 +26,9 @@ from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
 
+FREE_CONSTANT = 1e5
+"""The constant feature where ``ons`` is ridge regression: the penalty of its weight is 1e-10 of the others'."""
+
 MOST_FEATURES = 20_000
 """Methods that hold d×d numbers refuse to go beyond this d."""
 
@@ -46,8 +49,10 @@ class DenseLearner(Learner):
 
     Rows may come sparse, but are made dense. Without ``n_features`` the learner grows with the stream, new
     features having nothing but the ridge; ``ada-lr`` and ``radagrad`` take the width of their first block.
-    The constant feature of ``fit_intercept`` is coordinate 0 inside. ``dtype="float32"`` concerns the
-    weights and the sums of weights and gradients; matrices and sketches stay float64.
+    The constant feature of ``fit_intercept`` is coordinate 0 inside. Where ``ons`` is recursive least squares (squared
+    loss, curvature rows, no clip) it is so large that the intercept is as good as free: what is added to all labels
+    does not matter. Elsewhere it is 1. ``dtype="float32"`` concerns the weights and the sums of weights and gradients;
+    matrices and sketches stay float64.
 
     Merging adds the summaries and takes precision-weighted weights: see ``ExactNewton.merge``, which can be
     exact, and ``SpectralRounds.merge``. With ``diagonal`` there is no merging.
@@ -65,6 +70,9 @@ class DenseLearner(Learner):
             self._refuse_large(options.n_features)
         self._constant = int(options.fit_intercept)
         exact_newton = method.square and method.newton
+        least_squares = exact_newton and options.loss == "squared" and options.summary == "curvature"
+        free = least_squares and options.clip is None and options.update == "mirror" and not options.diagonal
+        self._one = FREE_CONSTANT if free else 1.0
         self._engine: Engine = ExactNewton(method, options) if exact_newton else SpectralRounds(method, options)
         self._iterate = new_iterate(options)
         if options.n_features is not None:
@@ -148,7 +156,7 @@ class DenseLearner(Learner):
         for start in range(0, rows.count, step):
             piece = rows.part(start, min(start + step, rows.count))
             block = np.zeros((piece.count, width))
-            block[:, : self._constant] = 1.0
+            block[:, : self._constant] = self._one
             block[:, self._constant : self._constant + rows.n_features] = piece.toarray()
             yield block
 
@@ -157,7 +165,7 @@ class DenseLearner(Learner):
         clip = self.options.clip if isinstance(self.options.clip, float) else np.inf
         if self.options.projection == "after":
             clip = np.inf
-        intercept = float(weights[:1].sum()) if self._constant else 0.0
+        intercept = self._one * float(weights[:1].sum()) if self._constant else 0.0
         predictions = np.empty(rows.count)
         _margins(
             rows.indptr,
@@ -198,6 +206,7 @@ class DenseLearner(Learner):
         features = np.arange(weights.size) - self._constant
         if self._constant:
             features[:1] = INTERCEPT
+            weights[:1] *= self._one
         seen = features < self.n_features
         return features[seen], weights[seen]
 
@@ -215,6 +224,8 @@ class DenseLearner(Learner):
             raise OptionError("merge: with diagonal=True each learner has coordinates of its own; they do not merge.")
         if base is None:
             base = type(self)(self.method, self.options)
+        if other._one != self._one and self.rounds and other.rounds:
+            raise OptionError("merge: a learner from a file of an earlier version, whose intercept is not free.")
         width = max(self._known, other._known, base._known)
         other, base = copy.deepcopy(other), copy.deepcopy(base)
         for learner in (self, other, base):
@@ -236,9 +247,13 @@ class DenseLearner(Learner):
         return 8 * 2 * kept * width
 
     def _arrays(self) -> Arrays:
-        return packed(self._iterate, "iterate") | named("metric", self._engine.arrays())
+        constant = {} if self._one == 1.0 else {"constant": np.array(self._one)}
+        return constant | packed(self._iterate, "iterate") | named("metric", self._engine.arrays())
 
     def _restore(self, arrays: Arrays) -> None:
+        # files of before have none
+        self._one = float(take(arrays, "constant", np.float64, ())) if "constant" in arrays else 1.0
+        require(self._one in (1.0, FREE_CONSTANT), "its constant feature is none of this version's", "constant")
         size = take(arrays, "iterate.weights", self.options.dtype, (None,)).size
         fits = size <= max(self._width + self._constant, 1)  # rows without any may have told of more
         require(fits, "its weights are more than its features", "iterate.weights")

@@ -32,9 +32,6 @@ SHARED_METHOD = "rfd-son"
 CHUNK = 1 << 20
 """Values handed to a learner at a time."""
 
-KERNEL_METHODS = ("kons", "sketched-kons", "pros-n-kons", "kernel-ogd", "budget-kernel-ogd")
-"""Methods without weights per feature."""
-
 MULTICLASS = ("auto", "softmax", "one-vs-rest", "shared")
 """How more than two classes are learned; "ovr" is short for "one-vs-rest"."""
 

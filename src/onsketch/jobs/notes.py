@@ -92,10 +92,6 @@ def _word(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _anything(value: Any) -> bool:
-    return True
-
-
 def _table(value: Any) -> bool:
     return isinstance(value, dict)
 

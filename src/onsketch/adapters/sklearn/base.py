@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,28 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         for start in range(0, count, step):
             rows = slice(start, start + step) if order is None else order[start : start + step]
             self.learner_.learn(X[rows], targets[rows], weights[rows])
+
+    def _fit_anew(self, X: Any, targets: NDArray[Any], weights: Floats, learner: Any, **fitted: Any) -> Self:
+        """``fit`` from here on: nothing of before counts, and nothing at all if learning fails."""
+        self._forget()
+        self.__dict__.update(learner_=learner, _parameters=self._made_with(), **fitted)
+        try:
+            self._passes(X, targets, weights)
+        except BaseException:
+            self._forget()
+            raise
+        return self
+
+    def _go_on(self, X: Any, targets: NDArray[Any], weights: Floats, first: bool) -> Self:
+        """``partial_fit`` from here on: one pass, in order; a first one that fails leaves nothing."""
+        try:
+            self._pass(X, targets, weights, None)
+        except BaseException:
+            if first:
+                self._forget()
+            raise
+        self.n_iter_ = 1
+        return self
 
     def _passes(self, X: Any, targets: NDArray[Any], weights: Floats) -> None:
         """At most ``max_iter`` passes, each in an order of its own with ``shuffle``.

@@ -132,15 +132,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
             self._refuse_changes()
         learner = self.learner_ if goes_on else self._new_learner(classes, self._width(X))
         weights = weights * self._class_weights(classes, y, weights)
-        self._forget()
-        self.classes_, self.learner_, self._parameters = classes, learner, self._made_with()
-        self.multilabel_ = False
-        try:
-            self._passes(X, self._targets(_places(classes, y)), weights)
-        except BaseException:
-            self._forget()
-            raise
-        return self
+        targets = _targets(learner, _places(classes, y))
+        return self._fit_anew(X, targets, weights, learner, classes_=classes, multilabel_=False)
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -179,47 +172,21 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
                 raise
         self.multilabel_ = False
         weights = weights * self._class_weights(self.classes_, y, weights)
-        try:
-            self._pass(X, self._targets(codes), weights, None)
-        except BaseException:
-            if first:
-                self._forget()
-            raise
-        self.n_iter_ = 1
-        return self
+        return self._go_on(X, _targets(self.learner_, codes), weights, first)
 
     def _fit_labels(self, X: Any, y: NDArray[Any], weights: Floats) -> Self:
         """``fit`` where each row has K labels, yes or no."""
-        learner = self._label_learner(X, y.shape[1])
-        self._forget()
-        self.learner_, self._parameters, self.multilabel_ = learner, self._made_with(), True
-        self.classes_ = np.arange(y.shape[1])
-        try:
-            self._passes(X, np.where(y > 0, 1.0, -1.0), weights)
-        except BaseException:
-            self._forget()
-            raise
-        return self
+        learner, classes = self._label_learner(X, y.shape[1]), np.arange(y.shape[1])
+        return self._fit_anew(X, np.where(y > 0, 1.0, -1.0), weights, learner, classes_=classes, multilabel_=True)
 
     def _learn_labels(self, X: Any, y: NDArray[Any], weights: Floats, first: bool) -> Self:
         """``partial_fit`` likewise."""
         if first:
-            self.learner_, self._parameters, self.multilabel_ = (
-                self._label_learner(X, y.shape[1]),
-                self._made_with(),
-                True,
-            )
-            self.classes_ = np.arange(y.shape[1])
+            self.learner_, self._parameters = self._label_learner(X, y.shape[1]), self._made_with()
+            self.classes_, self.multilabel_ = np.arange(y.shape[1]), True
         if not self.multilabel_ or y.shape[1] != len(self.classes_):
             raise ValueError(f"y: {y.shape[1]} labels to a row; it was otherwise in the first call.")
-        try:
-            self._pass(X, np.where(y > 0, 1.0, -1.0), weights, None)
-        except BaseException:
-            if first:
-                self._forget()
-            raise
-        self.n_iter_ = 1
-        return self
+        return self._go_on(X, np.where(y > 0, 1.0, -1.0), weights, first)
 
     def _label_learner(self, X: Any, labels: int) -> Any:
         if self.class_weight is not None:
@@ -272,10 +239,6 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     def _new_learner(self, classes: NDArray[Any], n_features: int | None) -> Any:
         return class_model(self.method, self.multiclass, len(classes), self._options(n_features), threads=self.n_jobs)
 
-    def _targets(self, codes: NDArray[np.int64]) -> NDArray[Any]:
-        """What the learner is told: ±1 for two classes, codes for more."""
-        return np.where(codes > 0, 1.0, -1.0) if isinstance(self.learner_, Learner) else codes
-
     def _class_weights(self, classes: NDArray[Any], y: NDArray[Any], weights: Floats) -> Any:
         """The weight that ``class_weight`` gives to each row."""
         if self.class_weight is None:
@@ -298,6 +261,11 @@ def _labels(y: Any) -> NDArray[Any]:
     found = column_or_1d(found, warn=True) if found.ndim == 2 and found.shape[1] == 1 else found
     check_classification_targets(found)
     return found
+
+
+def _targets(learner: Any, codes: NDArray[np.int64]) -> NDArray[Any]:
+    """What the learner is told: ±1 for two classes, codes for more."""
+    return np.where(codes > 0, 1.0, -1.0) if isinstance(learner, Learner) else codes
 
 
 def _of_one_label(loss: str) -> str:

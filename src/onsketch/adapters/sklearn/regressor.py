@@ -96,14 +96,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         if goes_on:
             self._refuse_changes()
         learner = self.learner_ if goes_on else self._new_learner(self._width(X), y)
-        self._forget()
-        self.learner_, self._parameters = learner, self._made_with()
-        try:
-            self._passes(X, y, weights)
-        except BaseException:
-            self._forget()
-            raise
-        return self
+        return self._fit_anew(X, y, weights, learner)
 
     _real = True
 
@@ -119,14 +112,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         weights = self._weights(X, sample_weight)
         if first:
             self.learner_, self._parameters = self._new_learner(self._width(X), y), self._made_with()
-        try:
-            self._pass(X, y, weights, None)
-        except BaseException:
-            if first:
-                self._forget()
-            raise
-        self.n_iter_ = 1
-        return self
+        return self._go_on(X, y, weights, first)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The predictions, (rows,); with ``return_std`` also the standard deviation of what the targets may be.

@@ -32,7 +32,6 @@ class Limits:
     label_seconds: float = 3600.0
     header_seconds: float = 10.0
     body_seconds: float = 30.0
-    connections: int = 10_000
 
 
 class Service:

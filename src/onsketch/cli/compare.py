@@ -13,8 +13,8 @@ import typer
 import onsketch
 from onsketch.cli.console import out, print_rows, table, told_plainly
 from onsketch.cli.interrupt import leave
-from onsketch.cli.options import gathering, known_method, learner_options
-from onsketch.cli.outputs import check_outputs
+from onsketch.cli.options import gathering, known_method, learner_options, refuse
+from onsketch.cli.outputs import check_outputs, write_json, write_page
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,8 +104,7 @@ def compare(
     _check_given(files, embedded, {**reading, **({} if task is None else {"task": task})}, save)
     rows, dimension = rows or 10_000, dimension or 100
     by = by or ("loss" if files else "error")
-    if by not in ("loss", "error"):
-        raise typer.BadParameter("expected loss or error", param_hint="--by")
+    refuse((by not in ("loss", "error"), "expected loss or error", "--by"))
     names = [known_method(name) for name in dict.fromkeys(learner or ())]
     grid = {
         name: _numbers(text, f"--{name.replace('_', '-')}", whole=name == "sketch_size")
@@ -151,8 +150,7 @@ def compare(
         if report is not None:
             from onsketch.report.race import race_page
 
-            report.write_text(race_page(about, standings, best, remark), encoding="utf-8")
-            console.print(f"Report written to {report}", soft_wrap=True)
+            write_page(console, report, race_page(about, standings, best, remark))
     if interrupted:
         leave(race.rows, "these are the standings after those")
 
@@ -161,15 +159,15 @@ def _check_given(
     files: list[str] | None, embedded: dict[str, Any], of_files: dict[str, Any], save: Path | None
 ) -> None:
     """Refuse options of files without a file, and those of the embedded streams with one."""
-    if save is not None and not files:
-        raise typer.BadParameter("it needs a FILE to learn from", param_hint="--save")
-    for name, given in embedded.items():
-        if files and given:
-            raise typer.BadParameter("it is of the embedded streams, and does not go with FILE", param_hint=f"--{name}")
-    for name in of_files:
-        if not files:
-            option = "--" + name.replace("_", "-")
-            raise typer.BadParameter("it is about a FILE, and none was given", param_hint=option)
+    strange, homeless = (
+        "it is of the embedded streams, and does not go with FILE",
+        "it is about a FILE, and none was given",
+    )
+    refuse(
+        (save is not None and not files, "it needs a FILE to learn from", "--save"),
+        *((files and given, strange, f"--{name}") for name, given in embedded.items()),
+        *((not files, homeless, f"--{name.replace('_', '-')}") for name in of_files),
+    )
 
 
 def _numbers(text: str, option: str, whole: bool = False) -> list[float]:
@@ -388,7 +386,6 @@ def _write(
 ) -> None:
     """The standings and their curves, for other programs; what is not finite is null or left out."""
     import csv
-    import json
 
     def finite(value: float | None) -> float | None:
         return value if value is not None and math.isfinite(value) else None
@@ -416,7 +413,7 @@ def _write(
             for standing in standings
         ]
         document = {"onsketch": onsketch.__version__, **parameters, "learners": learners}
-        json_file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_json(json_file, document)
     if csv_file is not None:
         with csv_file.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)

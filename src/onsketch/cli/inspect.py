@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from onsketch.cli.console import out, print_rows, told_plainly
-from onsketch.cli.outputs import check_outputs
+from onsketch.cli.options import refuse
+from onsketch.cli.outputs import check_outputs, write_json
 from onsketch.core.errors import OptionError
 
 _LEFT_OUT = {"curvature": "by the loss", "curvature_schedule": "by the ridge", "box": "none"}
@@ -55,8 +56,7 @@ def inspect(
       onsketch inspect churn.model --data churn.csv --weights weights.csv --json churn.json
       onsketch inspect ijcnn1.model --data ijcnn1.xz --rows 2000 --report ijcnn1.html
     """  # noqa: D301
-    if rows is not None and data is None:
-        raise typer.BadParameter("it is about the rows of --data, which was not given", param_hint="--rows")
+    refuse((rows is not None and data is None, "it is about the rows of --data, which was not given", "--rows"))
     check_outputs([model, *([data] if data else [])], report=report, weights=weights, json=json_file)
     with told_plainly():
         from onsketch.files import model_file
@@ -74,19 +74,12 @@ def inspect(
         if content.kind == "sketch" and (data or weights):
             raise OptionError("--data and --weights are for models, not for sketches.")
         console = out()
-        if content.kind == "sketch":
-            facts, listed = _sketch_facts(thing), []
-            found = None
-        else:
-            facts = learner_facts(thing, content)
-            found = _studied(thing, content, data, rows or 1000) if kernel and data is not None else None
-            listed = [] if kernel else _weights(thing, content, data)
+        facts = _sketch_facts(thing) if content.kind == "sketch" else learner_facts(thing, content)
+        found = _studied(thing, content, data, rows or 1000) if kernel and data is not None else None
+        listed = [] if kernel or content.kind == "sketch" else _weights(thing, content, data)
         print_rows(console, (content.kind, str(model)), facts)
         if kernel:
-            _print_growth(console, thing, found)
-        if report is not None:
-            _write_report(report, model, thing, found)
-            console.print(f"\nReport written to {report}", soft_wrap=True)
+            _show_growth(console, thing, found, model, report)
         if content.kind != "classes":
             print_spectrum(console, thing)
         _print_weights(console, listed, top)
@@ -165,8 +158,6 @@ def _weights(learner: Any, content: Any, data: str | None) -> list[Any]:
 
 
 def _write_json(path: Path, facts: list[tuple[str, str]], content: Any, listed: list[Any]) -> None:
-    import json
-
     document = {
         "kind": content.kind,
         "facts": dict(facts),
@@ -174,7 +165,7 @@ def _write_json(path: Path, facts: list[tuple[str, str]], content: Any, listed: 
         "training": {k: v for k, v in (content.notes.get("training") or {}).items() if k not in ("names", "judge")},
         "weights": [one._asdict() for one in listed],
     }
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_json(path, document)
 
 
 def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
@@ -198,8 +189,8 @@ def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
     return study(learner, X, y)
 
 
-def _print_growth(console: Any, learner: Any, found: Any) -> None:
-    """How the dictionary grew and, where it is known, the regret: a line for each doubling of the rounds."""
+def _show_growth(console: Any, learner: Any, found: Any, model: Path, report: Path | None) -> None:
+    """How the dictionary grew and, where known, the regret: a line at each doubling of the rounds; and a page."""
     history = (learner if found is None else found.learner).history()
     console.print("\ngrowth" if found is None else f"\ngrowth and regret over {len(found.regret):,} rows")
     names = [name for name in history if name != "rounds"]
@@ -212,6 +203,9 @@ def _print_growth(console: Any, learner: Any, found: Any) -> None:
     for k, t in enumerate(history["rounds"].astype(int)):
         values = [history[name][k] for name in names] + ([] if found is None else [found.regret[t - 1]])
         console.print(f"{t:>10,} " + " ".join(f"{value:>16.6g}" for value in values), soft_wrap=True)
+    if report is not None:
+        _write_report(report, model, learner, found)
+        console.print(f"\nReport written to {report}", soft_wrap=True)
 
 
 def _write_report(path: Path, model: Path, learner: Any, found: Any) -> None:

@@ -52,107 +52,60 @@ def _one_of(*words: str) -> Callable[[str | None], str | None]:
     return check
 
 
-def _reading(
-    label: Annotated[
-        str | None,
-        typer.Option(
-            help="Label column of a table, by name or place; none for no label.",
-            show_default="label, target, y or class",
-        ),
-    ] = None,
-    positive: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABEL",
-            help="Tell this label from all others.",
-            show_default="of two, the larger or the later in the alphabet",
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(help="libsvm, vw, csv, json, parquet or arrow.", show_default="by the name, then by the content"),
-    ] = None,
-    weight: Annotated[str | None, typer.Option(help="Column of sample weights.", show_default="none")] = None,
-    tag: Annotated[str | None, typer.Option(help="Column that names rows.", show_default="none")] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="Column (VW: namespace) to leave out; repeat for more.")
-    ] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option(help="Column (VW: namespace) to use, and no other; repeat for more.")
-    ] = None,
-    categorical: Annotated[
-        list[str] | None,
-        typer.Option(help="Column of categories, beside those that hold words; repeat for more."),
-    ] = None,
-    numeric: Annotated[list[str] | None, typer.Option(help="Column of numbers; repeat for more.")] = None,
-    missing: Annotated[
-        str | None,
-        typer.Option(
-            help="Empty fields: indicate (a feature says so), zero or error.",
-            show_default="indicate",
-            callback=_one_of("error", "zero", "indicate"),
-        ),
-    ] = None,
-    on_error: Annotated[
-        str | None,
-        typer.Option(help="A bad line: stop or skip.", show_default="stop", callback=_one_of("stop", "skip")),
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV fields.", show_default="by the first lines")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Decimal mark.", show_default="by the first lines")] = None,
-    header: Annotated[
-        bool | None, typer.Option(help="Whether CSV begins with names.", show_default="by the first lines")
-    ] = None,
-    interact: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="A,B", help="Columns to multiply, two or three; repeat for more.", rich_help_panel=PRODUCTS
-        ),
-    ] = None,
-    quadratic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--quadratic",
-            "-q",
-            help="Pairs of namespaces to multiply, as VW's -q ab; :: for all.",
-            rich_help_panel=PRODUCTS,
-        ),
-    ] = None,
-    cubic: Annotated[
-        list[str] | None,
-        typer.Option(help="Three namespaces to multiply, as VW's --cubic abc.", rich_help_panel=PRODUCTS),
-    ] = None,
-    bits: Annotated[int | None, typer.Option("--bits", "-b", help="Bits of feature hashes.", show_default="18")] = None,
-    names: Annotated[
-        bool | None, typer.Option("--names", help="Keep the names of hashed features of VW files, too.")
-    ] = None,
-    zero_based: Annotated[
-        bool | None,
-        typer.Option("--zero-based/--one-based", help="LIBSVM indices count from.", show_default="column = index"),
-    ] = None,
-    block_rows: Annotated[int | None, typer.Option(min=1, help="Rows read at a time.")] = None,
-    max_line_bytes: Annotated[
-        int | None, typer.Option(min=1 << 18, help="A longer line is refused.", show_default="64 MiB")
-    ] = None,
-    max_unpack_bytes: Annotated[
-        int | None, typer.Option(min=1 << 18, help="Memory to unpack zst and xz.", show_default="128 MiB")
-    ] = None,
-    max_products: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Products of a row; more are refused.", show_default="1,048,576", rich_help_panel=PRODUCTS
-        ),
-    ] = None,
-) -> None: ...
+def _asked(kind: Any, sentence: str, shown: str | None = None, *names: str, panel: str = READING, **more: Any) -> Any:
+    """The type of an option that may be left out, as Typer wants it annotated."""
+    metavar = more.pop("metavar", None) or {str: "NAME", list[str]: "NAME", int: "N"}.get(kind)
+    how = typer.Option(
+        *names, help=sentence, show_default=shown or True, rich_help_panel=panel, metavar=metavar, **more
+    )  # fmt: skip
+    return Annotated[kind | None, how]
 
 
-def _parameters(declared: Callable[..., None], panel: str) -> list[inspect.Parameter]:
-    parameters = list(inspect.signature(declared, eval_str=True).parameters.values())
-    for parameter in parameters:
-        asked = parameter.annotation.__metadata__[0]
-        asked.rich_help_panel = asked.rich_help_panel or panel
-        kinds = {"str | None": "NAME", "list[str] | None": "NAME", "int | None": "N"}
-        asked.metavar = asked.metavar or kinds.get(str(parameter.annotation.__origin__).replace("typing.", ""))
-    return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+_STRINGS = list[str]
+
+_READING = {
+    "label": _asked(str, "Label column of a table, by name or place; none for no label.", "label, target, y or class"),
+    "positive": _asked(
+        str, "Tell this label from all others.", "of two, the larger or the later in the alphabet", metavar="LABEL"
+    ),
+    "format": _asked(str, "libsvm, vw, csv, json, parquet or arrow.", "by the name, then by the content"),
+    "weight": _asked(str, "Column of sample weights.", "none"),
+    "tag": _asked(str, "Column that names rows.", "none"),
+    "ignore": _asked(_STRINGS, "Column (VW: namespace) to leave out; repeat for more."),
+    "keep": _asked(_STRINGS, "Column (VW: namespace) to use, and no other; repeat for more."),
+    "categorical": _asked(_STRINGS, "Column of categories, beside those that hold words; repeat for more."),
+    "numeric": _asked(_STRINGS, "Column of numbers; repeat for more."),
+    "missing": _asked(
+        str, "Empty fields: indicate (a feature says so), zero or error.", "indicate",
+        callback=_one_of("error", "zero", "indicate"),
+    ),
+    "on_error": _asked(str, "A bad line: stop or skip.", "stop", callback=_one_of("stop", "skip")),
+    "delimiter": _asked(str, "Of CSV fields.", "by the first lines"),
+    "decimal": _asked(str, "Decimal mark.", "by the first lines"),
+    "header": _asked(bool, "Whether CSV begins with names.", "by the first lines"),
+    "interact": _asked(
+        _STRINGS, "Columns to multiply, two or three; repeat for more.", panel=PRODUCTS, metavar="A,B"
+    ),
+    "quadratic": _asked(
+        _STRINGS, "Pairs of namespaces to multiply, as VW's -q ab; :: for all.", None, "--quadratic", "-q",
+        panel=PRODUCTS,
+    ),
+    "cubic": _asked(_STRINGS, "Three namespaces to multiply, as VW's --cubic abc.", panel=PRODUCTS),
+    "bits": _asked(int, "Bits of feature hashes.", "18", "--bits", "-b"),
+    "names": _asked(bool, "Keep the names of hashed features of VW files, too.", None, "--names"),
+    "zero_based": _asked(bool, "LIBSVM indices count from.", "column = index", "--zero-based/--one-based"),
+    "block_rows": _asked(int, "Rows read at a time.", min=1),
+    "max_line_bytes": _asked(int, "A longer line is refused.", "64 MiB", min=1 << 18),
+    "max_unpack_bytes": _asked(int, "Memory to unpack zst and xz.", "128 MiB", min=1 << 18),
+    "max_products": _asked(int, "Products of a row; more are refused.", "1,048,576", panel=PRODUCTS, min=1),
+}  # fmt: skip
+"""The options of reading, in the order of the help."""
+
+
+def _parameters(declared: dict[str, Any]) -> list[inspect.Parameter]:
+    """Parameters of a command, all of which may be left out."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in declared.items()]
 
 
 def _typed_in(kind: Any) -> Any:
@@ -164,7 +117,7 @@ def _typed_in(kind: Any) -> Any:
 def _learning() -> list[inspect.Parameter]:
     """The options of a learner, as they are declared in ``learners/options.py``."""
     kinds = get_type_hints(Options)
-    parameters = []
+    declared: dict[str, Any] = {}
     for name, option in DECLARED.items():
         kind = _typed_in(kinds[name])
         low = getattr(option.check, "low", None)
@@ -178,17 +131,16 @@ def _learning() -> list[inspect.Parameter]:
             show_default=SHOWN.get(name, option.shown),
             rich_help_panel=_panel(name),
         )
-        kind = Annotated[kind | None, asked]
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind))
+        declared[name] = Annotated[kind | None, asked]
     told = "The method as its paper has it: no scales, implicit steps or intercept unless asked for."
-    plain = Annotated[bool | None, typer.Option("--plain", help=told, show_default="", rich_help_panel=LEARNING)]
-    return [*parameters, inspect.Parameter("plain", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=plain)]
+    plain = typer.Option("--plain", help=told, show_default="", rich_help_panel=LEARNING)
+    return _parameters({**declared, "plain": Annotated[bool | None, plain]})
 
 
 SHOWN = {"loss": "by the labels"}
 """Defaults that the program works out by itself, in words."""
 
-_SHARED = {"learning": _learning(), "reading": _parameters(_reading, READING)}
+_SHARED = {"learning": _learning(), "reading": _parameters(_READING)}
 
 
 def switches() -> dict[str, tuple[str, str]]:
@@ -221,6 +173,13 @@ def gathering(*groups: str, without: tuple[str, ...] = ()) -> Callable[[Callable
         return with_groups
 
     return decorate
+
+
+def refuse(*cases: tuple[object, str, str]) -> None:
+    """Refuse the first case that holds, naming the option: (whether it holds, what is wrong, the option)."""
+    for holds, what, option in cases:
+        if holds:
+            raise typer.BadParameter(what, param_hint=option)
 
 
 def learner_options(learning: dict[str, Any]) -> dict[str, Any]:

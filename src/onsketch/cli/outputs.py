@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -50,3 +51,16 @@ def _files(inputs: Iterable[str | Path]) -> Iterable[tuple[tuple[int, int], str]
             if "://" not in name and os.path.isfile(name):
                 known = os.stat(name)
                 yield (known.st_dev, known.st_ino), name
+
+
+def write_page(console: Any, path: Path, page: str) -> None:
+    """Write a page, and say where it is."""
+    path.write_text(page, encoding="utf-8")
+    console.print(f"Report written to {path}", soft_wrap=True)
+
+
+def write_json(path: Path, document: dict[str, Any]) -> None:
+    """Write figures for other programs."""
+    import json
+
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

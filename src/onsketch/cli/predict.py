@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -12,8 +12,8 @@ import typer
 
 from onsketch.cli.console import told_plainly
 from onsketch.cli.interrupt import leave
-from onsketch.cli.options import gathering
-from onsketch.cli.outputs import check_outputs
+from onsketch.cli.options import gathering, refuse
+from onsketch.cli.outputs import check_outputs, write_json
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that 'onsketch train --save' wrote.")]
 
@@ -48,27 +48,14 @@ def predict(
       onsketch predict churn.model new.csv --kind label --explain 3
       tail -f log.csv | onsketch predict churn.model -
     """  # noqa: D301
-    if kind not in (None, "margin", "probability", "label"):
-        raise typer.BadParameter("expected margin, probability or label", param_hint="--kind")
+    kinds = "margin", "probability", "label"
+    refuse((kind not in (None, *kinds), "expected margin, probability or label", "--kind"))
     output = None if str(output) == "-" else output
     check_outputs([model, *files], output=output, json=json_file)
-    outcome, interrupted = None, False
     with told_plainly():
         from onsketch.jobs.prediction import predict_stream
 
-        with ExitStack() as opened:
-            target: TextIO | None = sys.stdout if output is None else None
-            try:
-                for outcome in predict_stream(model, files, kind, {**reading, "eager": True}, explain):
-                    if outcome.text is None:
-                        continue
-                    if target is None:  # what is there stays until there is something to put in its place
-                        assert output is not None
-                        target = opened.enter_context(output.open("w", encoding="utf-8"))
-                    target.write(outcome.text)
-                    target.flush()
-            except KeyboardInterrupt:
-                interrupted = True
+        outcome, interrupted = _written(predict_stream(model, files, kind, {**reading, "eager": True}, explain), output)
     if outcome is None:
         leave(0)
     if outcome.left_out:
@@ -88,8 +75,26 @@ def predict(
         from onsketch.cli.summary import document
 
         counts = {"rows_predicted": outcome.rows, "skipped": outcome.skipped, "unknown_labels": outcome.unknown}
-        found = document(outcome.tally, outcome.judge, **counts)
-        json_file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_json(json_file, document(outcome.tally, outcome.judge, **counts))
+
+
+def _written(outcomes: Iterable[Any], output: Path | None) -> tuple[Any, bool]:
+    """Write predictions as they come; returns the last outcome (None: there was none), and whether Ctrl-C came."""
+    outcome = None
+    with ExitStack() as opened:
+        target: TextIO | None = sys.stdout if output is None else None
+        try:
+            for outcome in outcomes:
+                if outcome.text is None:
+                    continue
+                if target is None:  # what is there stays until there is something to put in its place
+                    assert output is not None
+                    target = opened.enter_context(output.open("w", encoding="utf-8"))
+                target.write(outcome.text)
+                target.flush()
+        except KeyboardInterrupt:
+            return outcome, True
+    return outcome, False
 
 
 def _judge(outcome: Any) -> None:

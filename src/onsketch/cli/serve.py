@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onsketch.cli.console import told_plainly
-from onsketch.cli.options import gathering, known_method, learner_options
+from onsketch.cli.options import gathering, known_method, learner_options, refuse
 
 _WITHOUT = (
     "format", "label", "weight", "tag", "ignore", "categorical", "delimiter", "header", "names", "zero_based",
@@ -112,8 +112,7 @@ def serve(
         from onsketch.jobs.serve.engine import Settings
         from onsketch.jobs.serve.service import Limits
 
-        if (tls_cert is None) != (tls_key is None):
-            raise typer.BadParameter("a certificate and its key go together", param_hint="--tls-cert")
+        refuse(((tls_cert is None) != (tls_key is None), "a certificate and its key go together", "--tls-cert"))
         wish = running.Wish(
             model=model,
             method=known_method(learner),

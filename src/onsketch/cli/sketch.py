@@ -10,8 +10,8 @@ import typer
 
 from onsketch.cli.console import out, print_rows, told_plainly
 from onsketch.cli.interrupt import between_blocks, leave
-from onsketch.cli.options import gathering
-from onsketch.cli.outputs import check_outputs
+from onsketch.cli.options import gathering, refuse
+from onsketch.cli.outputs import check_outputs, write_page
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,31 +49,28 @@ def sketch(
       onsketch sketch a9a.xz --errors 5,10,20,40 --report errors.html
       onsketch sketch --cluster auto 'shard-*.parquet' --size 50 --save all.sketch
     """  # noqa: D301
-    if save is not None and errors is not None:
-        raise typer.BadParameter("with --errors no single sketch is made to be saved", param_hint="--save")
+    single = errors is None
+    refuse((save is not None and not single, "with --errors no single sketch is made to be saved", "--save"))
     check_outputs([] if merge else files, save=save, report=report)
-    console = out()
-    if cluster is not None and (merge or errors is not None):
-        raise typer.BadParameter("it does not go with --merge or --errors", param_hint="--cluster")
-    if checkpoint is not None and cluster is None:
-        raise typer.BadParameter("it needs --cluster", param_hint="--checkpoint")
-    if resume and checkpoint is None:
-        raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
-    interrupted, seen = False, Seen()
+    refuse(
+        (cluster is not None and (merge or not single), "it does not go with --merge or --errors", "--cluster"),
+        (checkpoint is not None and cluster is None, "it needs --cluster", "--checkpoint"),
+        (resume and checkpoint is None, "it needs --checkpoint FILE to go on from", "--resume"),
+    )
+    console, skipped, interrupted, seen = out(), 0, False, Seen()
     with told_plainly():
-        if cluster is not None:
-            keeping = {"cluster": cluster, "checkpoint": checkpoint, "resume": resume}
-            summary, skipped = _on_cluster(console, files, reading, kind, size, n_features, keeping)
-            _tell_skipped(console, skipped)
-        elif merge:
-            summary = _merged(files)
-        elif errors is not None:
+        if errors is not None and not merge:
             _compare(console, files, reading, errors, report)
             return
+        if merge:
+            summary = _merged(files)
+        elif cluster is not None:
+            keeping = {"cluster": cluster, "checkpoint": checkpoint, "resume": resume}
+            summary, skipped = _on_cluster(console, files, reading, kind, size, n_features, keeping)
         else:
             found = _sketched(files, reading, kind, size, n_features, whole=save is not None)
             summary, skipped, interrupted, seen = found
-            _tell_skipped(console, skipped)
+        _tell_skipped(console, skipped)
         if save is not None:
             summary.save(save)
         _show(console, summary, size)
@@ -84,8 +81,7 @@ def sketch(
 
             error = None if merge or cluster is not None or interrupted else _measured(files, reading, summary, seen)
             page = sketch_page(", ".join(files), summary, seen.names, seen.live, seen.energy, error)
-            report.write_text(page, encoding="utf-8")
-            console.print(f"Report written to {report}", soft_wrap=True)
+            write_page(console, report, page)
     if interrupted:
         leave(summary.n_rows, "this is the sketch of those")
 
@@ -279,6 +275,4 @@ def _compare(console: Console, files: list[str], reading: dict[str, Any], errors
         from onsketch.report.sketches import errors_page
 
         about = f"{X.shape[0]:,} rows of {live.size:,} features (of {width:,})."
-        page = errors_page(", ".join(files), outcomes, error_bounds(X, sizes), about)
-        report.write_text(page, encoding="utf-8")
-        console.print(f"Report written to {report}", soft_wrap=True)
+        write_page(console, report, errors_page(", ".join(files), outcomes, error_bounds(X, sizes), about))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -13,8 +12,8 @@ import typer
 from onsketch.cli.bar import progress_bar
 from onsketch.cli.console import out, told_plainly, wrapped
 from onsketch.cli.interrupt import Interrupted, interruptible, leave
-from onsketch.cli.options import check_concerns, gathering, known_method, learner_options
-from onsketch.cli.outputs import check_outputs
+from onsketch.cli.options import check_concerns, gathering, known_method, learner_options, refuse
+from onsketch.cli.outputs import check_outputs, write_json
 from onsketch.files.locks import held
 
 if TYPE_CHECKING:
@@ -137,54 +136,44 @@ def train(
       onsketch train big.svm --checkpoint big.ckpt --every 1000000 --resume --save big.model
       onsketch train --cluster auto 'shard-*.parquet' -l adagrad --checkpoint run.ckpt --resume --save run.model
     """  # noqa: D301
-    from onsketch.jobs.training import Training
-
-    _check_options(resume, checkpoint, every, cluster, sync, together, start, patience)
     remote = cluster is not None and checkpoint is not None and "://" in checkpoint
     file = None if predictions == "-" else predictions
     kept_at = None if remote else checkpoint
+    alone = cluster is None
+    refuse(
+        (resume and checkpoint is None, "it needs --checkpoint FILE to go on from", "--resume"),
+        (every is not None and checkpoint is None, "it needs --checkpoint FILE to write to", "--every"),
+        (every is not None and every < int(alone), "at least one row lies between two checkpoints", "--every"),
+        (alone and sync is not None, "it needs --cluster", "--sync"),
+        (alone and together is not None, "it needs --cluster", "--together"),
+        (not alone and start is not None, "it does not go with --cluster", "--from"),
+        (not alone and patience, "it does not go with --cluster", "--early-stop"),
+        (patience and checkpoint is not None, "it does not go with --checkpoint", "--early-stop"),
+    )
     check_outputs(files, save=save, predictions=file, report=report, json=json_file, checkpoint=kept_at)
-    if kind is not None and predictions is None:
-        raise typer.BadParameter("it needs --predictions", param_hint="--predictions-as")
+    refuse((kind is not None and predictions is None, "it needs --predictions", "--predictions-as"))
     if describe:
         from onsketch.cli.describe import describe as describe_files
 
         with told_plainly():
             describe_files(files, reading, task)
         return
+    console, quiet = out(), quiet or predictions == "-"
     if cluster is not None:
-        for name, value in (("--holdout", holdout), ("--predictions", predictions), ("--report", report)):
-            if value:
-                raise typer.BadParameter("it does not go with --cluster", param_hint=name)
-        plain = learning.pop("plain", False) or (learner or DEFAULT_METHOD) == DEFAULT_METHOD
-        options = {"method": known_method(learner or DEFAULT_METHOD), **learner_options(learning)}
-        told = "on a cluster as with --plain, for what has units of its own cannot be merged: scale features first."
-        _say(out(), quiet or plain, f"{learner} is {told}")
+        given = (("--holdout", holdout), ("--predictions", predictions), ("--report", report))
+        refuse(*((value, "it does not go with --cluster", name) for name, value in given))
         settings: dict[str, Any] = {"sync": sync, "together": together, "cluster": cluster, "resume": resume}
         settings |= {"checkpoint": checkpoint, "every": 60.0 if every is None else float(every)}
         with told_plainly(), held(save, kept_at):
-            from onsketch.jobs.models import asked_task
-
-            task = asked_task(task, options.get("loss"))
-            _on_cluster(options, files, reading, task, passes, settings, quiet, save)
+            _on_cluster(console, learner, learning, files, reading, task, passes, settings, quiet, save)
         return
     kept = None if checkpoint is None else Path(checkpoint)
-    quiet = quiet or predictions == "-"
-    console = out()
     with told_plainly(), held(save, file, kept):
         if start is None:
-            method = known_method(learner or DEFAULT_METHOD)
-            check_concerns(method, learning)
-            plan = _plan(files, method, learner_options(learning), reading, task, passes, holdout, patience)
+            plan = _plan(files, learner, learning, reading, task, passes, holdout, patience)
         else:
             plan = _continued(start, files, learner, learning, reading, task, passes, holdout)
-        job = Training(plan, predictions, kind)
-        if resume and kept is not None and kept.exists():
-            job.resume(kept)
-            _say(console, quiet, f"Going on from {kept}, after {job.rows:,} rows.")
-        elif start is not None:
-            job.go_on_from(start)
-            _say(console, quiet, f"Going on from {start}, after {job.rows:,} rows.")
+        job = _job(console, plan, predictions, kind, kept if resume else None, start, quiet)
         if report is not None:
             job.watch()
         seconds = _run(console, job, kept, every or 1_000_000, quiet, save)
@@ -194,7 +183,7 @@ def train(
         if kept is not None:
             job.checkpoint(kept)
         if json_file is not None:
-            json_file.write_text(json.dumps(_document(job, seconds), indent=1) + "\n", encoding="utf-8")
+            write_json(json_file, _document(job, seconds))
         if report is not None:
             from onsketch.report.training import training_page
 
@@ -202,34 +191,31 @@ def train(
             _say(console, quiet, f"Report written to {report}")
 
 
-def _check_options(
-    resume: bool, checkpoint: str | None, every: int | None, cluster: str | None, sync: int | None,
-    together: int | None, start: Path | None, patience: int,
-) -> None:  # fmt: skip
-    """Refuse options that would do nothing."""
-    if resume and checkpoint is None:
-        raise typer.BadParameter("it needs --checkpoint FILE to go on from", param_hint="--resume")
-    if every is not None and checkpoint is None:
-        raise typer.BadParameter("it needs --checkpoint FILE to write to", param_hint="--every")
-    if every is not None and every < (1 if cluster is None else 0):
-        raise typer.BadParameter("at least one row lies between two checkpoints", param_hint="--every")
-    if cluster is None:
-        for name, given in (("--sync", sync), ("--together", together)):
-            if given is not None:
-                raise typer.BadParameter("it needs --cluster", param_hint=name)
-    elif start is not None or patience:
-        raise typer.BadParameter("it does not go with --cluster", param_hint="--from" if start else "--early-stop")
-    if patience and checkpoint is not None:
-        raise typer.BadParameter("it does not go with --checkpoint", param_hint="--early-stop")
+def _job(
+    console: Console, plan: Plan, predictions: str | None, kind: str | None, kept: Path | None, start: Path | None,
+    quiet: bool,
+) -> Training:  # fmt: skip
+    """The job, gone on from a checkpoint or a model where there is one."""
+    from onsketch.jobs.training import Training
+
+    job = Training(plan, predictions, kind)
+    before = kept if kept is not None and kept.exists() else start
+    if before is not None:
+        (job.go_on_from if before is start else job.resume)(before)
+        _say(console, quiet, f"Going on from {before}, after {job.rows:,} rows.")
+    return job
 
 
 def _plan(
-    files: list[str], method: str, options: dict[str, Any], reading: dict[str, Any], task: str | None, passes: int,
-    holdout: int, patience: int = 0,
+    files: list[str], learner: str | None, learning: dict[str, Any], reading: dict[str, Any], task: str | None,
+    passes: int, holdout: int, patience: int,
 ) -> Plan:  # fmt: skip
+    """The plan of a job that starts with nothing."""
     from onsketch.jobs.training import Plan
 
-    return Plan(files, method, options, reading, task, passes, holdout, patience)
+    method = known_method(learner or DEFAULT_METHOD)
+    check_concerns(method, learning)
+    return Plan(files, method, learner_options(learning), reading, task, passes, holdout, patience)
 
 
 def _continued(
@@ -290,20 +276,19 @@ def _document(job: Training, seconds: float) -> dict[str, Any]:
 
 
 def _on_cluster(
-    options: dict[str, Any],
-    files: list[str],
-    reading: dict[str, Any],
-    task: str | None,
-    passes: int,
-    settings: dict[str, Any],
-    quiet: bool,
-    save: Path | None,
-) -> None:
+    console: Console, learner: str | None, learning: dict[str, Any], files: list[str], reading: dict[str, Any],
+    task: str | None, passes: int, settings: dict[str, Any], quiet: bool, save: Path | None,
+) -> None:  # fmt: skip
     """The same on many machines; progress is told shard by shard."""
     from onsketch.cli.clusters import watching
     from onsketch.jobs.cluster import fit
+    from onsketch.jobs.models import asked_task
 
-    console, began = out(), time.perf_counter()
+    plain = learning.pop("plain", False) or (learner or DEFAULT_METHOD) == DEFAULT_METHOD
+    options = {"method": known_method(learner or DEFAULT_METHOD), **learner_options(learning)}
+    told = "on a cluster as with --plain, for what has units of its own cannot be merged: scale features first."
+    _say(console, quiet or plain, f"{learner} is {told}")
+    task, began = asked_task(task, options.get("loss")), time.perf_counter()
     with watching(console, quiet) as watch:
         run = fit(options, files, reading=reading, task=task, passes=passes, watch=watch, **settings)
     _say(console, quiet, f"{run.learner.method.name}: {run.learner.method}\n{run.task}, {run.learner.loss} loss")
@@ -323,16 +308,14 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
     began, before, started, last = time.perf_counter(), job.rows, job.learner is not None, job.rows
     if started:
         _introduce(console, job, quiet)
-        for record in job.records:
-            _say(console, quiet, _fitting(console, record))
+        _show(console, job.records, quiet)
     watched = progress_bar(console, job, quiet)
     with interruptible(lambda: job.waiting) as interrupted, watched as moved, suppress(Interrupted):
         for block, records in job.run():
             if not started:
                 _introduce(console, job, quiet)
                 started = True
-            for record in records:
-                _say(console, quiet, _fitting(console, record))
+            _show(console, records, quiet)
             moved(block)
             if checkpoint is not None and job.rows // every > last // every:
                 job.checkpoint(checkpoint)
@@ -378,6 +361,11 @@ def _introduce(console: Console, job: Training, quiet: bool) -> None:
         return
     _say(console, quiet, f"\n   average      since {error}     counter     label prediction features")
     _say(console, quiet, f"      loss       last {'so far ' if error else '':>10}".rstrip())
+
+
+def _show(console: Console, records: list[Record], quiet: bool) -> None:
+    for record in records:
+        _say(console, quiet, _fitting(console, record))
 
 
 def _narrow(console: Console) -> bool:

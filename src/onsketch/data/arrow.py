@@ -297,83 +297,99 @@ def _matrix(form: Tables, values: Floats, slots: NDArray[np.int64], spaced: list
     return csr(*parts, width)
 
 
+class _Batch:
+    """The columns of a batch on their way to a block: values and where they go, and what is wrong with which rows."""
+
+    def __init__(self, form: Tables, count: int) -> None:
+        assert form.columns is not None
+        self.form, self.columns, self.count = form, form.columns, count
+        self.gappy = form.roles.missing != "error"
+        self.origins = form.pairs.origins(form.columns.names)
+        self.bad = np.zeros(count, dtype=bool)
+        self.faults: list[tuple[int, int, str]] = []
+        self.y = np.full(count, np.nan)
+        self.weights: Floats | None = None
+        self.tags: list[str] | None = None
+        self.picked: list[Floats] = []
+        self.filed: list[NDArray[np.int64]] = []
+        self.spaced: list[int] = []
+
+    def add(self, k: int, kind: int, column: Any) -> None:
+        """Take a column in as what it is."""
+        if kind == LABEL:
+            self._label(k, column)
+        elif kind == TAG:
+            self.tags = ["" if tag is None else str(tag) for tag in column.to_pylist()]
+        elif kind == CATEGORICAL:
+            self._category(k, column)
+        elif kind in (NUMERIC, WEIGHT):
+            numbers = _numbers(column)
+            self._fault(np.isinf(numbers), k, "an infinite value")
+            self._fault(np.isnan(numbers) & (not self.gappy), k, _NO_VALUE)
+            if kind == NUMERIC:
+                slots = np.full(self.count, self.columns.slots[k])
+                self._feature(k, np.nan_to_num(numbers, nan=0.0), slots, ~np.isnan(numbers))
+            else:
+                self.weights = np.nan_to_num(numbers, nan=1.0)
+                self._fault(self.weights < 0.0, k, "weights are not negative")
+
+    def _label(self, k: int, column: Any) -> None:
+        schema, roles = self.form.schema, self.form.roles
+        worded = schema is not None and schema.word_labels
+        self.y, reason = (self.form.codes(column), _NO_LABEL) if worded else _labels(column, roles.positive)
+        unlabelled = roles.unlabelled and reason == _NO_LABEL
+        self._fault(np.isinf(self.y) if unlabelled else ~np.isfinite(self.y), k, reason)
+
+    def _category(self, k: int, column: Any) -> None:
+        codes, words = _words(column)
+        self._fault((codes < 0) & (not self.gappy), k, _NO_VALUE)
+        named = [f"{self.columns.names[k]}={word}" for word in words]
+        hashes = [hash_name(name, bits=self.form.bits) for name in named]
+        if self.form.naming:
+            for column_of_x, name in zip(hashes, named, strict=True):
+                self.form.names.add(column_of_x, name)
+        slots = np.array([*hashes, 0], dtype=np.int64)[codes]
+        self._feature(k, (codes >= 0).astype(np.float64), slots, codes >= 0)
+
+    def _feature(self, k: int, values: Floats, slots: NDArray[np.int64], there: NDArray[np.bool_]) -> None:
+        """A column's values, or in their place 1 in the column that says that they are missing."""
+        absent = self.columns.absent
+        if self.form.roles.missing == "indicate" and not there.all():
+            values, slots = np.where(there, values, 1.0), np.where(there, slots, absent[k])
+            self.form.names.known.setdefault(int(absent[k]), f"{self.columns.names[k]} is missing")
+        self.picked.append(values)
+        self.filed.append(slots)
+        self.spaced.append(int(self.origins[k]))
+
+    def _fault(self, rows: NDArray[np.bool_], place: int, reason: str) -> None:
+        if rows.any():
+            self.faults.append((int(rows.argmax()), place, reason))
+            self.bad[rows] = True
+
+
 def _block(
     path: str, form: Tables, batch: Any, here: Position, skipping: bool
 ) -> tuple[Block, Position, ReadError | None]:
     """A batch as a block. Where a row is bad and must not be skipped, the block ends before it."""
-    columns, schema, missing = form.columns, form.schema, form.roles.missing
-    assert columns is not None
-    assert schema is not None
-    gappy, indicated = missing != "error", missing == "indicate"
-    origins = form.pairs.origins(columns.names)
-    count = batch.num_rows
-    bad = np.zeros(count, dtype=bool)
-    faults: list[tuple[int, int, str]] = []
-
-    def fault(rows: NDArray[np.bool_], place: int, reason: str) -> None:
-        if rows.any():
-            faults.append((int(rows.argmax()), place, reason))
-            bad[rows] = True
-
-    y, weights, tags = np.full(count, np.nan), None, None
-    picked: list[Floats] = []
-    filed: list[NDArray[np.int64]] = []
-    spaced: list[int] = []
-
-    def feature(k: int, values: Floats, slots: NDArray[np.int64], there: NDArray[np.bool_]) -> None:
-        """A column's values, or in their place 1 in the column that says that they are missing."""
-        if indicated and not there.all():
-            values, slots = np.where(there, values, 1.0), np.where(there, slots, columns.absent[k])
-            form.names.known.setdefault(int(columns.absent[k]), f"{columns.names[k]} is missing")
-        picked.append(values)
-        filed.append(slots)
-        spaced.append(int(origins[k]))
-
-    for k, kind in enumerate(columns.kinds.tolist()):
-        column = batch.column(k)
-        if kind == LABEL:
-            y, reason = (
-                _labels(column, form.roles.positive) if not schema.word_labels else (form.codes(column), _NO_LABEL)
-            )
-            unlabelled = form.roles.unlabelled and reason == _NO_LABEL
-            fault(np.isinf(y) if unlabelled else ~np.isfinite(y), k, reason)
-        elif kind == TAG:
-            tags = ["" if tag is None else str(tag) for tag in column.to_pylist()]
-        elif kind == CATEGORICAL:
-            codes, words = _words(column)
-            fault((codes < 0) & (not gappy), k, _NO_VALUE)
-            hashes = [hash_name(f"{columns.names[k]}={word}", bits=form.bits) for word in words]
-            if form.naming:
-                for column_of_x, word in zip(hashes, words, strict=True):
-                    form.names.add(column_of_x, f"{columns.names[k]}={word}")
-            slots = np.array([*hashes, 0], dtype=np.int64)[codes]
-            feature(k, (codes >= 0).astype(np.float64), slots, codes >= 0)
-        elif kind in (NUMERIC, WEIGHT):
-            numbers = _numbers(column)
-            fault(np.isinf(numbers), k, "an infinite value")
-            fault(np.isnan(numbers) & (not gappy), k, _NO_VALUE)
-            if kind == NUMERIC:
-                slots = np.full(count, columns.slots[k])
-                feature(k, np.nan_to_num(numbers, nan=0.0), slots, ~np.isnan(numbers))
-            else:
-                weights = np.nan_to_num(numbers, nan=1.0)
-                fault(weights < 0.0, k, "weights are not negative")
-    stop, error = count, None
-    if faults:
-        row, place, reason = min(faults)
-        error = ReadError(path, here.offset + row + 1, place + 1, f"column {columns.names[place]!r}: {reason}")
+    read = _Batch(form, batch.num_rows)
+    for k, kind in enumerate(read.columns.kinds.tolist()):
+        read.add(k, kind, batch.column(k))
+    stop, error = read.count, None
+    if read.faults:
+        row, place, reason = min(read.faults)
+        error = ReadError(path, here.offset + row + 1, place + 1, f"column {read.columns.names[place]!r}: {reason}")
         if not skipping:
             stop = row
         form.first_skipped = form.first_skipped or error
-    kept = np.flatnonzero(~bad[:stop])
+    kept = np.flatnonzero(~read.bad[:stop])
     here = replace(here, offset=here.offset + stop, rows=here.rows + kept.size, skipped=here.skipped + stop - kept.size)
-    X = _matrix(form, np.column_stack(picked)[kept], np.column_stack(filed)[kept], spaced)
+    X = _matrix(form, np.column_stack(read.picked)[kept], np.column_stack(read.filed)[kept], read.spaced)
     here = replace(here, width=int(X.shape[1]), line=here.offset)
     block = Block(
         rows=X,
-        y=y[kept],
-        sample_weight=None if weights is None else weights[kept],
-        tags=None if tags is None else [tags[row] for row in kept],
+        y=read.y[kept],
+        sample_weight=None if read.weights is None else read.weights[kept],
+        tags=None if read.tags is None else [read.tags[row] for row in kept],
         groups=None,
         initial=None,
         position=here,

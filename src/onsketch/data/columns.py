@@ -78,37 +78,33 @@ class Sampled(NamedTuple):
 
 def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Roles) -> tuple[Field, ...]:
     """What each column is."""
-    kinds = ["number"] * len(names)
-    why = [""] * len(names)
+    found = dict.fromkeys(range(len(names)), ("number", ""))
     if roles.everyday or roles.categorical == "auto":
-        for k, seen in enumerate(sample):
-            kinds[k], why[k] = _by_sample(names[k], seen, roles.everyday)
+        found = {k: _by_sample(names[k], seen, roles.everyday) for k, seen in enumerate(sample)}
     chosen = () if roles.categorical == "auto" else roles.categorical
-    for option, kind, columns in (("categorical", "category", chosen), ("numeric", "number", roles.numeric)):
-        for column in columns:
-            place = place_of(path, names, column, option)
-            kinds[place], why[place] = kind, "as told"
+    found |= _told(path, names, "categorical", chosen, "category")
+    found |= _told(path, names, "numeric", roles.numeric, "number")
     if roles.keep:
-        kept = {place_of(path, names, column, "keep") for column in roles.keep}
-        for k in set(range(len(names))) - kept:
-            kinds[k], why[k] = "ignored", "not among those to keep"
-        for k in kept:
-            if kinds[k] == "ignored":
-                kinds[k], why[k] = ("category" if sample[k].wordy else "number"), "as told"
-    for column in roles.ignore:
-        place = place_of(path, names, column, "ignore")
-        kinds[place], why[place] = "ignored", "as told"
+        kept = _told(path, names, "keep", roles.keep, "").keys()
+        found |= dict.fromkeys(found.keys() - kept, ("ignored", "not among those to keep"))
+        found |= {k: ("category" if sample[k].wordy else "number", "as told") for k in kept if found[k][0] == "ignored"}
+    found |= _told(path, names, "ignore", roles.ignore, "ignored")
     for option, given in (("weight", roles.weight), ("tag", roles.tag)):
         if given is not None and not (roles.unlabelled and _absent(given, names)):
-            place = place_of(path, names, given, option)
-            kinds[place], why[place] = option, "as told"
-    label = _label(path, names, kinds, sample, roles)
+            found |= _told(path, names, option, (given,), option)
+    label = _label(path, names, [found[k][0] for k in range(len(names))], sample, roles)
     if label is not None:
-        kinds[label], why[label] = "label", ""
-    if not {"number", "category"} & set(kinds):
+        found[label] = "label", ""
+    if not {"number", "category"} & {kind for kind, _ in found.values()}:
         raise InputError(f"{path}: no column is left for features.")
-    shares = [seen.words > 0.5 for seen in sample]
-    return tuple(Field(*entry) for entry in zip(names, kinds, why, shares, strict=True))
+    return tuple(Field(name, *found[k], sample[k].words > 0.5) for k, name in enumerate(names))
+
+
+def _told(
+    path: str, names: Sequence[str], option: str, columns: Iterable[Column], kind: str
+) -> dict[int, tuple[str, str]]:
+    """The places of columns that an option names, each with what it is and why."""
+    return {place_of(path, names, column, option): (kind, "as told") for column in columns}
 
 
 def _by_sample(name: str, seen: Sampled, everyday: bool) -> tuple[str, str]:

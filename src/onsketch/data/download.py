@@ -41,55 +41,67 @@ def fetch(
         raise DownloadError(f"{address}: not an address of https; what comes could be changed on the way.")
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
-    there = part.stat().st_size if part.exists() else 0
     version = part.with_name(part.name + ".version")
+    there = part.stat().st_size if part.exists() else 0
     known = version.read_text(encoding="utf-8") if there and version.is_file() else ""
     if not known and checksum is None:  # two versions spliced would not be noticed
+        part.unlink(missing_ok=True)
         there = 0
     asked = {"Range": f"bytes={there}-"} if there else {}
     request = Request(address, headers={**asked, "If-Range": known} if there and known else asked)
     try:
         with build_opener(_NeverLess).open(request, timeout=60) as reply:
-            if there and reply.status != 206:  # the server begins anew
-                there = 0
-            told = reply.headers.get("Content-Length")
-            size = there + int(told) if told and told.isdigit() else length
-            if length is not None and size != length:
-                raise DownloadError(
-                    f"{address}: it has {size:,} bytes, and {length:,} were to come; nothing was taken."
-                )
-            version.write_text(_version(reply.headers), encoding="utf-8")
-            with part.open("ab" if there else "wb") as file:
-                advance(there, size)
-                while chunk := reply.read(_CHUNK):
-                    file.write(chunk)
-                    there += len(chunk)
-                    if size is not None and there > size:
-                        break
-                    advance(there, size)
+            size = _take(address, reply, part, there, length, version, advance)
     except HTTPError as error:
         if error.code != 416:  # 416: nothing is left to send
             raise DownloadError(f"{address}: the server answers {error.code} {error.reason}.") from None
         said = (error.headers.get("Content-Range") or "").rpartition("/")[2]
         size = int(said) if said.isdigit() else there
     except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
-        reason = getattr(error, "reason", None) or error
+        reason, kept = getattr(error, "reason", None) or error, part.stat().st_size if part.exists() else 0
         raise DownloadError(
-            f"{address}: cannot be reached ({reason}). {there:,} bytes are kept, and the next attempt goes on from "
+            f"{address}: cannot be reached ({reason}). {kept:,} bytes are kept, and the next attempt goes on from "
             "there. Without a network, copy the file from elsewhere and say where with --data or ONSKETCH_DATA."
         ) from None
+    _check(address, part, version, size, checksum)
+    part.replace(target)
+    return target
+
+
+def _take(
+    address: str, reply: Any, part: Path, there: int, length: int | None, version: Path, advance: Advance
+) -> int | None:
+    """Write what comes behind what is there, one byte too many at most; returns how many bytes are to be there."""
+    if there and reply.status != 206:  # the server begins anew
+        there = 0
+    told = reply.headers.get("Content-Length")
+    size = there + int(told) if told and told.isdigit() else length
+    if length is not None and size != length:
+        raise DownloadError(f"{address}: it has {size:,} bytes, and {length:,} were to come; nothing was taken.")
+    version.write_text(_version(reply.headers), encoding="utf-8")
+    with part.open("ab" if there else "wb") as file:
+        advance(there, size)
+        while chunk := reply.read(_CHUNK):
+            file.write(chunk)
+            there += len(chunk)
+            if size is not None and there > size:
+                break
+            advance(there, size)
+    return size
+
+
+def _check(address: str, part: Path, version: Path, size: int | None, checksum: str | None) -> None:
+    """Refuse what is not whole, which may go on, and throw away what is too long or another file."""
+    there = part.stat().st_size
     if size is not None and there < size:
         raise DownloadError(f"{address}: the connection ended after {there:,} of {size:,} bytes; try again to go on.")
+    version.unlink(missing_ok=True)
     if size is not None and there > size:
         part.unlink()
-        version.unlink(missing_ok=True)
         raise DownloadError(f"{address}: {there:,} bytes came, and it has {size:,}; they were thrown away.")
-    version.unlink(missing_ok=True)
     if checksum is not None and digest(part, checksum.split(":")[0]) != checksum:
         part.unlink()
         raise DownloadError(f"{address}: what came does not have the checksum {checksum}; it was thrown away.")
-    part.replace(target)
-    return target
 
 
 def _private(address: str) -> bool:

@@ -20,31 +20,8 @@ def ahead(items: Iterator[Item], depth: int) -> Iterator[Item]:
     """
     waiting: queue.Queue[tuple[str, Any]] = queue.Queue(depth)
     stopped = threading.Event()
-
-    def put(kind: str, item: Any) -> bool:
-        while not stopped.is_set():
-            try:
-                waiting.put((kind, item), timeout=0.05)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def work() -> None:
-        try:
-            for item in items:
-                if not put("item", item):
-                    break
-            else:
-                put("end", None)
-        except BaseException as error:
-            put("error", error)
-        finally:
-            close = getattr(items, "close", None)
-            if close is not None:
-                close()
-
-    thread = threading.Thread(target=work, name="onsketch-reading", daemon=True)
+    given = items, waiting, stopped
+    thread = threading.Thread(target=_work, args=given, name="onsketch-reading", daemon=True)
     thread.start()
     try:
         while True:
@@ -58,3 +35,30 @@ def ahead(items: Iterator[Item], depth: int) -> Iterator[Item]:
         stopped.set()
         if threading.current_thread() is not thread:  # the collector may close us from anywhere
             thread.join(timeout=0.5)  # one that waits for a pipe is left to itself
+
+
+def _work(items: Iterator[Any], waiting: queue.Queue[tuple[str, Any]], stopped: threading.Event) -> None:
+    """The thread: items as they come, then the end or the error, unless nobody wants more."""
+    try:
+        for item in items:
+            if not _put(("item", item), waiting, stopped):
+                break
+        else:
+            _put(("end", None), waiting, stopped)
+    except BaseException as error:
+        _put(("error", error), waiting, stopped)
+    finally:
+        close = getattr(items, "close", None)
+        if close is not None:
+            close()
+
+
+def _put(item: tuple[str, Any], waiting: queue.Queue[tuple[str, Any]], stopped: threading.Event) -> bool:
+    """Wait for room; False where nobody wants it any more."""
+    while not stopped.is_set():
+        try:
+            waiting.put(item, timeout=0.05)
+        except queue.Full:
+            continue
+        return True
+    return False

@@ -163,13 +163,21 @@ def understood(y: Array, kind: str | None = None, named: str | None = None, word
         raise InputError("not one of the first rows has a label that can be learned; say what it is: --task.")
     if kind == "multiclass":
         return _classes(y, words)
-    if words is not None:
-        names = sorted(words[int(code)] for code in different)
-        if len(names) == 2:
-            return Task("classification", 0.0, 1.0, names=names, words=True)
-        if kind == "binary":
-            raise InputError(f"--task binary: the labels met first are {', '.join(names[:6])}; --positive names one.")
-        return _classes(y, words)
+    return _of_numbers(y, different, kind) if words is None else _of_words(y, different, kind, words)
+
+
+def _of_words(y: Array, different: Array, kind: str | None, words: Sequence[str]) -> Task:
+    """The task of labels that are words."""
+    names = sorted(words[int(code)] for code in different)
+    if len(names) == 2:
+        return Task("classification", 0.0, 1.0, names=names, words=True)
+    if kind == "binary":
+        raise InputError(f"--task binary: the labels met first are {', '.join(names[:6])}; --positive names one.")
+    return _classes(y, words)
+
+
+def _of_numbers(y: Array, different: Array, kind: str | None) -> Task:
+    """The task of labels that are numbers."""
     if np.isin(different, (-1.0, 0.0, 1.0)).all() and different.size <= 2 and set(different) != {-1.0, 0.0}:
         alone = different.size == 1 and different[0] == 1.0
         return Task("classification", None if alone else float(different[0]) if different[0] < 1.0 else -1.0, 1.0)
@@ -182,7 +190,7 @@ def understood(y: Array, kind: str | None = None, named: str | None = None, word
         some = ", ".join(f"{label:g}" for label in different[:6]) + (", …" if different.size > 6 else "")
         raise InputError(f"--task binary: the labels met first are {some}. --positive names the one to be found.")
     if kind == "classification" or (whole and few and dense):
-        return _classes(y, words)
+        return _classes(y, None)
     return Task("regression")
 
 

@@ -135,13 +135,8 @@ def _stretches(source: Bytes, longest: int, state: NDArray[np.int64]) -> Iterato
 
 def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) -> Iterator[Block | Position]:
     """The blocks of one file from a position on, and at the end the last position."""
-    if source.peek(len(_BOM)) == _BOM:
-        source.skip(len(_BOM))
-    header = form.begin(source)
-    if start.offset:
-        _check_resumed(source, start)
     state = np.zeros(BAD_AT + 1, dtype=np.int64)
-    state[LINE] = max(start.line, header)
+    state[LINE] = _begin(source, form, start)
     here = replace(
         start, path=source.name, offset=source.offset, line=int(state[LINE]), width=form.width, base=form.base
     )
@@ -159,27 +154,16 @@ def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) 
             error = _bad_line(source.name, form, state, text) if state[CODE] else None
             spent += int(state[AT]) - at
             if state[AT] > at:
-                end = min(int(state[AT]), size - added)
-                tail = text[max(int(state[LAST]), end - _TAIL) : end]
-                here = replace(
-                    here,
-                    offset=before + end,
-                    line=int(state[LINE]),
-                    rows=here.rows + int(state[ROWS]) - rows,
-                    skipped=here.skipped + int(state[SKIPPED]),
-                    tail=len(tail),
-                    checksum=zlib.crc32(tail),
-                )
+                here = _after(here, text, state, min(int(state[AT]), size - added), before, rows)
             stopping = error is not None and not limits.skipping
             if state[ROWS] == limits.rows or spent >= limits.bytes or stopping:
                 if state[ROWS]:
                     yield form.block(int(state[ROWS]), int(state[COUNT]), here)
                     here = replace(here, width=form.width, base=form.base)
                 state[ROWS] = state[COUNT] = spent = 0
-            if error is not None:
-                if stopping:
-                    raise error
-                form.first_skipped = form.first_skipped or error
+            if error is not None and stopping:
+                raise error
+            form.first_skipped = form.first_skipped or error
         if limits.eager and state[ROWS] and not source.more_at_once():
             yield form.block(int(state[ROWS]), int(state[COUNT]), here)
             here = replace(here, width=form.width, base=form.base)
@@ -188,6 +172,30 @@ def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) 
         yield form.block(int(state[ROWS]), int(state[COUNT]), here)
         here = replace(here, width=form.width, base=form.base)
     yield here
+
+
+def _begin(source: Bytes, form: TextFormat, start: Position) -> int:
+    """Go to where the rows begin, or to where reading stopped; returns the lines before that."""
+    if source.peek(len(_BOM)) == _BOM:
+        source.skip(len(_BOM))
+    header = form.begin(source)
+    if start.offset:
+        _check_resumed(source, start)
+    return max(start.line, header)
+
+
+def _after(here: Position, text: bytearray, state: NDArray[np.int64], end: int, before: int, rows: int) -> Position:
+    """The place after what was parsed, which ends at ``end`` of the text; before it there were so many rows."""
+    tail = text[max(int(state[LAST]), end - _TAIL) : end]
+    return replace(
+        here,
+        offset=before + end,
+        line=int(state[LINE]),
+        rows=here.rows + int(state[ROWS]) - rows,
+        skipped=here.skipped + int(state[SKIPPED]),
+        tail=len(tail),
+        checksum=zlib.crc32(tail),
+    )
 
 
 def _check_resumed(source: Bytes, start: Position) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from onsketch.core.errors import OptionError
@@ -173,29 +174,29 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
         "data": SUMMARY.data,
         "curvature": SUMMARY.curvature,
     }[options.summary]
-    if summary == SUMMARY.curvature and not loss.smooth:
-        raise OptionError(f"summary='curvature': loss={loss.name!r} has no curvature; use summary='gradient'.")
-    if options.ridge == 0.0 and not (newton and method.kind.singular):
-        raise OptionError(f"ridge=0: {method.name} needs a ridge above 0; only ons and rfd-son do without.")
-    if options.ridge == 0.0 and method.kind.sized and options.sketch_size == 0:
-        raise OptionError("ridge=0 with sketch_size=0 leaves no metric at all; give a ridge or a sketch size.")
-    if summary != SUMMARY.scaled_gradient and (options.curvature is not None or options.curvature_schedule is not None):
-        raise OptionError(f"summary={options.summary!r} does not use curvature or curvature_schedule; leave them out.")
-    if float(options.forget) < 1.0:
-        _check_forgetting(method, options)
-    if options.step == "implicit" and options.update == "dual":
-        raise OptionError(f"{method.name}: step='implicit' goes with update='mirror' alone.")
-    if options.diagonal_first:
-        _check_diagonal(method, options)
-    if options.oja_block > 1 and options.ridge is None:
-        raise OptionError(f"{method.name}: oja_block={options.oja_block} needs a ridge that is given.")
-    if options.oja_block > 1 and options.step == "implicit":
-        raise OptionError(f"{method.name}: oja_block above 1 takes no step='implicit', but explicit steps.")
+    after = projects_after(method, options)
+    _refuse(
+        (summary == SUMMARY.curvature and not loss.smooth,
+         f"summary='curvature': loss={loss.name!r} has no curvature; use summary='gradient'."),
+        (options.ridge == 0.0 and not (newton and method.kind.singular),
+         f"ridge=0: {method.name} needs a ridge above 0; only ons and rfd-son do without."),
+        (options.ridge == 0.0 and method.kind.sized and options.sketch_size == 0,
+         "ridge=0 with sketch_size=0 leaves no metric at all; give a ridge or a sketch size."),
+        (summary != SUMMARY.scaled_gradient and (options.curvature, options.curvature_schedule) != (None, None),
+         f"summary={options.summary!r} does not use curvature or curvature_schedule; leave them out."),
+        *_of_forgetting(method, options),
+        (options.step == "implicit" and options.update == "dual",
+         f"{method.name}: step='implicit' goes with update='mirror' alone."),
+        *_of_diagonal(method, options),
+        (options.oja_block > 1 and options.ridge is None,
+         f"{method.name}: oja_block={options.oja_block} needs a ridge that is given."),
+        (options.oja_block > 1 and options.step == "implicit",
+         f"{method.name}: oja_block above 1 takes no step='implicit', but explicit steps."),
+        (after and options.update == "dual",
+         "projection='after' limits the step of a row; update='dual' has none, leave one of them out."),
+    )  # fmt: skip
     assert options.step_size is not None
     clip = options.clip if isinstance(options.clip, float) else None
-    after = projects_after(method, options)
-    if after and options.update == "dual":
-        raise OptionError("projection='after' limits the step of a row; update='dual' has none, leave one of them out.")
     sigma, schedule = 0.0, SCHEDULE.constant
     if summary == SUMMARY.scaled_gradient:
         sigma = loss.exp_concavity(clip) if options.curvature is None else options.curvature
@@ -237,25 +238,34 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
     return numbers
 
 
-def _check_diagonal(method: Method, options: Options) -> None:
-    """Refuse what does not go with an adaptation to the gradient of the row itself."""
+Cases = Iterable[tuple[object, str]]
+"""Whether a case holds that is refused, and what is said of it."""
+
+
+def _refuse(*cases: tuple[object, str]) -> None:
+    """Refuse the first case that holds."""
+    for holds, what in cases:
+        if holds:
+            raise OptionError(what)
+
+
+def _of_diagonal(method: Method, options: Options) -> Cases:
+    """What does not go with an adaptation to the gradient of the row itself."""
     for strange, what in (
         (not options.diagonal, "is a form of diagonal=True; give that, too"),
         (options.projection is not None, "clips predictions plainly; leave projection out"),
         (options.step == "implicit", "needs the gradient at the prediction; leave step='implicit' out"),
     ):
-        if strange:
-            raise OptionError(f"{method.name}: diagonal_first=True {what}.")
+        yield options.diagonal_first and strange, f"{method.name}: diagonal_first=True {what}."
 
 
-def _check_forgetting(method: Method, options: Options) -> None:
-    """Refuse what does not go with a metric that fades."""
-    composite = options.l1 or options.l2 or options.box
+def _of_forgetting(method: Method, options: Options) -> Cases:
+    """What does not go with a metric that fades."""
     for strange, what in (
         (options.update == "dual", "update='dual', whose sum of gradients would have to fade, too"),
         (options.average, "average, which remembers every iterate alike"),
-        (composite, "l1, l2 or box"),
+        (options.l1 or options.l2 or options.box, "l1, l2 or box"),
         (method.kind.sized and options.sketch_size == 0, "sketch_size=0, which keeps nothing to forget"),
     ):
-        if strange:
-            raise OptionError(f"{method.name}: forget={float(options.forget):g} does not go with {what}.")
+        forget = float(options.forget)
+        yield forget < 1.0 and strange, f"{method.name}: forget={forget:g} does not go with {what}."

@@ -96,18 +96,26 @@ def _pair(text, start, base, width):
 
 
 @inlined
+def _label(text, start):
+    """The label of a line, where it ends or is bad, and 0 or why it is bad."""
+    label, at, code = read_number(text, start)
+    if code:
+        return label, start, code
+    c = np.int64(text[at])
+    if _ends_field(c):
+        return label, at, 0
+    if c == COLON:
+        return label, start, NO_LABEL
+    return label, at, MANY_LABELS if c == COMMA else STRAY
+
+
+@inlined
 def _row(text, at, count, base, width, mask, indices, values):
     """One line from its label on. Returns where it ends, the values so far, label, group, and 0 or why it is bad."""
-    start = at
     group = NO_GROUP
-    label, at, code = read_number(text, at)
+    label, at, code = _label(text, at)
     if code:
-        return start, count, label, group, code
-    c = np.int64(text[at])
-    if not _ends_field(c):
-        if c == COLON:
-            return start, count, label, group, NO_LABEL
-        return at, count, label, group, MANY_LABELS if c == COMMA else STRAY
+        return at, count, label, group, code
     leading = True
     while True:
         at = skip_blanks(text, at)

@@ -91,6 +91,19 @@ def _product(a, b):
 
 
 @inner
+def _times_power(w, q):
+    """The 128 leading bits of w·5^q, of which the lower ones are needed at times only."""
+    high, low = _product(w, _FIVES[q - _LOWEST, 0])
+    if high & _NINE_BITS == _NINE_BITS:
+        more, _ = _product(w, _FIVES[q - _LOWEST, 1])
+        space = np.uint64(0xFFFFFFFFFFFFFFFF) - low
+        low = low + more if more <= space else more - space - _ONE
+        if more > space:
+            high += _ONE
+    return high, low
+
+
+@inner
 def _nearest(w, q):
     """The float64 nearest to w·10^q, for a whole w > 0 of 64 bits, as its bits; infinity beyond the range."""
     infinity = np.uint64(0x7FF) << np.uint64(52)
@@ -103,14 +116,7 @@ def _nearest(w, q):
     shift = max(shift, np.int64(0))
     if (w << np.uint64(shift)) >> np.uint64(63) == _ZERO:
         shift += 1
-    w <<= np.uint64(shift)
-    high, low = _product(w, _FIVES[q - _LOWEST, 0])
-    if high & _NINE_BITS == _NINE_BITS:
-        more, _ = _product(w, _FIVES[q - _LOWEST, 1])
-        space = np.uint64(0xFFFFFFFFFFFFFFFF) - low
-        low = low + more if more <= space else more - space - _ONE
-        if more > space:
-            high += _ONE
+    high, low = _times_power(w << np.uint64(shift), q)
     upper = high >> np.uint64(63)
     cut = upper + np.uint64(9)
     m = high >> cut

@@ -263,32 +263,35 @@ def _label(text, start, stop, row, table, aim, key, into):
 
 
 @inlined
+def _words(text, begin, k, row, count, table, aim, key, into):
+    """A field that is no number: category, label, tag or nothing. Returns as ``_row``."""
+    start, stop, at, code = _field(text, begin, table[0])
+    kind = table[2][k]
+    if code:
+        return at, count, code
+    if kind == CATEGORICAL:
+        count, code = _categorical(text, start, stop, k, count, table, key, into)
+        return begin if code else at, count, code
+    if kind == LABEL:
+        code = _label(text, start, stop, row, table, aim, key, into)
+        return start if code else at, count, code
+    if kind == TAG:
+        into[4][row, 0], into[4][row, 1] = start, stop
+    return at, count, 0
+
+
+@inlined
 def _row(text, at, row, count, table, aim, key, into):
     """One line. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
-    delimiter, kinds = table[0], table[2]
-    base = count
+    kinds, base = table[2], count
     last = kinds.size - 1
     for k in range(kinds.size):
-        kind = kinds[k]
-        begin = at
-        if kind in (NUMERIC, WEIGHT):
-            at, count, code = _numeric(text, begin, k, row, base, count, table, key, into)
-            if code:
-                return at, count, code
+        if kinds[k] in (NUMERIC, WEIGHT):
+            at, count, code = _numeric(text, at, k, row, base, count, table, key, into)
         else:
-            start, stop, at, code = _field(text, begin, delimiter)
-            if code:
-                return at, count, code
-            if kind == CATEGORICAL:
-                count, code = _categorical(text, start, stop, k, count, table, key, into)
-                if code:
-                    return begin, count, code
-            elif kind == LABEL:
-                code = _label(text, start, stop, row, table, aim, key, into)
-                if code:
-                    return start, count, code
-            elif kind == TAG:
-                into[4][row, 0], into[4][row, 1] = start, stop
+            at, count, code = _words(text, at, k, row, count, table, aim, key, into)
+        if code:
+            return at, count, code
         if text[at] == NEWLINE:
             if k < last:
                 return at, count, FEW_FIELDS

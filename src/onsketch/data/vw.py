@@ -46,6 +46,17 @@ def _ends_word(c):
 
 
 @inlined
+def _number(text, start, stop, words):
+    """A number before the bar, behind so many others: its value, where it is bad, and 0 or why."""
+    value, end, code = read_number(text, start)
+    if code:
+        return value, start, code
+    if end < stop:
+        return value, end, STRAY
+    return value, start, BAD_WEIGHT if words == WEIGHT and value < 0.0 else 0
+
+
+@inlined
 def _head(text, at, row, heads, tags):
     """What stands before the first bar. Returns where the bar is, and 0 or why the line is bad.
 
@@ -75,14 +86,9 @@ def _head(text, at, row, heads, tags):
             return at, 0 if text[at] == BAR else NO_BAR if text[at] == NEWLINE else STRAY
         if words > INITIAL:
             return start, MANY_WORDS
-        value, end, code = read_number(text, start)
+        heads[row, words], bad, code = _number(text, start, at, words)
         if code:
-            return start, code
-        if end < at:
-            return end, STRAY
-        if words == WEIGHT and value < 0.0:
-            return start, BAD_WEIGHT
-        heads[row, words] = value
+            return bad, code
         words += 1
 
 
@@ -189,6 +195,20 @@ def _value(text, word, column, stop):
 
 
 @inlined
+def _feature(text, start, stop, column, scale, drop):
+    """A feature whose name ends at ``stop``: its value (0 where it is left out) and the rest as ``_value``."""
+    value, at = 1.0, stop
+    if text[at] == COLON:
+        value, column, stop, at, code = _value(text, at + 1, column, stop)
+        if code:
+            return value, column, stop, at, code
+    value = 0.0 if drop else value * scale
+    if not abs(value) < np.inf:
+        return value, column, stop, start, TOO_LARGE
+    return value, column, stop, at, 0
+
+
+@inlined
 def _features(text, at, count, mask, dropped, dropped_names, into):
     """The namespaces of a line, from the first bar on: where it ends, the values so far, and 0 or why it is bad."""
     space_hash, space, scale, nameless = np.uint64(0), np.int64(SPACE), 1.0, np.uint64(0)
@@ -212,15 +232,10 @@ def _features(text, at, count, mask, dropped, dropped_names, into):
             if at > start:
                 continue
         column, stop, nameless = _name(text, start, space_hash, nameless)
-        at, value = stop, 1.0
-        if text[at] == COLON:
-            value, column, stop, at, code = _value(text, at + 1, column, stop)
-            if code:
-                return at, count, code
-        value *= scale
-        if value != 0.0 and not drop:
-            if not abs(value) < np.inf:
-                return start, count, TOO_LARGE
+        value, column, stop, at, code = _feature(text, start, stop, column, scale, drop)
+        if code:
+            return at, count, code
+        if value != 0.0:
             _put(into, count, column & mask, value, space, space_start, space_stop, start, stop)
             count += 1
 

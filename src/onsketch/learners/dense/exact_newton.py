@@ -117,6 +117,26 @@ def _commit(setup, iterate, w, gradient_sum, g, raw):
     iterate.clock[0] += 1
 
 
+@inner
+def _move(setup, margin, step, x, b, w):
+    """``w ← w − step·b``, where b is P x but for its length and sign; the step ends within reach."""
+    length = setup.step * step
+    if setup.reach < math.inf:
+        along = dot(b, x, w.size)
+        turned = -1.0 if along < 0.0 else 1.0
+        length = turned * limited_step(setup, margin, turned * step, turned * along)
+    for i in range(w.size):
+        w[i] -= length * b[i]
+
+
+@inner
+def _add_gradient(iterate, g, x, total, w):
+    """Fill ``total`` with ḡ + g·x, from which dual averaging makes the weights anew: w is cleared."""
+    for i in range(w.size):
+        total[i] = iterate.gradient_sum[i] + g * x[i]
+        w[i] = 0.0
+
+
 @kernel
 def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predictions):
     """Play the rounds of a block of dense rows; returns how many were learned: fewer when one is refused."""
@@ -135,11 +155,10 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
         if not (abs(margin) <= LARGEST and length <= LARGEST):
             return k
         outside = residual(factor, x, n)
-        if abs(margin) > setup.clip:
-            clipped = setup.clip if margin > 0.0 else -setup.clip
-            if not (setup.dual or setup.diagonal_first):
-                _project(factor, x, n, outside, margin - clipped, w, b)
-            margin = clipped
+        clipped = min(max(margin, -setup.clip), setup.clip)
+        if margin != clipped and not (setup.dual or setup.diagonal_first):
+            _project(factor, x, n, outside, margin - clipped, w, b)
+        margin = clipped
         slope = losses.slope(setup.loss, margin, labels[k])
         bend = losses.curvature(setup.loss, margin, labels[k]) if setup.summary == SUMMARY.curvature else 0.0
         rho = row_scale(setup, slope, bend, sample_weights[k], iterate.clock[0] + 1)
@@ -157,19 +176,11 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
         copy_rows(factor, saved)
         step = _newton_step(factor, x, rho, g, n, outside, r, b)
         if setup.dual:
-            for i in range(d):
-                r[i] = iterate.gradient_sum[i] + g * x[i]
-                w[i] = 0.0
+            _add_gradient(iterate, g, x, r, w)
             times(factor, r, b)
             step = 1.0 / factor.unit
         if step != 0.0:
-            length = setup.step * step
-            if setup.reach < math.inf:  # b is P x but for its length and sign
-                along = dot(b, x, d)
-                turned = -1.0 if along < 0.0 else 1.0
-                length = turned * limited_step(setup, margin, turned * step, turned * along)
-            for i in range(d):
-                w[i] -= length * b[i]
+            _move(setup, margin, step, x, b, w)
         elif abs(margin) > setup.reach:  # nothing was absorbed: the projection is all there is
             _project(factor, x, n, outside, margin - math.copysign(setup.reach, margin), w, b)
         if not (

@@ -12,7 +12,7 @@ import numpy as np
 
 from onsketch.core import losses
 from onsketch.core.tolerances import LARGEST
-from onsketch.jit.decorators import inner, kernel
+from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.first_order.steps import CELL, TIMER, longest
 
 
@@ -40,6 +40,26 @@ def clamped_slope(setup, margin, label):
     """The clamped prediction and the loss's slope there."""
     margin = min(max(margin, -setup.clip), setup.clip)
     return margin, losses.slope(setup.loss, margin, label)
+
+
+@inlined
+def _move_all(terms, table, seen, step, scale):
+    """The step of all features seen, as if none were in the row: moments decay, and weights go on with them."""
+    for slot in range(seen):
+        m = terms.beta1 * table[slot, ADAM.first]
+        v = terms.beta2 * table[slot, ADAM.second]
+        m = m if abs(m) > _NOTHING else 0.0
+        v = v if v > _NOTHING else 0.0
+        table[slot, ADAM.first] = m
+        table[slot, ADAM.second] = v
+        table[slot, CELL.head] -= step * m / (math.sqrt(scale * v) + terms.ridge)
+
+
+@inlined
+def _count_iterates(table, seen):
+    """Add the weights to their sums."""
+    for slot in range(seen):
+        table[slot, ADAM.sum] += table[slot, CELL.head]
 
 
 @kernel
@@ -82,14 +102,7 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
         step = setup.step / (1.0 - b1**t)
         scale = 1.0 / (1.0 - b2**t)
         if not lazy:
-            for slot in range(seen):
-                m = b1 * table[slot, ADAM.first]
-                v = b2 * table[slot, ADAM.second]
-                m = m if abs(m) > _NOTHING else 0.0
-                v = v if v > _NOTHING else 0.0
-                table[slot, ADAM.first] = m
-                table[slot, ADAM.second] = v
-                table[slot, CELL.head] -= step * m / (math.sqrt(scale * v) + terms.ridge)
+            _move_all(terms, table, seen, step, scale)
         for j in range(x.size):
             slot = at[j]
             move = step * first[j] / (math.sqrt(scale * second[j]) + terms.ridge)
@@ -99,8 +112,7 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
             if lazy:
                 table[slot, ADAM.sum] += (t - 1) * move
         if setup.average and not lazy:
-            for slot in range(seen):
-                table[slot, ADAM.sum] += table[slot, CELL.head]
+            _count_iterates(table, seen)
         clock[TIMER.rounds] = t
         clock[TIMER.seen] = seen
     return indptr.size - 1

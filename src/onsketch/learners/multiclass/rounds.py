@@ -40,6 +40,26 @@ def _fill_margins(heads, coefficients, p, n, z):
     return _largest(z)
 
 
+@inlined
+def _fill_products(gram, among, scales, first, i, p):
+    """Fill p with the products of row i and the sketch's rows: those before the block, and its own so far."""
+    for r in range(first):
+        p[COLUMN.sketch + r] = gram[i, r]
+    for r in range(i):
+        p[COLUMN.sketch + first + r] = scales[r] * among[i, r]
+
+
+@inlined
+def _step_all(setup, sketch, full, n, slopes, top, coefficients):
+    """Every weight vector takes the step that was worked out for the slope ``top``, in proportion to its own."""
+    for r in range(n):
+        # a full sketch has moved its a into the transform's last column but one
+        step = sketch.transform[r, setup.size - 1] if full else sketch.lines[LINE.a, r]
+        step /= top
+        for k in range(slopes.size):
+            coefficients[r, k] += slopes[k] * step
+
+
 @kernel
 def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights, coefficients, scales, margins):
     """Learn the rows of one block, at most as many as the sketch has room for; returns how many were learned.
@@ -66,10 +86,7 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights
     slopes = np.empty(classes)
     for i in range(heads.shape[0]):
         n = sketch.counts[COUNT.rows]
-        for r in range(first):
-            p[COLUMN.sketch + r] = gram[i, r]
-        for r in range(i):
-            p[COLUMN.sketch + first + r] = scales[r] * among[i, r]
+        _fill_products(gram, among, scales, first, i, p)
         square = among[i, i]
         z = margins[i]
         reached = _fill_margins(heads[i], coefficients, p, n, z)
@@ -103,10 +120,5 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights
         scales[i] = rho
         clock[0] = t
         if top > 0.0:
-            for r in range(n + 1):
-                # a full sketch has moved its a into the transform's last column but one
-                step = sketch.transform[r, setup.size - 1] if verdict == VERDICT.full else sketch.lines[LINE.a, r]
-                step /= top
-                for k in range(classes):
-                    coefficients[r, k] += slopes[k] * step
+            _step_all(setup, sketch, verdict == VERDICT.full, n + 1, slopes, top, coefficients)
     return heads.shape[0]

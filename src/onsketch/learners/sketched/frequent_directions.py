@@ -174,18 +174,26 @@ def _step_weight(setup, sketch, value, energy):
     return inverse_metric(setup, energy, ridge, sketch.numbers[NUMBER.escaped])
 
 
+@inlined
+def _invert(sketch, n, source, start, out):
+    """``out = (ridge·I + K)^{-1} source`` of n numbers, those of the source from ``start`` on."""
+    for i in range(n):
+        out[i] = 0.0
+        for j in range(n):
+            out[i] += sketch.squares[SQUARE.inverse, i, j] * source[start + j]
+
+
 def _metric(setup, sketch, p, square, q):
     n = sketch.counts[COUNT.rows]
     ridge = sketch.numbers[NUMBER.ridge]
     escaped = sketch.numbers[NUMBER.escaped]
+    if not _spectral(setup, sketch, n):
+        _invert(sketch, n, p, COLUMN.sketch, q)
+        for i in range(n):
+            q[i] /= -ridge
+        return 1.0 / ridge
     for i in range(n):
         q[i] = 0.0
-    if not _spectral(setup, sketch, n):
-        for i in range(n):
-            for j in range(n):
-                q[i] -= sketch.squares[SQUARE.inverse, i, j] * p[COLUMN.sketch + j]
-            q[i] /= ridge
-        return 1.0 / ridge
     # without a ridge, moving along the part of x outside the span costs nothing; where there is no such part, a tiny
     # ridge must not make one of rounding errors
     outside = setup.geometry != NEWTON or _reaches_out(sketch, n, p, square)
@@ -273,6 +281,29 @@ def _last_column_of_spectrum(setup, sketch, n, step):
             step[i] += weight * vectors[e, i]
 
 
+@inlined
+def _true_gram(sketch, n, gram):
+    """The Gram matrix of the rows without what compensative frequent directions adds."""
+    keep = sketch.lines[LINE.keep]
+    for i in range(n):
+        for j in range(n):
+            gram[i, j] = sketch.squares[SQUARE.gram, i, j] * keep[i] * keep[j]
+
+
+@inlined
+def _start_again(sketch, n, energy):
+    """K, its spectrum and its inverse for rows that are orthogonal, of these energies."""
+    for i in range(n):
+        for j in range(n):
+            sketch.squares[SQUARE.gram, i, j] = 0.0
+            sketch.squares[SQUARE.vectors, i, j] = 1.0 if i == j else 0.0
+            sketch.squares[SQUARE.inverse, i, j] = 0.0
+        sketch.lines[LINE.values, i] = energy[i]
+        sketch.squares[SQUARE.gram, i, i] = energy[i]
+        if sketch.numbers[NUMBER.ridge] > 0.0:
+            sketch.squares[SQUARE.inverse, i, i] = 1.0 / (sketch.numbers[NUMBER.ridge] + energy[i])
+
+
 @inner
 def _close(setup, sketch, n, energy, step):
     """Shrink a full sketch of n rows: fills the transform, the step through the *shrunk* metric, and resets K."""
@@ -281,9 +312,7 @@ def _close(setup, sketch, n, energy, step):
     vectors = sketch.squares[SQUARE.vectors]
     keep = sketch.lines[LINE.keep]
     true = sketch.work[FD_WORK.true]
-    for i in range(n):
-        for j in range(n):
-            sketch.room[1, i, j] = sketch.squares[SQUARE.gram, i, j] * keep[i] * keep[j]
+    _true_gram(sketch, n, sketch.room[1])
     decompose(sketch.room[1], n, values, vectors, sketch.room[0])
     for j in range(n):
         energy[j] = 0.0
@@ -303,28 +332,25 @@ def _close(setup, sketch, n, energy, step):
         keep[e] = math.sqrt(true[e] / energy[e]) if energy[e] > 0.0 else 1.0
     for e in range(kept, n):
         keep[e] = 1.0
-    for i in range(n):
-        for j in range(n):
-            sketch.squares[SQUARE.gram, i, j] = 0.0
-            vectors[i, j] = 1.0 if i == j else 0.0
-            sketch.squares[SQUARE.inverse, i, j] = 0.0
-        values[i] = energy[i]
-        sketch.squares[SQUARE.gram, i, i] = energy[i]
-        if sketch.numbers[NUMBER.ridge] > 0.0:
-            sketch.squares[SQUARE.inverse, i, i] = 1.0 / (sketch.numbers[NUMBER.ridge] + energy[i])
+    _start_again(sketch, n, energy)
+
+
+@inlined
+def _border(gram, last, p, rho, square, most):
+    """Give the Gram matrix the row ρ·x of products; returns whether all are within ``most``."""
+    for i in range(last):
+        gram[last, i] = rho * p[COLUMN.sketch + i]
+        if not abs(gram[last, i]) <= most:
+            return False
+        gram[i, last] = gram[last, i]
+    gram[last, last] = rho * rho * square
+    return gram[last, last] <= most
 
 
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
-    gram = sketch.squares[SQUARE.gram]
     n = sketch.counts[COUNT.rows] + 1
     last = n - 1
-    for i in range(last):
-        gram[last, i] = rho * p[COLUMN.sketch + i]
-        if not abs(gram[last, i]) <= limit * limit:
-            return VERDICT.refused
-        gram[i, last] = gram[last, i]
-    gram[last, last] = rho * rho * square
-    if not gram[last, last] <= limit * limit:
+    if not _border(sketch.squares[SQUARE.gram], last, p, rho, square, limit * limit):
         return VERDICT.refused
     sketch.lines[LINE.a, last] = 0.0
     sketch.lines[LINE.a_sum, last] = 0.0
@@ -354,6 +380,18 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     return VERDICT.absorbed
 
 
+@inlined
+def _transform(sketch, n, kept, line, moved):
+    """Products with the n old rows become products with those that a shrink has kept; ``moved`` is scratch."""
+    for e in range(kept):
+        moved[e] = 0.0
+    for i in range(n):
+        for e in range(kept):
+            moved[e] += sketch.transform[i, e] * line[i]
+    for e in range(kept):
+        line[e] = moved[e]
+
+
 @inner
 def _dual_step(setup, sketch, p, square, rho, g, full, change):
     """``w = −step·P ḡ`` from Sḡ: sets base and a."""
@@ -365,26 +403,18 @@ def _dual_step(setup, sketch, p, square, rho, g, full, change):
     change[COLUMN.head] = g
     if full:
         n = setup.size - 1
-        moved = sketch.work[FD_WORK.step]
-        for e in range(n):
-            moved[e] = 0.0
-        for i in range(setup.capacity):
-            for e in range(n):
-                moved[e] += sketch.transform[i, e] * dual[i]
-        for e in range(n):
-            dual[e] = moved[e]
+        _transform(sketch, setup.capacity, n, dual, sketch.work[FD_WORK.step])
     ridge = sketch.numbers[NUMBER.ridge]
     escaped = sketch.numbers[NUMBER.escaped]
     sketch.numbers[NUMBER.base] = -setup.step * inverse_metric(setup, 0.0, ridge, escaped)
     a = sketch.lines[LINE.a]
-    for i in range(n):
-        a[i] = 0.0
     if not _spectral(setup, sketch, n):
+        _invert(sketch, n, dual, 0, a)
         for i in range(n):
-            for j in range(n):
-                a[i] += sketch.squares[SQUARE.inverse, i, j] * dual[j]
             a[i] *= setup.step / ridge
         return
+    for i in range(n):
+        a[i] = 0.0
     for e in range(n):
         along = 0.0
         for j in range(n):

@@ -258,6 +258,14 @@ def _precondition(setup, sketch):
     return flat
 
 
+@inlined
+def _add_square(gram, m, scale, line, start):
+    """``K += scale·zzᵀ`` for the m numbers of the line from ``start`` on."""
+    for i in range(m):
+        for j in range(m):
+            gram[i, j] += scale * line[start + i] * line[start + j]
+
+
 def _enter(setup, table, sketch, slot):
     m = sketch.counts[COUNT.rows]
     lines = sketch.lines
@@ -277,9 +285,7 @@ def _enter(setup, table, sketch, slot):
         fresh = 0.0
     rows[slot, COLUMN.sum] -= sums
     if sketch.counts[COUNT.rank] < m:
-        for i in range(m):
-            for j in range(m):
-                sketch.squares[OJA_SQUARE.gram, i, j] += column[i] * column[j]
+        _add_square(sketch.squares[OJA_SQUARE.gram], m, 1.0, column, 0)
         sketch.counts[COUNT.rank] = -1
         return fresh
     # F for a Z with one more column
@@ -381,6 +387,18 @@ def _gain(setup, sketch, square, energy, t):
     return STRETCH / energy if energy * gamma > STRETCH else gamma
 
 
+@inlined
+def _stretched(factor, m):
+    """Whether F is about to become ill-conditioned, by its diagonal."""
+    worst = 1.0
+    scale = 1.0
+    for i in range(m):
+        if factor[i, i] > 0.0:
+            worst = min(worst, factor[i, i])
+        scale = max(scale, factor[i, i])
+    return worst < _REBASE * scale
+
+
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     m = sketch.counts[COUNT.rows]
     work = sketch.work
@@ -409,11 +427,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         flat = _weigh(setup, sketch, OJA_WORK.weighed)
         _turn(factor, m, work)
     else:
-        for i in range(m):
-            for j in range(m):
-                sketch.squares[OJA_SQUARE.gram, i, j] += (
-                    lifted * rho * rho * p[COLUMN.sketch + i] * p[COLUMN.sketch + j]
-                )
+        _add_square(sketch.squares[OJA_SQUARE.gram], m, lifted * rho * rho, p, COLUMN.sketch)
         _factorise(setup, sketch)
         _along(sketch, p, COLUMN.sketch)
         flat = _precondition(setup, sketch)
@@ -428,14 +442,8 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     else:
         change[COLUMN.head] = g
         add(lines, LINE.dual * width, stretch * p[COLUMN.head] + g * growth, p, COLUMN.sketch, width)
-    worst = 1.0
-    scale = 1.0
-    for i in range(m):
-        if factor[i, i] > 0.0:
-            worst = min(worst, factor[i, i])
-        scale = max(scale, factor[i, i])
     verdict = VERDICT.absorbed
-    if worst < _REBASE * scale:
+    if _stretched(factor, m):
         _rebase(setup, sketch)
         verdict = VERDICT.full
     if setup.dual:

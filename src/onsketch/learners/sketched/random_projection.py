@@ -183,6 +183,37 @@ def _follow(sketch):
     return True
 
 
+@inlined
+def _form_weights(setup, sketch):
+    """``w = −step·P ḡ`` of dual averaging: sets base and a."""
+    q = sketch.work[RP_WORK.coefficients]
+    sketch.numbers[NUMBER.base] = -setup.step * _metric(setup, sketch, sketch.lines[LINE.dual], 0, q)
+    for i in range(sketch.counts[COUNT.rows]):
+        sketch.lines[LINE.a, i] = -setup.step * q[i]
+
+
+@inlined
+def _mirror_step(setup, sketch, p, square, rho, g, margin, energy, along, followed, change):
+    """``w ← w − step·P g``; ``followed`` tells that H times the row is in the scratch."""
+    n = sketch.counts[COUNT.rows]
+    work = sketch.work
+    q = work[RP_WORK.coefficients]
+    if followed and abs(rho) > 1e-100:  # Sx = (q + ½|ĝ|²·r)/ρ, and H times both is known
+        flat = 1.0 / sketch.numbers[NUMBER.ridge]
+        for i in range(n):
+            q[i] = -flat * (work[RP_WORK.shifted, i] + 0.5 * energy * work[RP_WORK.drawn, i]) / rho
+    else:
+        flat = _metric(setup, sketch, p, COLUMN.sketch, q)
+    lever = flat * square
+    if setup.reach < math.inf:
+        for i in range(n):
+            lever += q[i] * p[COLUMN.sketch + i]
+    step = limited_step(setup, margin, g, lever)
+    change[COLUMN.head] -= along * rho + step * flat
+    for i in range(n):
+        sketch.lines[LINE.a, i] -= step * q[i]
+
+
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     n = sketch.counts[COUNT.rows]
     work = sketch.work
@@ -220,27 +251,11 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         followed = setup.geometry == NEWTON and t % _REFRESH != 0 and _follow(sketch)
         if not followed:
             _decompose(setup, sketch)
-    q = work[RP_WORK.coefficients]
     if setup.dual:
         change[COLUMN.head] = g
-        sketch.numbers[NUMBER.base] = -setup.step * _metric(setup, sketch, sketch.lines[LINE.dual], 0, q)
-        for i in range(n):
-            sketch.lines[LINE.a, i] = -setup.step * q[i]
+        _form_weights(setup, sketch)
         return VERDICT.absorbed
-    if followed and abs(rho) > 1e-100:  # Sx = (q + ½|ĝ|²·r)/ρ, and H times both is known
-        flat = 1.0 / sketch.numbers[NUMBER.ridge]
-        for i in range(n):
-            q[i] = -flat * (work[RP_WORK.shifted, i] + 0.5 * energy * work[RP_WORK.drawn, i]) / rho
-    else:
-        flat = _metric(setup, sketch, p, COLUMN.sketch, q)
-    lever = flat * square
-    if setup.reach < math.inf:
-        for i in range(n):
-            lever += q[i] * p[COLUMN.sketch + i]
-    step = limited_step(setup, margin, g, lever)
-    change[COLUMN.head] -= along * rho + step * flat
-    for i in range(n):
-        sketch.lines[LINE.a, i] -= step * q[i]
+    _mirror_step(setup, sketch, p, square, rho, g, margin, energy, along, followed, change)
     return VERDICT.absorbed
 
 

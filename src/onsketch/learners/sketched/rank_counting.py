@@ -308,6 +308,40 @@ def _grow(setup, sketch, p, square, rho, change, v):
     _take_in(setup, sketch, n, v)
 
 
+@inner
+def _absorb_dual(setup, sketch, p, square, rho, g, energy, change):
+    """The round of dual averaging: ``w = −step·P ḡ`` from Sḡ."""
+    v = sketch.work[FFD_WORK.coordinates]
+    q = sketch.work[FFD_WORK.coefficients]
+    verdict = VERDICT.absorbed
+    if sketch.counts[COUNT.rows] == setup.capacity:
+        # w was formed before this shrink, and has just predicted; only now may the rows go
+        _shrink(setup, sketch)
+        _move(sketch, p)
+        _solve_lower(
+            sketch.squares[FFD_SQUARE.lower],
+            sketch.counts[COUNT.rows],
+            p,
+            COLUMN.sketch,
+            sketch.work[FFD_WORK.along],
+        )
+        verdict = VERDICT.full_before
+    if energy > 0.0:
+        _grow(setup, sketch, p, square, rho, change, v)
+    n = sketch.counts[COUNT.rows]
+    for i in range(n):
+        sketch.lines[LINE.dual, i] += g * p[COLUMN.sketch + i]
+    change[COLUMN.head] = g
+    flat = inverse_metric(setup, 0.0, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped])
+    _solve_lower(sketch.squares[FFD_SQUARE.lower], n, sketch.lines[LINE.dual], 0, v)
+    _apply(setup, sketch, n, v, flat, q)
+    _solve_upper(sketch.squares[FFD_SQUARE.lower], n, q)
+    sketch.numbers[NUMBER.base] = -setup.step * flat
+    for i in range(n):
+        sketch.lines[LINE.a, i] = -setup.step * q[i]
+    return verdict
+
+
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     energy = rho * rho * square
     if not energy <= limit * limit:
@@ -318,33 +352,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     v = sketch.work[FFD_WORK.coordinates]
     q = sketch.work[FFD_WORK.coefficients]
     if setup.dual:
-        verdict = VERDICT.absorbed
-        if sketch.counts[COUNT.rows] == setup.capacity:
-            # w was formed before this shrink, and has just predicted; only now may the rows go
-            _shrink(setup, sketch)
-            _move(sketch, p)
-            _solve_lower(
-                sketch.squares[FFD_SQUARE.lower],
-                sketch.counts[COUNT.rows],
-                p,
-                COLUMN.sketch,
-                sketch.work[FFD_WORK.along],
-            )
-            verdict = VERDICT.full_before
-        if energy > 0.0:
-            _grow(setup, sketch, p, square, rho, change, v)
-        n = sketch.counts[COUNT.rows]
-        for i in range(n):
-            sketch.lines[LINE.dual, i] += g * p[COLUMN.sketch + i]
-        change[COLUMN.head] = g
-        flat = inverse_metric(setup, 0.0, sketch.numbers[NUMBER.ridge], sketch.numbers[NUMBER.escaped])
-        _solve_lower(sketch.squares[FFD_SQUARE.lower], n, sketch.lines[LINE.dual], 0, v)
-        _apply(setup, sketch, n, v, flat, q)
-        _solve_upper(sketch.squares[FFD_SQUARE.lower], n, q)
-        sketch.numbers[NUMBER.base] = -setup.step * flat
-        for i in range(n):
-            sketch.lines[LINE.a, i] = -setup.step * q[i]
-        return verdict
+        return _absorb_dual(setup, sketch, p, square, rho, g, energy, change)
     if energy == 0.0:  # not a row to count, but still a gradient to follow
         flat = _metric(setup, sketch, p, square, q)
         along = dot(q, 0, p, COLUMN.sketch, (sketch.counts[COUNT.rows] + 3) // 4 * 4)

@@ -17,9 +17,10 @@ pytest.importorskip("msgspec", reason="the service needs the extra 'serve'")
 
 import onsketch
 from onsketch.data.json_rows import rows_of
-from onsketch.jobs.serve.engine import Broken, Busy, DiskFull, Engine, Settings, Stopping, Ticket
+from onsketch.jobs.serve.engine import Engine, Settings
 from onsketch.jobs.serve.model import load_model, new_model
 from onsketch.jobs.serve.store import Store
+from onsketch.jobs.serve.tickets import Broken, Busy, DiskFull, Stopping, Ticket
 from program import run
 from serving import as_vw, objects
 

@@ -77,7 +77,7 @@ def check_reading(reading: dict[str, Any]) -> None:
 
 def same_plan(now: dict[str, Any], then: dict[str, Any], path: str) -> None:
     """Refuse to go on with a checkpoint of something else."""
-    from onsketch.jobs.training import list_of
+    from onsketch.jobs.plans import list_of
 
     for name, value in now.items():
         if list_of(then.get(name)) != list_of(value):

@@ -12,9 +12,9 @@ import numpy as np
 from onsketch.core.errors import InputError
 from onsketch.data.json_rows import example
 from onsketch.data.live import Message, open_live
-from onsketch.jobs.serve.engine import Outcome, Refused, Ticket
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.service import Service
+from onsketch.jobs.serve.tickets import Outcome, Refused, Ticket
 
 _MOST, _WAIT = 1000, 0.5
 

@@ -14,74 +14,21 @@ import errno
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from onsketch.core.errors import OnsketchError
-from onsketch.jobs.serve.batch import Batch, Floats, Rows, chosen_of, joined
+from onsketch.jobs.serve.batch import Batch, Floats, Rows
 from onsketch.jobs.serve.log import Log
 from onsketch.jobs.serve.model import Learned, Model
 from onsketch.jobs.serve.store import Store
+from onsketch.jobs.serve.tickets import Broken, Busy, DiskFull, Stopping, Ticket, admitted, hand_over, share
 from onsketch.jobs.serve.watch import Watch
 
 DURABILITY = ("none", "batch", "row")
-
-
-class Refused(OnsketchError):
-    """A request that cannot be served now."""
-
-    status = 503
-
-
-class Busy(Refused):
-    """The queue is full."""
-
-
-class Stopping(Refused):
-    """The service is draining."""
-
-
-class DiskFull(Refused):
-    """The log cannot be written."""
-
-    status = 507
-
-
-class Broken(Refused):
-    """Something failed after which learning must not go on."""
-
-    status = 500
-
-
-@dataclass
-class Outcome:
-    """What came of one request's rows."""
-
-    margins: Floats
-    """Of the rows that were learned, NaN for the others."""
-    refused: dict[int, str]
-    """Why rows were not learned."""
-
-
-@dataclass
-class Ticket:
-    """A request on its way through the queue."""
-
-    rows: Rows | None
-    labels: Sequence[Any] | Floats
-    weights: Floats | None
-    done: Callable[[Outcome | Exception], None]
-    notes: dict[str, Any] = field(default_factory=dict)
-    result: Outcome | Exception | None = None
-
-    @property
-    def count(self) -> int:
-        """Rows."""
-        return len(self.labels)
 
 
 @dataclass(frozen=True)
@@ -107,7 +54,7 @@ class Engine:
         self.durability = self.settings.durability if store is not None else "none"
         self.watch = Watch(model.kind)
         self.shadow_watch = Watch(model.kind)
-        self.deliver: Callable[[list[Ticket]], None] = _hand_over
+        self.deliver: Callable[[list[Ticket]], None] = hand_over
         self.notes: list[str] = []
         """What happened while starting."""
         self.position: dict[str, Any] = {}
@@ -247,7 +194,7 @@ class Engine:
             return taken
 
     def _process(self, tickets: list[Ticket]) -> None:
-        batch, kept, refused = self._admitted(tickets)
+        batch, kept, refused = admitted(self.model, tickets)
         if len(batch) or batch.notes:
             if self._log is not None:
                 try:
@@ -262,7 +209,7 @@ class Engine:
             learned = self._apply(batch)
         else:
             learned = Learned(np.empty(0), np.empty(0, dtype=bool))
-        self._share(tickets, kept, refused, learned)
+        self.refused_rows += share(tickets, kept, refused, learned)
         self._snapshot_when_due()
         if self._log is not None and self.durability == "batch":
             with self._change:
@@ -270,33 +217,6 @@ class Engine:
                 self._change.notify_all()
         else:
             self._finish(tickets)
-
-    def _admitted(self, tickets: list[Ticket]) -> tuple[Batch, Any, dict[int, str]]:
-        """All rows with a label that the model can take; which rows of the tickets they are; why the others not."""
-        some = [ticket for ticket in tickets if ticket.rows is not None]
-        notes: dict[str, Any] = {}
-        for ticket in tickets:
-            notes.update(ticket.notes)
-        if not some:
-            return Batch(np.empty((0, 1)), np.empty(0), None, notes), np.empty(0, dtype=bool), {}
-        rows = joined([ticket.rows for ticket in some if ticket.rows is not None])
-        if len(some) == 1:
-            labels: Any = some[0].labels
-        elif all(isinstance(ticket.labels, np.ndarray) for ticket in some):
-            labels = np.concatenate([ticket.labels for ticket in some])
-        else:
-            labels = [label for ticket in some for label in ticket.labels]
-        weights = None
-        if any(ticket.weights is not None for ticket in some):
-            weights = np.concatenate([_or_ones(ticket) for ticket in some])
-        codes, refused, classes = self.model.admit(labels)
-        kept = ~np.isnan(codes)
-        if refused:
-            rows, codes = chosen_of(rows, kept), codes[kept]
-            weights = None if weights is None else weights[kept]
-        if classes:
-            notes["classes"] = classes
-        return Batch(rows, codes, weights, notes), kept, refused
 
     def _apply(self, batch: Batch) -> Learned:
         """Change the models as the batch says: the same now and when the log is read."""
@@ -331,27 +251,6 @@ class Engine:
                 time.sleep(0.0001)
                 patience -= 1
             self._step.acquire()
-
-    def _share(self, tickets: list[Ticket], kept: Any, refused: dict[int, str], learned: Learned) -> None:
-        """Give each request what concerns its rows."""
-        taken, margins = learned.taken, learned.margins
-        width = margins.shape[1:]
-        everywhere = margins
-        if refused or not taken.all():
-            everywhere = np.full((kept.size, *width), np.nan)
-            places = np.flatnonzero(kept)
-            everywhere[places[taken]] = margins[taken]
-            for row in places[~taken].tolist():
-                refused[row] = (
-                    "the update would not be finite: the values of this row are too large. Nothing was learned"
-                )
-            self.refused_rows += len(refused)
-        start = 0
-        for ticket in tickets:
-            stop = start + (0 if ticket.rows is None else ticket.count)
-            mine = {row - start: why for row, why in refused.items() if start <= row < stop} if refused else {}
-            ticket.result = Outcome(everywhere[start:stop], mine)
-            start = stop
 
     def _unwritten(self, error: OSError, tickets: list[Ticket]) -> None:
         """The log could not be written: nothing was learned of these rows."""
@@ -433,13 +332,3 @@ class Engine:
 
     def _told(self) -> dict[str, Any]:
         return {"position": dict(self.position)}
-
-
-def _hand_over(tickets: list[Ticket]) -> None:
-    for ticket in tickets:
-        assert ticket.result is not None
-        ticket.done(ticket.result)
-
-
-def _or_ones(ticket: Ticket) -> Floats:
-    return np.ones(ticket.count) if ticket.weights is None else ticket.weights

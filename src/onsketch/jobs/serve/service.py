@@ -15,9 +15,10 @@ from onsketch.core.errors import InputError
 from onsketch.core.tolerances import LARGEST
 from onsketch.jobs.serve.answers import answers, contributions
 from onsketch.jobs.serve.batch import Floats, Rows, part_of
-from onsketch.jobs.serve.engine import Engine, Outcome, Ticket
+from onsketch.jobs.serve.engine import Engine
 from onsketch.jobs.serve.requests import Label, Row
 from onsketch.jobs.serve.rows import RowReader
+from onsketch.jobs.serve.tickets import Outcome, Ticket
 from onsketch.jobs.serve.waiting import Waitlist
 
 

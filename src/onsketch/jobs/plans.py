@@ -1,0 +1,65 @@
+"""What a job is to do, and whether two jobs are the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from onsketch.core.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do: decides every byte of the outcome."""
+
+    sources: list[str]
+    """Files, globs, addresses, or ``-`` for standard input."""
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of the learner; without a loss it is chosen by the task."""
+    reading: dict[str, Any] = field(default_factory=dict)
+    """Options of :func:`onsketch.data.stream`."""
+    task: str | None = None
+    passes: int = 1
+    holdout: int = 0
+    """One row in so many is never learned, but predicted by the model as of the end of its block; 0 for none."""
+    patience: int = 0
+    """Stop after so many passes in which the held-out loss did not fall, and keep the best model; 0 never stops."""
+    start: str | None = None
+    """A model to go on from."""
+
+    def check(self) -> None:
+        """Refuse what cannot be done, before anything is read."""
+        if self.passes < 1:
+            raise OptionError(f"passes={self.passes}: expected at least 1.")
+        if self.passes > 1 and not rereadable(self.sources):
+            raise OptionError("standard input and pipes can be read once only; --passes needs a file.")
+        if self.holdout < 0 or self.holdout == 1:
+            raise OptionError(f"holdout={self.holdout}: one row in this many is held out: give 0 (none), or 2 or more.")
+        if self.patience and not (self.holdout and self.passes > 1):
+            raise OptionError("--early-stop looks at the held-out loss of each pass: it needs --holdout and --passes.")
+
+
+def rereadable(sources: list[str]) -> bool:
+    """Whether all sources can be read a second time."""
+    from onsketch.data.sources import can_be_read_again, expand
+
+    return all(can_be_read_again(source) for source in expand(sources))
+
+
+def same_plan(now: dict[str, Any], then: dict[str, Any], path: str) -> None:
+    """Refuse a checkpoint of another job, naming what differs."""
+    for name, value in now.items():
+        before = then.get(name)
+        if before != value and list_of(before) != list_of(value):
+            raise OptionError(
+                f"{path} is a checkpoint of another job ({name}: {before!r} then, {value!r} now). "
+                "Resume with the same command, or start anew without --resume."
+            )
+
+
+def list_of(value: Any) -> Any:
+    """JSON has lists where plans may have tuples."""
+    if isinstance(value, dict):
+        return {name: list_of(item) for name, item in value.items()}
+    return [list_of(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,125 @@
+"""Requests on their way: what they bring, which of their rows can be learned, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onsketch.core.errors import OnsketchError
+from onsketch.jobs.serve.batch import Batch, Floats, Rows, chosen_of, joined
+from onsketch.jobs.serve.model import Learned, Model
+
+
+class Refused(OnsketchError):
+    """A request that cannot be served now."""
+
+    status = 503
+
+
+class Busy(Refused):
+    """The queue is full."""
+
+
+class Stopping(Refused):
+    """The service is draining."""
+
+
+class DiskFull(Refused):
+    """The log cannot be written."""
+
+    status = 507
+
+
+class Broken(Refused):
+    """Something failed after which learning must not go on."""
+
+    status = 500
+
+
+@dataclass
+class Outcome:
+    """What came of one request's rows."""
+
+    margins: Floats
+    """Of the rows that were learned, NaN for the others."""
+    refused: dict[int, str]
+    """Why rows were not learned."""
+
+
+@dataclass
+class Ticket:
+    """A request on its way through the queue."""
+
+    rows: Rows | None
+    labels: Sequence[Any] | Floats
+    weights: Floats | None
+    done: Callable[[Outcome | Exception], None]
+    notes: dict[str, Any] = field(default_factory=dict)
+    result: Outcome | Exception | None = None
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return len(self.labels)
+
+
+def admitted(model: Model, tickets: list[Ticket]) -> tuple[Batch, Any, dict[int, str]]:
+    """All rows with a label that the model can take; which rows of the tickets they are; why the others not."""
+    some = [ticket for ticket in tickets if ticket.rows is not None]
+    notes: dict[str, Any] = {}
+    for ticket in tickets:
+        notes.update(ticket.notes)
+    if not some:
+        return Batch(np.empty((0, 1)), np.empty(0), None, notes), np.empty(0, dtype=bool), {}
+    rows = joined([ticket.rows for ticket in some if ticket.rows is not None])
+    if len(some) == 1:
+        labels: Any = some[0].labels
+    elif all(isinstance(ticket.labels, np.ndarray) for ticket in some):
+        labels = np.concatenate([ticket.labels for ticket in some])
+    else:
+        labels = [label for ticket in some for label in ticket.labels]
+    weights = None
+    if any(ticket.weights is not None for ticket in some):
+        weights = np.concatenate([_or_ones(ticket) for ticket in some])
+    codes, refused, classes = model.admit(labels)
+    kept = ~np.isnan(codes)
+    if refused:
+        rows, codes = chosen_of(rows, kept), codes[kept]
+        weights = None if weights is None else weights[kept]
+    if classes:
+        notes["classes"] = classes
+    return Batch(rows, codes, weights, notes), kept, refused
+
+
+def _or_ones(ticket: Ticket) -> Floats:
+    return np.ones(ticket.count) if ticket.weights is None else ticket.weights
+
+
+def share(tickets: list[Ticket], kept: Any, refused: dict[int, str], learned: Learned) -> int:
+    """Give each request what concerns its rows; returns how many were refused."""
+    taken, margins = learned.taken, learned.margins
+    width = margins.shape[1:]
+    everywhere = margins
+    if refused or not taken.all():
+        everywhere = np.full((kept.size, *width), np.nan)
+        places = np.flatnonzero(kept)
+        everywhere[places[taken]] = margins[taken]
+        for row in places[~taken].tolist():
+            refused[row] = "the update would not be finite: the values of this row are too large. Nothing was learned"
+    start = 0
+    for ticket in tickets:
+        stop = start + (0 if ticket.rows is None else ticket.count)
+        mine = {row - start: why for row, why in refused.items() if start <= row < stop} if refused else {}
+        ticket.result = Outcome(everywhere[start:stop], mine)
+        start = stop
+    return len(refused)
+
+
+def hand_over(tickets: list[Ticket]) -> None:
+    """Tell each request what came of it."""
+    for ticket in tickets:
+        assert ticket.result is not None
+        ticket.done(ticket.result)

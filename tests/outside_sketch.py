@@ -11,10 +11,10 @@ from onsketch.jit.decorators import inner
 from onsketch.jit.secular import LINES
 from onsketch.learners.setup import limited_step
 from onsketch.learners.sketch_table import SketchKind, register
-from onsketch.learners.sketched.frequent_directions import decompose
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_buffer
+from onsketch.learners.sketched.small_gram import decompose
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 from onsketch.sketches.base import Sketch, whole_number
 from onsketch.sketches.rows import dense_chunks

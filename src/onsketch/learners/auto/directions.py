@@ -18,7 +18,7 @@ from onsketch.core.shrinking import left_of
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.auto.state import FIGURE, FIRST_ROW, ROOT, TALLY
-from onsketch.learners.sketched.frequent_directions import decompose
+from onsketch.learners.sketched.small_gram import decompose
 
 _left_of = inlined(left_of)
 

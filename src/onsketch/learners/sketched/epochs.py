@@ -19,6 +19,7 @@ import numpy as np
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import load, spread, store, times, where_less
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
+from onsketch.learners.sketched.state import LINE, NUMBER
 
 TINY = 1e-140
 """Sketch entries below this become zero: shrinks let old directions fade, and arithmetic on denormals is slow."""
@@ -199,3 +200,23 @@ def settle(table):
         table.rows[slot, COLUMN.epoch] = 0
     table.clock[CLOCK.epoch] = 0
     table.clock[CLOCK.current] = 1
+
+
+@inlined
+def fold_coefficients(setup, sketch, n, kept):
+    """Complete the transform of n rows to ``kept``: what their coefficients give to the head and the sum of iterates.
+
+    They begin again from zero; those of dual averaging are of the new rows already.
+    """
+    a = sketch.lines[LINE.a]
+    a_sum = sketch.lines[LINE.a_sum]
+    for i in range(n):
+        if setup.dual:
+            sketch.transform[i, kept] = 0.0
+            sketch.transform[i, kept + 1] = a_sum[i]
+        else:
+            sketch.transform[i, kept] = a[i]
+            sketch.transform[i, kept + 1] = a_sum[i] - sketch.numbers[NUMBER.base_sum] * a[i]
+        if i >= kept or not setup.dual:
+            a[i] = 0.0
+        a_sum[i] = 0.0

@@ -18,18 +18,18 @@ As long as fewer features than directions have been seen, the rows that depend o
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.draws import FEATURE, fill_gaussian
 from onsketch.core.spectral_step import inverse_metric, inverse_metrics
-from onsketch.core.tolerances import CUTOFF
-from onsketch.jit.decorators import inlined, inner
-from onsketch.jit.vectors import add, dot, fma, load, minus, product, put, quotient, root, spread, store, times, within
+from onsketch.jit.decorators import inlined
+from onsketch.jit.vectors import add, dot, fma, load, minus, product, put, spread, store, times, within
 from onsketch.learners.setup import limited_step
 from onsketch.learners.sketched.merged_sketches import difference
+from onsketch.learners.sketched.oja_basis import OJA_SQUARE, OJA_WORK, factorise, is_stretched, rebase, set_pivots, turn
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_rows
@@ -41,42 +41,6 @@ STRETCH = 1e4
 LONG = 100.0
 """Γ_t = 1/t is meant for rows of unit length or so: much longer ones would turn V to the last row for ever. Where the
 learner finds its own ridge it finds this unit too: γ = min(1/t, LONG/Σ|x|²)."""
-
-_REBASE = 0.03
-"""The basis is changed when a diagonal entry of F falls below this."""
-
-
-class OjaSquares(NamedTuple):
-    """Squares of Oja's sketch; its energies λ are in LINE.values."""
-
-    gram: int
-    """ZZᵀ, kept while some rows are dependent"""
-    factor: int
-    """F"""
-    start: int
-    """transposed, the product of all changes of basis, which the raw column of a new feature has to go through"""
-
-
-OJA_SQUARE = OjaSquares(*range(3))
-
-
-class OjaWork(NamedTuple):
-    """Rows of scratch; all but alphas and pivots are padded with zeros."""
-
-    along: int
-    """Vx"""
-    scaled: int
-    """what turns F, with the next three: see ``_pivots``"""
-    alphas: int
-    pivots: int
-    pulls: int
-    weighed: int
-    """what is left of Vx under the metric"""
-    coefficients: int
-    """the coefficients of that on Z"""
-
-
-OJA_WORK = OjaWork(*range(7))
 
 
 class Subspace(State):
@@ -124,94 +88,6 @@ class Subspace(State):
         self.squares[OJA_SQUARE.factor, :m, :m] = self.squares[OJA_SQUARE.gram, :m, :m] = np.diag(alive.astype(float))
         self.counts[COUNT.rank] = int(alive.sum())
         return np.asarray(T @ np.vstack(energies))
-
-
-@inlined
-def _turn_block(factor, m, work, at, lanes):
-    """``lanes`` columns of ``_turn``."""
-    width = factor.shape[1]
-    earlier = spread(0.0, lanes)
-    sums = spread(0.0, lanes)
-    for i in range(m):
-        row = load(factor, i * width + at, lanes)
-        turned = product(spread(work[OJA_WORK.pivots, i], lanes), row)
-        turned = fma(spread(work[OJA_WORK.pulls, i], lanes), earlier, turned)
-        earlier = fma(spread(work[OJA_WORK.scaled, i], lanes), row, earlier)
-        sums = fma(spread(work[OJA_WORK.weighed, i], lanes), turned, sums)
-        store(factor, i * width + at, turned)
-    store(work[OJA_WORK.coefficients], at, sums)
-
-
-@inlined
-def _pivots(width, work, c, growth):
-    """Prepare ``F ← L^{-1} F`` with LLᵀ = I + c·uuᵀ for u in SCALED, a multiple of Vx, and fill WEIGHED with
-    ``growth·L^{-1} Vx``.
-
-    With α_i = 1 + c Σ_{j<i} u_j² and q_i = 1/√(α_i α_{i+1}), row i of L^{-1}F is
-    ``α_i q_i F_i − c u_i q_i Σ_{j<i} u_j F_j``, and L^{-1}u is ``q_i u_i``.
-    """
-    alpha = 1.0
-    for i in range(width):
-        work[OJA_WORK.alphas, i] = alpha
-        alpha += c * work[OJA_WORK.scaled, i] * work[OJA_WORK.scaled, i]
-    stride = work.shape[1]
-    for k in range(0, width, 4):
-        u = load(work, OJA_WORK.scaled * stride + k, 4)
-        before = load(work, OJA_WORK.alphas * stride + k, 4)
-        after = fma(product(spread(c, 4), u), u, before)
-        q = quotient(spread(1.0, 4), root(product(before, after)))
-        store(work, OJA_WORK.pivots * stride + k, product(before, q))
-        store(work, OJA_WORK.pulls * stride + k, product(product(spread(-c, 4), u), q))
-        store(
-            work,
-            OJA_WORK.weighed * stride + k,
-            product(product(spread(growth, 4), q), load(work, OJA_WORK.along * stride + k, 4)),
-        )
-
-
-@inlined
-def _turn(factor, m, work):
-    """``F ← L^{-1} F`` as prepared, and on the way ``COEFFICIENTS = v F`` of the new F for the v in WEIGHED."""
-    at = np.int64(0)
-    width = factor.shape[1]
-    while width - at >= 16:
-        _turn_block(factor, m, work, at, 16)
-        at += 16
-    if width - at >= 8:
-        _turn_block(factor, m, work, at, 8)
-        at += 8
-    if at < width:
-        _turn_block(factor, m, work, at, 4)
-
-
-@inner
-def _factorise(setup, sketch):
-    """F from K by Cholesky, with zero rows for the rows of Z that depend on earlier ones."""
-    gram = sketch.squares[OJA_SQUARE.gram]
-    factor = sketch.squares[OJA_SQUARE.factor]
-    m = sketch.counts[COUNT.rows]
-    cutoff = max(CUTOFF, 20.0 * setup.rounding)  # what is written of Z, not its Gram matrix, is rounded to float32
-    rank = 0
-    for i in range(m):
-        for j in range(m):
-            factor[i, j] = 0.0
-        left = gram[i, i]
-        for j in range(i):
-            along = 0.0
-            for k in range(j + 1):
-                along += factor[j, k] * gram[i, k]
-            left -= along * along
-            for k in range(j + 1):
-                factor[i, k] -= along * factor[j, k]
-        if left > cutoff * gram[i, i] and left > 0.0:
-            factor[i, i] = 1.0
-            for k in range(i + 1):
-                factor[i, k] /= math.sqrt(left)
-            rank += 1
-        else:
-            for k in range(i + 1):
-                factor[i, k] = 0.0
-    sketch.counts[COUNT.rank] = rank
 
 
 @inlined
@@ -298,14 +174,14 @@ def _enter(setup, table, sketch, slot):
         OJA_WORK.along * sketch.work.shape[1],
         width,
     )
-    _pivots(width, sketch.work, 1.0, 1.0)
-    _turn(sketch.squares[OJA_SQUARE.factor], m, sketch.work)
+    set_pivots(width, sketch.work, 1.0, 1.0)
+    turn(sketch.squares[OJA_SQUARE.factor], m, sketch.work)
     return fresh
 
 
 def _prepare(setup, sketch, p):
     if sketch.counts[COUNT.rank] < 0:
-        _factorise(setup, sketch)
+        factorise(setup, sketch)
     _along(sketch, p, COLUMN.sketch)
 
 
@@ -314,65 +190,6 @@ def _metric(setup, sketch, p, square, q):
     for i in range(sketch.counts[COUNT.rows]):
         q[i] = sketch.work[OJA_WORK.coefficients, i]
     return flat
-
-
-@inner
-def _rebase(setup, sketch):  # noqa: C901 (loops over one small matrix after the other, with hardly a decision)
-    """Fill the transform Z ← N Z, with N = F (a mere rescaling for dependent rows), and start again from F = I."""
-    m = sketch.counts[COUNT.rows]
-    change = sketch.room[0]
-    moved = sketch.room[1]
-    moved_dual = sketch.work[OJA_WORK.along]
-    full = sketch.counts[COUNT.rank] == m
-    for i in range(m):
-        moved_dual[i] = 0.0
-        for j in range(m):
-            change[i, j] = 0.0
-            moved[i, j] = 0.0
-        if sketch.squares[OJA_SQUARE.factor, i, i] > 0.0:
-            for j in range(i + 1):
-                change[i, j] = sketch.squares[OJA_SQUARE.factor, i, j]
-        else:
-            change[i, i] = (
-                1.0 / math.sqrt(sketch.squares[OJA_SQUARE.gram, i, i])
-                if sketch.squares[OJA_SQUARE.gram, i, i] > 0.0
-                else 1.0
-            )
-    for i in range(m):
-        for j in range(i + 1):
-            moved_dual[i] += change[i, j] * sketch.lines[LINE.dual, j]
-            for k in range(m):
-                moved[k, i] += change[i, j] * sketch.squares[OJA_SQUARE.start, k, j]
-    for i in range(m):
-        sketch.lines[LINE.dual, i] = moved_dual[i]
-        for j in range(m):
-            sketch.squares[OJA_SQUARE.start, i, j] = moved[i, j]
-            sketch.transform[i, j] = change[j, i]
-        a = sketch.lines[LINE.a, i]
-        if setup.dual:
-            sketch.transform[i, m] = 0.0
-            sketch.transform[i, m + 1] = sketch.lines[LINE.a_sum, i]
-        else:
-            sketch.transform[i, m] = a
-            sketch.transform[i, m + 1] = sketch.lines[LINE.a_sum, i] - sketch.numbers[NUMBER.base_sum] * a
-            sketch.lines[LINE.a, i] = 0.0
-        sketch.lines[LINE.a_sum, i] = 0.0
-    if full:
-        for i in range(m):
-            for j in range(m):
-                sketch.squares[OJA_SQUARE.factor, i, j] = 1.0 if i == j else 0.0
-        return
-    for i in range(m):
-        for j in range(m):
-            moved[i, j] = 0.0
-            for k in range(m):
-                moved[i, j] += change[i, k] * sketch.squares[OJA_SQUARE.gram, k, j]
-    for i in range(m):
-        for j in range(m):
-            sketch.squares[OJA_SQUARE.gram, i, j] = 0.0
-            for k in range(m):
-                sketch.squares[OJA_SQUARE.gram, i, j] += moved[i, k] * change[j, k]
-    _factorise(setup, sketch)
 
 
 @inlined
@@ -385,18 +202,6 @@ def _gain(setup, sketch, square, energy, t):
     if setup.gain > 0.0:
         gamma *= setup.gain * t
     return STRETCH / energy if energy * gamma > STRETCH else gamma
-
-
-@inlined
-def _stretched(factor, m):
-    """Whether F is about to become ill-conditioned, by its diagonal."""
-    worst = 1.0
-    scale = 1.0
-    for i in range(m):
-        if factor[i, i] > 0.0:
-            worst = min(worst, factor[i, i])
-        scale = max(scale, factor[i, i])
-    return worst < _REBASE * scale
 
 
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
@@ -423,12 +228,12 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         store(lines, LINE.values * width + k, fma(u, u, load(lines, LINE.values * width + k, 4)))
     lifted = 2.0 * gamma + gamma * gamma * energy
     if sketch.counts[COUNT.rank] == m:
-        _pivots(width, work, lifted, growth)
+        set_pivots(width, work, lifted, growth)
         flat = _weigh(setup, sketch, OJA_WORK.weighed)
-        _turn(factor, m, work)
+        turn(factor, m, work)
     else:
         _add_square(sketch.squares[OJA_SQUARE.gram], m, lifted * rho * rho, p, COLUMN.sketch)
-        _factorise(setup, sketch)
+        factorise(setup, sketch)
         _along(sketch, p, COLUMN.sketch)
         flat = _precondition(setup, sketch)
         put(work, OJA_WORK.coefficients * stride, growth, work, OJA_WORK.coefficients * stride, width)
@@ -443,8 +248,8 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         change[COLUMN.head] = g
         add(lines, LINE.dual * width, stretch * p[COLUMN.head] + g * growth, p, COLUMN.sketch, width)
     verdict = VERDICT.absorbed
-    if _stretched(factor, m):
-        _rebase(setup, sketch)
+    if is_stretched(factor, m):
+        rebase(setup, sketch)
         verdict = VERDICT.full
     if setup.dual:
         _along(sketch, lines[LINE.dual], 0)

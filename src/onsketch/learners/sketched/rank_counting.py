@@ -27,6 +27,7 @@ from onsketch.jit.eigen import eigh
 from onsketch.jit.secular import LINES, absorb_row
 from onsketch.jit.vectors import add, dot, put
 from onsketch.learners.setup import limited_step
+from onsketch.learners.sketched.epochs import fold_coefficients
 from onsketch.learners.sketched.merged_sketches import added, spectrum
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
@@ -200,20 +201,11 @@ def _shrink(setup, sketch):
     for i in range(n):
         for e in range(kept):
             dual[e] += sketch.transform[i, e] * sketch.lines[LINE.dual, i]
-        if setup.dual:
-            sketch.transform[i, kept] = 0.0
-            sketch.transform[i, kept + 1] = sketch.lines[LINE.a_sum, i]
-        else:
-            sketch.transform[i, kept] = sketch.lines[LINE.a, i]
-            sketch.transform[i, kept + 1] = (
-                sketch.lines[LINE.a_sum, i] - sketch.numbers[NUMBER.base_sum] * sketch.lines[LINE.a, i]
-            )
-        sketch.lines[LINE.a, i] = 0.0
-        sketch.lines[LINE.a_sum, i] = 0.0
         for j in range(n):
             sketch.squares[FFD_SQUARE.lower, i, j] = 0.0
             sketch.squares[FFD_SQUARE.small, i, j] = 0.0
             sketch.squares[FFD_SQUARE.vectors, i, j] = 1.0 if i == j else 0.0
+    fold_coefficients(setup, sketch, n, kept)
     rho = _shrink_spectrum(FD, setup.size, 1.0, 0.0, values, values, values)
     for e in range(kept):
         sketch.lines[LINE.dual, e] = dual[e]

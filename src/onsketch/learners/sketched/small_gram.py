@@ -1,0 +1,183 @@
+"""Functions of the small Gram matrix K = SSᵀ of a sketch's rows: ``P Sᵀ = Sᵀ p(K)``, from its inverse or its spectrum.
+
+For Newton, ``p(K) = (ridge·I + K)^{-1}`` grows by one bordered row, O(m²); for the roots of AdaGrad it takes the small
+spectrum, O(m³), and so it does for Newton where the ridge is tiny beside the energies: the inverse would lose its
+digits there.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.core.geometry import NEWTON
+from onsketch.core.spectral_step import inverse_metric, spectral_weight
+from onsketch.core.tolerances import CUTOFF
+from onsketch.jit.decorators import inlined, inner
+from onsketch.jit.eigen import eigh
+from onsketch.jit.vectors import dot, fma, load, spread, store
+from onsketch.learners.sketched.packed import COLUMN
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE
+
+TINY = 1e-5
+"""Where a new row depends on the others but for a share of the energies below this, the inverse is given up for the
+spectrum until the sketch shrinks: it would be wrong by a rounding error over the square of that share."""
+
+ROUNDING = 1e-15
+"""A few rounding errors of float64."""
+
+
+@inner
+def decompose(gram, n, values, vectors, work):
+    """The spectrum of a Gram matrix, with what the cutoff calls zero set to zero; ``work`` is scratch, two rows."""
+    eigh(gram, n, values, vectors, work)
+    for i in range(n):
+        if values[i] <= CUTOFF * values[0]:
+            values[i] = 0.0
+
+
+@inlined
+def is_spectral(setup, sketch, n):
+    """Whether steps are worked out from the spectrum: in all geometries but Newton's, and there without an inverse."""
+    given_up = n > 0 and sketch.squares[SQUARE.inverse, 0, 0] == 0.0
+    return setup.geometry != NEWTON or sketch.numbers[NUMBER.ridge] == 0.0 or given_up
+
+
+@inner
+def _along(sketch, e, n, p):
+    """The row gathered in p times the e-th eigenvector of K."""
+    at = (SQUARE.vectors * sketch.squares.shape[1] + e) * sketch.squares.shape[2]
+    return dot(sketch.squares, at, p, COLUMN.sketch, (n + 3) // 4 * 4)
+
+
+@inner
+def _reaches_out(sketch, n, p, square):
+    """Whether the row gathered in p has a part outside the span of S, as far as rounding lets us tell."""
+    values = sketch.lines[LINE.values]
+    error = ROUNDING * math.sqrt(values[0] * square)  # of a row along an eigenvector
+    outside = square
+    rounding = CUTOFF * square
+    for e in range(n):
+        if values[e] > 0.0:
+            along = abs(_along(sketch, e, n, p))
+            part = along * along / values[e]
+            outside -= part
+            rounding += error * (2.0 * along + error) / values[e]
+            rounding += ROUNDING * values[0] / values[e] * part  # of the eigenvalue itself
+    return outside > rounding
+
+
+@inner
+def step_weight(setup, sketch, value, energy):
+    """p(energy) for an eigenvector of this eigenvalue; below the cutoff a ridge is none, and lets what is zero rest."""
+    ridge = sketch.numbers[NUMBER.ridge]
+    if value == 0.0 and setup.geometry == NEWTON and ridge <= CUTOFF * sketch.lines[LINE.values, 0]:
+        return 0.0
+    return inverse_metric(setup, energy, ridge, sketch.numbers[NUMBER.escaped])
+
+
+@inlined
+def invert(sketch, n, source, start, out):
+    """``out = (ridge·I + K)^{-1} source`` of n numbers, those of the source from ``start`` on."""
+    for i in range(n):
+        out[i] = 0.0
+        for j in range(n):
+            out[i] += sketch.squares[SQUARE.inverse, i, j] * source[start + j]
+
+
+def metric(setup, sketch, p, square, q):
+    """``P x = c·x + Sᵀq`` for the row gathered in p: fills q, returns c."""
+    n = sketch.counts[COUNT.rows]
+    ridge = sketch.numbers[NUMBER.ridge]
+    escaped = sketch.numbers[NUMBER.escaped]
+    if not is_spectral(setup, sketch, n):
+        invert(sketch, n, p, COLUMN.sketch, q)
+        for i in range(n):
+            q[i] /= -ridge
+        return 1.0 / ridge
+    for i in range(n):
+        q[i] = 0.0
+    # without a ridge, moving along the part of x outside the span costs nothing; where there is no such part, a tiny
+    # ridge must not make one of rounding errors
+    outside = setup.geometry != NEWTON or _reaches_out(sketch, n, p, square)
+    for e in range(n):
+        value = sketch.lines[LINE.values, e]
+        if value <= 0.0:
+            continue
+        if not outside:
+            weight = inverse_metric(setup, value, ridge, escaped) / value
+        elif ridge > 0.0:
+            weight = spectral_weight(setup, value, ridge, escaped)
+        else:
+            weight = -1.0 / value
+        weight *= _along(sketch, e, n, p)
+        for j in range(n):
+            q[j] += weight * sketch.squares[SQUARE.vectors, e, j]
+    if not outside:
+        return 0.0
+    return inverse_metric(setup, 0.0, ridge, escaped) if ridge > 0.0 else 1.0
+
+
+def follow_ridge(setup, sketch):
+    """(ridge·I + K)^{-1} from K's spectrum, O(m³); none where it would lose its digits."""
+    n = sketch.counts[COUNT.rows]
+    h = sketch.squares[SQUARE.inverse]
+    ridge = sketch.numbers[NUMBER.ridge]
+    decompose(sketch.squares[SQUARE.gram], n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
+    for i in range(n):
+        for j in range(n):
+            h[i, j] = 0.0
+    if n == 0 or not ridge + sketch.lines[LINE.values, n - 1] > TINY * sketch.lines[LINE.values, 0]:
+        return
+    for e in range(n):
+        weight = 1.0 / (ridge + sketch.lines[LINE.values, e])
+        for i in range(n):
+            for j in range(n):
+                h[i, j] += weight * sketch.squares[SQUARE.vectors, e, i] * sketch.squares[SQUARE.vectors, e, j]
+
+
+@inner
+def last_column(sketch, n, step):
+    """Fill ``step`` with the last column of (ridge·I + K)^{-1} for n rows, growing the inverse by that row.
+
+    Returns whether it could: where not, there is no inverse any more.
+    """
+    h = sketch.squares[SQUARE.inverse]
+    gram = sketch.squares[SQUARE.gram]
+    last = n - 1
+    whole = (last + 3) // 4 * 4  # h and the Gram matrix are zero beyond their rows
+    width = h.shape[1]
+    pivot = sketch.numbers[NUMBER.ridge] + gram[last, last]
+    for i in range(last, whole):
+        step[i] = 0.0
+    for i in range(last):
+        step[i] = dot(h, i * width, gram, last * width, whole)
+        pivot -= step[i] * gram[last, i]
+    if not pivot > TINY * (gram[0, 0] + gram[last, last]):
+        h[0, 0] = 0.0
+        return False
+    for i in range(last):
+        weight = spread(step[i] / pivot, 4)
+        for c in range(0, whole, 4):
+            place = i * width + c
+            store(h, place, fma(weight, load(step, c, 4), load(h, place, 4)))
+    for i in range(last):
+        step[i] = -step[i] / pivot
+        h[i, last] = step[i]
+        h[last, i] = step[i]
+    step[last] = 1.0 / pivot
+    h[last, last] = step[last]
+    return True
+
+
+@inner
+def last_column_of_spectrum(setup, sketch, n, step):
+    """The same for any p(K), from K's spectrum."""
+    values = sketch.lines[LINE.values]
+    vectors = sketch.squares[SQUARE.vectors]
+    decompose(sketch.squares[SQUARE.gram], n, values, vectors, sketch.room[0])
+    for i in range(n):
+        step[i] = 0.0
+    for e in range(n):
+        weight = step_weight(setup, sketch, values[e], values[e]) * vectors[e, n - 1]
+        for i in range(n):
+            step[i] += weight * vectors[e, i]

@@ -12,8 +12,9 @@ import typer
 
 import onsketch
 from onsketch.cli.console import out, print_rows, table, told_plainly
+from onsketch.cli.declaring import option, refuse
 from onsketch.cli.interrupt import leave
-from onsketch.cli.options import gathering, known_method, learner_options, refuse
+from onsketch.cli.options import gathering, known_method, learner_options
 from onsketch.cli.outputs import check_outputs, write_json, write_page
 
 if TYPE_CHECKING:
@@ -37,50 +38,34 @@ def compare(
     ] = None,
     learner: Annotated[
         list[str] | None,
-        typer.Option(
-            "--learner", "-l", metavar="NAME", help="A method; repeat for more.", show_default="a field of six"
-        ),
+        option("A method; repeat for more.", "--learner", "-l", shown="a field of six", metavar="NAME"),
     ] = None,
-    ridge: Annotated[str | None, typer.Option(metavar="A,B,...", help="Ridges to try, all in the same pass.")] = None,
-    step_size: Annotated[str | None, typer.Option(metavar="A,B,...", help="Step sizes to try.")] = None,
-    sketch_size: Annotated[str, typer.Option(metavar="M,...", help="Rows of a sketch.")] = "20",
-    task: Annotated[
-        str | None, typer.Option(help="classification or regression.", show_default="by the first labels")
-    ] = None,
+    ridge: Annotated[str | None, option("Ridges to try, all in the same pass.", metavar="A,B,...")] = None,
+    step_size: Annotated[str | None, option("Step sizes to try.", metavar="A,B,...")] = None,
+    sketch_size: Annotated[str, option("Rows of a sketch.", metavar="M,...")] = "20",
+    task: Annotated[str | None, option("classification or regression.", shown="by the first labels")] = None,
     regret: Annotated[
-        bool, typer.Option("--regret", help="Solve for the best fixed weights afterwards and show the regret.")
+        bool, option("Solve for the best fixed weights afterwards and show the regret.", "--regret")
     ] = False,
     by: Annotated[
-        str | None,
-        typer.Option(help="Choose settings and sort by loss or error.", show_default="loss; on embedded streams error"),
+        str | None, option("Choose settings and sort by loss or error.", shown="loss; on embedded streams error")
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Learners at a time.", show_default="cores")] = None,
+    threads: Annotated[int | None, option("Learners at a time.", shown="cores", min=1)] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the standings and curves.")
+        Path | None, option("Write the standings and curves.", "--json", metavar="FILE", dir_okay=False)
     ] = None,
     csv_file: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", dir_okay=False, help="Write the curves, a line a point.")
+        Path | None, option("Write the curves, a line a point.", "--csv", metavar="FILE", dir_okay=False)
     ] = None,
-    report: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page with table and plots.")] = None,
+    report: Annotated[Path | None, option("Write a page with table and plots.", dir_okay=False)] = None,
     save: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Write the winner's model here, for predict and train --from.")
+        Path | None, option("Write the winner's model here, for predict and train --from.", dir_okay=False)
     ] = None,
-    rows: Annotated[
-        int | None,
-        typer.Option(min=1, help="Rows of each stream.", show_default="10000", rich_help_panel=EMBEDDED),
-    ] = None,
-    dimension: Annotated[
-        int | None,
-        typer.Option(min=1, help="Features of each row.", show_default="100", rich_help_panel=EMBEDDED),
-    ] = None,
+    rows: Annotated[int | None, option("Rows of each stream.", shown="10000", panel=EMBEDDED, min=1)] = None,
+    dimension: Annotated[int | None, option("Features of each row.", shown="100", panel=EMBEDDED, min=1)] = None,
     condition: Annotated[
         list[float] | None,
-        typer.Option(
-            min=1.0,
-            help="Condition number of a stream; repeat for more.",
-            show_default="10 and 200",
-            rich_help_panel=EMBEDDED,
-        ),
+        option("Condition number of a stream; repeat for more.", shown="10 and 200", panel=EMBEDDED, min=1.0),
     ] = None,
     reading: dict[str, Any] = {},  # noqa: B006
     learning: dict[str, Any] = {},  # noqa: B006

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from onsketch.cli.console import err, out, print_rows, told_plainly
+from onsketch.cli.declaring import option
 
 if TYPE_CHECKING:
     from onsketch.data.catalogue import DataSet, File
@@ -72,8 +73,8 @@ def _info(name: str, folder: _Folder = None) -> None:
 @data.command("get")
 def _get(
     names: list[str],
-    folder: Annotated[Path | None, typer.Option("--to", help="Where the files go.", show_default="the cache")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Fetch even what is at hand.")] = False,
+    folder: Annotated[Path | None, option("Where the files go.", "--to", shown="the cache")] = None,
+    again: Annotated[bool, option("Fetch even what is at hand.", "--again")] = False,
 ) -> None:
     """Download sets, going on where an earlier attempt stopped, and verify them."""
     with told_plainly():

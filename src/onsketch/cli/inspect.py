@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from onsketch.cli.console import out, print_rows, told_plainly
-from onsketch.cli.options import refuse
+from onsketch.cli.declaring import option, refuse
 from onsketch.cli.outputs import check_outputs, write_json
 from onsketch.core.errors import OptionError
 
@@ -21,28 +21,23 @@ _BARS = 40
 
 def inspect(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model, a checkpoint or a sketch.")],
-    top: Annotated[int, typer.Option(min=0, help="Largest weights to show.")] = 10,
+    top: Annotated[int, option("Largest weights to show.", min=0)] = 10,
     data: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "Rank weights by weight × scale of its features. Kernel learners: show the regret on its rows.",
             metavar="FILE",
-            help="Rank weights by weight × scale of its features. Kernel learners: show the regret on its rows.",
         ),
     ] = None,
     rows: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Kernel learners, with --data: how many rows, at a cost of their cube.", show_default="1000"
-        ),
+        int | None, option("Kernel learners, with --data: how many rows, at a cost of their cube.", shown="1000", min=1)
     ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write all weights here (CSV).")
-    ] = None,
+    weights: Annotated[Path | None, option("Write all weights here (CSV).", metavar="FILE", dir_okay=False)] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Write all this for other programs.")
+        Path | None, option("Write all this for other programs.", "--json", metavar="FILE", dir_okay=False)
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Kernel learners: write a page with plots here (HTML).")
+        Path | None, option("Kernel learners: write a page with plots here (HTML).", dir_okay=False)
     ] = None,
 ) -> None:
     """Show what a model file holds: method, options, features, spectrum, largest weights.

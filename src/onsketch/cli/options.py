@@ -16,6 +16,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from onsketch.cli.declaring import option
 from onsketch.learners.options import DECLARED, Options
 
 LEARNING, READING, PRODUCTS = "Learning", "Reading", "Products of features"
@@ -52,13 +53,10 @@ def _one_of(*words: str) -> Callable[[str | None], str | None]:
     return check
 
 
-def _asked(kind: Any, sentence: str, shown: str | None = None, *names: str, panel: str = READING, **more: Any) -> Any:
+def _asked(kind: Any, sentence: str, shown: str | bool = True, *names: str, panel: str = READING, **more: Any) -> Any:
     """The type of an option that may be left out, as Typer wants it annotated."""
-    metavar = more.pop("metavar", None) or {str: "NAME", list[str]: "NAME", int: "N"}.get(kind)
-    how = typer.Option(
-        *names, help=sentence, show_default=shown or True, rich_help_panel=panel, metavar=metavar, **more
-    )  # fmt: skip
-    return Annotated[kind | None, how]
+    named = {"metavar": {str: "NAME", list[str]: "NAME", int: "N"}.get(kind), **more}
+    return Annotated[kind | None, option(sentence, *names, shown=shown, panel=panel, **named)]
 
 
 _STRINGS = list[str]
@@ -87,12 +85,12 @@ _READING = {
         _STRINGS, "Columns to multiply, two or three; repeat for more.", panel=PRODUCTS, metavar="A,B"
     ),
     "quadratic": _asked(
-        _STRINGS, "Pairs of namespaces to multiply, as VW's -q ab; :: for all.", None, "--quadratic", "-q",
+        _STRINGS, "Pairs of namespaces to multiply, as VW's -q ab; :: for all.", True, "--quadratic", "-q",
         panel=PRODUCTS,
     ),
     "cubic": _asked(_STRINGS, "Three namespaces to multiply, as VW's --cubic abc.", panel=PRODUCTS),
     "bits": _asked(int, "Bits of feature hashes.", "18", "--bits", "-b"),
-    "names": _asked(bool, "Keep the names of hashed features of VW files, too.", None, "--names"),
+    "names": _asked(bool, "Keep the names of hashed features of VW files, too.", True, "--names"),
     "zero_based": _asked(bool, "LIBSVM indices count from.", "column = index", "--zero-based/--one-based"),
     "block_rows": _asked(int, "Rows read at a time.", min=1),
     "max_line_bytes": _asked(int, "A longer line is refused.", "64 MiB", min=1 << 18),
@@ -118,22 +116,22 @@ def _learning() -> list[inspect.Parameter]:
     """The options of a learner, as they are declared in ``learners/options.py``."""
     kinds = get_type_hints(Options)
     declared: dict[str, Any] = {}
-    for name, option in DECLARED.items():
+    for name, known in DECLARED.items():
         kind = _typed_in(kinds[name])
-        low = getattr(option.check, "low", None)
-        least = None if kind not in (int, float) or getattr(option.check, "above", False) else low
+        low = getattr(known.check, "low", None)
+        least = None if kind not in (int, float) or getattr(known.check, "above", False) else low
         asked = typer.Option(
-            *([option.switch] if option.switch else []),
+            *([known.switch] if known.switch else []),
             min=least,
             metavar={int: "N", float: "X", str: "WORD"}.get(kind),
             hidden=_panel(name) in _FAMILIES and ALL not in sys.argv,
-            help=option.sentence[:1].upper() + option.sentence[1:],
-            show_default=SHOWN.get(name, option.shown),
+            help=known.sentence[:1].upper() + known.sentence[1:],
+            show_default=SHOWN.get(name, known.shown),
             rich_help_panel=_panel(name),
         )
         declared[name] = Annotated[kind | None, asked]
     told = "The method as its paper has it: no scales, implicit steps or intercept unless asked for."
-    plain = typer.Option("--plain", help=told, show_default="", rich_help_panel=LEARNING)
+    plain = option(told, "--plain", shown="", panel=LEARNING)
     return _parameters({**declared, "plain": Annotated[bool | None, plain]})
 
 
@@ -173,13 +171,6 @@ def gathering(*groups: str, without: tuple[str, ...] = ()) -> Callable[[Callable
         return with_groups
 
     return decorate
-
-
-def refuse(*cases: tuple[object, str, str]) -> None:
-    """Refuse the first case that holds, naming the option: (whether it holds, what is wrong, the option)."""
-    for holds, what, option in cases:
-        if holds:
-            raise typer.BadParameter(what, param_hint=option)
 
 
 def learner_options(learning: dict[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from onsketch.cli.console import told_plainly
+from onsketch.cli.declaring import option, refuse
 from onsketch.cli.interrupt import leave
-from onsketch.cli.options import gathering, refuse
+from onsketch.cli.options import gathering
 from onsketch.cli.outputs import check_outputs, write_json
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that 'onsketch train --save' wrote.")]
@@ -22,19 +23,15 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that 'onske
 def predict(
     model: Model,
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files, globs or addresses; - for stdin.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write here.")] = None,
+    output: Annotated[Path | None, option("Write here.", "--output", "-o", dir_okay=False)] = None,
     kind: Annotated[
-        str | None,
-        typer.Option(help="margin, probability (logistic loss) or label.", show_default="margin; else label"),
+        str | None, option("margin, probability (logistic loss) or label.", shown="margin; else label")
     ] = None,
-    explain: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Tell the N largest contributions behind each prediction.")
-    ] = 0,
+    explain: Annotated[int, option("Tell the N largest contributions behind each prediction.", metavar="N", min=0)] = 0,
     json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures for other programs."),
+        Path | None, option("Write the figures for other programs.", "--json", metavar="FILE", dir_okay=False)
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not compare with the labels in the file.")] = False,
+    quiet: Annotated[bool, option("Do not compare with the labels in the file.", "--quiet")] = False,
     reading: dict[str, Any] = {},  # noqa: B006
 ) -> None:
     """Predict with a saved model, a line for each row; the model does not change.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onsketch.cli.console import err, out, print_rows, told_plainly
+from onsketch.cli.declaring import option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,20 +26,15 @@ def reproduce(
     names: Annotated[
         list[str], typer.Argument(metavar="list | NAME... | all", help="An experiment, a paper's name for all of its.")
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: a few minutes for everything.")] = False,
-    effort: Annotated[
-        str | None, typer.Option(help="quick; short: smaller grids, hours; full: the papers' sizes.")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of data sets ('onsketch data' gets them).", show_default="the cache")
-    ] = None,
-    target: Annotated[Path, typer.Option("--out", help="Where results go; runs found there are not repeated.")] = Path(
+    quick: Annotated[bool, option("Tiny sizes: a few minutes for everything.", "--quick")] = False,
+    effort: Annotated[str | None, option("quick; short: smaller grids, hours; full: the papers' sizes.")] = None,
+    data: Annotated[Path | None, option("Folder of data sets ('onsketch data' gets them).", shown="the cache")] = None,
+    target: Annotated[Path, option("Where results go; runs found there are not repeated.", "--out")] = Path(
         "reproduced"
     ),
-    jobs: Annotated[int, typer.Option(min=1, help="Runs at a time, each in a process of its own.")] = 1,
+    jobs: Annotated[int, option("Runs at a time, each in a process of its own.", min=1)] = 1,
     networks: Annotated[
-        Path | None,
-        typer.Option(help="Runs of benchmarks/torch_cnn_study.py.", show_default="cnn/runs.jsonl under --out"),
+        Path | None, option("Runs of benchmarks/torch_cnn_study.py.", shown="cnn/runs.jsonl under --out")
     ] = None,
 ) -> None:
     """Run the papers' experiments: figures, tables, and a verdict on each claim.

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from onsketch.cli.console import told_plainly
-from onsketch.cli.options import gathering, known_method, learner_options, refuse
+from onsketch.cli.declaring import option, refuse
+from onsketch.cli.options import gathering, known_method, learner_options
 
 _WITHOUT = (
     "format", "label", "weight", "tag", "ignore", "categorical", "delimiter", "header", "names", "zero_based",
@@ -25,69 +26,45 @@ def serve(
     model: Annotated[
         Path | None, typer.Argument(metavar="[MODEL]", help="A file that 'onsketch train --save' wrote; none: empty.")
     ] = None,
-    learner: Annotated[
-        str, typer.Option("--learner", "-l", metavar="NAME", help="The method of an empty model.")
-    ] = "auto",
-    task: Annotated[str | None, typer.Option(help="binary, classes or regression.", show_default="binary")] = None,
+    learner: Annotated[str, option("The method of an empty model.", "--learner", "-l", metavar="NAME")] = "auto",
+    task: Annotated[str | None, option("binary, classes or regression.", shown="binary")] = None,
     log: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep what is learned here; a restart goes on from it.")
+        Path | None, option("Keep what is learned here; a restart goes on from it.", metavar="FOLDER")
     ] = None,
     shadow: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="A second model that learns the same rows without answering.")
+        Path | None, option("A second model that learns the same rows without answering.", metavar="MODEL")
     ] = None,
-    shadow_learner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The same, empty, with this method.")
-    ] = None,
+    shadow_learner: Annotated[str | None, option("The same, empty, with this method.", metavar="NAME")] = None,
     consume: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Learn a live stream, too: redis://… or kafka://….")
+        str | None, option("Learn a live stream, too: redis://… or kafka://….", metavar="ADDRESS")
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.", rich_help_panel=_DOORS)] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.", rich_help_panel=_DOORS)] = 8000,
-    vw_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Vowpal Wabbit's daemon protocol.", rich_help_panel=_DOORS)
-    ] = None,
-    tokens: Annotated[
-        Path | None, typer.Option(help="Lines 'read TOKEN' and 'learn TOKEN'.", rich_help_panel=_DOORS)
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen for other machines without tokens.", rich_help_panel=_DOORS)
-    ] = False,
-    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM).", rich_help_panel=_DOORS)] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM).", rich_help_panel=_DOORS)] = None,
-    durability: Annotated[
-        str, typer.Option(help="none, batch (one fsync for all that wait) or row.", rich_help_panel=_SAFETY)
-    ] = "batch",
+    host: Annotated[str, option("The address to listen on.", panel=_DOORS)] = "127.0.0.1",
+    port: Annotated[int, option("0 for any free one.", panel=_DOORS, min=0, max=65535)] = 8000,
+    vw_port: Annotated[int | None, option("Vowpal Wabbit's daemon protocol.", panel=_DOORS, min=0, max=65535)] = None,
+    tokens: Annotated[Path | None, option("Lines 'read TOKEN' and 'learn TOKEN'.", panel=_DOORS)] = None,
+    insecure: Annotated[bool, option("Listen for other machines without tokens.", "--insecure", panel=_DOORS)] = False,
+    tls_cert: Annotated[Path | None, option("Certificate (PEM).", panel=_DOORS)] = None,
+    tls_key: Annotated[Path | None, option("Its key (PEM).", panel=_DOORS)] = None,
+    durability: Annotated[str, option("none, batch (one fsync for all that wait) or row.", panel=_SAFETY)] = "batch",
     commit_delay: Annotated[
-        float, typer.Option(min=0.0, help="Milliseconds to gather rows before an fsync.", rich_help_panel=_SAFETY)
+        float, option("Milliseconds to gather rows before an fsync.", panel=_SAFETY, min=0.0)
     ] = 0.0,
     snapshot_every: Annotated[
-        int, typer.Option(min=1, metavar="ROWS", help="Write a snapshot and cut the log.", rich_help_panel=_SAFETY)
+        int, option("Write a snapshot and cut the log.", panel=_SAFETY, min=1, metavar="ROWS")
     ] = 100_000,
     keep_log: Annotated[
-        bool,
-        typer.Option("--keep-log", help="Keep the log behind snapshots in FOLDER/archive.", rich_help_panel=_SAFETY),
+        bool, option("Keep the log behind snapshots in FOLDER/archive.", "--keep-log", panel=_SAFETY)
     ] = False,
     cut_damaged: Annotated[
-        bool,
-        typer.Option(
-            "--cut-damaged", help="Go on from a damaged log, without what follows the damage.", rich_help_panel=_SAFETY
-        ),
+        bool, option("Go on from a damaged log, without what follows the damage.", "--cut-damaged", panel=_SAFETY)
     ] = False,
-    queue: Annotated[
-        int, typer.Option(min=1, metavar="ROWS", help="Rows that may wait; more get 503.", rich_help_panel=_LIMITS)
-    ] = 100_000,
-    max_body: Annotated[int, typer.Option(min=1, help="Bytes of a request.", rich_help_panel=_LIMITS)] = 16 << 20,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request.", rich_help_panel=_LIMITS)] = 10_000,
-    max_features: Annotated[int, typer.Option(min=1, help="Features of a row.", rich_help_panel=_LIMITS)] = 10_000,
-    max_waiting: Annotated[
-        int, typer.Option(min=1, help="Rows that may wait for labels.", rich_help_panel=_LIMITS)
-    ] = 100_000,
-    label_timeout: Annotated[
-        float, typer.Option(min=0.0, help="Seconds that a row waits for its label.", rich_help_panel=_LIMITS)
-    ] = 3600.0,
-    header_timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds for the head of a request.", rich_help_panel=_LIMITS)
-    ] = 10.0,
+    queue: Annotated[int, option("Rows that may wait; more get 503.", panel=_LIMITS, min=1, metavar="ROWS")] = 100_000,
+    max_body: Annotated[int, option("Bytes of a request.", panel=_LIMITS, min=1)] = 16 << 20,
+    max_rows: Annotated[int, option("Rows of a request.", panel=_LIMITS, min=1)] = 10_000,
+    max_features: Annotated[int, option("Features of a row.", panel=_LIMITS, min=1)] = 10_000,
+    max_waiting: Annotated[int, option("Rows that may wait for labels.", panel=_LIMITS, min=1)] = 100_000,
+    label_timeout: Annotated[float, option("Seconds that a row waits for its label.", panel=_LIMITS, min=0.0)] = 3600.0,
+    header_timeout: Annotated[float, option("Seconds for the head of a request.", panel=_LIMITS, min=0.1)] = 10.0,
     learning: dict[str, Any] = {},  # noqa: B006
     reading: dict[str, Any] = {},  # noqa: B006
 ) -> None:

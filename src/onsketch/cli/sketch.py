@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from onsketch.cli.console import out, print_rows, told_plainly
+from onsketch.cli.declaring import option, refuse
 from onsketch.cli.interrupt import between_blocks, leave
-from onsketch.cli.options import gathering, refuse
+from onsketch.cli.options import gathering
 from onsketch.cli.outputs import check_outputs, write_page
 
 if TYPE_CHECKING:
@@ -20,24 +21,22 @@ if TYPE_CHECKING:
 @gathering("reading")
 def sketch(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Data files; with --merge, saved sketches.")],
-    kind: Annotated[str, typer.Option(help="fd, fast-fd, rfd, fast-rfd, cfd, pfd, rp or oja.")] = "fast-fd",
-    size: Annotated[int, typer.Option(min=1, help="Rows of the sketch.")] = 20,
+    kind: Annotated[str, option("fd, fast-fd, rfd, fast-rfd, cfd, pfd, rp or oja.")] = "fast-fd",
+    size: Annotated[int, option("Rows of the sketch.", min=1)] = 20,
     n_features: Annotated[
-        int | None, typer.Option(min=1, help="Width of the rows.", show_default="found by reading the file once")
+        int | None, option("Width of the rows.", shown="found by reading the file once", min=1)
     ] = None,
-    errors: Annotated[
-        str | None, typer.Option(metavar="M,...", help="Compare all kinds at these sizes instead.")
-    ] = None,
-    merge: Annotated[bool, typer.Option("--merge", help="Merge saved sketches.")] = False,
-    save: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the sketch here.")] = None,
-    report: Annotated[Path | None, typer.Option(dir_okay=False, help="Write a page.")] = None,
+    errors: Annotated[str | None, option("Compare all kinds at these sizes instead.", metavar="M,...")] = None,
+    merge: Annotated[bool, option("Merge saved sketches.", "--merge")] = False,
+    save: Annotated[Path | None, option("Write the sketch here.", dir_okay=False)] = None,
+    report: Annotated[Path | None, option("Write a page.", dir_okay=False)] = None,
     cluster: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Every file a shard, on Ray: auto, local or an address.")
+        str | None, option("Every file a shard, on Ray: auto, local or an address.", metavar="ADDRESS")
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="FILE", help="With --cluster: keep the unmerged parts beside this file.")
+        str | None, option("With --cluster: keep the unmerged parts beside this file.", metavar="FILE")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the parts that are there.")] = False,
+    resume: Annotated[bool, option("Go on from the parts that are there.", "--resume")] = False,
     reading: dict[str, Any] = {},  # noqa: B006
 ) -> None:
     """Sketch the rows of a file, and show the spectrum captured.

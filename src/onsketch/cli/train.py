@@ -11,8 +11,9 @@ import typer
 
 from onsketch.cli.bar import progress_bar
 from onsketch.cli.console import out, told_plainly, wrapped
+from onsketch.cli.declaring import option, refuse
 from onsketch.cli.interrupt import Interrupted, interruptible, leave
-from onsketch.cli.options import check_concerns, gathering, known_method, learner_options, refuse
+from onsketch.cli.options import check_concerns, gathering, known_method, learner_options
 from onsketch.cli.outputs import check_outputs, write_json
 from onsketch.files.locks import held
 
@@ -31,93 +32,51 @@ File = Annotated[list[str], typer.Argument(metavar="FILE", help="Files, globs or
 def train(
     files: File,
     learner: Annotated[
-        str | None, typer.Option("--learner", "-l", metavar="NAME", help="The method.", show_default=DEFAULT_METHOD)
+        str | None, option("The method.", "--learner", "-l", shown=DEFAULT_METHOD, metavar="NAME")
     ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="binary, multiclass or regression.", show_default="by the first labels")
-    ] = None,
-    save: Annotated[Path | None, typer.Option(dir_okay=False, metavar="FILE", help="Write the model here.")] = None,
+    task: Annotated[str | None, option("binary, multiclass or regression.", shown="by the first labels")] = None,
+    save: Annotated[Path | None, option("Write the model here.", dir_okay=False, metavar="FILE")] = None,
     start: Annotated[
         Path | None,
-        typer.Option("--from", metavar="MODEL", dir_okay=False, help="Go on from this model; --save may name it, too."),
+        option("Go on from this model; --save may name it, too.", "--from", metavar="MODEL", dir_okay=False),
     ] = None,
-    describe: Annotated[
-        bool, typer.Option("--describe", help="Say how the file is understood, and learn nothing.")
-    ] = False,
+    describe: Annotated[bool, option("Say how the file is understood, and learn nothing.", "--describe")] = False,
     predictions: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Write the prediction made before each row was learned; - for stdout."),
+        str | None, option("Write the prediction made before each row was learned; - for stdout.", metavar="FILE")
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(
-            "--predictions-as",
-            metavar="KIND",
-            help="margin, probability or label.",
-            show_default="margin; else label",
-        ),
+        option("margin, probability or label.", "--predictions-as", shown="margin; else label", metavar="KIND"),
     ] = None,
-    passes: Annotated[int, typer.Option(min=1, metavar="N", help="Times over the data.")] = 1,
-    holdout: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Predict every N-th row without ever learning it.")
-    ] = 0,
+    passes: Annotated[int, option("Times over the data.", min=1, metavar="N")] = 1,
+    holdout: Annotated[int, option("Predict every N-th row without ever learning it.", metavar="N", min=0)] = 0,
     patience: Annotated[
         int,
-        typer.Option(
-            "--early-stop",
-            metavar="K",
-            min=0,
-            help="Stop when K passes did not lower the held-out loss; keep the best.",
+        option(
+            "Stop when K passes did not lower the held-out loss; keep the best.", "--early-stop", metavar="K", min=0
         ),
     ] = 0,
-    report: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Write a page with curves, classes and weights.")
-    ] = None,
+    report: Annotated[Path | None, option("Write a page with curves, classes and weights.", dir_okay=False)] = None,
     json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", dir_okay=False, help="Write the figures for other programs."),
+        Path | None, option("Write the figures for other programs.", "--json", metavar="FILE", dir_okay=False)
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say only what went wrong.")] = False,
-    checkpoint: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write checkpoints here.", rich_help_panel="Long runs")
-    ] = None,
+    quiet: Annotated[bool, option("Say only what went wrong.", "--quiet")] = False,
+    checkpoint: Annotated[str | None, option("Write checkpoints here.", panel="Long runs", metavar="FILE")] = None,
     every: Annotated[
-        int | None,
-        typer.Option(
-            help="Rows between checkpoints; on a cluster seconds.",
-            show_default="1000000; 60",
-            rich_help_panel="Long runs",
-        ),
+        int | None, option("Rows between checkpoints; on a cluster seconds.", shown="1000000; 60", panel="Long runs")
     ] = None,
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Go on from the checkpoint, if it is there.", rich_help_panel="Long runs"),
+        bool, option("Go on from the checkpoint, if it is there.", "--resume", panel="Long runs")
     ] = False,
     cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Every file a shard, on Ray: auto, local or an address.", rich_help_panel="Cluster"
-        ),
+        str | None, option("Every file a shard, on Ray: auto, local or an address.", panel="Cluster", metavar="ADDRESS")
     ] = None,
     sync: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="K",
-            help="Merge after every K blocks of each shard.",
-            show_default="whole shards",
-            rich_help_panel="Cluster",
-        ),
+        option("Merge after every K blocks of each shard.", shown="whole shards", panel="Cluster", min=1, metavar="K"),
     ] = None,
     together: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Shards that start from the same model.",
-            show_default="all",
-            rich_help_panel="Cluster",
-        ),
+        int | None, option("Shards that start from the same model.", shown="all", panel="Cluster", min=1, metavar="N")
     ] = None,
     reading: dict[str, Any] = {},  # noqa: B006
     learning: dict[str, Any] = {},  # noqa: B006

@@ -53,7 +53,7 @@ def _solved(factor: Factor, right: Array) -> Array:
 
 @inner
 def _project(factor, x, n, outside, excess, w, b):
-    """Take ``excess`` off ``w·x`` by the shortest move in the metric A: along A⁻¹x, or n, which is free."""
+    """Take ``excess`` off ``w·x`` by the shortest move in the metric A (driver.project): along A⁻¹x, or n, for free."""
     if outside > 0.0:
         for i in range(w.size):
             w[i] -= excess / outside * n[i]

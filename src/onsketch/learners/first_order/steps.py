@@ -133,7 +133,7 @@ def dual_weight(setup, terms, head, metric, rounds):
 
 @inner
 def project(setup, terms, flat, x, head, energy, excess):
-    """Move the weights obliquely, in the metric H, so that the margin falls by ``excess``."""
+    """Move the weights obliquely, in the metric H, so that the margin falls by ``excess`` (driver.project)."""
     length = 0.0
     for j in range(x.size):
         length += x[j] * x[j] / metric_at(setup, terms, flat, energy[j])

@@ -57,7 +57,13 @@ def margin_of(sketch, p):
 
 @inner
 def project(sketch, setup, p, square, margin, bound, q):
-    """Move a so that |w·x| ≤ bound, obliquely in the current metric; returns what to add to the head along x."""
+    """Move a so that |w·x| ≤ bound, obliquely in the current metric; returns what to add to the head along x.
+
+    The rule of the clip is ``w ← w − excess/(x·P x)·P x``, the shortest move in the metric (Luo et al. 2016, lemma 1).
+    It stands where P x does, as the rule is two lines and P x is all the work: here in rows of a sketch, in
+    ``first_order/steps.py`` per feature, in ``dense/exact_newton.py`` by a factor of A⁻¹, in ``dense/metric.py`` as a
+    NumPy array, in ``kernel/newton.py`` as a coefficient of the row's own kernel.
+    """
     scale = metric(setup, sketch, p, square, q)
     length = scale * square
     least = CUTOFF * length

@@ -12,7 +12,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-COMPILER = ["numba>=0.61"]
+COMPILER = ["numba>=0.61,<0.69"]
 """What compiles; the extra ``jit`` of a wheel that carries its kernels, a dependency of all others."""
 
 CARRIED = os.environ.get("ONSKETCH_BUILD_KERNELS", "") not in ("", "0")

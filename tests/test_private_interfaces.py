@@ -3,6 +3,7 @@
 import ast
 import importlib
 import importlib.metadata
+import re
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_every_private_name_is_there(library):
     for file, line, name in USED:
         if name.split(".")[0] == library and not ("cuda" in name and without_cuda):
             assert exists(name), f"{library} {version} has no {name}, which onsketch/{file}:{line} needs"
+
+
+@pytest.mark.parametrize("library", ALLOWED)
+def test_what_is_used_privately_has_an_upper_bound(library):
+    """A version that may have other private names is not installed unseen."""
+    root = PACKAGE.parents[1]
+    if not (root / "pyproject.toml").is_file():
+        pytest.skip("an installed package has no pyproject.toml")
+    declared = [*re.findall(rf'"({library}[<>=][^"]*)"', (root / "pyproject.toml").read_text())]
+    declared += re.findall(rf'"({library}[<>=][^"]*)"', (root / "hatch_build.py").read_text())
+    assert declared
+    for requirement in declared:
+        assert "<" in requirement or "==" in requirement, requirement
 
 
 def exists(name):

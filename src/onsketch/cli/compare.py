@@ -20,8 +20,8 @@ from onsketch.cli.outputs import check_outputs, write_json, write_page
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from onsketch.data.task import Task
     from onsketch.jobs.compare import Race, Standing
+    from onsketch.jobs.labelled import Labelled
 
     Show = Callable[[int, list[Standing]], None]
 
@@ -187,14 +187,15 @@ def _race_embedded(
 def _race_on_files(
     files: list[str], names: list[str], grid: dict[str, Any], options: dict[str, Any], reading: dict[str, Any],
     task: str | None, threads: int | None, by: str,
-) -> tuple[Race, str, _Labelled]:  # fmt: skip
+) -> tuple[Race, str, Labelled]:  # fmt: skip
     from functools import partial
 
     from onsketch.core.errors import OptionError
     from onsketch.jobs.compare import Race, Track, contender
+    from onsketch.jobs.labelled import Labelled
     from onsketch.jobs.models import make_learner
 
-    labelled = _Labelled(files, reading, task)
+    labelled = Labelled(files, reading, task)
     meaning = labelled.task
     make = partial(make_learner, meaning, plain=options.pop("plain", False))
     common = {"loss": meaning.default_loss, **options}
@@ -208,7 +209,7 @@ def _race_on_files(
     return race, about, labelled
 
 
-def _save_winner(console: Console, race: Race, read: _Labelled, reading: dict[str, Any], path: Path) -> None:
+def _save_winner(console: Console, race: Race, read: Labelled, reading: dict[str, Any], path: Path) -> None:
     """Write the model of the setting that leads, as ``train`` would have."""
     from onsketch.core.errors import InputError
     from onsketch.jobs.models import one_of
@@ -226,78 +227,19 @@ def _save_winner(console: Console, race: Race, read: _Labelled, reading: dict[st
     console.print(f"Model of {name}{f' ({setting})' if setting else ''} written to {path}", soft_wrap=True)
 
 
-class _Labelled:
-    """The blocks of files, labels as learners take them, with what the labels mean and how much was skipped."""
-
-    def __init__(self, files: list[str], reading: dict[str, Any], task: str | None) -> None:
-        from onsketch.data import stream
-        from onsketch.data.task import understood
-        from onsketch.data.usable import learnable, refuse_nothing
-
-        self._files = files
-        self._skipping = reading.get("on_error") == "skip"
-        self._blocks = stream(files, **{"everyday": True, **reading})
-        self._first = next(self._blocks, None)
-        if self._first is None:
-            refuse_nothing(files, self._blocks.skipped)
-        first = learnable(self._first, self._skipping).y
-        self.task: Task = understood(first, task, reading.get("positive"), self._blocks.classes)
-        self._passed_over, self._rows, self._due = 0, 0, 64
-
-    @property
-    def files(self) -> list[str]:
-        """What is read."""
-        return self._files
-
-    def told(self) -> tuple[dict[int, str], dict[str, Any] | None, str | None]:
-        """Names, schema and format, as a model keeps them."""
-        schema = self._blocks.schema
-        return dict(self._blocks.names), schema, None if schema is None else self._blocks.format
-
-    @property
-    def skipped(self) -> int:
-        """Bad lines, and rows that cannot be learned."""
-        return self._blocks.skipped + self._passed_over
-
-    def __iter__(self) -> Iterator[Any]:
-        from itertools import chain
-
-        from onsketch.data.usable import labels, learnable, refuse_nothing
-
-        for block in chain([self._first], self._blocks):
-            assert block is not None
-            rows = learnable(block, self._skipping)
-            self._passed_over += rows.passed_over
-            X, y = rows.X, labels(block, rows, self.task, self._blocks.classes)
-            for part in self._parts(y.size):
-                yield X[part], y[part], None if rows.sample_weight is None else rows.sample_weight[part]
-        if not self._rows:
-            refuse_nothing(self._files, self.skipped)
-
-    def _parts(self, count: int) -> Iterator[slice]:
-        """Cuts at growing counts of rows, so that the curves of small files have points, too."""
-        start = 0
-        while start < count:
-            stop = min(count, start + self._due - self._rows)
-            self._rows += stop - start
-            if self._rows == self._due:
-                self._due += self._due // 4
-            yield slice(start, stop)
-            start = stop
-
-
 def _best_fixed(
     console: Console, files: list[str] | None, options: dict[str, Any], reading: dict[str, Any], task: str | None,
     standings: Sequence[Standing],
 ) -> float | None:  # fmt: skip
     """Solve for the best fixed weights on a second reading, and show each learner's regret."""
+    from onsketch.jobs.labelled import Labelled
     from onsketch.jobs.offline import best_fixed_loss, stacked
     from onsketch.jobs.training import rereadable
 
     if not files or not rereadable(files):
         console.print("\nNo regret: the best fixed weights need a file that can be read a second time.")
         return None
-    labelled = _Labelled(files, reading, task)
+    labelled = Labelled(files, reading, task)
     if labelled.task.many:
         console.print("\nNo regret: the best fixed weights are solved for with two classes or numbers.")
         return None

@@ -16,7 +16,8 @@ from scipy.sparse import csr_array
 
 from onsketch.core.errors import InputError, ModelFileError, OptionError
 from onsketch.data import stream
-from onsketch.data.arrow import import_pyarrow, kind_of
+from onsketch.data.arrow import kind_of
+from onsketch.data.arrow_blocks import import_pyarrow
 
 MISSING = ("error", "zero", "indicate")
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import multiprocessing as mp
 import queue
 import sys
 import time
@@ -31,7 +30,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / folder) for folder in 
 
 import torch
 from papers_cnn import FIRST_ORDER, SKETCHED, Data, Training, load
-from torch_cnn_report import METHODS, Job, best_run, is_of, report
+from torch_cnn_report import METHODS, best_run, is_of, report
+from torch_runs import Job, read, run_jobs
 
 RATES = tuple(10.0**k for k in range(-4, 1))
 MORE_RATES = tuple(10.0 ** (k / 6) for k in range(-24, 1))
@@ -136,45 +136,11 @@ def work(todo: Any, done: Any, args: argparse.Namespace, deadline: float) -> Non
     done.put(None)
 
 
-def run_jobs(jobs: list[Job], args: argparse.Namespace, deadline: float) -> None:
-    """Run what is not yet in the file, appending as results come."""
-    path = args.out / "runs.jsonl"
-    known = {key(run) for run in read(path)}
-    missing = [job for job in jobs if key(job) not in known]
-    if not missing or time.time() > deadline:
-        return
-    context = mp.get_context("spawn")
-    todo, done = context.Queue(), context.Queue()
-    for job in missing:
-        todo.put(job)
-    workers = [context.Process(target=work, args=(todo, done, args, deadline)) for _ in range(args.workers)]
-    for worker in workers:
-        worker.start()
-    finished, alive = 0, len(workers)
-    with path.open("a") as file:
-        while alive:
-            try:
-                result = done.get(timeout=5.0)
-            except queue.Empty:
-                alive = sum(worker.is_alive() for worker in workers)
-                continue
-            if result is None:
-                alive -= 1
-                continue
-            finished += 1
-            file.write(json.dumps(result, separators=(",", ":")) + "\n")
-            file.flush()
-            last = result["curve"][-1]
-            what = f"{result['stage']} {result['dataset']} {result['method']} lr={result['lr']:g} {result['options']}"
-            outcome = f"loss {last['loss']}, accuracy {last['accuracy']:.4f}"
-            print(f"[{finished}/{len(missing)}] {what} seed={result['seed']}: {outcome}", flush=True)
-    todo.cancel_join_thread()
-    for worker in workers:
-        worker.join(timeout=10.0)
-
-
-def read(path: Path) -> list[Job]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+def tell(finished: int, asked: int, run: Job) -> None:
+    """Say what came of a run."""
+    what = f"{run['stage']} {run['dataset']} {run['method']} lr={run['lr']:g} {run['options']}"
+    outcome = f"loss {run['curve'][-1]['loss']}, accuracy {run['curve'][-1]['accuracy']:.4f}"
+    print(f"[{finished}/{asked}] {what} seed={run['seed']}: {outcome}", flush=True)
 
 
 def main() -> None:
@@ -197,11 +163,11 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / "runs.jsonl"
     if "search" in args.stages:
-        run_jobs(searches(args), args, deadline)
+        run_jobs(searches(args), args, deadline, key, work, tell)
     if "final" in args.stages:
-        run_jobs(finals(args, read(path)), args, deadline)
+        run_jobs(finals(args, read(path)), args, deadline, key, work, tell)
     if "ablate" in args.stages:
-        run_jobs(ablations(args), args, deadline)
+        run_jobs(ablations(args), args, deadline, key, work, tell)
     if "report" in args.stages:
         report(args.out, read(path))
 

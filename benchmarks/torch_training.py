@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import multiprocessing as mp
 import queue
 import statistics
 import sys
@@ -30,11 +29,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import torch
 from torch import nn
 from torch_peers import SOAP, Muon, Shampoo
+from torch_runs import Job, read, run_jobs
 from torch_tasks import TASKS, Task, task
 
 from onsketch import torch as sketched
 
-Job = dict[str, Any]
 RATES = (1e-3, 2e-3, 4e-3, 8e-3)
 SGD_RATES = (0.03, 0.1, 0.3, 1.0)
 
@@ -149,40 +148,11 @@ def work(todo: Any, done: Any, args: argparse.Namespace, deadline: float) -> Non
     done.put(None)
 
 
-def run_jobs(jobs: list[Job], args: argparse.Namespace, deadline: float) -> None:
-    path = args.out / "runs.jsonl"
-    known = {key(run) for run in read(path)}
-    missing = [job for job in jobs if key(job) not in known]
-    if not missing or time.time() > deadline:
-        return
-    context = mp.get_context("spawn")
-    todo, done = context.Queue(), context.Queue()
-    for job in missing:
-        todo.put(job)
-    workers = [context.Process(target=work, args=(todo, done, args, deadline)) for _ in range(args.workers)]
-    for worker in workers:
-        worker.start()
-    alive, begin = len(workers), time.time()
-    with path.open("a") as file:
-        while alive:
-            try:
-                result = done.get(timeout=5.0)
-            except queue.Empty:
-                alive = sum(worker.is_alive() for worker in workers)
-                continue
-            if result is None:
-                alive -= 1
-                continue
-            file.write(json.dumps(result, separators=(",", ":")) + "\n")
-            file.flush()
-    print(f"{len(missing)} runs asked for, {time.time() - begin:.0f} s", flush=True)
-    todo.cancel_join_thread()
-    for worker in workers:
-        worker.join(timeout=10.0)
-
-
-def read(path: Path) -> list[Job]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+def run(jobs: list[Job], args: argparse.Namespace, deadline: float) -> None:
+    begin = time.time()
+    asked = run_jobs(jobs, args, deadline, key, work)
+    if asked:
+        print(f"{asked} runs asked for, {time.time() - begin:.0f} s", flush=True)
 
 
 def last_loss(run: Job) -> float:
@@ -257,9 +227,9 @@ def main() -> None:
             for name in args.names
             for lr in CONTENDERS[name][1]
         ]
-        run_jobs(jobs, args, deadline)
+        run(jobs, args, deadline)
     if "final" in args.stages:
-        run_jobs(finals(args, "final", lambda problem, name: counts[problem]), args, deadline)
+        run(finals(args, "final", lambda problem, name: counts[problem]), args, deadline)
     path = args.out / "timings.json"
     found = json.loads(path.read_text()) if path.exists() else {}
     if "timing" in args.stages:
@@ -276,7 +246,7 @@ def main() -> None:
                 return None
             return max(10, round(counts[problem] * min(1.0, times["Adam"]["step_ms"] / times[name]["step_ms"])))
 
-        run_jobs(finals(args, "time", fitting), args, deadline)
+        run(finals(args, "time", fitting), args, deadline)
     text = summary(args, found)
     (args.out / "summary.md").write_text(text + "\n")
     print(text)

@@ -12,7 +12,7 @@ from onsketch.jit.decorators import exact, exact_inlined, exact_kernel
 from onsketch.learners.multiclass.softmax.adagrad import dense_step
 from onsketch.learners.multiclass.softmax.directions import follow_norm, sketch_step
 from onsketch.learners.multiclass.softmax.metrics import metric_step
-from onsketch.learners.multiclass.softmax.pool import combine, teach
+from onsketch.learners.multiclass.softmax.pool import all_within, clear_nan, combine, teach
 from onsketch.learners.multiclass.softmax.scaling import centred_row, keep_figures, update_figures
 from onsketch.learners.multiclass.softmax.state import AVERAGE, NEWTON, OUTPUTS, RUNNING, SCALED, STOP, TALLY, UNIT
 from onsketch.learners.multiclass.softmax.ways import outgrown
@@ -80,16 +80,6 @@ def _margins(common, table, scratch, places, x, count, constant, square):
 
 
 @exact
-def _finite(z, classes, largest):
-    """Whether all margins are of a size to go on with."""
-    for o in range(z.shape[0]):
-        for k in range(classes):
-            if not abs(z[o, k]) <= largest:
-                return False
-    return True
-
-
-@exact
 def _step(common, table, pool, scratch, places, x, count, constant, square, factor, y, h):
     """Let the experts learn the row."""
     classes, omega, norm = common.tally[TALLY.classes], common.running[RUNNING.omega], common.running[RUNNING.norm]
@@ -133,7 +123,7 @@ def learn_dense(common, table, pool, scratch, row, intercept, largest, indptr, s
         norm = common.running[RUNNING.norm] + (square - common.running[RUNNING.norm]) / rows
         constant = math.sqrt(norm if norm > 0.0 else 1.0) if intercept else 0.0
         factor = _margins(common, table, scratch, places, x, count, constant, square)
-        if not (square <= largest and _finite(scratch.z, classes, largest)):
+        if not (square <= largest and all_within(scratch.z, OUTPUTS, classes, largest)):
             return i
         combine(pool, scratch, classes)
         for k in range(classes):
@@ -163,10 +153,7 @@ def predict_dense(common, table, pool, scratch, row, intercept, indptr, slots, v
         update_figures(common, slots, values, low, high, False, fresh)
         count, square = centred_row(common, slots, values, low, high, rows, fresh, mark, places, x)
         _margins(common, table, scratch, places, x, count, constant, min(square, 1e300))
-        for o in range(OUTPUTS):
-            for k in range(classes):
-                if scratch.z[o, k] != scratch.z[o, k]:  # inf − inf, from values near the largest
-                    scratch.z[o, k] = 0.0
+        clear_nan(scratch.z, OUTPUTS, classes)
         combine(pool, scratch, classes)
         for k in range(classes):
             out[i, k] = scratch.log_p[k]

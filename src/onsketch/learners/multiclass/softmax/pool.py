@@ -85,6 +85,25 @@ def _clamped(z):
 
 
 @exact
+def all_within(z, rows, classes, largest):
+    """Whether all margins of these rows of z are of a size to go on with."""
+    for o in range(rows):
+        for k in range(classes):
+            if not abs(z[o, k]) <= largest:
+                return False
+    return True
+
+
+@exact
+def clear_nan(z, rows, classes):
+    """Margins that are none, inf − inf from values near the largest, are 0."""
+    for o in range(rows):
+        for k in range(classes):
+            if z[o, k] != z[o, k]:
+                z[o, k] = 0.0
+
+
+@exact
 def combine(pool, scratch, classes):
     """Fill the log-probabilities from the experts' margins z (O, K); f, parts and log_p are kept for ``teach``."""
     z, f, g, parts = scratch.z, scratch.f, scratch.g, scratch.parts

@@ -19,7 +19,7 @@ from onsketch.jit.decorators import exact, exact_kernel
 from onsketch.learners.multiclass.softmax.adagrad import SILENT, TINY, energy_after, slopes_of, weigh
 from onsketch.learners.multiclass.softmax.implicit import LONGEST, implicit_slopes
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, add_margins, add_to, missing, needed
-from onsketch.learners.multiclass.softmax.pool import combine, teach
+from onsketch.learners.multiclass.softmax.pool import all_within, clear_nan, combine, teach
 from onsketch.learners.multiclass.softmax.scaling import common_scale, keep_figures, rarity, update_figures
 from onsketch.learners.multiclass.softmax.state import FIGURE, RUNNING, STOP, TALLY
 
@@ -80,15 +80,6 @@ def _margins(table, places, x, count, classes, z, by_class):
     for k in range(classes):
         for e in range(EXPERTS):
             z[e, k] = by_class[k, e]
-
-
-@exact
-def _finite(z, classes, largest):
-    for e in range(EXPERTS):
-        for k in range(classes):
-            if not abs(z[e, k]) <= largest:
-                return False
-    return True
 
 
 @exact
@@ -187,7 +178,7 @@ def learn_wide(
         norm = common.running[RUNNING.norm] + (square - common.running[RUNNING.norm]) / rows
         count = _constant(intercept, norm, high - low, places, x)
         _margins(table, places, x, count, classes, scratch.z, by_class)
-        if not (square <= largest and _finite(scratch.z, classes, largest)):
+        if not (square <= largest and all_within(scratch.z, EXPERTS, classes, largest)):
             return i
         told, room = 0, 0
         if norm > 0.0 and classes > 1 and h > 0.0:
@@ -232,10 +223,7 @@ def predict_wide(common, table, pool, scratch, row, lists, intercept, indptr, sl
         _row(common, slots, values, low, high, unseen[i], fresh, scale, False, places, x)
         count = _constant(intercept, common.running[RUNNING.norm], high - low, places, x)
         _margins(table, places, x, count, classes, scratch.z, by_class)
-        for e in range(EXPERTS):
-            for k in range(classes):
-                if scratch.z[e, k] != scratch.z[e, k]:  # inf − inf, from values near the largest
-                    scratch.z[e, k] = 0.0
+        clear_nan(scratch.z, EXPERTS, classes)
         combine(pool, scratch, classes)
         for k in range(classes):
             out[i, k] = scratch.log_p[k]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,10 @@ class Kernels(BuildHookInterface[Any]):
         """Compile what has changed, and include the libraries."""
         if not CARRIED or version == "editable":
             return
-        folder = Path(self.root, ".kernels", "wheel")
-        subprocess.run([sys.executable, str(Path(self.root, "kernels", "build.py")), str(folder)], check=True)
+        self._folder = tempfile.TemporaryDirectory()  # as long as the wheel is being made
+        builder = str(Path(self.root, "kernels", "build.py"))
+        subprocess.run([sys.executable, builder, self._folder.name], check=True)
         platform = os.environ.get("ONSKETCH_PLATFORM") or sysconfig.get_platform()
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform.replace('-', '_').replace('.', '_')}"
-        build_data["force_include"][str(folder)] = "onsketch/compiled"
+        build_data["force_include"][self._folder.name] = "onsketch/compiled"

@@ -24,54 +24,49 @@ from contextlib import suppress
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PROCESSORS = {"x86_64": "x86-64-v3", "AMD64": "x86-64-v3"}
+sys.path.insert(0, str(HERE.parent / "src"))
 PROCESSES = 2
 WALKED = HERE / "walked.txt"
 """The kernels that the walk calls, a name a line: a test compares it with the package, without compiling anything."""
 
 
 def _environment() -> dict[str, str]:
-    """For the processes that compile: this checkout, the processor, and no library."""
-    processor = os.environ.get("ONSKETCH_PROCESSOR") or PROCESSORS.get(platform.machine(), "generic")
-    chosen = {} if processor == "native" else {"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": ""}
-    return (
-        os.environ
-        | chosen
-        | {
-            "PYTHONPATH": os.pathsep.join([str(HERE.parent / "src"), os.environ.get("PYTHONPATH", "")]),
-            "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR") or str(HERE.parent / ".kernels"),
-            "ONSKETCH_KERNELS": "jit",
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-        }
-    )
+    """For the processes that compile: the processor, and no library."""
+    from onsketch.jit.library import LEVEL, can_run
+
+    return os.environ | {
+        "ONSKETCH_PROCESSOR": os.environ.get("ONSKETCH_PROCESSOR") or (LEVEL if can_run(LEVEL) else "generic"),
+        "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR") or str(HERE.parent / ".kernels"),
+        "ONSKETCH_KERNELS": "jit",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
 
 
 def _go(folder: Path, part: int, parts: int, names: list[str]) -> None:
     """One process: its part of the walk, and an object file and a line in a list for every kernel met."""
     import walk
+    from check import digest
 
     from onsketch.jit.calling import known
     from onsketch.jit.machine_code import name_of, object_file
 
-    steps, failed = walk.steps(), False
-    for name in list(names or steps)[part::parts]:
-        start = time.process_time()
+    steps, digests = walk.steps(), {}
+    mine = list(names or steps)[part::parts]
+    for name in mine:
         try:
-            steps[name]()
+            digests[name] = digest(steps[name]())
         except Exception:  # the others can be gone nevertheless, and what they compile is kept
-            failed = True
             print(f"{name}: failed", traceback.format_exc(), sep="\n", flush=True)
-        print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
-    if failed:
+    if len(digests) < len(mine):
         raise SystemExit(1)
     listed = {}
     for kernel, forms in known():
         symbol, results, machine_code = object_file(kernel, forms)
         (folder / f"{symbol}.o").write_bytes(machine_code)
         listed[name_of(kernel, forms)] = (symbol, results)
-    (folder / f"{part}.json").write_text(json.dumps(listed))
-    (folder / "every.json").write_text(json.dumps(sorted(every_kernel())))
+    found = {"kernels": listed, "digests": digests, "every": sorted(every_kernel())}
+    (folder / f"{part}.json").write_text(json.dumps(found))
 
 
 def every_kernel() -> set[str]:
@@ -110,11 +105,10 @@ def build(folder: Path, names: list[str]) -> None:
     ]
     if sum(process.wait() for process in processes):
         raise SystemExit("kernels: a step of the walk failed, see above.")
-    kernels: dict[str, list[str]] = {}
-    for part in range(PROCESSES):
-        kernels |= json.loads((objects / f"{part}.json").read_text())
+    found = [json.loads((objects / f"{part}.json").read_text()) for part in range(PROCESSES)]
+    kernels = {name: place for part in found for name, place in part["kernels"].items()}
     if not names:
-        _compare({name.partition("(")[0] for name in kernels}, set(json.loads((objects / "every.json").read_text())))
+        _compare({name.partition("(")[0] for name in kernels}, set(found[0]["every"]))
     files = [str(objects / f"{symbol}.o") for symbol, _ in kernels.values()]
     arguments = objects / "arguments"
     arguments.write_text("\n".join(sorted(set(files))))
@@ -122,8 +116,9 @@ def build(folder: Path, names: list[str]) -> None:
     subprocess.run([cc, "-shared", "-s", "-o", str(folder / "kernels.so"), f"@{arguments}", "-lm"], check=True)
     listed = {
         "machine": platform.machine(),
-        "processor": environment.get("NUMBA_CPU_NAME", "native"),
+        "processor": environment["ONSKETCH_PROCESSOR"],
         "files": {"kernels.so": dict(sorted(kernels.items()))},
+        "digests": {name: digest for part in found for name, digest in part["digests"].items()},
     }
     (folder / "kernels.json").write_text(json.dumps(listed, indent=0))
     for file in objects.iterdir():

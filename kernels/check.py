@@ -1,24 +1,24 @@
-"""What the walk's numbers come to, step by step: ``python kernels/check.py FILE`` writes a digest of each to a file.
+"""Whether the library computes what it did when it was built: every step of the walk, bit for bit.
 
-Where the file is there already, the digests must be the same: a library and the compiler compute the same bits if both
-are for the same processor. Says where the machine code came from.
+    python kernels/check.py [STEP ...]
+
+The numbers of each step, as the compiler's machine code came to them, are in the library's list, as a digest. What
+NumPy and the C library compute must be the same, too.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
-from pathlib import Path
+from collections.abc import Iterable
 
 import numpy as np
 import walk
 
 from onsketch.jit.library import opened
-from onsketch.jit.machine_code import chosen
 
 
-def digest(found: list[object]) -> str:
+def digest(found: Iterable[object]) -> str:
     """The digest of these numbers."""
     numbers = hashlib.sha256()
     for part in found:
@@ -26,23 +26,18 @@ def digest(found: list[object]) -> str:
     return numbers.hexdigest()[:16]
 
 
-def main(file: Path, names: list[str]) -> None:
+def main(names: list[str]) -> None:
     """Go the walk, and compare."""
-    steps = walk.steps()
-    digests = {name: digest(steps[name]()) for name in names or steps}
-    library = opened() if chosen() != "jit" else None
-    compiler = "numba" in sys.modules or "llvmlite" in sys.modules
-    where = f"a library of {len(library)} kernels" if library else "no library"
-    print(f"{len(digests)} steps with {where}; the compiler was {'' if compiler else 'not '}needed")
-    if not file.exists():
-        file.write_text(json.dumps(digests, indent=0))
-        return
-    kept = json.loads(file.read_text())
-    wrong = [name for name in digests if digests[name] != kept.get(name, digests[name])]
+    library, steps = opened(), walk.steps()
+    if library is None:
+        raise SystemExit("kernels: there is no library for this machine.")
+    wrong = [name for name in names or steps if digest(steps[name]()) != library.digests[name]]
+    if {"numba", "llvmlite"} & sys.modules.keys():
+        raise SystemExit("kernels: the library does not have all that the walk needs.")
     if wrong:
-        raise SystemExit(f"other numbers than before: {', '.join(wrong)}")
-    print("the same bits as before")
+        raise SystemExit(f"kernels: other numbers than when the library was built: {', '.join(wrong)}.")
+    print(f"kernels: the same bits as when the library was built, in {len(names or steps)} steps")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(sys.argv[1:])

@@ -7,6 +7,7 @@ comes out is an object file with one symbol, which needs nothing but the C libra
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.core.codegen import CPUCodeLibrary
+from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import TypingError
 from numba.core.registry import cpu_target
@@ -27,6 +28,7 @@ from onsketch.jit import instructions
 from onsketch.jit.by_type import Choice, choices
 from onsketch.jit.calling import MISMATCH, NO_MEMORY, RESULTS, Form
 from onsketch.jit.link_only import IngredientCompiler
+from onsketch.jit.machine_code import processor
 
 _LONG, _BYTE, _WORD = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 _context: Any = cpu_target.target_context
@@ -220,6 +222,19 @@ def _memory(module: Any) -> None:
     builder.ret_void()
 
 
+class _Codegen(JITCPUCodegen):
+    """Numba's way to machine code, for the processor that is asked for."""
+
+    def _get_host_cpu_name(self) -> str:
+        return processor()[1]
+
+    def _get_host_cpu_features(self) -> str:
+        return processor()[2]
+
+
+_codegen = cache(_Codegen)
+
+
 class _Object(CPUCodeLibrary):
     """Code that becomes an object file, not part of this process."""
 
@@ -236,10 +251,9 @@ class _Object(CPUCodeLibrary):
                 thing.linkage = "internal"  # only now: it changes what is compiled into what, and so the last digits
 
     def _finalize_final_module(self) -> None:
-        codegen: Any = self._codegen
-        target = llvm.Target.from_triple(llvm.get_process_triple())
-        machine = target.create_target_machine(
-            cpu=codegen._get_host_cpu_name(), features=codegen._tm_features, opt=3, reloc="pic", codemodel="default"
+        system, name, features = processor()
+        machine = llvm.Target.from_triple(system).create_target_machine(
+            cpu=name, features=features, opt=3, reloc="pic", codemodel="default"
         )
         self.machine_code = machine.emit_object(self._final_module)
         self._finalized = True
@@ -253,7 +267,7 @@ def compile_kernel(kernel: Any, forms: tuple[Form, ...], symbol: str) -> tuple[s
         dispatcher = kernel.dispatcher
         dispatcher.compile(tuple(kinds))
         compiled = dispatcher.overloads[tuple(kinds)]
-        library = _Object(_context.codegen(), symbol)
+        library = _Object(_codegen("onsketch"), symbol)
         library.symbol = symbol
         module: Any = library.create_ir_module(symbol)
         results = _front(module, compiled, kinds, symbol)

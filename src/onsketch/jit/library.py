@@ -12,9 +12,13 @@ from pathlib import Path
 from onsketch.jit.calling import MachineCode
 
 LIST = "kernels.json"
-"""For each library file its kernels: name, symbol and the form of the results; and the processor they are made for."""
+"""For each library file its kernels: name, symbol and the form of the results; the processor they are made for; and
+digests of what they computed when they were built (kernels/check.py)."""
 
-NEEDED = {"x86-64-v3": ("avx2", "bmi2", "fma", "f16c", "movbe")}
+LEVEL = "x86-64-v3"
+"""What machine code is made for by default."""
+
+NEEDED = {LEVEL: ("avx2", "bmi2", "fma", "f16c", "movbe")}
 """What a processor must say of itself (``flags`` of /proc/cpuinfo) to run machine code made for this level."""
 
 
@@ -24,7 +28,8 @@ class Library:
     def __init__(self, folder: Path) -> None:
         listed = json.loads((folder / LIST).read_text())
         self.path, self.processor = folder, str(listed["processor"])
-        self.fits = platform.machine() == listed["machine"] and _can_run(self.processor)
+        self.digests: dict[str, str] = listed["digests"]
+        self.fits = platform.machine() == listed["machine"] and can_run(self.processor)
         self._where = {
             name: (file, *place) for file, kernels in listed["files"].items() for name, place in kernels.items()
         }
@@ -45,7 +50,8 @@ class Library:
         return MachineCode(function, results)
 
 
-def _can_run(processor: str) -> bool:
+def can_run(processor: str) -> bool:
+    """Whether this machine can run machine code made for a processor."""
     needed = NEEDED.get(processor, ())
     try:
         with open("/proc/cpuinfo") as file:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from onsketch.core.errors import OnsketchError
 from onsketch.jit.calling import CHECKED, Form, MachineCode, text_of
-from onsketch.jit.library import LIST, folder, opened
+from onsketch.jit.library import LEVEL, LIST, can_run, folder, opened
 from onsketch.jit.stamp import stamp_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def object_file(kernel: Kernel, forms: tuple[Form, ...]) -> tuple[str, str, byte
     """A kernel's symbol, the form of its results and its object file: from the disk, or compiled and kept there."""
     name = name_of(kernel, forms)
     try:
-        stamp = stamp_of(kernel, forms) + _processor()
+        stamp = f"{stamp_of(kernel, forms)} {processor()}{' with indices checked' if CHECKED else ''}"
     except ImportError:
         raise NoKernel(f"{name} must be compiled, and Numba is not there: pip install 'onsketch[jit]'.") from None
     symbol = "onsketch_" + hashlib.sha256((name + stamp).encode()).hexdigest()[:32]
@@ -135,14 +135,17 @@ def _folders() -> Iterator[Path]:
 
 
 @cache
-def _processor() -> str:
-    """What machine code is made for; Numba reads the same variables."""
+def processor() -> tuple[str, str, str]:
+    """The system and the processor that machine code is made for, and what the latter has beyond its name.
+
+    ``ONSKETCH_PROCESSOR`` names one, or ``native``: this machine's own. Left out, it is the level that wheels are made
+    for where this machine has it, so that all such machines compute the same bits.
+    """
     import llvmlite.binding as llvm
 
-    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
-    features = os.environ.get("NUMBA_CPU_FEATURES")
-    features = llvm.get_host_cpu_features().flatten() if features is None else features
-    return f"{llvm.get_process_triple()} {name} {features}{' with indices checked' if CHECKED else ''}"
+    name = os.environ.get("ONSKETCH_PROCESSOR") or (LEVEL if can_run(LEVEL) else "native")
+    own = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    return llvm.get_process_triple(), *(own if name == "native" else (name, ""))
 
 
 @cache

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from operator import is_
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -146,19 +146,30 @@ def known() -> list[tuple[Kernel, tuple[Form, ...]]]:
     return list(_codes)
 
 
+def _code(kernel: Kernel, forms: tuple[Form, ...]) -> MachineCode:
+    """The machine code of a kernel for arguments of these forms."""
+    with _finding:  # threads may need the same kernel at once
+        if (kernel, forms) not in _codes:
+            from onsketch.jit.machine_code import find
+
+            _codes[kernel, forms] = find(kernel, forms)
+        return _codes[kernel, forms]
+
+
+def _refuse() -> NoReturn:
+    """What went wrong in a kernel that was given what it was compiled for."""
+    if CHECKED:
+        raise IndexError("a compiled loop went beyond the end of an array.")
+    raise MemoryError("a compiled loop found no memory left.")
+
+
 class _Ready:
     """A kernel and slots for arguments of one form; the first arguments may be in the slots already, as a state."""
 
     def __init__(self, kernel: Kernel, state: tuple[Any, ...], rest: tuple[Any, ...]) -> None:
         self.state = state
         forms, following = tuple(map(form_of, state)), tuple(map(form_of, rest))
-        key = kernel, forms + following
-        with _finding:  # threads may need the same kernel at once
-            if key not in _codes:
-                from onsketch.jit.machine_code import find
-
-                _codes[key] = find(*key)
-        self.function, results = _codes[key]
+        self.function, results = _code(kernel, forms + following)
         self.read = _reading(results)
         self._first, packer = _Packer(forms, state) if state else None, _Packer(following, rest)
         self._at = _FIRST + (self._first.size if self._first else 0)
@@ -189,9 +200,7 @@ class _Ready:
         if status := self.function(address):
             if status == MISMATCH:
                 return _ANOTHER
-            if CHECKED:
-                raise IndexError("a compiled loop went beyond the end of an array.")
-            raise MemoryError("a compiled loop found no memory left.")
+            _refuse()
         result = self.read(slots)
         self._free.append(place)
         return result
@@ -245,3 +254,31 @@ class Bound:
                 return result
         self._ready = ready = _Ready(self._kernel, state, rest)
         return ready.call(rest)
+
+
+class Prepared:
+    """A kernel with all of its arguments in the slots: to call it is to call the machine code.
+
+    What may change between calls are the numbers in arrays, not the arrays. For one thread at a time.
+    """
+
+    def __init__(self, kernel: Kernel, *arguments: Any) -> None:
+        self._kernel, self._arguments = kernel, arguments
+        if PLAIN:
+            return
+        forms = tuple(map(form_of, arguments))
+        self._function, results = _code(kernel, forms)
+        packer = _Packer(forms, arguments)
+        self._slots = bytearray(_FIRST + packer.size)
+        struct.pack_into("=q", self._slots, 8 * RESULTS, _HEAD)
+        packer.write(self._slots, _FIRST, *arguments)
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._slots))
+        self._read = _reading(results)
+
+    def __call__(self) -> Any:
+        """What the kernel returns."""
+        if PLAIN:
+            return self._kernel(*self._arguments)
+        if self._function(self._address):
+            _refuse()
+        return self._read(self._slots)

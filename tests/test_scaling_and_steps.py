@@ -119,8 +119,8 @@ def test_a_scale_is_bounded_in_what_one_value_can_do() -> None:
     nothing = np.zeros(0)
     slots = np.zeros(n, dtype=np.int32)
     scale_rows(
-        features, others, np.arange(n + 1), slots, values, np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), nothing,
-        np.zeros((n, 3)), np.zeros((n, 2, 3)),
+        features, others, np.zeros(1, np.int64), np.arange(n + 1), slots, values, np.zeros(n), np.zeros(n),
+        np.zeros(n, np.int64), np.zeros(n), np.zeros(n), nothing, np.zeros((n, 3)), np.zeros((n, 2, 3)),
     )  # fmt: skip
     assert features[0, COUNT] == n
     assert abs(features[0, RUNNING] - 1.0) < 0.05

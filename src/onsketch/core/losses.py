@@ -145,7 +145,7 @@ def loss_of(options: Any) -> Loss:
     return replace(loss, level=getattr(options, loss.option)) if loss.option else loss
 
 
-def in_units_of_labels(key: str, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+def in_units_of_labels(key: str, margins: Any) -> Any:
     """What margins say of labels: e^z for the Poisson loss, themselves for all others.
 
     >>> in_units_of_labels("poisson", np.array([0.0, np.log(3.0)])).round(9).tolist()

@@ -18,6 +18,7 @@ from onsketch.files import model_file
 from onsketch.files.arrays import Arrays
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
+from onsketch.learners.one_row import OneRow, RowLearner, RowPredictor
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights, finite, refuse_endless
 
@@ -295,6 +296,14 @@ class Learner(TakesTurns, ABC):
 
     @abstractmethod
     def _leverage(self, rows: Rows) -> NDArray[np.float64]: ...
+
+    def row_learner(self, row: OneRow) -> RowLearner | None:
+        """How a row in arrays that stay is learned; None where there is no short way."""
+        return None
+
+    def row_predictor(self, row: OneRow) -> RowPredictor | None:
+        """How such a row is predicted."""
+        return None
 
     @abstractmethod
     def _coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

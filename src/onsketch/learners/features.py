@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
 from onsketch.files.arrays import require, require_within
+from onsketch.jit.calling import Prepared
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.rows import GOLDEN, Rows, Slotted
 
@@ -207,6 +208,11 @@ class FeatureMap:
         return int(self._tally[COUNT])
 
     @property
+    def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """What compiled loops know of the map."""
+        return self._listed, self._table, self._features, self._tally
+
+    @property
     def features(self) -> NDArray[np.int64]:
         """The features seen, in order of their slots."""
         return self._features[: self.count]
@@ -265,9 +271,8 @@ class FeatureMap:
             self._file(rows.n_features, 1)
         done, copying = 0, intercept or rows.dense
         while True:
-            parts = self._listed, self._table, self._features, self._tally
             block = rows.indptr[done:], rows.indices, rows.values, rows.dense, rows.zeros
-            more, copying = _translate(parts, block, intercept, learn, copying, out_ptr[done:], slots, kept)
+            more, copying = _translate(self.parts, block, intercept, learn, copying, out_ptr[done:], slots, kept)
             done += more
             if done == rows.count:
                 end = int(out_ptr[-1])
@@ -316,3 +321,29 @@ class FeatureMap:
         twin._listed = self._listed.copy()
         twin._table = self._table.copy()
         return twin
+
+
+class Translation:
+    """One row in arrays that stay, rewritten in slots as often as its values change; see ``one_row.py``."""
+
+    __slots__ = ("_call", "_map", "_parts", "slotted")
+
+    def __init__(self, features: FeatureMap, rows: Rows, *, learn: bool, intercept: bool) -> None:
+        size = rows.indices.size + intercept
+        self.slotted: Slotted = np.zeros(2, dtype=np.int64), np.zeros(size, dtype=np.int32), np.zeros(size)
+        self._map, self._parts = features, features.parts
+        block = rows.indptr, rows.indices, rows.values, False, rows.zeros
+        self._call = Prepared(_translate, self._parts, block, intercept, learn, True, *self.slotted)
+
+    def __call__(self) -> bool:
+        """Whether it was rewritten, and has no feature that is new to a map that learns."""
+        listed, table, features, tally = self._parts
+        of = self._map
+        if of._listed is not listed or of._table is not table or of._features is not features:
+            return False
+        known = tally.item(COUNT)
+        done, _ = self._call()
+        if tally.item(COUNT) != known:
+            of.forget(known)
+            return False
+        return done == 1  # type: ignore[no-any-return]

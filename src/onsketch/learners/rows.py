@@ -112,7 +112,7 @@ def _plainly_sound(indptr, indices, entries, width):
 
 
 @kernel
-def _too_long(indptr, values, largest):
+def too_long(indptr, values, largest):
     """The first row that is not finite or longer than ``largest``, −1 for none."""
     for row in range(indptr.size - 1):
         total = 0.0
@@ -235,7 +235,7 @@ def _sum_repeats(indptr, indices, values, places, out_ptr, out_indices, out_valu
 def _checked(rows: Rows, longest: int) -> Rows:
     """The rows, if none, of at most so many entries, is longer than ``LARGEST``."""
     beyond, zeros = _survey(rows.values, int(rows.indptr[-1]), LARGEST / max(longest, 1) ** 0.5)
-    row = _too_long(rows.indptr, rows.values, LARGEST) if beyond else -1
+    row = too_long(rows.indptr, rows.values, LARGEST) if beyond else -1
     if row < 0:
         return rows._replace(zeros=zeros)
     start, stop = rows.indptr[row], rows.indptr[row + 1]

@@ -7,6 +7,7 @@ from typing import Any
 
 from onsketch.adapters.options import described, learner_options, revived
 from onsketch.adapters.river.features import FeatureNames
+from onsketch.adapters.river.short_way import ShortWay
 
 
 class OnlineEstimator:
@@ -17,10 +18,12 @@ class OnlineEstimator:
 
     _learner: Any
     _names: FeatureNames
+    _short: ShortWay
 
     def _start(self) -> None:
         self._learner = None
         self._names = FeatureNames()
+        self._short = ShortWay()
 
     def _options(self) -> dict[str, Any]:
         parameters = vars(self)

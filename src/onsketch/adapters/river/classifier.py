@@ -80,10 +80,20 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one row, of weight w; a row of weight 0 is not there."""
-        if w == 0.0:
+        kind = type(y)
+        if w == 1.0 and (kind is bool or (kind is int and 0 <= y <= 1)):
+            if self._short.learn(self._learner, x, 1.0 if y else -1.0):
+                return
+        elif w == 0.0:
             return
         with self._names.learning():
             self._learn(self._names.row(x, learn=True), [y], as_weights([w], 1))
+        self._notice(x)
+
+    def _notice(self, x: dict[Any, Any]) -> None:
+        """Rows like this one may go the short way: those of one learner, if they need not be kept."""
+        if isinstance(self._learner, Learner) and (self._first_rows is None or not self._two):
+            self._short.notice(self._learner, x, self._names.numbers)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""
@@ -178,13 +188,24 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         """The probability of each class met so far."""
         if not self._codes:
             return {}
-        return dict(zip(self._codes, self._probabilities(self._names.row(x, learn=False))[0].tolist(), strict=True))
+        margin = self._short.predict(self._learner, x)
+        if margin is None:
+            margins = self._learner.predict(self._names.row(x, learn=False))
+            self._notice(x)
+        else:
+            margins = np.array([margin])
+        return dict(zip(self._codes, self._probabilities(margins)[0].tolist(), strict=True))
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """The likeliest class, None before any was met."""
         if not self._codes:
             return None
-        return list(self._codes)[self._likeliest(self._names.row(x, learn=False))[0]]
+        margin = self._short.predict(self._learner, x)
+        if margin is not None:
+            return list(self._codes)[margin > 0.0]
+        code = self._likeliest(self._names.row(x, learn=False))[0]
+        self._notice(x)
+        return list(self._codes)[code]
 
     def predict_proba_many(self, X: Any) -> Any:
         """The probabilities of each class met so far, a data frame."""
@@ -192,7 +213,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
 
         if not self._codes:
             return pd.DataFrame(index=index_of(X))
-        found = self._probabilities(self._names.frame(X, learn=False))
+        found = self._probabilities(self._learner.predict(self._names.frame(X, learn=False)))
         return pd.DataFrame(found, index=index_of(X), columns=list(self._codes))
 
     def predict_many(self, X: Any) -> Any:
@@ -209,12 +230,12 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         margins = self._learner.predict(rows)
         return (margins > 0.0).astype(np.int64) if margins.ndim == 1 else margins.argmax(axis=1)
 
-    def _probabilities(self, rows: Rows) -> Any:
+    def _probabilities(self, margins: NDArray[np.float64]) -> Any:
         loss = named_loss(vars(self))
         if loss not in ("logistic", "softmax"):
             # as River's own classifiers say that they have none
             raise NotImplementedError(f"loss={loss!r} gives no probabilities; use loss='logistic'.")
-        return probabilities(self._learner.predict(rows), loss_of(self._learner, loss))
+        return probabilities(margins, loss_of(self._learner, loss))
 
 
 def _is_truth(label: Any) -> bool:

@@ -16,12 +16,10 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.adapters.river.short_way import PLAIN
 from onsketch.core.errors import InputError, UpdateError
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.rows import Rows, as_rows
-
-_PLAIN = frozenset({float, int, bool, np.float64})
-"""Types of values that need no second look."""
 
 
 class FeatureNames:
@@ -59,7 +57,7 @@ class FeatureNames:
                 self._enter(x)
             else:
                 x = {name: value for name, value in x.items() if name in numbers}
-        if not _PLAIN.issuperset(map(type, x.values())):
+        if not PLAIN.issuperset(map(type, x.values())):
             _check_numbers(x)  # NumPy would take "3" for 3, and None for NaN
         values = np.fromiter(x.values(), np.float64, len(x))
         top = np.abs(values).max(initial=0.0)

@@ -11,6 +11,7 @@ from onsketch.adapters.options import DEFAULT_METHOD, keep_parameters, regressio
 from onsketch.adapters.river.base import OnlineEstimator
 from onsketch.adapters.river.features import index_of
 from onsketch.core.losses import in_units_of_labels
+from onsketch.core.tolerances import LARGEST
 from onsketch.learners.keywords import EstimatorOptions
 
 
@@ -45,11 +46,20 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one row, of weight w; a row of weight 0 is not there."""
-        if w == 0.0:
+        if w == 1.0 and type(y) in (float, int) and self._limits[0] <= y <= self._limits[1]:
+            if self._short.learn(self._learner, x, y):
+                return
+        elif w == 0.0:
             return
         with self._names.learning():
             rows = self._names.row(x, learn=True)
             self._ready().learn(rows, np.array([y], dtype=np.float64), [w])
+        self._short.notice(self._learner, x, self._names.numbers)
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        """The least and the largest label."""
+        return (0.0, LARGEST) if self.loss == "poisson" else (-LARGEST, LARGEST)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""
@@ -61,7 +71,12 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         """The prediction, 0 before anything was learned."""
         if self._learner is None:
             return 0.0
-        return float(self._said(self._names.row(x, learn=False))[0])
+        margin = self._short.predict(self._learner, x)
+        if margin is None:
+            margins = self._learner.predict(self._names.row(x, learn=False))
+            self._short.notice(self._learner, x, self._names.numbers)
+            margin = margins[0]
+        return float(in_units_of_labels(self.loss, margin))
 
     def predict_many(self, X: Any) -> Any:
         """The predictions of the rows of a data frame, a series."""
@@ -69,10 +84,8 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
 
         if self._learner is None:
             return pd.Series(0.0, index=index_of(X))
-        return pd.Series(self._said(self._names.frame(X, learn=False)), index=index_of(X))
-
-    def _said(self, rows: Any) -> Any:
-        return in_units_of_labels(self.loss, self._ready().predict(rows))
+        margins = self._learner.predict(self._names.frame(X, learn=False))
+        return pd.Series(in_units_of_labels(self.loss, margins), index=index_of(X))
 
     def _ready(self) -> Any:
         if self._learner is None:

@@ -12,9 +12,10 @@ from onsketch.core.errors import OptionError
 from onsketch.files.arrays import Arrays, named, under
 from onsketch.learners.base import Learner
 from onsketch.learners.methods import Method
+from onsketch.learners.one_row import OneRow, RowLearner, RowPredictor
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
-from onsketch.learners.scaled.rows import RowScales
+from onsketch.learners.scaled.rows import RowScales, ScaledRow
 
 Floats = NDArray[np.float64]
 
@@ -96,6 +97,25 @@ class ScaledLearner(Learner):
             if done < stop - start:
                 return start + done
         return rows.count
+
+    def row_learner(self, row: OneRow) -> RowLearner | None:
+        """As ``_learn``, for a row in arrays that stay; what it would predict, nobody asks."""
+        passed = ScaledRow(self._scales, row, learn=True)
+        learn = self._inner.row_learner(passed.row) if self.options.fit_intercept else None
+        return None if learn is None else lambda: passed.enter() and (learn() or passed.leave())
+
+    def row_predictor(self, row: OneRow) -> RowPredictor | None:
+        """As ``_predict``, for such a row."""
+        passed = ScaledRow(self._scales, row, learn=False)
+        predict, clip = self._inner.row_predictor(passed.row), self._clip
+        if predict is None or not self._real:
+            return predict and (lambda: predict() if passed.enter() else None)
+
+        def margin() -> float | None:
+            found = predict() if passed.enter() else None
+            return None if found is None else min(max(found * self._scales.unit, -clip), clip)
+
+        return margin
 
     # Reading ----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.files.arrays import Arrays, require, take
-from onsketch.learners.features import INTERCEPT, FeatureMap
+from onsketch.jit.calling import Prepared
+from onsketch.learners.features import INTERCEPT, FeatureMap, Translation
+from onsketch.learners.one_row import OneRow
 from onsketch.learners.rows import Rows, Slotted
 from onsketch.learners.scaled.scales import COUNT, LABEL, ROW, USED, scale_known, scale_rows, take_back
 
@@ -53,17 +55,24 @@ class RowScales:
     def _norm(self) -> float:
         return float(self._others[ROW, USED]) if self._others[ROW, COUNT] else 1.0
 
+    @property
+    def _state(self) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        """What compiled loops know of the scales."""
+        return self._features, self._others, self._map.parts[2]
+
     def enter(self, rows: Rows, labels: Floats) -> Passed:
         """Scale rows in their order, each by what was known before it, and take it in."""
         known = self._map.count
-        indptr, slots, values = slotted = self._map.translate(rows, learn=True)
+        indptr, _, values = slotted = self._map.translate(rows, learn=True)
         self._grow()
         count, entries = rows.count, values.size
         x, y, lengths = np.empty(entries), np.empty(count), np.empty(count)
+        indices = np.empty(entries, dtype=np.int64)
         units = np.empty(count if self._of_labels else 0)
         undo = np.empty((entries, 3)), np.empty((count, 2, 3))
-        scale_rows(self._features, self._others, indptr, slots, values, labels, x, y, lengths, units, undo[0], undo[1])
-        return Passed(self._as_rows(indptr, slots, x, rows.n_features), y, lengths, units, known, slotted, undo)
+        scale_rows(*self._state, *slotted, labels, x, indices, y, lengths, units, *undo)
+        scaled = Rows(indptr, indices, x, rows.n_features, dense=False, zeros=False)
+        return Passed(scaled, y, lengths, units, known, slotted, undo)
 
     def leave(self, passed: Passed, done: int) -> None:
         """Be as if only the first ``done`` of these rows had come."""
@@ -75,9 +84,9 @@ class RowScales:
     def scaled(self, rows: Rows) -> Rows:
         """The rows in the scales of now; features not seen so far are left out."""
         indptr, slots, values = self._map.translate(rows, learn=False)
-        x = np.empty(values.size)
-        scale_known(self._features, self._norm, slots, values, x)
-        return self._as_rows(indptr, slots, x, rows.n_features)
+        x, indices = np.empty(values.size), np.empty(values.size, dtype=np.int64)
+        scale_known(*self._state, indptr, slots, values, x, indices)
+        return Rows(indptr, indices, x, rows.n_features, dense=False, zeros=False)
 
     def of(self, features: NDArray[np.int64]) -> Floats:
         """What the values of these features are divided by; 1 for the constant one and for those not met."""
@@ -85,9 +94,6 @@ class RowScales:
         met = np.flatnonzero((features != INTERCEPT) & np.isin(features, self._map.features))
         scales[met] = self._features[self._map.add(features[met]), USED] * np.sqrt(self._norm)
         return scales
-
-    def _as_rows(self, indptr: NDArray[np.int64], slots: NDArray[np.int32], x: Floats, width: int) -> Rows:
-        return Rows(indptr, self._map.features[slots], x, width, dense=False, zeros=False)
 
     def _grow(self) -> None:
         have = len(self._features)
@@ -110,3 +116,35 @@ class RowScales:
         sound = sound and bool(np.isfinite(scales).all() and np.isfinite(others).all())
         require(sound and bool((others[others[:, COUNT] > 0.0, USED] > 0.0).all()), "its scales are impossible")
         self._features, self._others = scales, others
+
+
+class ScaledRow:
+    """One row in arrays that stay, through the scales; see ``one_row.py``."""
+
+    def __init__(self, scales: RowScales, row: OneRow, *, learn: bool) -> None:
+        size, label = row.rows.indices.size, np.zeros(1)
+        self._scales, self._features = scales, scales._features
+        self._translated = Translation(scales._map, row.rows, learn=learn, intercept=False)
+        slotted, x, indices = self._translated.slotted, np.zeros(size), np.zeros(size, dtype=np.int64)
+        self.row = row._replace(rows=row.rows._replace(indptr=slotted[0], indices=indices, values=x), label=label)
+        self._lengths, units = np.ones(1), np.zeros(1 if scales._of_labels else 0)
+        undo, state = (np.zeros((size, 3)), np.zeros((1, 2, 3))), scales._state
+        said = (row.label, x, indices, label, self._lengths, units, *undo)
+        self._scale = (
+            Prepared(scale_rows, *state, *slotted, *said)
+            if learn
+            else Prepared(scale_known, *state, *slotted, x, indices)
+        )
+        self._undo = Prepared(take_back, *state[:2], *slotted[:2], 0, *undo)
+
+    def enter(self) -> bool:
+        """Scale it; whether that is all there is to do."""
+        if self._scales._features is not self._features or not self._translated():
+            return False
+        self._scale()
+        return self._lengths.item(0) == 1.0 or self.leave()
+
+    def leave(self) -> bool:
+        """Be as if the row had not come, which is False."""
+        self._undo()
+        return False

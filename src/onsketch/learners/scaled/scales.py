@@ -71,17 +71,19 @@ def in_scale(scale, value):
 
 
 @kernel
-def scale_rows(features, others, indptr, slots, values, labels, x, y, lengths, units, undo, undo_others):
+def scale_rows(features, others, seen, indptr, slots, values, labels, x, indices, y, lengths, units, undo, undo_others):
     """Scale rows in their order, each by what was known before it, and take it in.
 
     Args:
         features: (slots, 3), the scales of the features.
         others: (2, 3), of the rows and of the labels.
+        seen: what features the slots are for.
         indptr: where rows begin and end.
         slots: of their features.
         values: of their features.
         labels: as they came; y receives them scaled, or as they are where there is no scale for them (units empty).
         x: receives the scaled values.
+        indices: receives the features.
         y: receives the scaled labels.
         lengths: receives, for each row, what it was shortened to (1: not at all).
         units: receives, for each row, what labels are divided by.
@@ -96,6 +98,7 @@ def scale_rows(features, others, indptr, slots, values, labels, x, y, lengths, u
             scale = features[slots[j]]
             keep(scale, undo[j])
             x[j] = in_scale(scale, values[j])
+            indices[j] = seen[slots[j]]
             square += x[j] * x[j]
             if values[j] != 0.0:
                 follow(scale, abs(values[j]), LEAP)
@@ -126,7 +129,9 @@ def take_back(features, others, indptr, slots, done, undo, undo_others):
 
 
 @kernel
-def scale_known(features, norm, slots, values, x):
+def scale_known(features, others, seen, indptr, slots, values, x, indices):
     """Scale values of features that are known; nothing is taken in."""
-    for j in range(values.size):
+    norm = others[ROW, USED] if others[ROW, COUNT] > 0.0 else 1.0
+    for j in range(indptr[indptr.size - 1]):
         x[j] = in_scale(features[slots[j]], values[j]) / math.sqrt(norm)
+        indices[j] = seen[slots[j]]

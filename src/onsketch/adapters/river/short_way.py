@@ -1,0 +1,89 @@
+"""The short way of rows that come one by one, each with the same features: see ``learners/one_row.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onsketch.learners.base import Learner
+from onsketch.learners.one_row import SingleRows
+
+PLAIN = frozenset({float, int, bool, np.float64})
+"""Types of values that need no second look."""
+
+_REPEATED = 8
+"""So many rows with the same features one after the other, and the next are expected to have them."""
+
+
+class _Known(NamedTuple):
+    """Rows with these features."""
+
+    learner: Learner
+    size: int
+    pick: itemgetter[Any]
+    """The values of a row in the order of the features' numbers."""
+    rows: SingleRows
+
+    def values(self, x: Any) -> Any:
+        """The values of a row, None if it has other features or is no plain dictionary of plain numbers."""
+        if type(x) is not dict or len(x) != self.size:
+            return None
+        try:
+            values = self.pick(x)
+        except KeyError:
+            return None
+        return values if PLAIN.issuperset(map(type, values)) else None
+
+
+class ShortWay:
+    """Knows the features that rows have had lately, and how a learner takes such rows."""
+
+    __slots__ = ("_free", "_last", "_times")
+
+    def __init__(self) -> None:
+        self._free: list[_Known] = []  # whoever uses it has taken it out: threads may come at once
+        self._last: tuple[Any, ...] = ()
+        self._times = 0
+
+    def __reduce__(self) -> tuple[type[ShortWay], tuple[()]]:
+        return ShortWay, ()
+
+    def learn(self, learner: Any, x: Any, label: float) -> bool:
+        """Learn a row of weight 1; False, and nothing has changed, where it must go the long way."""
+        try:
+            known = self._free.pop()
+        except IndexError:
+            return False
+        values = known.values(x)
+        if known.learner is learner and (values is None or known.rows.learn(values, label)):
+            self._free.append(known)
+            return values is not None
+        return False
+
+    def predict(self, learner: Any, x: Any) -> float | None:
+        """The margin of a row; None where it must go the long way."""
+        try:
+            known = self._free.pop()
+        except IndexError:
+            return None
+        values, margin = known.values(x), None
+        if known.learner is learner and (values is None or (margin := known.rows.predict(values)) is not None):
+            self._free.append(known)
+        return margin
+
+    def notice(self, learner: Learner, x: Mapping[Any, Any], numbers: dict[Any, int]) -> None:
+        """A row went the long way; if it is like those before, others like it need not."""
+        names = tuple(x)
+        if names != self._last:
+            self._last, self._times = names, 0
+        self._times += 1
+        if self._times < _REPEATED or type(x) is not dict or len(x) < 2 or not x.keys() <= numbers.keys():
+            return
+        self._times = 0
+        names = tuple(sorted(x, key=numbers.__getitem__))
+        rows = SingleRows.of(learner, np.array([numbers[name] for name in names]), len(numbers))
+        if rows is not None:
+            self._free = [_Known(learner, len(names), itemgetter(*names), rows)]

@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 import onsketch
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.methods import METHODS
+from onsketch.learners.one_row import SingleRows
 from onsketch.learners.options import Options
 from onsketch.learners.rows import as_rows
 from onsketch.learners.scaled.rows import RowScales
@@ -68,6 +69,9 @@ def _use_in_order(make: Callable[[], Any], rows: list[Any]) -> list[Any]:
         with suppress(onsketch.errors.OptionError):
             found.append(learner.weights)
     X = rows[0]
+    single, row = SingleRows.of(learner, np.arange(X.shape[1]), X.shape[1]), np.linspace(0.5, 1.5, X.shape[1]).tolist()
+    if single is not None:
+        found += [single.learn(row, 1.0), single.predict(row)]
     other.learn(X, _signs(X))
     with suppress(onsketch.errors.OptionError):
         learner.merge(other)

@@ -275,6 +275,11 @@ class Prepared:
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._slots))
         self._read = _reading(results)
 
+    @property
+    def address(self) -> tuple[int, int]:
+        """Where the machine code and the slots are."""
+        return ctypes.cast(self._function, ctypes.c_void_p).value or 0, self._address  # type: ignore[arg-type]
+
     def __call__(self) -> Any:
         """What the kernel returns."""
         if PLAIN:

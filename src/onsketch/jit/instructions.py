@@ -253,3 +253,31 @@ def _ask_for(typing_context: Any, array: Any, at: Any, lanes: Any) -> Any:
 
 
 ask_for: Any = intrinsic(prefer_literal=True)(_ask_for)
+
+
+_WORD = ir.IntType(64)
+
+
+def _call(typing_context: Any, function: Any, slots: Any) -> Any:
+    """Call a kernel, by its address, with these slots (calling.py)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        form = ir.FunctionType(_WORD, [_WORD])
+        return builder.call(builder.inttoptr(arguments[0], form.as_pointer()), [arguments[1]])
+
+    return types.int64(types.int64, types.int64), generate
+
+
+call: Any = intrinsic(_call)
+
+
+def _word_at(typing_context: Any, address: Any) -> Any:
+    """The eight bytes at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], _WORD.as_pointer()))
+
+    return types.int64(types.int64), generate
+
+
+word_at: Any = intrinsic(_word_at)

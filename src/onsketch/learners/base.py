@@ -18,7 +18,7 @@ from onsketch.files import model_file
 from onsketch.files.arrays import Arrays
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, RowLearner, RowPredictor
+from onsketch.learners.one_row import OneRow, ShortWay
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights, finite, refuse_endless
 
@@ -297,11 +297,11 @@ class Learner(TakesTurns, ABC):
     @abstractmethod
     def _leverage(self, rows: Rows) -> NDArray[np.float64]: ...
 
-    def row_learner(self, row: OneRow) -> RowLearner | None:
+    def learning_row(self, row: OneRow) -> ShortWay | None:
         """How a row in arrays that stay is learned; None where there is no short way."""
         return None
 
-    def row_predictor(self, row: OneRow) -> RowPredictor | None:
+    def predicting_row(self, row: OneRow) -> ShortWay | None:
         """How such a row is predicted."""
         return None
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
 from onsketch.files.arrays import require, require_within
-from onsketch.jit.calling import Prepared
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.rows import GOLDEN, Rows, Slotted
 
@@ -151,7 +150,7 @@ def _put(parts, index, value, learn, slots, kept, end):
 
 
 @kernel
-def _translate(parts, rows, intercept, learn, copying, out_ptr, slots, kept):
+def translate_rows(parts, rows, intercept, learn, copying, out_ptr, slots, kept):
     """Rewrite rows in slots, without explicit zeros and, when only looking up, without unseen features.
 
     The values are copied to ``kept`` only from the moment on when one of them must be left out.
@@ -272,7 +271,7 @@ class FeatureMap:
         done, copying = 0, intercept or rows.dense
         while True:
             block = rows.indptr[done:], rows.indices, rows.values, rows.dense, rows.zeros
-            more, copying = _translate(self.parts, block, intercept, learn, copying, out_ptr[done:], slots, kept)
+            more, copying = translate_rows(self.parts, block, intercept, learn, copying, out_ptr[done:], slots, kept)
             done += more
             if done == rows.count:
                 end = int(out_ptr[-1])
@@ -321,29 +320,3 @@ class FeatureMap:
         twin._listed = self._listed.copy()
         twin._table = self._table.copy()
         return twin
-
-
-class Translation:
-    """One row in arrays that stay, rewritten in slots as often as its values change; see ``one_row.py``."""
-
-    __slots__ = ("_call", "_map", "_parts", "slotted")
-
-    def __init__(self, features: FeatureMap, rows: Rows, *, learn: bool, intercept: bool) -> None:
-        size = rows.indices.size + intercept
-        self.slotted: Slotted = np.zeros(2, dtype=np.int64), np.zeros(size, dtype=np.int32), np.zeros(size)
-        self._map, self._parts = features, features.parts
-        block = rows.indptr, rows.indices, rows.values, False, rows.zeros
-        self._call = Prepared(_translate, self._parts, block, intercept, learn, True, *self.slotted)
-
-    def __call__(self) -> bool:
-        """Whether it was rewritten, and has no feature that is new to a map that learns."""
-        listed, table, features, tally = self._parts
-        of = self._map
-        if of._listed is not listed or of._table is not table or of._features is not features:
-            return False
-        known = tally.item(COUNT)
-        done, _ = self._call()
-        if tally.item(COUNT) != known:
-            of.forget(known)
-            return False
-        return done == 1  # type: ignore[no-any-return]

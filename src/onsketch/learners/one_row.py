@@ -1,9 +1,9 @@
 """Rows that come one by one with the same features: in arrays that stay, with nothing made anew for a row.
 
-A learner says how it learns and predicts such a row (``row_learner`` and ``row_predictor``): by calls of compiled code
-whose arguments are packed once. What is out of the ordinary (a feature that is new, a table that must grow, a row that
-is refused) they answer with False or None, and nothing has changed then: whoever asked goes the long way, which does
-it or says what is wrong.
+A learner says how it learns and predicts such a row (``learning_row``, ``predicting_row``): by a chain of calls whose
+arguments are packed once. Where something is out of the ordinary (a feature that is new, a table that must grow, a row
+that is refused), the chain ends and what it did is taken back: whoever asked goes the long way, which does it or says
+what is wrong.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import LONGEST_COUNT
 from onsketch.jit.calling import Prepared
-from onsketch.learners.rows import Rows, too_long
+from onsketch.jit.chain import Chain, Step
+from onsketch.learners.features import FeatureMap, translate_rows
+from onsketch.learners.rows import Rows, Slotted, too_long
 
 if TYPE_CHECKING:
     from onsketch.learners.base import Learner
@@ -36,17 +38,44 @@ class OneRow(NamedTuple):
     out: Floats
 
 
-RowLearner = Callable[[], bool]
-"""Learns the row; whether it did."""
+class ShortWay(NamedTuple):
+    """How a learner learns or predicts such a row."""
 
-RowPredictor = Callable[[], float | None]
-"""The clipped margin of the row; None where it takes the long way."""
+    steps: list[Step]
+    """What is done, step by step; the last one fills ``out`` where the row is predicted."""
+    same: Callable[[], bool]
+    """Whether the learner still has the arrays that the steps are for."""
+    undo: Callable[[int], None] = lambda done: None
+    """Makes the learner what it was before the first of these steps, of which so many were done."""
+    finish: Callable[[float], float] | None = None
+    """From what the steps leave in ``out`` to the clipped margin."""
+
+
+class Translation:
+    """Such a row rewritten in slots, as often as its values change."""
+
+    def __init__(self, features: FeatureMap, rows: Rows, *, learn: bool, intercept: bool) -> None:
+        size = rows.indices.size + intercept
+        self.slotted: Slotted = np.zeros(2, dtype=np.int64), np.zeros(size, dtype=np.int32), np.zeros(size)
+        self._map, self._known = features, features.count
+        block = rows.indptr, rows.indices, rows.values, False, rows.zeros
+        call = Prepared(translate_rows, features.parts, block, intercept, learn, True, *self.slotted)
+        self._steps = [Step(call, 1), Step(None, self._known, features.parts[3])]  # a row; no feature that is new
+
+    def then(self, steps: list[Step], same: Callable[[], bool]) -> ShortWay:
+        """A way that goes on like this, as long as the learner has the same arrays."""
+        features, table, known = self._map, self._map.parts[1], self._known
+        return ShortWay(
+            [*self._steps, *steps],
+            lambda: features._table is table and same(),
+            lambda done: features.forget(known),
+        )
 
 
 class SingleRows:
     """A learner's rows with these features, one by one; for one thread at a time."""
 
-    __slots__ = ("_learn", "_learner", "_pack", "_predict", "_row", "_survey", "_values")
+    __slots__ = ("_learn", "_learner", "_pack", "_predict", "_row", "_values")
 
     def __init__(self, learner: Learner, indices: NDArray[np.int64], width: int) -> None:
         values = np.zeros(indices.size)
@@ -54,37 +83,43 @@ class SingleRows:
         self._row = OneRow(rows, np.zeros(1), np.ones(1), np.zeros(1))
         self._learner, self._values = learner, memoryview(values).cast("B")
         self._pack = struct.Struct(f"{indices.size}d").pack_into
-        self._survey = Prepared(too_long, rows.indptr, values, LARGEST)
-        self._learn = learner.row_learner(self._row) if learner.rounds < LONGEST_COUNT // 2 else None
-        self._predict = learner.row_predictor(self._row)
+        check = Step(Prepared(too_long, rows.indptr, values, LARGEST), -1)  # no row that is not finite
+        ways = learner.learning_row(self._row), learner.predicting_row(self._row)
+        self._learn, self._predict = (way and (way, Chain([check, *way.steps]), len(way.steps)) for way in ways)
 
     @classmethod
     def of(cls, learner: Learner, indices: NDArray[np.int64], width: int) -> Self | None:
-        """None for learners that take such rows as any others."""
+        """None for learners that have no short way."""
         made = cls(learner, indices, width)
-        return None if made._learn is None or made._predict is None else made
+        return made if made._learn and made._predict and learner.rounds < LONGEST_COUNT // 2 else None
 
-    def _fill(self, values: Sequence[float]) -> bool:
-        """Whether these are values that a row may have."""
+    def learn(self, values: Sequence[float], label: float) -> bool:
+        """Learn a row of weight 1, with a label that the loss can take; whether it was."""
         try:
             self._pack(self._values, 0, *values)
         except (struct.error, OverflowError):
             return False
-        return self._survey()[0] < 0  # type: ignore[no-any-return]
-
-    def learn(self, values: Sequence[float], label: float) -> bool:
-        """Learn a row of weight 1, with a label that the loss can take; whether it was."""
-        turns = self._learner.turns
         self._row.label[0] = label
-        if not self._fill(values):
-            return False
+        turns, (way, chain, count) = self._learner.turns, self._learn
         with turns.writer, turns.writing:
-            return self._learn()  # type: ignore[misc]
+            if not way.same():
+                return False
+            done = chain() - 1
+            if done < count:
+                way.undo(done)
+        return done == count
 
     def predict(self, values: Sequence[float]) -> float | None:
         """The clipped margin of a row, if it was predicted."""
-        if not self._fill(values):
+        try:
+            self._pack(self._values, 0, *values)
+        except (struct.error, OverflowError):
             return None
+        way, chain, count = self._predict
         with self._learner.turns.reading:
-            margin = self._predict()  # type: ignore[misc]
-        return margin if margin is not None and math.isfinite(margin) else None
+            if not way.same() or chain() <= count:
+                return None
+            margin = self._row.out.item(0)
+            if way.finish is not None:
+                margin = way.finish(margin)
+        return margin if math.isfinite(margin) else None

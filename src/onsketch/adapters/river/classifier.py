@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 from river import base
+from scipy.special import expit
 
 from onsketch.adapters.options import (
     DEFAULT_METHOD,
@@ -189,11 +190,10 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         if not self._codes:
             return {}
         margin = self._short.predict(self._learner, x)
-        if margin is None:
-            margins = self._learner.predict(self._names.row(x, learn=False))
-            self._notice(x)
-        else:
-            margins = np.array([margin])
+        if margin is not None and self.loss == "logistic" and self.method != "arow":
+            return dict(zip(self._codes, expit((-margin, margin)).tolist(), strict=True))
+        margins = self._learner.predict(self._names.row(x, learn=False))
+        self._notice(x)
         return dict(zip(self._codes, self._probabilities(margins)[0].tolist(), strict=True))
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:

@@ -12,6 +12,7 @@ from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST, STEEPEST
 from onsketch.files.arrays import Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.jit.calling import Bound, Prepared
+from onsketch.jit.chain import Step
 from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.auto.merging import merge_auto
 from onsketch.learners.auto.mixing import EXPERTS
@@ -20,9 +21,9 @@ from onsketch.learners.auto.round import learn_rows
 from onsketch.learners.auto.scaling import APART
 from onsketch.learners.auto.state import FIGURE, FIRST_ROW, TALLY, WIDTH, Light, Settings, Small
 from onsketch.learners.base import Learner
-from onsketch.learners.features import INTERCEPT, FeatureMap, Translation
+from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, RowLearner, RowPredictor
+from onsketch.learners.one_row import OneRow, ShortWay, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
 from onsketch.learners.sketched.merged_sketches import spectrum
@@ -142,26 +143,19 @@ class AutoLearner(Learner):
             self._map.forget(int(self._small.counts[TALLY.seen]))
         return done
 
-    def row_learner(self, row: OneRow) -> RowLearner | None:
+    def learning_row(self, row: OneRow) -> ShortWay:
         """As ``_learn``, for a row in arrays that stay."""
         translated = Translation(self._map, row.rows, learn=True, intercept=self.options.fit_intercept)
         light, table, block = self._light, self._table, (*translated.slotted, row.label, row.weight, row.out)
         learn = Prepared(learn_rows, self._settings, light, table, self._small, *block)
-        return lambda: self._light is light and self._table is table and translated() and learn() == 1
+        return translated.then([Step(learn, 1)], lambda: self._light is light and self._table is table)
 
-    def row_predictor(self, row: OneRow) -> RowPredictor | None:
+    def predicting_row(self, row: OneRow) -> ShortWay:
         """As ``_predict``, for such a row."""
         translated = Translation(self._map, row.rows, learn=False, intercept=self.options.fit_intercept)
         light, table = self._light, self._table
         predict = Prepared(predict_rows, self._settings, light, table, self._small, *translated.slotted, row.out)
-
-        def margin() -> float | None:
-            if self._light is not light or self._table is not table or not translated():
-                return None
-            predict()
-            return row.out.item(0)
-
-        return margin
+        return translated.then([Step(predict)], lambda: self._light is light and self._table is table)
 
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._translated(rows, learn=False)

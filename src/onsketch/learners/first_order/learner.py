@@ -19,16 +19,17 @@ from onsketch.core.geometry import GRADIENT, geometry_of
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.jit.calling import Bound, Prepared
+from onsketch.jit.chain import Step
 from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.base import Learner
-from onsketch.learners.features import INTERCEPT, FeatureMap, Translation
+from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.first_order.lazy import LONGEST_SLEEP, WINDOW, learn_lazily, read_lazily, settle
 from onsketch.learners.first_order.merge import merged
 from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, learn_ftrl, read_rules
 from onsketch.learners.first_order.sleep import MIRROR
 from onsketch.learners.first_order.steps import CELL, TIMER, Terms, learn_steps, read_steps, row_products
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, RowLearner, RowPredictor
+from onsketch.learners.one_row import OneRow, ShortWay, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import knowledge, make_setup
@@ -142,16 +143,16 @@ class FirstOrderLearner(Learner):
             self._map.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
         return int(done)
 
-    def row_learner(self, row: OneRow) -> RowLearner | None:
+    def learning_row(self, row: OneRow) -> ShortWay | None:
         """As ``_learn``, for a row in arrays that stay."""
         if self._lazy or not self.method.steps:
             return None
         translated = Translation(self._map, row.rows, learn=True, intercept=self.options.fit_intercept)
         table, state = self._table, (self._setup, self._terms, self._clock, self._fade, self._table)
         learn = Prepared(learn_steps, *state, *translated.slotted, row.label, row.weight, row.out)
-        return lambda: self._table is table and translated() and learn() == 1
+        return translated.then([Step(learn, 1)], lambda: self._table is table)
 
-    def row_predictor(self, row: OneRow) -> RowPredictor | None:
+    def predicting_row(self, row: OneRow) -> ShortWay | None:
         """As ``_predict``, for such a row."""
         if self._lazy or not self.method.steps or not len(self._table):
             return None
@@ -160,15 +161,8 @@ class FirstOrderLearner(Learner):
         weights, table, clip = np.zeros(slots.size), self._table, self._setup.clip
         read = Prepared(read_steps, self._setup, self._terms, self._clock, table, slots, weights)
         multiply = Prepared(row_products, indptr, weights, values, row.out)
-
-        def predict() -> float | None:
-            if self._table is not table or not translated():
-                return None
-            read()
-            multiply()
-            return min(max(row.out.item(0), -clip), clip)
-
-        return predict
+        way = translated.then([Step(read), Step(multiply)], lambda: self._table is table)
+        return way._replace(finish=lambda margin: min(max(margin, -clip), clip))
 
     def _grow(self) -> None:
         have = self._table.shape[0]

@@ -12,7 +12,7 @@ from onsketch.core.errors import OptionError
 from onsketch.files.arrays import Arrays, named, under
 from onsketch.learners.base import Learner
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, RowLearner, RowPredictor
+from onsketch.learners.one_row import OneRow, ShortWay
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
 from onsketch.learners.scaled.rows import RowScales, ScaledRow
@@ -98,24 +98,21 @@ class ScaledLearner(Learner):
                 return start + done
         return rows.count
 
-    def row_learner(self, row: OneRow) -> RowLearner | None:
-        """As ``_learn``, for a row in arrays that stay; what it would predict, nobody asks."""
+    def learning_row(self, row: OneRow) -> ShortWay | None:
+        """As ``_learn``, for a row in arrays that stay; what it would have predicted, nobody asks."""
         passed = ScaledRow(self._scales, row, learn=True)
-        learn = self._inner.row_learner(passed.row) if self.options.fit_intercept else None
-        return None if learn is None else lambda: passed.enter() and (learn() or passed.leave())
+        inner = self._inner.learning_row(passed.row) if self.options.fit_intercept else None
+        return inner and passed.then(inner)
 
-    def row_predictor(self, row: OneRow) -> RowPredictor | None:
+    def predicting_row(self, row: OneRow) -> ShortWay | None:
         """As ``_predict``, for such a row."""
         passed = ScaledRow(self._scales, row, learn=False)
-        predict, clip = self._inner.row_predictor(passed.row), self._clip
-        if predict is None or not self._real:
-            return predict and (lambda: predict() if passed.enter() else None)
-
-        def margin() -> float | None:
-            found = predict() if passed.enter() else None
-            return None if found is None else min(max(found * self._scales.unit, -clip), clip)
-
-        return margin
+        inner, clip = self._inner.predicting_row(passed.row), self._clip
+        if inner is None or not self._real:
+            return inner and passed.then(inner)
+        first = inner.finish or (lambda margin: margin)
+        in_units = lambda margin: min(max(first(margin) * self._scales.unit, -clip), clip)  # noqa: E731
+        return passed.then(inner._replace(finish=in_units))
 
     # Reading ----------------------------------------------------------------------------------------------
 

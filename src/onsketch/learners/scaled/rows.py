@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from onsketch.files.arrays import Arrays, require, take
 from onsketch.jit.calling import Prepared
-from onsketch.learners.features import INTERCEPT, FeatureMap, Translation
-from onsketch.learners.one_row import OneRow
+from onsketch.jit.chain import Step
+from onsketch.learners.features import INTERCEPT, FeatureMap
+from onsketch.learners.one_row import OneRow, ShortWay, Translation
 from onsketch.learners.rows import Rows, Slotted
 from onsketch.learners.scaled.scales import COUNT, LABEL, ROW, USED, scale_known, scale_rows, take_back
 
@@ -122,29 +123,36 @@ class ScaledRow:
     """One row in arrays that stay, through the scales; see ``one_row.py``."""
 
     def __init__(self, scales: RowScales, row: OneRow, *, learn: bool) -> None:
-        size, label = row.rows.indices.size, np.zeros(1)
-        self._scales, self._features = scales, scales._features
+        self._scales, self._features, size = scales, scales._features, row.rows.indices.size
         self._translated = Translation(scales._map, row.rows, learn=learn, intercept=False)
-        slotted, x, indices = self._translated.slotted, np.zeros(size), np.zeros(size, dtype=np.int64)
+        slotted, state = self._translated.slotted, scales._state
+        x, indices, label = np.zeros(size), np.zeros(size, dtype=np.int64), np.zeros(1)
         self.row = row._replace(rows=row.rows._replace(indptr=slotted[0], indices=indices, values=x), label=label)
-        self._lengths, units = np.ones(1), np.zeros(1 if scales._of_labels else 0)
-        undo, state = (np.zeros((size, 3)), np.zeros((1, 2, 3))), scales._state
-        said = (row.label, x, indices, label, self._lengths, units, *undo)
-        self._scale = (
-            Prepared(scale_rows, *state, *slotted, *said)
-            if learn
-            else Prepared(scale_known, *state, *slotted, x, indices)
-        )
-        self._undo = Prepared(take_back, *state[:2], *slotted[:2], 0, *undo)
+        if not learn:
+            self._steps = [Step(Prepared(scale_known, *state, *slotted, x, indices))]
+            return
+        lengths, units, undo = np.zeros(1), np.zeros(int(scales._of_labels)), (np.zeros((size, 3)), np.zeros((1, 2, 3)))
+        said = row.label, x, indices, label, lengths, units
+        self._steps = [Step(Prepared(scale_rows, *state, *slotted, *said, *undo), _ONE, lengths)]  # not shortened
+        self._take_back = Prepared(take_back, *state[:2], *slotted[:2], 0, *undo)
 
-    def enter(self) -> bool:
-        """Scale it; whether that is all there is to do."""
-        if self._scales._features is not self._features or not self._translated():
-            return False
-        self._scale()
-        return self._lengths.item(0) == 1.0 or self.leave()
+    def then(self, inner: ShortWay) -> ShortWay:
+        """A way that goes on like this with the scaled row."""
+        scales, features = self._scales, self._features
+        way = self._translated.then([*self._steps, *inner.steps], lambda: scales._features is features and inner.same())
 
-    def leave(self) -> bool:
-        """Be as if the row had not come, which is False."""
-        self._undo()
-        return False
+        def undo(done: int) -> None:
+            if done > _SCALING:  # it was scaled
+                inner.undo(0)
+            if done >= _SCALING:
+                self._take_back()
+            way.undo(0)
+
+        return way._replace(undo=undo, finish=inner.finish)
+
+
+_ONE = int(np.ones(1).view(np.int64)[0])
+"""The bits of 1.0."""
+
+_SCALING = 2
+"""Which of the steps scales the row."""

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from onsketch.core.errors import OptionError
 from onsketch.files.arrays import Arrays, named, packed, restored, take, under
 from onsketch.jit.calling import Bound, Prepared
+from onsketch.jit.chain import Step
 from onsketch.learners.base import Learner
-from onsketch.learners.features import FeatureMap, Translation
+from onsketch.learners.features import FeatureMap
 from onsketch.learners.first_order.steps import row_products
 from onsketch.learners.methods import FIRST_RIDGE, Method
-from onsketch.learners.one_row import OneRow, RowLearner, RowPredictor
+from onsketch.learners.one_row import OneRow, ShortWay, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import make_setup
@@ -91,28 +92,20 @@ class SketchedLearner(Learner):
             self._table = self._table._replace(features=self._map.features)
         return done
 
-    def row_learner(self, row: OneRow) -> RowLearner | None:
+    def learning_row(self, row: OneRow) -> ShortWay:
         """As ``_learn``, for a row in arrays that stay."""
         translated = Translation(self._map, row.rows, learn=True, intercept=self.options.fit_intercept)
-        table, state = self._table, (self._setup, self._table, self._sketch, self._spare)
-        values = translated.slotted[2]
+        table, state, values = self._table, (self._setup, self._table, self._sketch, self._spare), translated.slotted[2]
         x = np.zeros_like(values) if self.options.diagonal else values
         learn = Prepared(learn_rows, *state, *translated.slotted, x, row.label, row.weight, row.out)
-        return lambda: self._table is table and translated() and learn() == 1
+        return translated.then([Step(learn, 1)], lambda: self._table is table)
 
-    def row_predictor(self, row: OneRow) -> RowPredictor | None:
+    def predicting_row(self, row: OneRow) -> ShortWay:
         """As ``_predict``, for such a row."""
         translated = Translation(self._map, row.rows, learn=False, intercept=self.options.fit_intercept)
-        table, state, average = self._table, (self._setup, self._table, self._sketch), self.options.average
-        predict = Prepared(predict_rows, *state, *translated.slotted, average, row.out)
-
-        def margin() -> float | None:
-            if self._table is not table or not translated():
-                return None
-            predict()
-            return row.out.item(0)
-
-        return margin
+        table, state = self._table, (self._setup, self._table, self._sketch)
+        predict = Prepared(predict_rows, *state, *translated.slotted, self.options.average, row.out)
+        return translated.then([Step(predict)], lambda: self._table is table)
 
     def _predict(self, rows: Rows) -> NDArray[np.float64]:
         indptr, slots, values = self._translated(rows, learn=False)

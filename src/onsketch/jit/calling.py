@@ -156,7 +156,7 @@ def _code(kernel: Kernel, forms: tuple[Form, ...]) -> MachineCode:
         return _codes[kernel, forms]
 
 
-def _refuse() -> NoReturn:
+def refuse() -> NoReturn:
     """What went wrong in a kernel that was given what it was compiled for."""
     if CHECKED:
         raise IndexError("a compiled loop went beyond the end of an array.")
@@ -200,7 +200,7 @@ class _Ready:
         if status := self.function(address):
             if status == MISMATCH:
                 return _ANOTHER
-            _refuse()
+            refuse()
         result = self.read(slots)
         self._free.append(place)
         return result
@@ -263,9 +263,7 @@ class Prepared:
     """
 
     def __init__(self, kernel: Kernel, *arguments: Any) -> None:
-        self._kernel, self._arguments = kernel, arguments
-        if PLAIN:
-            return
+        self._arguments = arguments  # kept alive
         forms = tuple(map(form_of, arguments))
         self._function, results = _code(kernel, forms)
         packer = _Packer(forms, arguments)
@@ -282,8 +280,6 @@ class Prepared:
 
     def __call__(self) -> Any:
         """What the kernel returns."""
-        if PLAIN:
-            return self._kernel(*self._arguments)
         if self._function(self._address):
-            _refuse()
+            refuse()
         return self._read(self._slots)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onsketch.jit.calling import PLAIN, Prepared
+from onsketch.jit.calling import Prepared, refuse
 from onsketch.jit.decorators import Intrinsic, bare_kernel
 
 call, word_at = Intrinsic("call"), Intrinsic("word_at")
 
 
 @bare_kernel
-def run_steps(steps):
+def run_steps(steps: Any) -> Any:
     """Run the steps until one fails, or leaves another word than it should; returns how many were fine, and whether
     one failed.
     """
@@ -30,7 +31,7 @@ class Step(NamedTuple):
 
     call: Prepared | None
     word: int = 0
-    place: np.ndarray | None = None
+    place: NDArray[Any] | None = None
 
 
 class Chain:
@@ -40,33 +41,17 @@ class Chain:
 
     def __init__(self, steps: list[Step]) -> None:
         self._steps = steps  # keeps alive what they are for
-        words = [] if PLAIN else [(*_where(call), _address(call, place), word) for call, word, place in steps]
-        self._run = Prepared(run_steps, np.array(words, dtype=np.int64).reshape(-1, 4))
+        self._run = Prepared(run_steps, np.array([_words(step) for step in steps], dtype=np.int64))
 
     def __call__(self) -> int:
         """How many steps came to what they should."""
-        if PLAIN:
-            return _in_python(self._steps)
         done, failed = self._run()
         if failed:
-            self._steps[done].call()  # says why
-        return done
+            refuse()
+        return int(done)
 
 
-def _where(call: Prepared | None) -> tuple[int, int]:
-    return (0, 0) if call is None else call.address
-
-
-def _address(call: Prepared | None, place: np.ndarray | None) -> int:
-    """Where the word is: in an array, or where results are returned."""
-    return call.address[1] if place is None else place.ctypes.data
-
-
-def _in_python(steps: list[Step]) -> int:
-    for done, (call, word, place) in enumerate(steps):
-        found = None if call is None else call()
-        if place is not None:
-            found = place.view(np.int64).flat[0]
-        if (found[0] if isinstance(found, tuple) else found or 0) != word:
-            return done
-    return len(steps)
+def _words(step: Step) -> tuple[int, int, int, int]:
+    """A step in words: machine code, slots, where to look (results stand first in the slots), and what for."""
+    code, slots = (0, 0) if step.call is None else step.call.address
+    return code, slots, slots if step.place is None else step.place.ctypes.data, step.word

@@ -11,16 +11,16 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import LONGEST_COUNT
-from onsketch.jit.calling import Prepared
+from onsketch.jit.calling import PLAIN, Prepared
 from onsketch.jit.chain import Chain, Step
-from onsketch.learners.features import FeatureMap, translate_rows
+from onsketch.learners.features import COUNT, FeatureMap, translate_rows
 from onsketch.learners.rows import Rows, Slotted, too_long
 
 if TYPE_CHECKING:
@@ -57,17 +57,17 @@ class Translation:
     def __init__(self, features: FeatureMap, rows: Rows, *, learn: bool, intercept: bool) -> None:
         size = rows.indices.size + intercept
         self.slotted: Slotted = np.zeros(2, dtype=np.int64), np.zeros(size, dtype=np.int32), np.zeros(size)
-        self._map, self._known = features, features.count
+        self._map, self._parts, self._known = features, features.parts, features.count
         block = rows.indptr, rows.indices, rows.values, False, rows.zeros
-        call = Prepared(translate_rows, features.parts, block, intercept, learn, True, *self.slotted)
-        self._steps = [Step(call, 1), Step(None, self._known, features.parts[3])]  # a row; no feature that is new
+        call = Prepared(translate_rows, self._parts, block, intercept, learn, True, *self.slotted)
+        self._steps = [Step(call, 1), Step(None, self._known, self._parts[3])]  # a row; no feature that is new
 
     def then(self, steps: list[Step], same: Callable[[], bool]) -> ShortWay:
         """A way that goes on like this, as long as the learner has the same arrays."""
-        features, table, known = self._map, self._map.parts[1], self._known
+        features, known, (_, table, _, tally) = self._map, self._known, self._parts
         return ShortWay(
             [*self._steps, *steps],
-            lambda: features._table is table and same(),
+            lambda: features._table is table and tally.item(COUNT) == known and same(),
             lambda done: features.forget(known),
         )
 
@@ -81,15 +81,19 @@ class SingleRows:
         values = np.zeros(indices.size)
         rows = Rows(np.array([0, indices.size]), indices, values, width, dense=False)
         self._row = OneRow(rows, np.zeros(1), np.ones(1), np.zeros(1))
-        self._learner, self._values = learner, memoryview(values).cast("B")
+        self._learner, self._values = learner, memoryview(values.data).cast("B")
         self._pack = struct.Struct(f"{indices.size}d").pack_into
         check = Step(Prepared(too_long, rows.indptr, values, LARGEST), -1)  # no row that is not finite
         ways = learner.learning_row(self._row), learner.predicting_row(self._row)
+        self._learn: Any
+        self._predict: Any
         self._learn, self._predict = (way and (way, Chain([check, *way.steps]), len(way.steps)) for way in ways)
 
     @classmethod
     def of(cls, learner: Learner, indices: NDArray[np.int64], width: int) -> Self | None:
         """None for learners that have no short way."""
+        if PLAIN:
+            return None
         made = cls(learner, indices, width)
         return made if made._learn and made._predict and learner.rounds < LONGEST_COUNT // 2 else None
 
@@ -107,7 +111,7 @@ class SingleRows:
             done = chain() - 1
             if done < count:
                 way.undo(done)
-        return done == count
+        return bool(done == count)
 
     def predict(self, values: Sequence[float]) -> float | None:
         """The clipped margin of a row, if it was predicted."""

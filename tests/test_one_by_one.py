@@ -1,0 +1,78 @@
+"""Rows that come one by one with the same features go a short way, and nothing of what they come to is another."""
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from onsketch.adapters.river import short_way
+from onsketch.core.errors import InputError
+from onsketch.river import OnlineClassifier, OnlineRegressor
+
+NAMES = [f"feature {i}" for i in range(12)]
+
+
+def rows(count=120):
+    """Rows with zeros, a feature that is 0 at first, a row much longer than others, one in another order, and some with
+    features that no other has.
+    """
+    X = np.random.default_rng(0).normal(size=(count, len(NAMES)))
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = 0.0
+    X[: count // 2, 3] = 0.0
+    X[70] *= 1e4
+    found = [dict(zip(NAMES, row.tolist(), strict=True)) for row in X]
+    found[90] = dict(reversed(found[90].items()))
+    for i in (91, 95, 105, 110):
+        found[i] = {**found[i], "another": 1.0, f"another {i}": 0.5}
+    return found
+
+
+def played(model, labels, spoiled=()):
+    """What a model says of some rows before and after it has learned them, with rows put in that it refuses."""
+    said = []
+    for i, (x, y) in enumerate(zip(rows(), labels, strict=True)):
+        if i in spoiled:
+            with pytest.raises(InputError):
+                model.learn_one({**x, NAMES[0]: float("nan")}, y)
+            with pytest.raises(InputError):
+                model.predict_one({**x, NAMES[5]: np.float64(1e300)})
+        if i % 3 == 0:
+            said.append(model.predict_one(x))
+        model.learn_one(x, y)
+        if i % 3 == 0:
+            said.append(
+                model.predict_proba_one(x)[True] if hasattr(model, "predict_proba_one") else model.predict_one(x)
+            )
+    return said
+
+
+@pytest.mark.parametrize("method", ["adagrad", "rfd-son", "auto"])
+@pytest.mark.parametrize("kind", [OnlineClassifier, OnlineRegressor])
+def test_the_short_way_comes_to_the_same_bits(monkeypatch, method, kind):
+    values = [x[NAMES[0]] - x[NAMES[1]] for x in rows()]
+    labels = [value > 0.0 for value in values] if kind is OnlineClassifier else values
+    short, long = kind(method), kind(method)
+    first = played(short, labels, spoiled=(40, 41, 100))
+    assert short._short._free  # rows were going it
+    monkeypatch.setattr(short_way, "_REPEATED", 10**9)
+    assert played(long, labels, spoiled=(40, 41, 100)) == first
+    assert not long._short._free
+    assert short.weights == long.weights
+
+
+def test_threads_may_predict_at_once():
+    model = OnlineClassifier("adagrad")
+    played(model, [x[NAMES[0]] > 0.0 for x in rows()])
+    wanted = [pickle.loads(pickle.dumps(model)).predict_proba_one(x) for x in rows()]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(model.predict_proba_one, rows())) == wanted
+
+
+def test_a_label_that_is_no_label_is_refused_as_ever():
+    model = OnlineRegressor("adagrad")
+    played(model, [x[NAMES[0]] for x in rows()])
+    for label in (float("nan"), 1e300):
+        with pytest.raises(InputError):
+            model.learn_one(rows()[0], label)
+    model.learn_one(rows()[0], 1.0)

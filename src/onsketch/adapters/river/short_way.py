@@ -76,11 +76,13 @@ class ShortWay:
 
     def notice(self, learner: Learner, x: Mapping[Any, Any], numbers: dict[Any, int]) -> None:
         """A row went the long way; if it is like those before, others like it need not."""
+        if type(x) is not dict or len(x) < 2 or not x.keys() <= numbers.keys():
+            return
         names = tuple(x)
         if names != self._last:
             self._last, self._times = names, 0
         self._times += 1
-        if self._times < _REPEATED or type(x) is not dict or len(x) < 2 or not x.keys() <= numbers.keys():
+        if self._times < _REPEATED:
             return
         self._times = 0
         names = tuple(sorted(x, key=numbers.__getitem__))

@@ -1,9 +1,11 @@
-"""How long it takes until something has been learned: cold and warm, beside Vowpal Wabbit, in one run.
+"""How long it takes until something has been learned: from a wheel that carries its kernels, and by the compiler.
 
-    python benchmarks/start.py [LIBRARY]
+    python benchmarks/start.py onsketch-…-py3-none-<platform>.whl
 
-LIBRARY is a folder made by kernels/build.py; with it the same is measured without any compiler. Seconds of CPU, the
-best of a few processes; "cold" has an empty cache and one process.
+makes two environments of its own, one with the wheel and no compiler, one with Numba and the checkout, and prints
+seconds of CPU beside Vowpal Wabbit's, the best of some processes: "cold" is the first process in a fresh environment,
+which compiles (and, in both, writes Python's own bytecode), "warm" those after it. Then what both environments take
+on the disk, and what a loop in machine code takes from either. Nothing that is measured runs beside anything else.
 """
 
 import os
@@ -13,48 +15,99 @@ import sys
 import tempfile
 from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parents[1] / "src"
-METHODS = ("adagrad", "rfd-son", "auto")
+CHECKOUT = Path(__file__).resolve().parents[1]
+METHODS = ("adagrad", "rfd-son", "auto", "ons", "pros-n-kons")
 LEARN = """
 import numpy as np, onsketch
 X = np.random.default_rng(0).normal(size=(50, 30))
 onsketch.learner({name!r}, loss="logistic").learn(X, np.sign(X[:, 0]))
 """
+SPEED = """
+import time, numpy as np, onsketch
+X = np.random.default_rng(0).normal(size=(4000, 30))
+y = np.sign(X[:, 0])
+for name in {names!r}:
+    learner = onsketch.learner(name, loss="logistic")
+    learner.learn(X[:100], y[:100])
+    best = float("inf")
+    for _ in range(9):
+        start = time.process_time()
+        learner.fork().learn(X, y)
+        best = min(best, time.process_time() - start)
+    print(name, best)
+"""
 
 
-def seconds(command, environment, repeat):
+def seconds(command, repeat=1, **environment):
     """CPU seconds of the quickest of some runs of a command."""
     best = float("inf")
     for _ in range(repeat):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, env=os.environ | environment, check=True, capture_output=True)
+        subprocess.run(command, env=ENVIRONMENT | environment, check=True, capture_output=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return best
 
 
-def main():
-    library = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
-    with tempfile.TemporaryDirectory() as folder:
-        rows = Path(folder, "row.svm")
-        rows.write_text("1 1:0.5 3:1\n")
-        program = [sys.executable, "-c", "from onsketch.cli import main; main()", "train", str(rows)]
-        ways = {"compiler": {"ONSKETCH_KERNELS": "jit", "NUMBA_CACHE_DIR": str(Path(folder, "cache"))}}
-        if library:
-            ways["library"] = {"ONSKETCH_KERNELS": "library", "ONSKETCH_KERNEL_FOLDER": str(library)}
-        commands = {f"first learn of {name}": [sys.executable, "-c", LEARN.format(name=name)] for name in METHODS}
-        commands["onsketch train, one row"] = program
-        print(f"{'':28} {'cold':>8} {'warm':>8}")
-        for what, command in commands.items():
-            for way, environment in ways.items():
-                environment = {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"} | environment
-                cold, warm = seconds(command, environment, 1), seconds(command, environment, 5)
-                print(f"{what:28} {cold:8.2f} {warm:8.2f}  {way}", flush=True)
-        lines = Path(folder, "row.vw")
-        lines.write_text("1 | a:0.5 b:1\n")
-        peer = [sys.executable, "-m", "vowpalwabbit", "--quiet", "--loss_function", "logistic", "-d", str(lines)]
-        print(f"{'VW, one row':28} {'':8} {seconds(peer, {}, 5):8.2f}")
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "NUMBA", "ONSKETCH"))}
+ENVIRONMENT |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def megabytes(folder):
+    """What a folder takes on the disk."""
+    return (
+        int(subprocess.run(["du", "-sk", folder], capture_output=True, text=True, check=True).stdout.split()[0]) / 1e3
+    )
+
+
+def main(wheel):
+    """Make the environments, and measure."""
+    with tempfile.TemporaryDirectory() as scratch:
+        ways = {"wheel": wheel, "compiler": str(CHECKOUT)}
+        for way, what in ways.items():
+            subprocess.run([sys.executable, "-m", "venv", f"{scratch}/{way}"], check=True)
+            pip = [f"{scratch}/{way}/bin/python", "-m", "pip", "install", "-q", "--no-compile", what]
+            subprocess.run(pip, check=True, env=ENVIRONMENT)
+        sizes = {way: megabytes(f"{scratch}/{way}/lib") for way in ways}  # before there is any bytecode
+        Path(scratch, "row.svm").write_text("1 1:0.5 3:1\n")
+        print(f"{'seconds of CPU':28} {'cold':>8} {'warm':>8}")
+        for name in METHODS:
+            for way in ways:
+                learn = [f"{scratch}/{way}/bin/python", "-c", LEARN.format(name=name)]
+                print(
+                    f"{'first learn of ' + name:28} {seconds(learn):8.2f} {seconds(learn, 7):8.2f}  {way}", flush=True
+                )
+        for way in ways:
+            train = [f"{scratch}/{way}/bin/onsketch", "train", f"{scratch}/row.svm"]
+            print(f"{'onsketch train, one row':28} {seconds(train):8.2f} {seconds(train, 7):8.2f}  {way}", flush=True)
+        Path(scratch, "row.vw").write_text("1 | a:0.5 b:1\n")
+        peer = [
+            sys.executable,
+            "-m",
+            "vowpalwabbit",
+            "--quiet",
+            "--loss_function",
+            "logistic",
+            "-d",
+            f"{scratch}/row.vw",
+        ]
+        for what, command in {
+            "VW, one row": peer,
+            "python -c 'import numpy'": [sys.executable, "-c", "import numpy"],
+        }.items():
+            print(f"{what:28} {'':8} {seconds(command, 7):8.2f}", flush=True)
+        for way, size in sizes.items():
+            print(f"installed, without bytecode: {size:.0f} MB  {way}")
+        told = {}
+        for way in ways:
+            speed = [f"{scratch}/{way}/bin/python", "-c", SPEED.format(names=METHODS)]
+            lines = subprocess.run(
+                speed, capture_output=True, text=True, check=True, env=ENVIRONMENT
+            ).stdout.splitlines()
+            told[way] = {name: float(taken) for name, taken in map(str.split, lines)}
+        for name, taken in told["compiler"].items():
+            print(f"learning by {name}: the library has {taken / told['wheel'][name]:.2f} of the compiler's speed")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

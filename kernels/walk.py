@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -181,7 +181,7 @@ def _program() -> list[Any]:
     """A job from a file to predictions."""
     from onsketch.cli import app
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
         data, model = Path(folder, "rows.svm"), Path(folder, "rows.model")
         data.write_text("1 1:0.5 3:1\n-1 2:2\n" * 10)
         for words in (["train", str(data), "--save", str(model)], ["predict", str(model), str(data)]):

@@ -198,6 +198,62 @@ def test_shards_and_replicas_of_dtensors_step_by_their_parts(tmp_path):
     _run_twice(script)
 
 
+def test_shards_go_on_bit_for_bit_from_a_distributed_checkpoint(tmp_path):
+    """Two processes (FSDP2): what each keeps of its shards is its own, and is saved under a name of its own."""
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch has no torch.distributed")
+    script = f"""
+        import sys
+
+        import torch
+        import torch.distributed as dist
+        import torch.distributed.checkpoint as dcp
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+        from onsketch.torch import SAdaGrad, Sketchy
+
+        torch.set_num_threads(1)
+        rank = int(sys.argv[1])
+        dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
+        mesh = init_device_mesh("cpu", (2,))
+
+        def train(model, optimizer, seeds):
+            for seed in seeds:
+                x = torch.randn(3, 5, generator=torch.Generator().manual_seed(seed))
+                optimizer.zero_grad()
+                model(x).square().mean().backward()
+                optimizer.step()
+
+        def parts(model):
+            return [p.to_local().detach().clone() for p in model.parameters()]
+
+        for method in (Sketchy, SAdaGrad):
+            def made():
+                torch.manual_seed(0)
+                model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.Tanh(), torch.nn.Linear(7, 4))
+                fully_shard(model, mesh=mesh)
+                return model, method(model.parameters(), lr=0.02)
+
+            model, optimizer = made()
+            train(model, optimizer, range(5))
+            where = f"{tmp_path}/{{method.__name__}}"
+            kept = {{"model": model.state_dict(), f"optimizer {{rank}}": optimizer.state_dict()}}
+            dcp.save(kept, checkpoint_id=where)
+            twin, restored = made()
+            train(twin, restored, range(1))  # makes the tensors to read into
+            held = {{"model": twin.state_dict(), f"optimizer {{rank}}": restored.state_dict()}}
+            dcp.load(held, checkpoint_id=where)
+            twin.load_state_dict(held["model"])
+            restored.load_state_dict(held[f"optimizer {{rank}}"])
+            train(model, optimizer, range(5, 12))
+            train(twin, restored, range(5, 12))
+            for a, b in zip(parts(model), parts(twin), strict=True):
+                assert torch.equal(a, b), method
+        dist.destroy_process_group()
+        """
+    _run_twice(script)
+
+
 def _run_twice(script):
     command = [sys.executable, "-c", textwrap.dedent(script)]
     pair = [subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True) for rank in range(2)]

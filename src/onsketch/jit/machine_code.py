@@ -157,8 +157,8 @@ def _engine() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
-    # llvmlite's own memory manager keeps the parts of an object file together. LLVM's may put them more than two gigabytes
-    # apart in a large process, where one cannot reach the other, and then ends the process.
+    # llvmlite's own memory manager keeps the parts of an object file together. LLVM's may put them more than two
+    # gigabytes apart in a large process, where one cannot reach the other, and then ends the process.
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine, use_lmm=True)
 
 

@@ -270,8 +270,9 @@ class FeatureMap:
             self._file(rows.n_features, 1)
         done, copying = 0, intercept or rows.dense
         while True:
-            block = rows.indptr[done:], rows.indices, rows.values, rows.dense, rows.zeros
-            more, copying = translate_rows(self.parts, block, intercept, learn, copying, out_ptr[done:], slots, kept)
+            indptr, ends = (rows.indptr[done:], out_ptr[done:]) if done else (rows.indptr, out_ptr)
+            block = indptr, rows.indices, rows.values, rows.dense, rows.zeros
+            more, copying = translate_rows(self.parts, block, intercept, learn, copying, ends, slots, kept)
             done += more
             if done == rows.count:
                 end = int(out_ptr[-1])

@@ -198,8 +198,8 @@ class FirstOrderLearner(Learner):
         indptr, slots, values = self._map.translate(rows, learn=False, intercept=self.options.fit_intercept)
         out = np.empty(rows.count)
         row_products(indptr, self._weights_at(slots), values, out)
-        clipped: Floats = np.clip(out, -self._setup.clip, self._setup.clip)
-        return clipped
+        np.maximum(out, -self._setup.clip, out=out)
+        return np.minimum(out, self._setup.clip, out=out)  # a fifth of the time of np.clip
 
     def _leverage(self, rows: Rows) -> Floats:
         """x·H⁻¹x: AROW's own x·Σx, and for diagonal Newton with H = ridge + E."""

@@ -4,8 +4,8 @@
 
 makes two environments of its own, one with the wheel and no compiler, one with Numba and the checkout, and prints
 seconds of CPU beside Vowpal Wabbit's, the best of some processes: "cold" is the first process in a fresh environment,
-which compiles (and, in both, writes Python's own bytecode), "warm" those after it. Then what both environments take
-on the disk, and what a loop in machine code takes from either. Nothing that is measured runs beside anything else.
+which may compile, "warm" those after it. Then what both environments take on the disk, and what loops in machine code
+take from either. Nothing that is measured runs beside anything else.
 """
 
 import os
@@ -24,7 +24,7 @@ onsketch.learner({name!r}, loss="logistic").learn(X, np.sign(X[:, 0]))
 """
 SPEED = """
 import time, numpy as np, onsketch
-X = np.random.default_rng(0).normal(size=(4000, 30))
+X = np.random.default_rng(0).normal(size=(500, 30))
 y = np.sign(X[:, 0])
 for name in {names!r}:
     learner = onsketch.learner(name, loss="logistic")
@@ -54,9 +54,14 @@ ENVIRONMENT |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def megabytes(folder):
-    """What a folder takes on the disk."""
+    """What a folder takes on the disk, without Python's bytecode."""
     return (
-        int(subprocess.run(["du", "-sk", folder], capture_output=True, text=True, check=True).stdout.split()[0]) / 1e3
+        int(
+            subprocess.run(
+                ["du", "-sk", "--exclude=__pycache__", folder], capture_output=True, text=True, check=True
+            ).stdout.split()[0]
+        )
+        / 1e3
     )
 
 
@@ -66,9 +71,9 @@ def main(wheel):
         ways = {"wheel": wheel, "compiler": str(CHECKOUT)}
         for way, what in ways.items():
             subprocess.run([sys.executable, "-m", "venv", f"{scratch}/{way}"], check=True)
-            pip = [f"{scratch}/{way}/bin/python", "-m", "pip", "install", "-q", "--no-compile", what]
+            pip = [f"{scratch}/{way}/bin/python", "-m", "pip", "install", "-q", what]
             subprocess.run(pip, check=True, env=ENVIRONMENT)
-        sizes = {way: megabytes(f"{scratch}/{way}/lib") for way in ways}  # before there is any bytecode
+        sizes = {way: megabytes(f"{scratch}/{way}/lib") for way in ways}
         Path(scratch, "row.svm").write_text("1 1:0.5 3:1\n")
         print(f"{'seconds of CPU':28} {'cold':>8} {'warm':>8}")
         for name in METHODS:

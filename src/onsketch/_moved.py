@@ -9,7 +9,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -43,7 +42,7 @@ MOVED = {
 """Old name within the package → new one. What lies inside a package has moved with it."""
 
 
-class _Alias(Loader):
+class _Alias:  # a Loader; importing that class takes as long as a third of NumPy
     def __init__(self, home: str) -> None:
         self._home = home
 
@@ -57,7 +56,7 @@ class _Alias(Loader):
         module.__spec__ = self._spec  # the import machinery has written the alias's over it
 
 
-class _Moved(MetaPathFinder):
+class _Moved:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
@@ -66,7 +65,7 @@ class _Moved(MetaPathFinder):
         if package != "onsketch" or first not in MOVED:
             return None
         home = f"onsketch.{MOVED[first]}" + (f".{inside}" if inside else "")
-        return ModuleSpec(fullname, _Alias(home))
+        return ModuleSpec(fullname, _Alias(home))  # type: ignore[arg-type]
 
 
 def install() -> None:

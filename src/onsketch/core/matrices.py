@@ -6,6 +6,7 @@ matrix, or row ends beyond the entries, make them read and write memory that is 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def refuse_structure(
 
 def refuse_masked(values: Any) -> None:
     """Refuse masked values, which would be taken for numbers: ``numpy.asarray`` shows what lies under the mask."""
-    if type(values) is np.ndarray:
+    if type(values) is np.ndarray or "numpy.ma" not in sys.modules:  # which is imported when first asked for
         return
     parts = values if isinstance(values, (list, tuple)) else (values,)
     if not any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, parts))):

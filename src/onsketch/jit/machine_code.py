@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 from onsketch.core.errors import OnsketchError
 from onsketch.jit.calling import CHECKED, Form, MachineCode, text_of
 from onsketch.jit.library import LEVEL, LIST, can_run, folder, opened
-from onsketch.jit.stamp import stamp_of
 
 if TYPE_CHECKING:
     from onsketch.jit.decorators import Kernel
@@ -81,6 +80,8 @@ def find(kernel: Kernel, forms: tuple[Form, ...]) -> MachineCode:
 
 def object_file(kernel: Kernel, forms: tuple[Form, ...]) -> tuple[str, str, bytes]:
     """A kernel's symbol, the form of its results and its object file: from the disk, or compiled and kept there."""
+    from onsketch.jit.stamp import stamp_of
+
     name = name_of(kernel, forms)
     try:
         stamp = f"{stamp_of(kernel, forms)} {processor()}{' with indices checked' if CHECKED else ''}"

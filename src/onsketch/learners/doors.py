@@ -13,9 +13,9 @@ option                   at the front doors
 ``clip``                 None: a prediction is what the weights say (auto keeps to the range of the labels)
 ``summary``              "curvature" for Newton methods and losses with a curvature: it knows no unit
 ``curvature_schedule``   otherwise "1/t", or "1/sqrt(t)" for losses without exp-concavity
-``diagonal``             True for Oja's algorithm and classes, which absorbs gradients there: it finds few directions
+``diagonal``             True for Oja's algorithm and classes: it finds few directions
 ``ridge``                of rows of length 1: see the table of sketches
-``step_size``            of rows of length 1 and labels of size 1: see the table of update rules
+``step_size``            of rows of length 1 and labels of size 1: see the table of update rules; longer for classes
 =======================  =====================================================================================
 
 ``auto`` has its own scales and steps and needs none of this. Kernel methods get the intercept, the clip and the
@@ -75,13 +75,32 @@ def at_the_door(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         added["scaling"] = "magnitude"
     terms = any(options.get(name) for name in ("l1", "l2", "box")) or (options.get("oja_block") or 1) > 1
     dense = method.sketched and (terms or not method.kind.packed)  # as build.class_of decides
-    if options.get("update") != "dual" and not dense:
+    implicit = options.get("update") != "dual" and not dense
+    if implicit:
         added["step"] = "implicit"
     added["clip"] = None
     added |= _absorbed(method, options)
     if {**added, **options}.get("scaling") == "magnitude":
         added |= for_unit_rows(method)
+        if implicit and options.get("step") != "explicit" and method.moves.step_size and not method.newton:
+            added["step_size"] *= _longer_steps(method, options.get("loss", "squared"))
+        if implicit and added.get("diagonal") and "summary" in added and not {"ridge", "step_size"} & options.keys():
+            added |= _SLOW
     return {**{key: value for key, value in added.items() if key in method.concerns and key not in options}, **options}
+
+
+_SLOW = {"ridge": 2.0, "step_size": 4.0}
+"""Of Oja's algorithm and classes: what its directions do not say, features say for themselves, by longer steps."""
+
+
+def _longer_steps(method: Method, loss: Any) -> float:
+    """How much longer steps are for classes: a margin has to go far, and a step that is too long does no harm.
+
+    Numbers have noise, which longer steps follow.
+    """
+    if loss not in LOSSES or LOSSES[loss].labels != "sign" or method.moves.moments:
+        return 1.0
+    return 4.0 if method.geometry == "gradient" and method.steps else 2.0
 
 
 def _absorbed(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,11 +109,10 @@ def _absorbed(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
     told = any(options.get(name) is not None for name in ("summary", "curvature", "curvature_schedule", "clip"))
     if not method.newton or loss is None or told:
         return {}
-    turning = method.kind.slow and loss.labels == "sign"
-    if loss.smooth and not turning and (not method.square or loss.name == "squared"):
-        return {"summary": "curvature"}
-    schedule = {"curvature_schedule": "1/t" if loss.exp_concavity(None) > 0.0 else "1/sqrt(t)"}
-    return {**schedule, "diagonal": True} if turning else schedule
+    turning = {"diagonal": True} if method.kind.slow and loss.labels == "sign" else {}
+    if loss.smooth and (not method.square or loss.name == "squared"):
+        return {"summary": "curvature", **turning}
+    return {"curvature_schedule": "1/t" if loss.exp_concavity(None) > 0.0 else "1/sqrt(t)", **turning}
 
 
 def for_unit_rows(method: Method) -> dict[str, Any]:

@@ -56,9 +56,9 @@ RULES: dict[str, UpdateRule] = {
     for rule in (
         UpdateRule("step", family="step", averages=True),
         UpdateRule("adam", "`w ← w − step·m̂/(√v̂ + ridge)` with running means of g and g².", family="features",
-                   step_size=0.03, averages=True, moments=True, every_feature=True),
+                   step_size=0.05, averages=True, moments=True, every_feature=True),
         UpdateRule("lazy-adam", "`w ← w − step·m̂/(√v̂ + ridge)`, for the features of the row.", family="features",
-                   step_size=0.03, averages=True, moments=True),
+                   step_size=0.05, averages=True, moments=True),
         UpdateRule("ftrl", "`w_j = −(z_j − sign(z_j)·l1)/((ridge + √n_j)/step + l2)` where |z_j| > l1, else 0.",
                    family="features", sparse_terms=True, sums=True),
         UpdateRule("arow", "`w ← w + β·max(0, 1 − y z)·y Σx`, Σ diagonal.", family="features", step_size=None,

@@ -44,7 +44,8 @@ class SharedSketch(ManyClasses):
 
     Labels may be K signs or K numbers to a row as well, (rows, K): several targets through one sketch, with a loss of
     each alone. With ``summary="curvature"`` and the squared loss these are K recursive least squares.
-    ``scaling="magnitude"`` puts features in scales of their own, as for any learner.
+    ``scaling="magnitude"`` puts features in scales of their own, as for any learner; numbers as labels have none, which
+    matters to other losses and to AdaGrad's geometry: give them in units of about 1. Steps are explicit.
 
     ``loss="softmax"`` couples the classes: multinomial logistic regression. Margins are not clipped; see
     :mod:`onsketch.learners.unclipped` for what that does to the default schedule.

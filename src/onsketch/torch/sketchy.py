@@ -57,7 +57,8 @@ class Sketchy(CarefulOptimizer):
         weight_decay: taken off the weights, ``w ← w − lr·weight_decay·w`` (decoupled, as AdamW's).
         rank: r, directions kept for each axis, at most the shorter one; 0 is Adam.
         sketch_decay: β, for each refresh.
-        ridge: the share of the largest energy that is added.
+        ridge: the share of the largest energy that is added. Small networks, whose axes a sketch holds nearly whole,
+            need so much; on large ones 1e-3 is better.
         power: p; Shampoo's is 1/4. On networks 3/8 was better.
         outside: e: ``"mean"``, or the paper's ``"escaped"``, Σρ alone, a bound far above the mean.
         refresh_every: a gradient in so many enters the sketches.
@@ -98,7 +99,7 @@ class Sketchy(CarefulOptimizer):
         *,
         rank: int = 16,
         sketch_decay: float = 0.95,
-        ridge: float = 1e-3,
+        ridge: float = 1e-2,
         power: float = 0.375,
         outside: str = "mean",
         refresh_every: int = 10,

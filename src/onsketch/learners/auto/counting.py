@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from onsketch.core.losses import POISSON
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.auto.directions import rebuild
 from onsketch.learners.auto.mixing import EXPERTS, LANES, forget_mixing, learn_mixing, set_mix, set_shares, start_mixing
 from onsketch.learners.auto.passes import COMMON_SQUARE, LOG_SQUARES, LOG_SUM, OWN_SQUARE
 from onsketch.learners.auto.scaling import ALIKE, APART, COMMON_LEAP, followed, next_regime
-from onsketch.learners.auto.state import FIGURE, LIGHT, SKETCHED, TALLY
+from onsketch.learners.auto.state import FIGURE, LAPLACE, LIGHT, SKETCHED, TALLY
 
 LEAST_THIN = 1e-12
 """Forgetting is written into the energies when so little is left."""
@@ -78,8 +80,9 @@ def count_label(settings, light, small, y, label, constant, size):
     counts = settings.loss.code == POISSON
     away = math.log(max(label[1], LEAST_RATE)) - label[0] if counts else label[1]
     if abs(away) > 0.5 * label[2]:
+        place = np.int64(light.places[constant])
         for k in range(EXPERTS):
-            light.rows[constant, k] -= away / (size if k < SKETCHED else 1.0)
+            light.rows[place, k] -= away / (size if k < SKETCHED else 1.0)
         numbers[FIGURE.centre] += away
         numbers[FIGURE.mean_label] -= 0.0 if counts else away
 
@@ -142,12 +145,13 @@ def count_row(settings, small, figures, n, rounds):
 @inner
 def write_thin(light, small):
     """Write forgetting into energies and variances; a variance is left as it is: its prior bounds it."""
-    for slot in range(small.counts[TALLY.seen]):
-        for k in range(4):
-            if k == 1:
-                light.rows[slot, LIGHT.energy + k] /= small.numbers[FIGURE.thin]
-            else:
-                light.rows[slot, LIGHT.energy + k] *= small.numbers[FIGURE.thin]
+    thin = small.numbers[FIGURE.thin]
+    for k in range(4):
+        by = 1.0 / thin if k == LAPLACE - SKETCHED else thin
+        for place in range(small.counts[TALLY.warm] + 1):
+            light.rows[place, LIGHT.energy + k] *= by
+        for place in range(small.counts[TALLY.cold] + 1):
+            light.cold[place, LIGHT.energy + k] *= by
     small.numbers[FIGURE.thin] = 1.0
 
 

@@ -13,13 +13,14 @@ from onsketch.core.tolerances import LARGEST, STEEPEST
 from onsketch.files.arrays import Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
-from onsketch.jit.vectors import aligned_zeros
-from onsketch.learners.auto.merging import merge_auto
+from onsketch.jit.vectors import aligned_zeros, padded
+from onsketch.learners.auto.earlier_files import in_present_form
+from onsketch.learners.auto.merging import merge_auto, sketch_of_learner
 from onsketch.learners.auto.mixing import EXPERTS
 from onsketch.learners.auto.reading import fill_weights, leverage_rows, predict_rows
 from onsketch.learners.auto.round import learn_rows
 from onsketch.learners.auto.scaling import APART
-from onsketch.learners.auto.state import FIGURE, FIRST_ROW, TALLY, WIDTH, Light, Settings, Small
+from onsketch.learners.auto.state import FIGURE, FIRST_ROW, IN_BUFFER, TALLY, WIDTH, Light, Settings, Small, with_room
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
@@ -28,7 +29,6 @@ from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
 from onsketch.learners.sketched.merged_sketches import spectrum
 from onsketch.learners.sketched.packed import CLOCK, Table
-from onsketch.learners.sketched.reading import fill_rows
 from onsketch.learners.sketched.tables import filled, grown, new_table, saved
 
 Floats = NDArray[np.float64]
@@ -48,6 +48,8 @@ TOLD = 0.25
 
 FREE, PATIENCE = 1024, 5
 """So many features have sketch columns from the start, the others when they have come so many times."""
+
+_MORE = [TALLY.more_warm, TALLY.more_cold, TALLY.more_buffer]
 
 EXPERT_NAMES = ("Newton", "second Newton", "root", "AdaGrad in own scales", "Laplace", "AdaGrad", "bold AdaGrad")
 
@@ -96,7 +98,7 @@ class AutoLearner(Learner):
         )
         self._small = Small.empty(capacity, kept)
         self._table = self._new_table(16)
-        self._light = Light(aligned_zeros(0, WIDTH, np.dtype(options.dtype)), np.zeros(0, np.int32))
+        self._light = self._new_light()
         self._map = FeatureMap()
         self._learn_rows, self._predict_rows = Bound(learn_rows), Bound(predict_rows)
 
@@ -114,10 +116,17 @@ class AutoLearner(Learner):
 
     def _new_table(self, room: int) -> Table:
         """An empty heavy table with room for so many features."""
-        capacity, kept = self._settings.capacity, max(self._settings.size - 1, 0)
-        table = _with_room(new_table(capacity + 1, kept + 1, np.dtype(self.options.dtype)), room)
+        kept = max(self._settings.size - 1, 0)
+        table = _with_room(new_table(kept + 1, kept + 1, np.dtype(self.options.dtype)), room)
         table.clock[CLOCK.seen] = 1  # place 0 means: none
         return table
+
+    def _new_light(self) -> Light:
+        """Light rows of no feature."""
+        dtype, kept = np.dtype(self.options.dtype), max(self._settings.size - 1, 0)
+        rows, cold = aligned_zeros(0, WIDTH, dtype), aligned_zeros(0, WIDTH, np.dtype(np.float32))
+        buffer = aligned_zeros(0, padded(self._settings.capacity - kept, 8), dtype)
+        return Light(rows, cold, np.zeros(0, np.int32), buffer)
 
     def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
@@ -128,7 +137,7 @@ class AutoLearner(Learner):
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         indptr, slots, values = self._translated(rows, learn=True)
-        self._light = _grown(self._light, self._map.count)
+        self._light = with_room(self._light, 1, 1, self._map.count, 0)
         done = 0
         while True:
             state = self._settings, self._light, self._table, self._small
@@ -136,8 +145,11 @@ class AutoLearner(Learner):
             done += int(self._learn_rows(state, *block))
             if not self._small.counts[TALLY.full]:
                 break
-            more = int(indptr[done + 1] - indptr[done])
-            self._table = _with_room(self._table, int(self._table.clock[CLOCK.seen]) + more)
+            warm, cold, buffered = (int(count) for count in self._small.counts[_MORE])
+            if self._settings.size >= 2:
+                self._table = _with_room(self._table, warm)
+                warm = max(warm, self._table.rows.shape[0])  # the same places in both
+            self._light = with_room(self._light, warm, cold, 0, buffered)
             self._predict_rows.forget()
         if done < rows.count:  # the features of rows that were not learned have not been seen
             self._map.forget(int(self._small.counts[TALLY.seen]))
@@ -189,10 +201,8 @@ class AutoLearner(Learner):
 
     def directions(self) -> tuple[Floats, NDArray[np.int64], Floats]:
         """The main directions of the sketch; see ``Learner.directions``."""
-        whole = np.empty((int(self._table.clock[CLOCK.seen]), self._table.rows.shape[1]))
-        fill_rows(self._table, whole)
-        places, n = self._light.heavy[: self._map.count], int(self._small.counts[TALLY.rows])
-        rows = (whole[places, FIRST_ROW : FIRST_ROW + n] * (places > 0)[:, None]).T
+        places, n = np.maximum(self._light.places[: self._map.count], 0), int(self._small.counts[TALLY.rows])
+        rows = sketch_of_learner(self)[places, FIRST_ROW : FIRST_ROW + n].T
         values, vectors = spectrum(np.ascontiguousarray(rows))
         return values * float(self._small.numbers[FIGURE.fade]), self._map.features.copy(), vectors
 
@@ -218,8 +228,10 @@ class AutoLearner(Learner):
         """Memory: packed rows and index of the features seen; and everything."""
         table, light = self._table, self._light
         held = (*light, table.rows, table.touched, table.running, table.past, *self._small)
+        counts = self._small.counts
         heavy = int(table.clock[CLOCK.seen]) * (table.rows.strides[0] + 4)
-        packed = self._map.count * (light.rows.strides[0] + 4 + 8 + 4) + heavy
+        rows = counts[TALLY.warm] * light.rows.strides[0] + counts[TALLY.cold] * light.cold.strides[0]
+        packed = self._map.count * (4 + 8 + 4) + int(rows) + heavy
         return {"packed": packed, "total": sum(array.nbytes for array in held) + self._map.nbytes}
 
     def _merge(self, other: Any, base: Any) -> None:
@@ -239,7 +251,13 @@ class AutoLearner(Learner):
 
     def _arrays(self) -> Arrays:
         seen = self._map.count
-        light = {"rows": self._light.rows[:seen], "heavy": self._light.heavy[:seen]}
+        counts, rows, buffered = self._small.counts, self._light, int(self._table.clock[CLOCK.touched])
+        light = {
+            "rows": rows.rows[: counts[TALLY.warm] + 1],
+            "cold": rows.cold[: counts[TALLY.cold] + 1],
+            "places": rows.places[:seen],
+            "buffer": rows.buffer[:buffered],
+        }
         return (
             {"features": self._map.features}
             | named("light", light)
@@ -251,43 +269,53 @@ class AutoLearner(Learner):
         require("light.rows" in arrays, "it holds an auto learner of an earlier version, which had other experts")
         features = take(arrays, "features", np.int64, (None,))
         self._map.refill(features, self._width, self.options.fit_intercept)
-        seen, dtype = features.size, self._light.rows.dtype
-        light = under("light", arrays)
-        self._light = _grown(self._light, seen)
-        self._light.rows[:seen] = take(light, "rows", dtype, (seen, WIDTH))
-        self._light.heavy[:seen] = take(light, "heavy", np.int32, (seen,))
-        table = under("table", arrays)
+        arrays = in_present_form(arrays, self._settings.free, self._settings.patience, self._new_light())
+        self._small = restored(self._small, arrays, "small")
+        warm, cold = (int(count) for count in self._small.counts[[TALLY.warm, TALLY.cold]])
+        seen, dtype, light, table = (
+            features.size,
+            self._light.rows.dtype,
+            under("light", arrays),
+            under("table", arrays),
+        )
+        require(min(warm, cold) >= 0 and warm + cold <= 2 * seen, "its counts are impossible", "small.counts")
         places = np.zeros(len(take(table, "rows", dtype, (None, self._table.rows.shape[1]))), dtype=np.int64)
         self._table = filled(self._table, table, places, True)
-        self._small = restored(self._small, arrays, "small")
+        buffered = int(self._table.clock[CLOCK.touched])
+        self._light = with_room(self._new_light(), max(warm + 1, self._table.rows.shape[0]), cold + 1, seen, buffered)
+        self._light.rows[: warm + 1] = take(light, "rows", dtype, (warm + 1, WIDTH))
+        self._light.cold[: cold + 1] = take(light, "cold", np.float32, (cold + 1, WIDTH))
+        self._light.places[:seen] = take(light, "places", np.int32, (seen,))
+        self._light.buffer[:buffered] = take(light, "buffer", dtype, (buffered, self._light.buffer.shape[1]))
         self._check()
+        self._table.rows[:, IN_BUFFER] = 0.0
+        self._table.rows[self._table.touched[:buffered], IN_BUFFER] = np.arange(1, buffered + 1)
+        used = np.zeros(cold + 1, dtype=bool)
+        used[-self._light.places[:seen][self._light.places[:seen] < 0]] = True
+        free = 0
+        for place in np.flatnonzero(~used[1:]) + 1:
+            self._light.cold[place, :2] = divmod(free, 65536)
+            free = int(place)
+        self._small.counts[TALLY.freed] = free
 
     def _check(self) -> None:
         """Refuse a state in which a compiled loop would read what is not there."""
-        rows, constant, seen, regime, turned, full = (int(count) for count in self._small.counts)
-        capacity, heavy = self._settings.capacity, self._light.heavy[: self._map.count]
+        rows, constant, seen, regime, turned, full = (int(count) for count in self._small.counts[:6])
+        capacity, known = self._settings.capacity, self._light.places[: self._map.count]
         require(0 <= turned <= rows < max(capacity, 1), "its sketch has impossible counts")
         require(seen == self._map.count and 0 <= regime <= APART and full == 0, "its counts are impossible")
         places = np.flatnonzero(self._map.features == INTERCEPT)
         require(constant == (places[0] if places.size else -1), "its constant feature is not where it should be")
-        require(bool(((heavy >= 0) & (heavy < self._table.clock[CLOCK.seen])).all()), "a feature's sketch is not there")
-        require(np.unique(heavy[heavy > 0]).size == np.count_nonzero(heavy), "two features share a sketch column")
+        warm, cold = self._small.counts[[TALLY.warm, TALLY.cold]]
+        require(bool(((known >= -cold) & (known <= warm) & (known != 0)).all()), "a feature's row is not there")
+        require(np.unique(known).size == known.size, "two features share a row")
+        require(constant < 0 or known[constant] > 0, "its constant feature is not where it should be")
+        require(self._settings.size < 2 or warm + 1 == self._table.clock[CLOCK.seen], "a feature's sketch is not there")
         factor, precision = self._small.calibration
         require_within(factor, -LARGEST, LARGEST, "small.calibration")
         require_within(precision, 1.0, LARGEST * LARGEST, "small.calibration")
         require_within(self._small.shares, 0.0, 1.001, "small.shares")
         require_within(self._small.sums, -LARGEST * LARGEST, LARGEST * LARGEST, "small.sums")
-
-
-def _grown(light: Light, count: int) -> Light:
-    """The light rows with room for so many features."""
-    have = light.heavy.size
-    if count <= have:
-        return light
-    size = max(count, have + have // 8, 16)
-    rows = aligned_zeros(size, WIDTH, light.rows.dtype)
-    rows[:have] = light.rows
-    return Light(rows, np.append(light.heavy, np.zeros(size - have, np.int32)))
 
 
 def _with_room(table: Table, count: int) -> Table:

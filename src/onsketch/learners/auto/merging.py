@@ -33,10 +33,10 @@ from numpy.typing import NDArray
 from onsketch.core.errors import OptionError
 from onsketch.core.losses import POISSON, SQUARED
 from onsketch.core.tolerances import CUTOFF
-from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.auto.counting import own_or_common
 from onsketch.learners.auto.mixing import EXPERTS, FEATURES, PRECISION, RATE, STAGES, TINY, set_mix
 from onsketch.learners.auto.passes import seen_by
+from onsketch.learners.auto.reading import fill_sketch
 from onsketch.learners.auto.scaling import MIXED, next_regime
 from onsketch.learners.auto.state import (
     FIGURE,
@@ -49,13 +49,14 @@ from onsketch.learners.auto.state import (
     SKETCHED,
     TALLY,
     WIDTH,
-    Light,
     Small,
+    light_of,
+    rows_of,
+    with_room,
 )
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.sketched.merged_sketches import added, less_base, spectrum
 from onsketch.learners.sketched.packed import CLOCK
-from onsketch.learners.sketched.reading import fill_rows
 
 if TYPE_CHECKING:
     from onsketch.learners.auto.learner import AutoLearner
@@ -104,20 +105,25 @@ def merge_auto(one: AutoLearner, two: AutoLearner, base: AutoLearner) -> None:
 
 def _with_columns(part: AutoLearner, count: int, slots: NDArray[np.int32]) -> NDArray[np.bool_]:
     has = np.zeros(count, dtype=bool)
-    has[slots] = part._light.heavy[: slots.size] > 0
+    has[slots] = (part._light.places[: slots.size] > 0) & (part._settings.size >= 2)
     return has
+
+
+def sketch_of_learner(part: AutoLearner) -> Array:
+    """Heads and entries of S of warm features, by place; place 0 has none."""
+    out = np.zeros((int(part._small.counts[TALLY.warm]) + 1, FIRST_ROW + part._settings.capacity))
+    fill_sketch(part._light, part._table, part._small, out)
+    return out
 
 
 def _spread(
     part: AutoLearner, count: int, slots: NDArray[np.int32], has: NDArray[np.bool_], heavy: NDArray[np.int64]
 ) -> Spread:
     light = np.zeros((count, WIDTH))
-    light[slots] = part._light.rows[: slots.size]
-    packed = np.empty((int(part._table.clock[CLOCK.seen]), part._table.rows.shape[1]))
-    fill_rows(part._table, packed)
+    light[slots] = rows_of(part._light, slots.size)
     places = np.zeros(count, dtype=np.int64)
-    places[slots] = part._light.heavy[: slots.size]
-    mine = packed[places[heavy]] * has[heavy, None]
+    places[slots] = np.maximum(part._light.places[: slots.size], 0)
+    mine = sketch_of_learner(part)[places[heavy]] * has[heavy, None]
     n = int(part._small.counts[TALLY.rows])
     rows = mine[:, FIRST_ROW : FIRST_ROW + n].T
     for k in range(SKETCHED):
@@ -358,14 +364,19 @@ def _inverse(matrix: Array, least: float) -> Array:
 
 def _install(one: AutoLearner, small: Small, light: Array, heavy: NDArray[np.int64], rows: Array, rounds: int) -> None:
     """Give the learner fresh tables with this state."""
-    packed = aligned_zeros(len(light), WIDTH, one._light.rows.dtype)
+    warm = (np.arange(len(light)) < one._settings.free) | (light[:, LIGHT.met] >= one._settings.patience)
+    warm[heavy] = True
+    if small.counts[TALLY.constant] >= 0:
+        warm[small.counts[TALLY.constant]] = True
     with np.errstate(over="ignore"):
-        packed[:] = light
-    if not (np.isfinite(packed).all() and np.isfinite(rows).all()):
+        tables = light_of(one._new_light(), small.counts, light, warm)
+    if not (np.isfinite(tables.rows).all() and np.isfinite(rows).all()):
         raise OptionError("merge: what the learners know together is beyond what their type of number can hold.")
-    places = np.zeros(len(light), dtype=np.int32)
-    places[heavy] = np.arange(1, heavy.size + 1)
-    table = one._new_table(heavy.size + 1)
-    table.rows[1 : heavy.size + 1, FIRST_ROW : FIRST_ROW + len(rows)] = rows.T
-    table.clock[CLOCK.seen], table.clock[CLOCK.rounds] = heavy.size + 1, rounds
-    one._small, one._light, one._table = small, Light(packed, places), table
+    places = tables.places[heavy]
+    table = one._new_table(int(warm.sum()) + 1)
+    table.clock[CLOCK.rounds] = rounds
+    if one._settings.size >= 2:
+        table.rows[places, FIRST_ROW : FIRST_ROW + len(rows)] = rows.T
+        table.clock[CLOCK.seen] = warm.sum() + 1
+        tables = with_room(tables, table.rows.shape[0], 0, 0, 0)
+    one._small, one._light, one._table = small, tables, table

@@ -23,21 +23,22 @@ from onsketch.learners.auto.counting import (
 )
 from onsketch.learners.auto.diagonal import FIRST_ENERGY, diagonal_lengths, expert_steps, slopes_of
 from onsketch.learners.auto.directions import append, shrink, sketched_lengths, worth_sketching
-from onsketch.learners.auto.heavy import add_heads, list_heavy, shift_heads, write_heavy
+from onsketch.learners.auto.heavy import add_heads, close_buffer, list_heavy, shift_heads, sketch_products, write_heavy
 from onsketch.learners.auto.mixing import EXPERTS, LANES
 from onsketch.learners.auto.passes import (
     COMMON_SQUARE,
     OWN_SQUARE,
+    SCALES,
     SHIFTED,
+    fetch,
+    keep,
     measure_row,
     read_row,
     write_row,
 )
 from onsketch.learners.auto.scaling import length_factor, next_regime
-from onsketch.learners.auto.state import FIGURE, FIRST_ROW, LAPLACE, SKETCHED, TALLY
-from onsketch.learners.sketched.epochs import close_epoch
+from onsketch.learners.auto.state import FIGURE, FIRST_ROW, LAPLACE, SKETCHED, TALLY, WIDTH
 from onsketch.learners.sketched.packed import CLOCK, SCRATCH
-from onsketch.learners.sketched.passes import gather
 
 LEAST_FADE = 0.5
 """Forgetting is written into the sketch when so little is left."""
@@ -58,11 +59,10 @@ def first_look(small, values, low, high):
 
 
 @inlined
-def add_constant(light, constant, size, margins):
-    """Add what the constant feature says."""
-    if constant >= 0:
-        for k in range(EXPERTS):
-            margins[k] += light.rows[constant, k] * (size if k < SKETCHED else 1.0)
+def add_constant(rows, n, size, margins):
+    """Add what the constant feature says, whose row is the n-th."""
+    for k in range(EXPERTS):
+        margins[k] += rows[n, k] * (size if k < SKETCHED else 1.0)
 
 
 @inner
@@ -108,17 +108,24 @@ def finite(settings, small, rho, length, margins, moves, steps, gains, scales, n
 @kernel
 def learn_rows(settings, light, table, small, indptr, slots, values, labels, weights, predictions):  # noqa: C901
     """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused, or when the
-    heavy table is full (counts[TALLY.full] is then 1).
+    tables have no room for one (counts[TALLY.full] is then 1).
     """
     counts, numbers = small.counts, small.numbers
-    kept = table.running.shape[1]
+    kept = max(settings.size - 1, 0)
     longest = 0
     for i in range(indptr.size - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
     x = np.zeros((6, longest + 1))
     by, energies = np.empty(4 * longest + 4), np.empty(4 * longest + 4)
-    places, moved, along = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64), np.empty(longest + 1)
-    p, shifts, out = np.zeros(table.rows.shape[1]), np.zeros(table.rows.shape[1]), table.work[SCRATCH.moved]
+    rows, found, places = (
+        np.zeros((longest + 1, WIDTH)),
+        np.empty(longest + 1, np.int64),
+        np.empty(longest + 1, np.int64),
+    )
+    moved, listed = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
+    along, beside, out = np.empty(longest + 1), np.empty(longest + 1), table.work[SCRATCH.moved]
+    widest = max(FIRST_ROW + settings.capacity, table.rows.shape[1])
+    p, shifts, buffered = np.zeros(widest), np.zeros(widest), np.zeros(light.buffer.shape[1])
     q, margins, before = np.zeros((3, settings.capacity)), np.zeros(LANES), np.zeros(LANES)
     moves, steps, gains, squares = np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)
     lengths, stepping, explicit = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
@@ -127,23 +134,22 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
     counts[TALLY.full] = 0
     for i in range(indptr.size - 1):
         low, high, y, weight = indptr[i], indptr[i + 1], labels[i], weights[i]
-        if settings.size >= 2 and table.clock[CLOCK.seen] + high - low > table.touched.size:
+        constant = int(slots[high - 1]) if settings.intercept else -1
+        known_unit = numbers[FIGURE.unit]
+        if not fetch(settings, light, small, table, slots, values, low, high, constant, known_unit, rows, found):
             counts[TALLY.full] = 1
             return i
-        constant = -1
         newest = counts[TALLY.seen]
         for j in range(low, high):
             newest = max(newest, slots[j] + 1)
         if settings.intercept:
             high -= 1
-            constant = int(slots[high])
+        n = high - low
         rounds = table.clock[CLOCK.rounds] + 1
         if rounds == 1:
             first_look(small, values, low, high)
         regime = counts[TALLY.regime]
-        read_row(
-            light.rows, slots, values, low, high, regime, math.exp(-numbers[FIGURE.common]), x, margins, before, figures
-        )
+        read_row(rows, values, low, high, regime, math.exp(-numbers[FIGURE.common]), x, margins, before, figures)
         margins[EXPERTS] = before[EXPERTS] = 0.0
         sketched, wide = own_or_common(regime, figures[OWN_SQUARE], figures[COMMON_SQUARE])
         if numbers[FIGURE.norm] == 0.0:
@@ -151,15 +157,16 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
             numbers[FIGURE.wide_norm] = wide if wide > 0.0 else 1.0
         size = math.sqrt(numbers[FIGURE.norm])
         have, square = list_heavy(
-            settings, light, small, table, slots, low, high, constant, x, size, places, along, out
+            settings, table, slots, values, low, n, constant, x, size, known_unit, rows, found, places, along, out
         )
         columns = FIRST_ROW + counts[TALLY.rows]
-        gather(table.rows, places, along, 0, have, columns, p)
-        add_constant(light, constant, size, margins)
-        add_constant(light, constant, size, before)
+        sketch_products(light, small, table, places, along, have, kept, listed, beside, buffered, p)
+        if constant >= 0:
+            add_constant(rows, n, size, margins)
+            add_constant(rows, n, size, before)
         add_heads(small, p, margins)
         if figures[SHIFTED] > 0.0:
-            shift_heads(light, table, slots, low, high, x, moved, by, columns, p, shifts)
+            shift_heads(light, small, table, found, n, x, kept, moved, by, listed, beside, buffered, p, shifts)
             add_heads(small, shifts, before)
         else:
             add_heads(small, p, before)
@@ -183,7 +190,7 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
         first = FIRST_ENERGY * f * f * (unit * unit if settings.loss.code == SQUARED else 1.0) / thin
         for k in range(4):
             gains[k] *= f * f / thin
-        measure_row(light.rows, slots, low, high, constant, x, gains, first,
+        measure_row(rows, n, constant, x, gains, first,
                     1.0 / (settings.precision * numbers[FIGURE.wide_norm]), thin, by, energies, squares)  # fmt: skip
         for k in range(4):
             squares[k] *= f * f
@@ -198,7 +205,7 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
             moves[k] = -stepping[k] if k < SKETCHED else 0.0
             steps[k] = stepping[SKETCHED + k]
         far = max(length, wide)
-        if not (finite(settings, small, rho, far, margins, moves, steps, gains, x[3], high - low)
+        if not (finite(settings, small, rho, far, margins, moves, steps, gains, x[SCALES], n)
                 and abs(prediction) <= settings.largest):  # fmt: skip
             counts[TALLY.full] = 0
             if rounds == 1:
@@ -208,12 +215,13 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
         predictions[i] = prediction
         counts[TALLY.seen] = newest
         counts[TALLY.constant] = constant
-        write_row(light.rows, slots, low, high, constant, size, x, moves, by, energies, steps, shrinking, thin)
+        write_row(rows, n, constant, size, x, moves, by, energies, steps, shrinking, thin)
+        keep(settings, light, small, slots, values, low, indptr[i + 1], constant, known_unit, rows, found)
         numbers[FIGURE.credit] = credit
         if settings.size < 2:
             numbers[FIGURE.escaped] += rho * rho * length
             rho = 0.0
-        write_heavy(settings, light, small, table, places, along, f * rho)
+        write_heavy(settings, light, small, table, found, n, constant, x, size, f * rho, kept)
         for k in range(SKETCHED):
             for r in range(counts[TALLY.rows]):
                 small.a[k, r] -= moves[k] / f * q[k, r]
@@ -224,13 +232,12 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
             settings, small, margins, target, weight, unit, label, rounds, f if settings.intercept else 0.0, work
         )
         count_label(settings, light, small, y, label, constant, size)
-        count_row(settings, small, figures, high - low, rounds)
+        count_row(settings, small, figures, n, rounds)
         if settings.forget < 1.0:
             forget_row(settings, light, small)
         if settings.size >= 2 and (counts[TALLY.rows] == settings.capacity or numbers[FIGURE.fade] < LEAST_FADE):
-            n = counts[TALLY.rows] + 1
             shrink(settings, small)
-            close_epoch(table, small.transform, max(n, kept), kept)
+            close_buffer(light, small, table, kept)
         elif numbers[FIGURE.fade] < LEAST_FADE:
             numbers[FIGURE.escaped] *= numbers[FIGURE.fade]
             numbers[FIGURE.fade] = 1.0

@@ -1,27 +1,29 @@
-"""What the tuning-free learner keeps: two packed rows per feature, and a few small arrays.
+"""What the tuning-free learner keeps: one or two packed rows per feature, and a few small arrays.
 
-Every feature has a *light* row, two cache lines in float64,
+Every feature has a *light* row,
 
     [ w of the experts 0 … 6 | log scale | E of the experts 3 … 6 | scale | mean | count | – ]
 
-and a feature that has come a few times has a row in the *heavy* table of ``learners/sketched/packed.py`` too, with
-what the sketch knows of it:
+in float32, one cache line, while it is *cold*: most features of a heavy-tailed stream are met once or twice. When it
+has come a few times it is *warm*: its light row is in the learner's own type, and at the same place of the *heavy*
+table of ``learners/sketched/packed.py`` is what the sketch knows of it:
 
-    [ head 0 | epoch | – | head 1 | head 2 | s_1 … s_k, buffer rows … ]
+    [ head 0 | epoch | place in the buffer | head 1 | head 2 | s_1 … s_k ]
 
 The weights of the first three experts are the sum of a light part, which steps add to, and a heavy head, into which
-shrinks fold ``Sᵀa``. Head 2 is moved along as if it were a row of the sketch.
+shrinks fold ``Sᵀa``. Head 2 is moved along as if it were a row of the sketch. The sketch's rows since the last shrink
+are in a buffer, in which only the features met since then have a place.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.losses import Form
-from onsketch.jit.vectors import padded
+from onsketch.jit.vectors import aligned_zeros, padded
 from onsketch.learners.auto.mixing import EXPERTS, FEATURES, LANES
 from onsketch.learners.sketched.packed import COLUMN
 
@@ -48,7 +50,11 @@ class LightColumns(NamedTuple):
 LIGHT = LightColumns(7, 8, 12, 13, 14)
 WIDTH = 16
 """Columns of a light row."""
+COLD_LIMIT = 1e37
+"""What is written in float32 is not larger."""
 
+IN_BUFFER = COLUMN.diagonal
+"""Column of a heavy row: its place in the buffer, counted from 1 (0: none)."""
 THIRD_HEAD = COLUMN.sketch
 FIRST_ROW = COLUMN.sketch + 1
 """Columns of a heavy row: the third head, and from FIRST_ROW on the sketch."""
@@ -69,10 +75,18 @@ class Tallies(NamedTuple):
     turned: int
     """rows of S that the last shrink has made orthogonal"""
     full: int
-    """whether learning stopped for want of heavy rows; within a round, heavy rows listed"""
+    """whether learning stopped for want of room; this row needs tables of so many rows:"""
+    more_warm: int
+    more_cold: int
+    more_buffer: int
+    warm: int
+    cold: int
+    """the last place in use; the first is 1"""
+    freed: int
+    """a cold place that is free, in whose row the next one is written (0: none)"""
 
 
-TALLY = Tallies(*range(6))
+TALLY = Tallies(*range(12))
 
 
 class Figures(NamedTuple):
@@ -155,7 +169,7 @@ class Settings(NamedTuple):
     free: int
     """So many features get their sketch columns when first met …"""
     patience: int
-    """… the others when met so many times."""
+    """… the others when met so many times; they are cold until then."""
     largest: float
     """Bound on what is written per feature …"""
     steepest: float
@@ -166,8 +180,51 @@ class Light(NamedTuple):
     """What every feature has."""
 
     rows: NDArray[np.floating]
-    heavy: NDArray[np.int32]
-    """The slot of its heavy row, from 1 on; 0: none."""
+    """(places, WIDTH), of warm features; place 0 is not used."""
+    cold: NDArray[np.float32]
+    """Likewise of cold ones."""
+    places: NDArray[np.int32]
+    """By slot: the place of a warm feature, or less than 0: minus that of a cold one; 0: not met yet."""
+    buffer: NDArray[np.floating]
+    """(features met since the last shrink, rows of S since then)."""
+
+
+def rows_of(light: Light, count: int) -> NDArray[np.float64]:
+    """(count, WIDTH): the light rows by slot."""
+    places = light.places[:count].astype(np.int64)
+    rows = np.zeros((count, WIDTH))
+    warm, cold = places > 0, places < 0
+    rows[warm] = light.rows[places[warm]]
+    rows[cold] = light.cold[-places[cold]]
+    return rows
+
+
+def light_of(empty: Light, counts: NDArray[np.int64], rows: NDArray[np.float64], warm: NDArray[np.bool_]) -> Light:
+    """Tables with these light rows, of which these are warm; the counts are set to them."""
+    cold = np.logical_not(warm)
+    places = np.where(warm, np.cumsum(warm), -np.cumsum(cold)).astype(np.int32)
+    counts[[TALLY.warm, TALLY.cold, TALLY.freed]] = warm.sum(), cold.sum(), 0
+    light = with_room(empty, counts[TALLY.warm] + 1, counts[TALLY.cold] + 1, len(rows), 0)
+    light.rows[places[warm]] = rows[warm]
+    light.cold[-places[cold]] = np.clip(rows[cold], -COLD_LIMIT, COLD_LIMIT)
+    light.places[: len(rows)] = places
+    return light
+
+
+def with_room(light: Light, warm: int, cold: int, slots: int, buffered: int) -> Light:
+    """The tables with room for so many rows."""
+    wanted = zip(light, (warm, cold, slots, buffered), strict=True)
+    return Light(*(_grown(table, int(count)) for table, count in wanted))
+
+
+def _grown(table: NDArray[Any], count: int) -> NDArray[Any]:
+    have = len(table)
+    if count <= have:
+        return table
+    size = max(count, have + have // 16, 16)
+    more = aligned_zeros(size, table.shape[1], table.dtype) if table.ndim == 2 else np.zeros(size, table.dtype)
+    more[:have] = table
+    return more
 
 
 class Small(NamedTuple):
@@ -216,7 +273,7 @@ class Small(NamedTuple):
         mix = np.zeros(LANES)
         mix[:EXPERTS] = 1.0 / EXPERTS
         return cls(
-            counts=np.array([0, -1, 0, 0, 0, 0]),
+            counts=np.array([0, -1, *[0] * (len(TALLY) - 2)]),
             numbers=numbers,
             sums=np.zeros((3, LANES)),
             shares=shares,

@@ -47,7 +47,7 @@ def _without_tiny(entries):
 
 
 @inlined
-def _write(rows, slot, k, out):
+def write_turned(rows, slot, k, out):
     """Write a transformed row: its k sketch entries, and what it gives to the head and the sum."""
     start = slot * rows.shape[1] + COLUMN.sketch
     rows[slot, COLUMN.head] += out[k]
@@ -66,7 +66,7 @@ def _apply(rows, slot, k, products, index, out):
     """Apply a logged transform to a packed row (without buffer rows)."""
     width = products.shape[2]
     times(rows, slot * rows.shape[1] + COLUMN.sketch, k, products, index * k * width, width, out)
-    _write(rows, slot, k, out)
+    write_turned(rows, slot, k, out)
 
 
 @inner
@@ -162,7 +162,7 @@ def close_epoch(table, transform, n, k):
                         out[c] += s * transform[j, c]
         for j in range(k, n):
             rows[slot, COLUMN.sketch + j] = 0.0
-        _write(rows, slot, k, out)
+        write_turned(rows, slot, k, out)
         rows[slot, COLUMN.epoch] = clock[CLOCK.epoch] + 1
     clock[CLOCK.current] = clock[CLOCK.touched] == clock[CLOCK.seen]
     clock[CLOCK.touched] = 0

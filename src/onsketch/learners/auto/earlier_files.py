@@ -1,0 +1,57 @@
+"""Model files of before cold features: one light row per feature, and the buffer within the heavy rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onsketch.files.arrays import Arrays, require
+from onsketch.learners.auto.state import FIRST_ROW, LIGHT, TALLY, WIDTH, Light, light_of
+from onsketch.learners.sketched.packed import CLOCK, COLUMN
+
+
+def in_present_form(arrays: Arrays, free: int, patience: int, empty: Light) -> Arrays:
+    """The arrays of a file as they would be written today; those of today as they are."""
+    if "light.heavy" not in arrays:
+        return arrays
+    needed = ("light.rows", "table.rows", "table.clock", "table.touched", "small.counts")
+    require(all(name in arrays for name in needed), "it holds not all that an auto learner has")
+    rows, heavy, table = arrays["light.rows"], arrays["light.heavy"], arrays["table.rows"]
+    clock, touched, counts = arrays["table.clock"].copy(), arrays["table.touched"], arrays["small.counts"]
+    room, kept = empty.buffer.shape[1], arrays["table.running"].shape[1] - 1
+    width = -(-(FIRST_ROW + kept) // 8) * 8
+    require(
+        counts.shape == (6,) and heavy.shape == (len(rows),) and rows.shape[1:] == (WIDTH,), "its shapes are others"
+    )
+    require(table.ndim == 2 and table.shape[1] >= FIRST_ROW + kept, "its shapes are others", "table.rows")
+    inside = (heavy >= 0).all() and (heavy < len(table)).all() and (touched >= 0).all() and (touched < len(table)).all()
+    require(inside, "a feature's sketch is not there", "light.heavy")
+    warm = (heavy > 0) | (np.arange(len(rows)) < free) | (rows[:, LIGHT.met] >= patience)
+    if 0 <= counts[TALLY.constant] < len(rows):
+        warm[counts[TALLY.constant]] = True
+    more = np.append(counts, np.zeros(len(TALLY) - 6, dtype=np.int64))
+    light = light_of(empty, more, rows.astype(np.float64), warm)
+    places = light.places[: len(rows)]
+    arrays = {name: array for name, array in arrays.items() if name != "light.heavy"}
+    buffer = np.zeros((0, room), dtype=table.dtype)
+    if kept:  # there is a sketch
+        packed = np.zeros((int(warm.sum()) + 1, width), dtype=table.dtype)
+        packed[:, COLUMN.epoch] = clock[CLOCK.epoch]
+        had = heavy > 0
+        packed[places[had], : FIRST_ROW + kept] = table[heavy[had], : FIRST_ROW + kept]
+        moved = np.zeros(len(table), dtype=np.int32)
+        moved[heavy[had]] = places[had]
+        whole = table[touched, FIRST_ROW + kept :]
+        buffer = np.zeros((len(touched), room), dtype=table.dtype)
+        buffer[:, : min(room, whole.shape[1])] = whole[:, :room]
+        arrays["table.rows"], arrays["table.touched"] = packed, moved[touched]
+        clock[CLOCK.seen], clock[CLOCK.current] = len(packed), 0
+        arrays["table.clock"] = clock
+    else:
+        arrays["table.rows"] = table[:, :width]
+    return arrays | {
+        "small.counts": more,
+        "light.rows": light.rows[: more[TALLY.warm] + 1],
+        "light.cold": light.cold[: more[TALLY.cold] + 1],
+        "light.places": places,
+        "light.buffer": buffer,
+    }

@@ -80,7 +80,7 @@ class Definition:
         self.loss, self.size, self.forget, self.d = loss, size, forget, d
         self.real, self.signs = loss in REAL, loss not in (*REAL, "poisson")
         self.told, self.free, self.patience = (
-            constants.get(name, default) for name, default in (("told", TOLD), ("free", 1024), ("patience", 5))
+            constants.get(name, default) for name, default in (("told", TOLD), ("free", 1024), ("patience", 10))
         )
         self.clip = constants.get("clip")
         self.scale, self.mean, self.count = np.zeros(d), np.zeros(d), np.zeros(d)

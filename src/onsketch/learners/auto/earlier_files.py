@@ -8,6 +8,9 @@ from onsketch.files.arrays import Arrays, require
 from onsketch.learners.auto.state import FIRST_ROW, LIGHT, TALLY, WIDTH, Light, light_of
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
 
+COLUMNS = [*range(7), 13, *range(8, 13), 14, 7, 15]
+"""Where the columns of a light row were."""
+
 
 def in_present_form(arrays: Arrays, free: int, patience: int, empty: Light) -> Arrays:
     """The arrays of a file as they would be written today; those of today as they are."""
@@ -25,6 +28,7 @@ def in_present_form(arrays: Arrays, free: int, patience: int, empty: Light) -> A
     require(table.ndim == 2 and table.shape[1] >= FIRST_ROW + kept, "its shapes are others", "table.rows")
     inside = (heavy >= 0).all() and (heavy < len(table)).all() and (touched >= 0).all() and (touched < len(table)).all()
     require(inside, "a feature's sketch is not there", "light.heavy")
+    rows = rows[:, COLUMNS]
     warm = (heavy > 0) | (np.arange(len(rows)) < free) | (rows[:, LIGHT.met] >= patience)
     if 0 <= counts[TALLY.constant] < len(rows):
         warm[counts[TALLY.constant]] = True

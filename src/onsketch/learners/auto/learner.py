@@ -20,7 +20,18 @@ from onsketch.learners.auto.mixing import EXPERTS
 from onsketch.learners.auto.reading import fill_weights, leverage_rows, predict_rows
 from onsketch.learners.auto.round import learn_rows
 from onsketch.learners.auto.scaling import APART
-from onsketch.learners.auto.state import FIGURE, FIRST_ROW, IN_BUFFER, TALLY, WIDTH, Light, Settings, Small, with_room
+from onsketch.learners.auto.state import (
+    COLD_WIDTH,
+    FIGURE,
+    FIRST_ROW,
+    IN_BUFFER,
+    TALLY,
+    WIDTH,
+    Light,
+    Settings,
+    Small,
+    with_room,
+)
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
@@ -46,7 +57,7 @@ PRECISION = 0.1
 TOLD = 0.25
 """Curvature times leverage of a row that is worth its place in the sketch."""
 
-FREE, PATIENCE = 1024, 5
+FREE, PATIENCE = 1024, 10
 """So many features have sketch columns from the start, the others when they have come so many times."""
 
 _MORE = [TALLY.more_warm, TALLY.more_cold, TALLY.more_buffer]
@@ -124,7 +135,7 @@ class AutoLearner(Learner):
     def _new_light(self) -> Light:
         """Light rows of no feature."""
         dtype, kept = np.dtype(self.options.dtype), max(self._settings.size - 1, 0)
-        rows, cold = aligned_zeros(0, WIDTH, dtype), aligned_zeros(0, WIDTH, np.dtype(np.float32))
+        rows, cold = aligned_zeros(0, WIDTH, dtype), aligned_zeros(0, COLD_WIDTH, np.dtype(np.float32))
         buffer = aligned_zeros(0, padded(self._settings.capacity - kept, 8), dtype)
         return Light(rows, cold, np.zeros(0, np.int32), buffer)
 
@@ -284,7 +295,7 @@ class AutoLearner(Learner):
         buffered = int(self._table.clock[CLOCK.touched])
         self._light = with_room(self._new_light(), max(warm + 1, self._table.rows.shape[0]), cold + 1, seen, buffered)
         self._light.rows[: warm + 1] = take(light, "rows", dtype, (warm + 1, WIDTH))
-        self._light.cold[: cold + 1] = take(light, "cold", np.float32, (cold + 1, WIDTH))
+        self._light.cold[: cold + 1] = take(light, "cold", np.float32, (cold + 1, COLD_WIDTH))
         self._light.places[:seen] = take(light, "places", np.int32, (seen,))
         self._light.buffer[:buffered] = take(light, "buffer", dtype, (buffered, self._light.buffer.shape[1]))
         self._check()

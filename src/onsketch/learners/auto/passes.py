@@ -13,7 +13,7 @@ from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import element, fma, load, plus, product, spread, store, where_less
 from onsketch.learners.auto.diagonal import lanes_of, next_energies, write_diagonal
 from onsketch.learners.auto.scaling import ALIKE, APART, followed
-from onsketch.learners.auto.state import COLD_LIMIT, IN_BUFFER, LIGHT, TALLY, WIDTH
+from onsketch.learners.auto.state import COLD_LIMIT, COLD_WIDTH, IN_BUFFER, LIGHT, TALLY, WIDTH
 from onsketch.learners.sketched.packed import CLOCK
 
 LEAST_COLD = 1.0 / COLD_LIMIT
@@ -51,7 +51,9 @@ def light_row(light, slot, target, at):
     if place > 0:
         copy_row(light.rows, place, target, at)
     elif place < 0:
-        copy_row(light.cold, -place, target, at)
+        for c in (0, 4, 8, COLD_WIDTH - 4):
+            store(target, at * WIDTH + c, load(light.cold, -place * COLD_WIDTH + c, 4))
+        target[at, LIGHT.log] = math.log(target[at, LIGHT.scale])
     else:
         for c in range(0, WIDTH, 4):
             store(target, at * WIDTH + c, spread(0.0, 4))
@@ -101,7 +103,7 @@ def warm_place(light, small, slot):
     counts = small.counts
     old = -np.int64(light.places[slot])
     if old > 0:
-        for c in range(WIDTH):
+        for c in range(COLD_WIDTH):
             light.cold[old, c] = 0.0
         light.cold[old, 0] = counts[TALLY.freed] >> 16
         light.cold[old, 1] = counts[TALLY.freed] & 65535
@@ -129,13 +131,13 @@ def cold_place(light, small, slot):
 def keep_cold(cold, place, rows, j):
     """Write a light row in float32, within its limits; what is more than 0 stays so."""
     most, least, none = spread(COLD_LIMIT, 4), spread(LEAST_COLD, 4), spread(0.0, 4)
-    for c in range(0, WIDTH, 4):
+    for c in (0, 4, 8, COLD_WIDTH - 4):
         numbers = load(rows, j * WIDTH + c, 4)
         numbers = where_less(most, numbers, most, numbers)
         numbers = where_less(numbers, spread(-COLD_LIMIT, 4), spread(-COLD_LIMIT, 4), numbers)
         if c >= LIGHT.energy:
             numbers = where_less(none, numbers, where_less(numbers, least, least, numbers), none)
-        store(cold, place * WIDTH + c, numbers)
+        store(cold, place * COLD_WIDTH + c, numbers)
 
 
 @inner

@@ -2,11 +2,11 @@
 
 Every feature has a *light* row,
 
-    [ w of the experts 0 … 6 | log scale | E of the experts 3 … 6 | scale | mean | count | – ]
+    [ w of the experts 0 … 6 | mean | E of the experts 3 … 6 | scale | count | log scale | – ]
 
-in float32, one cache line, while it is *cold*: most features of a heavy-tailed stream are met once or twice. When it
-has come a few times it is *warm*: its light row is in the learner's own type, and at the same place of the *heavy*
-table of ``learners/sketched/packed.py`` is what the sketch knows of it:
+in float32, without the last two columns, while it is *cold*: most features of a heavy-tailed stream are met once or
+twice. When it has come a few times it is *warm*: its light row is in the learner's own type, and at the same place of
+the *heavy* table of ``learners/sketched/packed.py`` is what the sketch knows of it:
 
     [ head 0 | epoch | place in the buffer | head 1 | head 2 | s_1 … s_k ]
 
@@ -47,9 +47,9 @@ class LightColumns(NamedTuple):
     """over so many values"""
 
 
-LIGHT = LightColumns(7, 8, 12, 13, 14)
-WIDTH = 16
-"""Columns of a light row."""
+LIGHT = LightColumns(log=14, energy=8, scale=12, mean=7, met=13)
+WIDTH, COLD_WIDTH = 16, 14
+"""Columns of a light row, and of one in float32."""
 COLD_LIMIT = 1e37
 """What is written in float32 is not larger."""
 
@@ -182,7 +182,7 @@ class Light(NamedTuple):
     rows: NDArray[np.floating]
     """(places, WIDTH), of warm features; place 0 is not used."""
     cold: NDArray[np.float32]
-    """Likewise of cold ones."""
+    """Likewise of cold ones, COLD_WIDTH columns."""
     places: NDArray[np.int32]
     """By slot: the place of a warm feature, or less than 0: minus that of a cold one; 0: not met yet."""
     buffer: NDArray[np.floating]
@@ -195,7 +195,8 @@ def rows_of(light: Light, count: int) -> NDArray[np.float64]:
     rows = np.zeros((count, WIDTH))
     warm, cold = places > 0, places < 0
     rows[warm] = light.rows[places[warm]]
-    rows[cold] = light.cold[-places[cold]]
+    rows[cold, :COLD_WIDTH] = light.cold[-places[cold]]
+    rows[cold, LIGHT.log] = np.log(rows[cold, LIGHT.scale])
     return rows
 
 
@@ -206,7 +207,7 @@ def light_of(empty: Light, counts: NDArray[np.int64], rows: NDArray[np.float64],
     counts[[TALLY.warm, TALLY.cold, TALLY.freed]] = warm.sum(), cold.sum(), 0
     light = with_room(empty, counts[TALLY.warm] + 1, counts[TALLY.cold] + 1, len(rows), 0)
     light.rows[places[warm]] = rows[warm]
-    light.cold[-places[cold]] = np.clip(rows[cold], -COLD_LIMIT, COLD_LIMIT)
+    light.cold[-places[cold]] = np.clip(rows[cold, :COLD_WIDTH], -COLD_LIMIT, COLD_LIMIT)
     light.places[: len(rows)] = places
     return light
 

@@ -15,6 +15,8 @@ import onsketch.learners.auto.learner as module
 from auto_definition import Definition
 from onsketch.data.synthetic import ill_conditioned, low_rank_regression
 from onsketch.errors import OptionError, UpdateError
+from onsketch.learners.auto.earlier_files import COLUMNS
+from onsketch.learners.auto.state import IN_BUFFER, rows_of
 from streams import LOSSES, REAL, labels_for, level
 
 pytestmark = pytest.mark.learners
@@ -57,11 +59,16 @@ def test_it_is_its_definition_however_far_units_are_apart(loss: str, spread: flo
     assert check_definition(*stream(loss, spread=spread), loss, 4, 1.0).regime == regime
 
 
-def test_it_is_its_definition_where_features_wait_for_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("size", "forget"), [(0, 1.0), (4, 1.0), (4, 0.9)])
+def test_it_is_its_definition_where_features_wait_for_their_columns(
+    monkeypatch: pytest.MonkeyPatch, size: int, forget: float
+) -> None:
     monkeypatch.setattr(module, "FREE", 4)
     monkeypatch.setattr(module, "TOLD", 0.01)
     X, y = stream("logistic", d=30, density=0.1, spread=0.3)
-    definition = check_definition(X, y, "logistic", 4, 1.0, free=4, told=0.01)
+    definition = check_definition(X, y, "logistic", size, forget, free=4, told=0.01)
+    if size == 0:
+        return
     assert definition.sketched.sum() > 4
     assert (definition.sketched[:-1] <= (definition.count >= 10) | np.isin(np.arange(30), definition.order[:4])).all()
 
@@ -176,6 +183,54 @@ def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path: Any) -> None:
     loaded = onsketch.load(tmp_path / "model")
     assert (loaded.learn(csr_array(X[170:]), y[170:]) == expected[170:]).all()
     assert (loaded.weights == whole.weights).all()
+
+
+def rare(n: int = 400, d: int = 4000, seed: int = 0) -> tuple[csr_array, np.ndarray]:
+    """Rows of words, most of them met once or twice."""
+    rng = np.random.default_rng(seed)
+    rows = np.repeat(np.arange(n), 20)
+    X = csr_array((np.ones(rows.size), (rows, np.minimum(rng.pareto(0.5, rows.size) * 9, d - 1).astype(int))), (n, d))
+    return X, np.where(X @ rng.normal(size=d) > 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("size", [0, 4])
+def test_rare_features_are_kept_small_and_go_on_bit_for_bit(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(module, "FREE", 50)
+    X, y = rare()
+    whole, half = (onsketch.learner("auto", loss="logistic", sketch_size=size) for _ in range(2))
+    expected = whole.learn(X, y)
+    half.learn(X[:230], y[:230])
+    np.testing.assert_allclose(half.predict(X), X @ half.weights + half.intercept, atol=1e-9)
+    half.save(tmp_path / "model")
+    loaded = onsketch.load(tmp_path / "model")
+    assert (loaded.learn(X[230:], y[230:]) == expected[230:]).all()
+    assert (loaded.weights == whole.weights).all()
+    met = np.bincount(X.indices)
+    assert np.mean(met[met > 0] < module.PATIENCE) > 0.8
+    assert whole.state_bytes()["packed"] / np.count_nonzero(met) < 110
+
+
+def test_files_of_before_rare_features_were_kept_small_are_read() -> None:
+    X, y = rare(250)
+    learner: Any = onsketch.learner("auto", loss="logistic", sketch_size=4)
+    learner.learn(X, y)
+    arrays = learner._arrays()
+    rows, table, touched = rows_of(learner._light, learner._map.count), arrays["table.rows"], arrays["table.touched"]
+    before = np.empty_like(rows)
+    before[:, COLUMNS] = rows
+    wide = np.zeros((len(table), 16))
+    wide[:, :8] = table
+    wide[:, IN_BUFFER] = 0.0
+    wide[touched, 8:13] = arrays["light.buffer"][:, :5]
+    earlier = {name: array for name, array in arrays.items() if not name.startswith("light.")}
+    earlier |= {"light.rows": before, "light.heavy": np.maximum(arrays["light.places"], 0), "table.rows": wide}
+    earlier["small.counts"] = arrays["small.counts"][:6]
+    loaded: Any = onsketch.learner("auto", loss="logistic", sketch_size=4)
+    loaded._restore(earlier)
+    np.testing.assert_allclose(loaded.predict(X), learner.predict(X), rtol=1e-12)
+    np.testing.assert_allclose(loaded.learn(X, y), learner.learn(X, y), rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

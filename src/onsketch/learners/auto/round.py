@@ -165,7 +165,7 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
             add_constant(rows, n, size, margins)
             add_constant(rows, n, size, before)
         add_heads(small, p, margins)
-        if figures[SHIFTED] > 0.0:
+        if figures[SHIFTED] > 0.0 and settings.size >= 2:
             shift_heads(light, small, table, found, n, x, kept, moved, by, listed, beside, buffered, p, shifts)
             add_heads(small, shifts, before)
         else:

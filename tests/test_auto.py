@@ -227,7 +227,7 @@ def test_files_of_before_rare_features_were_kept_small_are_read() -> None:
     earlier = {name: array for name, array in arrays.items() if not name.startswith("light.")}
     earlier |= {"light.rows": before, "light.heavy": np.maximum(arrays["light.places"], 0), "table.rows": wide}
     earlier["small.counts"] = arrays["small.counts"][:6]
-    loaded: Any = onsketch.learner("auto", loss="logistic", sketch_size=4)
+    loaded: Any = onsketch.learner("auto", loss="logistic", sketch_size=4, n_features=X.shape[1])
     loaded._restore(earlier)
     np.testing.assert_allclose(loaded.predict(X), learner.predict(X), rtol=1e-12)
     np.testing.assert_allclose(loaded.learn(X, y), learner.learn(X, y), rtol=1e-6)

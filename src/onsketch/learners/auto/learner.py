@@ -58,7 +58,8 @@ TOLD = 0.25
 """Curvature times leverage of a row that is worth its place in the sketch."""
 
 FREE, PATIENCE = 1024, 10
-"""So many features have sketch columns from the start, the others when they have come so many times."""
+"""So many features have sketch columns from the start, the others when they have come so many times; until then they
+are kept in float32."""
 
 _MORE = [TALLY.more_warm, TALLY.more_cold, TALLY.more_buffer]
 
@@ -68,7 +69,7 @@ EXPERT_NAMES = ("Newton", "second Newton", "root", "AdaGrad in own scales", "Lap
 class AutoLearner(Learner):
     """Seven experts and their mixture; see the package's page for what they do, and ``docs/auto.md`` for why.
 
-    Cost of a round: O(m) per non-zero plus O(m²), whatever d; about twice a single rfd-son.
+    Cost of a round: O(m) per non-zero plus O(m²), whatever d.
 
     >>> import numpy as np, onsketch
     >>> rng = np.random.default_rng(0)
@@ -135,7 +136,7 @@ class AutoLearner(Learner):
     def _new_light(self) -> Light:
         """Light rows of no feature."""
         dtype, kept = np.dtype(self.options.dtype), max(self._settings.size - 1, 0)
-        rows, cold = aligned_zeros(0, WIDTH, dtype), aligned_zeros(0, COLD_WIDTH, np.dtype(np.float32))
+        rows, cold = aligned_zeros(1, WIDTH, dtype), aligned_zeros(1, COLD_WIDTH, np.dtype(np.float32))
         buffer = aligned_zeros(0, padded(self._settings.capacity - kept, 8), dtype)
         return Light(rows, cold, np.zeros(0, np.int32), buffer)
 

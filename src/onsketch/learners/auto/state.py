@@ -213,9 +213,11 @@ def light_of(empty: Light, counts: NDArray[np.int64], rows: NDArray[np.float64],
 
 
 def with_room(light: Light, warm: int, cold: int, slots: int, buffered: int) -> Light:
-    """The tables with room for so many rows."""
-    wanted = zip(light, (warm, cold, slots, buffered), strict=True)
-    return Light(*(_grown(table, int(count)) for table, count in wanted))
+    """The tables with room for so many rows; those given where they have it."""
+    wanted = [int(count) for count in (warm, cold, slots, buffered)]
+    if all(count <= len(table) for table, count in zip(light, wanted, strict=True)):
+        return light
+    return Light(*(_grown(table, count) for table, count in zip(light, wanted, strict=True)))
 
 
 def _grown(table: NDArray[Any], count: int) -> NDArray[Any]:

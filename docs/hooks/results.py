@@ -77,25 +77,47 @@ def _overview() -> str:
     return "\n".join(lines) + "\n"
 
 
+_UNEQUAL = {
+    "luo2016-fig3": "AdaGrad is tuned by its step over a shorter range than the sketches by their ridge, both in factors "
+    "of two; its best step is never the first or the last.",
+    "luo2016-fig3b": "AdaGrad is tuned by its step over a shorter range than the sketches by their ridge, both in factors "
+    "of four; its best step is never the first or the last.",
+    "luo2019-table2": "at ridge 0 there is nothing to tune, which is what RFD₀ is for.",
+    "wan2018-fig1": "AdaGrad has a step to tune and no ridge, the sketches have both. Ada-full costs O(d³) a row: its grid is "
+    "thinned, which favours its rivals.",
+    "wan2018-fig2": "AdaGrad has a step to tune and no ridge, the sketches have both.",
+    "wan2021-fig1": "OGD has no ridge, those of AdaGrad and Adam are held at 1e-8 and those of Ada-FD and Ada-FFD at 1, as in "
+    "the paper: steps alone. Ada-LR costs O(d²) a row and Ada-full O(d³): their grids are thinned, which favours the "
+    "others.",
+    "wan2021-fig3": "Ada-FD and Ada-FFD have their ridge held at 1 at τ = 20, as in the paper. Ada-LR costs O(d²) a row and "
+    "Ada-full O(d³): their grids are thinned (at effort short RadaGrad's, too), which favours the others.",
+    "wan2021-fig5": "OGD has no ridge, those of AdaGrad and Adam are held at 1e-8 and that of Ada-FFD at 1, as in the paper: "
+    "steps alone.",
+}
+"""Why the methods of a race were not all tuned over as many settings."""
+
+
+def _tried(experiment: Experiment, outcome: Outcome) -> str:
+    """Settings tried for each method, and why, where they are not as many for all; a race without a reason is none."""
+    tried: dict[int, list[str]] = {}
+    for row in outcome.rows:
+        if row.get("tried") and row["method"] not in tried.setdefault(row["tried"], []):
+            tried[row["tried"]].append(row["method"])
+    if len(tried) < 2:
+        return ""
+    told = "; ".join(f"{count}: {', '.join(names)}" for count, names in sorted(tried.items()))
+    return f"{told}. Why: {_UNEQUAL[experiment.name]}"
+
+
 def _settings() -> list[str]:
     """Races whose methods were not tuned over as many settings, with the numbers."""
     lines = [
         "", "## Races with unequal tuning", "",
-        "Settings tried for each method, where they are not as many for all. OGD has no ridge to tune, and those of "
-        "AdaGrad and Adam are held at 1e-8, so that these have steps alone; what costs O(d²) or O(d³) a row (Ada-full, "
-        "Ada-LR) has a thinned grid, which favours their rivals; RFD₀ has nothing to tune.", "",
+        "Settings tried for each method, where they are not as many for all; the same stands beside each figure.", "",
         "| experiment | settings tried |", "|---|---|",
     ]  # fmt: skip
-    for pairs in _found().values():
-        for experiment, outcome in pairs:
-            tried: dict[int, list[str]] = {}
-            for row in outcome.rows:
-                if row.get("tried") and row["method"] not in tried.setdefault(row["tried"], []):
-                    tried[row["tried"]].append(row["method"])
-            if len(tried) > 1:
-                told = "; ".join(f"{count}: {', '.join(names)}" for count, names in sorted(tried.items()))
-                lines.append(f"| {experiment.name} | {told} |")
-    return lines
+    found = [(experiment, _tried(experiment, outcome)) for pairs in _found().values() for experiment, outcome in pairs]
+    return [*lines, *(f"| {experiment.name} | {told} |" for experiment, told in found if told)]
 
 
 def _section(experiment: Experiment, outcome: Outcome) -> list[str]:
@@ -108,6 +130,8 @@ def _section(experiment: Experiment, outcome: Outcome) -> list[str]:
         "|---|---|",
     ]
     parts += [f"| {_cell(text)} | {_cell(str(verdict))} |" for text, verdict in outcome.verdicts(experiment)]
+    if told := _tried(experiment, outcome):
+        parts += ["", f"Settings tried, not as many for all: {told}"]
     parts.append("")
     for chart in experiment.charts(outcome.rows):
         parts += [f"![{chart.title}]({experiment.name}-{chart.name}.svg)", "", f"*{chart.title}*", ""]

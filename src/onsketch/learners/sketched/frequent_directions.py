@@ -98,10 +98,9 @@ class Directions(State):
         top = max(values.max(initial=0.0), 0.0)
         self.lines[LINE.values, :n] = np.where(values > CUTOFF * top, values, 0.0)[::-1]
         self.squares[SQUARE.vectors, :n, :n] = vectors[:, ::-1].T
-        if self.numbers[NUMBER.ridge] > 0.0:
-            self.squares[SQUARE.inverse, :n, :n] = (
-                vectors / (self.numbers[NUMBER.ridge] + np.maximum(values, 0.0))
-            ) @ vectors.T
+        energies_of_rows = self.numbers[NUMBER.ridge] + np.maximum(values, 0.0)
+        if n and energies_of_rows.min() > TINY * energies_of_rows.max():  # else there is no inverse: see TINY
+            self.squares[SQUARE.inverse, :n, :n] = (vectors / energies_of_rows) @ vectors.T
         return rows
 
 

@@ -261,6 +261,56 @@ def trial(thing: Any, case: int) -> str:
     return "all taken" if not refused else "all refused" if refused == calls else "some refused"
 
 
+def a_table(rng: np.random.Generator, count: int, sound: Any) -> Any:
+    """A frame of odd columns: numbers, words, dates, categories, anything; some names twice."""
+    import pandas
+
+    columns = {}
+    for _ in range(rng.integers(0, 6)):
+        name = ["a", "b", "word", "when", "new", 7, None, ""][rng.integers(8)]
+        values = [
+            rng.normal(size=count), rng.integers(5, size=count), rng.choice(["x", "y", "ü", ""], count),
+            pandas.Categorical(rng.choice(["p", "q"], count)), rng.random(count) < 0.5,
+            pandas.to_datetime(rng.integers(10**9, size=count), unit="s"), [None] * count,
+            [ODD[rng.integers(len(ODD))] for _ in range(count)],
+            [THINGS[rng.integers(len(THINGS))] for _ in range(count)],
+        ]  # fmt: skip
+        columns[name] = pandas.Series(values[rng.integers(len(values))], index=range(count))
+    table = pandas.DataFrame(columns, index=range(count))
+    if rng.random() < 0.7:  # one odd column among sound ones
+        table = sound.iloc[:count].assign(**{str(name): column for name, column in list(columns.items())[:1]})
+    return pandas.concat([table, table.iloc[:, :1]], axis=1) if rng.random() < 0.1 else table
+
+
+def tables() -> tuple[Trial, Callable[[int], str]]:
+    """A classifier of frames, given odd ones; what it says of sound ones stays finite."""
+    import pandas
+
+    from onsketch import sklearn
+
+    rng = np.random.default_rng(2)
+    sound = pandas.DataFrame({"a": rng.normal(size=40), "b": rng.integers(3, size=40)})
+    sound["word"] = rng.choice(["x", "y", "z"], 40)
+    fitted = sklearn.OnlineClassifier(method="adagrad").fit(sound, CODES[:40])
+
+    def odd(case: int) -> str:
+        rng, thing, refused = np.random.default_rng([case, 66]), copy.deepcopy(fitted), 0
+        for _ in range(3):
+            count = int(rng.integers(0, 6))
+            given = a_table(rng, count, sound)
+            try:
+                with np.errstate(all="ignore"):
+                    thing.predict(given) if rng.random() < 0.4 else thing.partial_fit(given, CODES[:count])
+            except (ValueError, TypeError):
+                refused += 1
+        with contextlib.suppress(OnsketchError):  # features of 1e150 have been learned
+            _finite(thing.predict_proba(sound))
+        return ("all taken", "some refused", "some refused", "all refused")[refused]
+
+    odd(0)
+    return odd, lambda case: f"case {case}"
+
+
 def options(case: int) -> str:
     """A learner made with odd options."""
     method, given = _options(case)
@@ -315,3 +365,4 @@ def trials() -> Iterator[tuple[str, Callable[[], tuple[Trial, Callable[[int], st
 
         yield f"rows for {name}", prepared
     yield "options", lambda: (options, described)
+    yield "tables", tables

@@ -62,3 +62,16 @@ def test_a_ridge_that_is_raised_keeps_the_digits(seed: int) -> None:
     share = {"ridge": 1.0, "ridge_share": 1e-7}
     theirs = definitions.run("rfd-son", X, y, sketch_size=10, **share).predictions
     assert np.abs(ours - theirs).max() <= 1e-3
+
+
+def test_learners_merged_at_a_tiny_ridge_go_on() -> None:
+    """Rows of four features in sketches of ten depend on each other: an inverse would have lost its digits."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 4))
+    y = np.sign(X @ np.array([1.0, -2.0, 0.5, 1.0]) + 0.1 * rng.normal(size=300))
+    for ridge in (1e-11, 1e-6, 1e-3):
+        one, other = (onsketch.learner("fd-son", loss="squared", ridge=ridge, sketch_size=10) for _ in range(2))
+        one.learn(X[:100], y[:100])
+        other.learn(X[100:200], y[100:200])
+        one.merge(other)
+        assert np.mean(one.learn(X[200:], y[200:]) * y[200:] <= 0.0) < 0.12

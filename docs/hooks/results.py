@@ -78,21 +78,33 @@ def _overview() -> str:
 
 
 _UNEQUAL = {
-    "luo2016-fig3": "AdaGrad is tuned by its step over a shorter range than the sketches by their ridge, both in factors "
-    "of two; its best step is never the first or the last.",
-    "luo2016-fig3b": "AdaGrad is tuned by its step over a shorter range than the sketches by their ridge, both in factors "
-    "of four; its best step is never the first or the last.",
-    "luo2019-table2": "at ridge 0 there is nothing to tune, which is what RFD₀ is for.",
-    "wan2018-fig1": "AdaGrad has a step to tune and no ridge, the sketches have both. Ada-full costs O(d³) a row: its grid is "
-    "thinned, which favours its rivals.",
-    "wan2018-fig2": "AdaGrad has a step to tune and no ridge, the sketches have both.",
-    "wan2021-fig1": "OGD has no ridge, those of AdaGrad and Adam are held at 1e-8 and those of Ada-FD and Ada-FFD at 1, as in "
-    "the paper: steps alone. Ada-LR costs O(d²) a row and Ada-full O(d³): their grids are thinned, which favours the "
-    "others.",
-    "wan2021-fig3": "Ada-FD and Ada-FFD have their ridge held at 1 at τ = 20, as in the paper. Ada-LR costs O(d²) a row and "
-    "Ada-full O(d³): their grids are thinned (at effort short RadaGrad's, too), which favours the others.",
-    "wan2021-fig5": "OGD has no ridge, those of AdaGrad and Adam are held at 1e-8 and that of Ada-FFD at 1, as in the paper: "
-    "steps alone.",
+    "luo2016-fig3": (
+        "AdaGrad is tuned by its step over a shorter range than the sketches by their ridge, both in factors of two; "
+        "its best step is never the first or the last."
+    ),
+    "luo2016-fig3b": (
+        "AdaGrad is tuned by its step over a shorter range than the sketches by their ridge, both in factors of four; "
+        "its best step is never the first or the last."
+    ),
+    "luo2019-table2": ("at ridge 0 there is nothing to tune, which is what RFD₀ is for."),
+    "wan2018-fig1": (
+        "AdaGrad has a step to tune and no ridge, the sketches have both. Ada-full costs O(d³) a row: its grid is "
+        "thinned, which favours its rivals."
+    ),
+    "wan2018-fig2": ("AdaGrad has a step to tune and no ridge, the sketches have both."),
+    "wan2021-fig1": (
+        "OGD has no ridge, those of AdaGrad and Adam are held at 1e-8 and those of Ada-FD and Ada-FFD at 1 (in dual "
+        "averaging at 10), as in the paper: steps alone. Ada-LR costs O(d²) a row and Ada-full O(d³): their grids are "
+        "thinned, which favours the others."
+    ),
+    "wan2021-fig3": (
+        "Ada-FD and Ada-FFD have their ridge held at 1 at τ = 20, as in the paper. Ada-LR costs O(d²) a row and Ada- "
+        "full O(d³): their grids are thinned (at effort short RadaGrad's, too), which favours the others."
+    ),
+    "wan2021-fig5": (
+        "OGD has no ridge, those of AdaGrad and Adam are held at 1e-8 and that of Ada-FFD at 1 (in dual averaging at "
+        "10), as in the paper: steps alone."
+    ),
 }
 """Why the methods of a race were not all tuned over as many settings."""
 

@@ -116,7 +116,7 @@ def as_table(X: Any) -> Any:
         pyarrow = import_pyarrow()
         try:
             table = pyarrow.Table.from_pandas(X, preserve_index=False)
-        except (pyarrow.ArrowException, ValueError) as error:
+        except (pyarrow.ArrowException, ValueError, OverflowError) as error:
             raise InputError(f"X: a column of the data frame is neither numbers nor words ({error}).") from None
     elif hasattr(X, "schema") and hasattr(X, "column_names"):
         table = X

@@ -29,6 +29,7 @@ from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_buffer
 from onsketch.learners.sketched.small_gram import (
+    TINY,
     decompose,
     follow_ridge,
     invert,
@@ -98,9 +99,9 @@ class Directions(State):
         top = max(values.max(initial=0.0), 0.0)
         self.lines[LINE.values, :n] = np.where(values > CUTOFF * top, values, 0.0)[::-1]
         self.squares[SQUARE.vectors, :n, :n] = vectors[:, ::-1].T
-        energies_of_rows = self.numbers[NUMBER.ridge] + np.maximum(values, 0.0)
-        if n and energies_of_rows.min() > TINY * energies_of_rows.max():  # else there is no inverse: see TINY
-            self.squares[SQUARE.inverse, :n, :n] = (vectors / energies_of_rows) @ vectors.T
+        shares = self.numbers[NUMBER.ridge] + np.maximum(values, 0.0)
+        if n and shares.min() > TINY * shares.max():  # else there is no inverse: see TINY
+            self.squares[SQUARE.inverse, :n, :n] = (vectors / shares) @ vectors.T
         return rows
 
 

@@ -95,6 +95,8 @@ def _compare(walked: set[str], every: set[str]) -> None:
 
 def build(folder: Path, names: list[str]) -> None:
     """Leave the library and its list in a folder."""
+    import onsketch
+
     folder.mkdir(parents=True, exist_ok=True)
     objects = folder / "objects"
     objects.mkdir(exist_ok=True)
@@ -115,6 +117,7 @@ def build(folder: Path, names: list[str]) -> None:
     cc = os.environ.get("CC", "cc")
     subprocess.run([cc, "-shared", "-s", "-o", str(folder / "kernels.so"), f"@{arguments}", "-lm"], check=True)
     listed = {
+        "version": onsketch.__version__,
         "machine": platform.machine(),
         "processor": environment["ONSKETCH_PROCESSOR"],
         "files": {"kernels.so": dict(sorted(kernels.items()))},

@@ -279,3 +279,19 @@ def test_a_parquet_page_that_lies_about_its_size_is_refused(tmp_path: Path) -> N
     assert parquet.read_metadata(path).row_group(0).column(1).total_uncompressed_size == 17
     with pytest.raises(ReadError, match=r"row group 0, column 'label': .*max_unpack_bytes=1,048,576"):
         list(onsketch.data.stream(str(path), label="label", max_unpack_bytes=1 << 20))
+
+
+def test_a_parquet_page_whose_header_never_ends_is_refused(tmp_path: Path) -> None:
+    """A list of 2⁶² truths, each of no bytes to read."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "endless.parquet"
+    table = pyarrow.table({"label": np.zeros(100), "x": np.zeros(100)})
+    parquet.write_table(table, path, compression="zstd", use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    start = parquet.read_metadata(path).row_group(0).column(1).data_page_offset
+    data[start : start + 11] = bytes([0x19, 0xF3, *[0xFF] * 8, 0x7F])
+    path.write_bytes(data)
+    with pytest.raises(ReadError):
+        list(onsketch.data.stream(str(path), label="label"))

@@ -65,11 +65,12 @@ def test_a_kernel_that_is_not_there_names_what_to_install(without_compiler):
     assert "does not have it" in told
 
 
-def test_a_library_for_another_processor_is_left_alone(library, tmp_path):
+def test_a_library_for_another_processor_or_version_is_left_alone(library, tmp_path):
     listed = json.loads((library / "kernels.json").read_text())
     assert Library(library).fits
-    (tmp_path / "kernels.json").write_text(json.dumps(listed | {"machine": "pdp11"}))
-    assert not Library(tmp_path).fits
+    for other in ({"machine": "pdp11"}, {"version": "0.0.1"}, {"processor": "native"}):
+        (tmp_path / "kernels.json").write_text(json.dumps(listed | other))
+        assert not Library(tmp_path).fits
 
 
 def test_the_walk_calls_every_kernel_of_the_package(monkeypatch):

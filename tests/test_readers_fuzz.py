@@ -52,9 +52,9 @@ def test_with_bounds_checked(tmp_path):
 def test_bounds_are_indeed_checked(tmp_path):
     """The check itself: one of the package's kernels that is given row ends beyond the values must be caught by it."""
     program = (
-        "import numpy as np\nfrom onsketch.learners.rows import _too_long\n"
-        "assert _too_long(np.array([0, 3]), np.zeros(3), 1.0) == -1\n"
-        "try:\n    _too_long(np.array([0, 4]), np.zeros(3), 1.0)\nexcept IndexError:\n    print('caught')\n"
+        "import numpy as np\nfrom onsketch.learners.rows import too_long\n"
+        "assert too_long(np.array([0, 3]), np.zeros(3), 1.0) == -1\n"
+        "try:\n    too_long(np.array([0, 4]), np.zeros(3), 1.0)\nexcept IndexError:\n    print('caught')\n"
     )
     script = tmp_path / "past.py"
     script.write_text(program)

@@ -21,6 +21,7 @@ from onsketch.jobs.serve.engine import Engine, Settings
 from onsketch.jobs.serve.model import load_model, new_model
 from onsketch.jobs.serve.store import Store
 from onsketch.jobs.serve.tickets import Broken, Busy, DiskFull, Stopping, Ticket
+from onsketch.jobs.serve.watch import Watch
 from program import run
 from serving import as_vw, objects
 
@@ -356,3 +357,17 @@ def test_a_failure_of_the_writer_is_told_to_those_who_wait(monkeypatch):
     assert isinstance(_learn(engine, objects(2)), Broken)
     assert not engine.ready
     engine.drain()
+
+
+def test_rows_a_second_of_a_slow_service(monkeypatch) -> None:
+    """A row a second, looked at once a minute: rows that wait to be counted count as well."""
+    now = [1000.0]
+    monkeypatch.setattr("onsketch.jobs.serve.watch.time.time", lambda: now[0])
+    model = new_model("adagrad", {}, "binary", {})
+    watch = Watch("binary")
+    for second in range(1, 181):
+        now[0] += 1.0
+        watch.add(model, np.array([1.0]), np.array([0.5]))
+        if second % 60 == 0:
+            assert watch.figures()["rows_a_second"] == pytest.approx(1.0, rel=0.1)
+    assert watch.figures()["rows"] == 180

@@ -98,8 +98,8 @@ _UNEQUAL = {
         "thinned, which favours the others."
     ),
     "wan2021-fig3": (
-        "Ada-FD and Ada-FFD have their ridge held at 1 at τ = 20, as in the paper. Ada-LR costs O(d²) a row and Ada- "
-        "full O(d³): their grids are thinned (at effort short RadaGrad's, too), which favours the others."
+        "Ada-FD and Ada-FFD have their ridge held at 1 at τ = 20, as in the paper. Ada-LR costs O(d²) a row and "
+        "Ada-full O(d³): their grids are thinned (at effort short RadaGrad's, too), which favours the others."
     ),
     "wan2021-fig5": (
         "OGD has no ridge, those of AdaGrad and Adam are held at 1e-8 and that of Ada-FFD at 1 (in dual averaging at "
@@ -110,7 +110,7 @@ _UNEQUAL = {
 
 
 def _tried(experiment: Experiment, outcome: Outcome) -> str:
-    """Settings tried for each method, and why, where they are not as many for all; a race without a reason is none."""
+    """Settings tried for each method and why, if not as many for all. A race without a reason is refused."""
     tried: dict[int, list[str]] = {}
     for row in outcome.rows:
         if row.get("tried") and row["method"] not in tried.setdefault(row["tried"], []):

@@ -81,7 +81,7 @@ def as_typed(message: str) -> str:
 
     def option(match: re.Match[str]) -> str:
         (switch, opposite), value = typed[match[1]], match[2].strip(chr(34) + chr(39))
-        return {"True": switch, "False": opposite}.get(value, f"{switch} {value}")
+        return {"True": switch, "False": opposite or match[0]}.get(value, f"{switch} {value}")
 
     said = rf"""\b({"|".join(typed)})=('[^']*'|"[^"]*"|\.\.\.|[^\s,;)]*[^\s,;.):])"""
     return _TWICE.sub(r"\1", re.sub(said, option, message))

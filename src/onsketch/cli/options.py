@@ -142,13 +142,13 @@ _SHARED = {"learning": _learning(), "reading": _parameters(_READING)}
 
 
 def switches() -> dict[str, tuple[str, str]]:
-    """What is typed for every option that commands share, and for a flag's opposite."""
+    """What is typed for every option that commands share, and for a flag's opposite, empty where it has none."""
     found = {name: (f"--{name}", "") for name in ("task", "passes", "holdout", "kind")}
     for parameter in chain(*_SHARED.values()):
         asked = parameter.annotation.__metadata__[0]
         told = [name for name in (asked.default, *asked.param_decls) if str(name).startswith("--")]
         switch, _, opposite = (told or [f"--{parameter.name.replace('_', '-')}"])[0].partition("/")
-        found[parameter.name] = switch, opposite or switch.replace("--", "--no-", 1)
+        found[parameter.name] = switch, opposite
     return found
 
 

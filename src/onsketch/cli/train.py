@@ -119,7 +119,7 @@ def train(
         return
     console, quiet = out(), quiet or predictions == "-"
     if cluster is not None:
-        given = (("--holdout", holdout), ("--predictions", predictions), ("--report", report))
+        given = (("--holdout", holdout), ("--predictions", predictions), ("--report", report), ("--json", json_file))
         refuse(*((value, "it does not go with --cluster", name) for name, value in given))
         settings: dict[str, Any] = {"sync": sync, "together": together, "cluster": cluster, "resume": resume}
         settings |= {"checkpoint": checkpoint, "every": 60.0 if every is None else float(every)}

@@ -129,11 +129,11 @@ class _Header:
             else:
                 self._skip(kind, depth)
 
-    def _skip(self, kind: int, depth: int, within: bool = False) -> None:
+    def _skip(self, kind: int, depth: int) -> None:
         if depth > 16:
             raise ValueError("a page's header is a maze")
         if kind in _WIDTHS:
-            self.at += 1 if within and kind < 3 else _WIDTHS[kind]  # true and false are bytes within a list
+            self.at += _WIDTHS[kind]
         elif kind in _NUMBERS:
             self._number()
         elif kind == _WORD:
@@ -143,7 +143,11 @@ class _Header:
             self._struct(depth=depth + 1)
         elif kind in _LISTS:
             head = self._byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self._number()):
-                self._skip(head & 15, depth + 1, within=True)
+            count, part = head >> 4 if head >> 4 < 15 else self._number(), head & 15
+            if part in _WIDTHS:  # at once: a list may say that it has any number of them
+                self.at += count * max(_WIDTHS[part], 1)  # true and false are bytes within a list
+                return
+            for _ in range(count):
+                self._skip(part, depth + 1)
         else:
             raise ValueError("a page's header holds what none has")

@@ -217,7 +217,11 @@ def call(kernel: Kernel, arguments: tuple[Any, ...]) -> Any:
             return result
     ready = _Ready(kernel, (), arguments)
     kernel.ready = (ready, *kernel.ready[: _TRIED - 1])
-    result = ready.call(arguments)
+    return _known(kernel, ready.call(arguments))
+
+
+def _known(kernel: Kernel, result: Any) -> Any:
+    """A result; that arguments are of another form than the one they were just looked up by is an error."""
     if result is _ANOTHER:
         raise TypeError(f"{kernel.__qualname__}: NumPy describes arrays in a way that compiled code does not know.")
     return result
@@ -253,7 +257,7 @@ class Bound:
             if result is not _ANOTHER:
                 return result
         self._ready = ready = _Ready(self._kernel, state, rest)
-        return ready.call(rest)
+        return _known(self._kernel, ready.call(rest))
 
 
 class Prepared:

@@ -69,15 +69,17 @@ def _tell_numba() -> None:
         _told.append(True)
 
 
-def dispatcher_of(function: Any, options: dict[str, Any]) -> Any:
-    """Numba's own form of a function."""
+@cache
+def dispatcher_of(marked: Any) -> Any:
+    """Numba's own form of a marked function; kept here, so that a compiled function does not hold the compiler."""
     _tell_numba()
-    return njit(**options, **_WRAPPERS)(function)
+    return njit(**marked.targetoptions, **_WRAPPERS)(marked.py_func)
 
 
-def type_of_dispatcher(dispatcher: Any) -> Any:
-    """What Numba takes it for."""
-    return types.Dispatcher(dispatcher)
+@cache
+def type_of(marked: Any) -> Any:
+    """What Numba takes a marked function for."""
+    return types.Dispatcher(dispatcher_of(marked))
 
 
 def intrinsic_type(name: str) -> Any:
@@ -264,7 +266,7 @@ def compile_kernel(kernel: Any, forms: tuple[Form, ...], symbol: str) -> tuple[s
     with global_compiler_lock:
         _tell_numba()
         kinds = [_type_of(form) for form in forms]
-        dispatcher = kernel.dispatcher
+        dispatcher = dispatcher_of(kernel)
         dispatcher.compile(tuple(kinds))
         compiled = dispatcher.overloads[tuple(kinds)]
         library = _Object(_codegen("onsketch"), symbol)

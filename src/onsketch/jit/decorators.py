@@ -33,19 +33,12 @@ class Ingredient:
         """What the function's own lines make of the arguments."""
         return self.py_func(*arguments)
 
-    @cached_property
-    def dispatcher(self) -> Any:
-        """Numba's own form of the function."""
-        from onsketch.jit.compiling import dispatcher_of
-
-        return dispatcher_of(self.py_func, self.targetoptions)
-
-    @cached_property
+    @property
     def _numba_type_(self) -> Any:
         """What Numba takes the function for where compiled code calls it."""
-        from onsketch.jit.compiling import type_of_dispatcher
+        from onsketch.jit.compiling import type_of
 
-        return type_of_dispatcher(self.dispatcher)
+        return type_of(self)
 
     def __reduce__(self) -> str:
         return self.__qualname__  # found in its module again

@@ -18,7 +18,7 @@ digests of what they computed when they were built (kernels/check.py)."""
 LEVEL = "x86-64-v3"
 """What machine code is made for by default."""
 
-NEEDED = {LEVEL: ("avx2", "bmi2", "fma", "f16c", "movbe")}
+NEEDED: dict[str, tuple[str, ...]] = {LEVEL: ("avx2", "bmi2", "fma", "f16c", "movbe"), "generic": ()}
 """What a processor must say of itself (``flags`` of /proc/cpuinfo) to run machine code made for this level."""
 
 
@@ -26,10 +26,14 @@ class Library:
     """The kernels in a folder."""
 
     def __init__(self, folder: Path) -> None:
+        from onsketch import __version__
+
         listed = json.loads((folder / LIST).read_text())
         self.path, self.processor = folder, str(listed["processor"])
         self.digests: dict[str, str] = listed["digests"]
-        self.fits = platform.machine() == listed["machine"] and can_run(self.processor)
+        self.fits = (
+            listed.get("version") == __version__ and platform.machine() == listed["machine"] and can_run(self.processor)
+        )
         self._where = {
             name: (file, *place) for file, kernels in listed["files"].items() for name, place in kernels.items()
         }
@@ -52,7 +56,9 @@ class Library:
 
 def can_run(processor: str) -> bool:
     """Whether this machine can run machine code made for a processor."""
-    needed = NEEDED.get(processor, ())
+    if processor not in NEEDED:  # one machine's own: nobody knows what others lack
+        return False
+    needed = NEEDED[processor]
     try:
         with open("/proc/cpuinfo") as file:
             flags = next((line for line in file if line.startswith("flags")), "").split()

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from onsketch.data import stream
 from onsketch.data.task import Task, understood
 from onsketch.data.usable import labels, learnable, refuse_nothing
 
@@ -15,6 +14,8 @@ class Labelled:
     """The blocks of files, labels as learners take them, with what the labels mean and how much was skipped."""
 
     def __init__(self, files: list[str], reading: dict[str, Any], task: str | None) -> None:
+        from onsketch.data import stream
+
         self._files = files
         self._skipping = reading.get("on_error") == "skip"
         self._blocks = stream(files, **{"everyday": True, **reading})

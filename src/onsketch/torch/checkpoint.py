@@ -34,7 +34,8 @@ def check_checkpoint(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> N
             if wrong:
                 raise ModelFileError(
                     f"{name}: in this checkpoint parameter {number} (shape {tuple(p.shape)}) {wrong}, "
-                    f"{optimizer._asked(options)} Was it written by another optimizer, or for another network?"
+                    f"{optimizer._asked(options)} Was it written by another optimizer or version, or for "
+                    "another network?"
                 )
 
 

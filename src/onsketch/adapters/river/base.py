@@ -47,7 +47,7 @@ class OnlineEstimator:
         state = dict(state)
         if state["_learner"] is not None:
             state["_learner"] = revived(*state["_learner"])
-        vars(self).update(state)
+        vars(self).update({"_short": ShortWay()} | state)  # estimators of before have no short way
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a model file, without pickle; :func:`onsketch.load` brings it back."""

@@ -26,8 +26,6 @@ from onsketch.jobs.training import Plan, Training
 
 STEP_SECONDS = 0.001
 """Learning goes in steps of about this long: what a prediction may have to wait."""
-_FEWEST_ROWS = 8
-"""Of a step: fewer would cost more in calls than in learning."""
 _TRIALS = 4
 """Steps of one length, of which the fastest counts: on a busy machine the others are long for no fault of their own."""
 
@@ -250,7 +248,7 @@ class Model:
         elif len(self._seconds) < _TRIALS or min(self._seconds) < STEP_SECONDS * 2:
             step = self._step
         else:
-            step = max(self._step // 2, _FEWEST_ROWS)
+            step = max(self._step // 2, 1)
         if step != self._step or len(self._seconds) == _TRIALS:
             self._step, self._seconds = step, []
 

@@ -55,6 +55,9 @@ class Watch:
                 self._count()  # a class more
             self._waiting.append((model, labels, margins))
             self._waiting_rows += labels.size
+            now = time.time()
+            if not self._rates or now - self._rates[-1][0] > 0.5:
+                self._rates.append((now, self.rows + self._waiting_rows))
             if self._waiting_rows >= _POINT_ROWS:
                 self._count()
 
@@ -81,9 +84,6 @@ class Watch:
         self.recent.extend(zip(losses[-WINDOW:].tolist(), missed[-WINDOW:].tolist(), strict=True))
         if self.rows >= self._due:
             self._point()
-        now = time.time()
-        if not self._rates or now - self._rates[-1][0] > 0.5:
-            self._rates.append((now, self.rows))
 
     def _baseline(self, labels: Floats, loss: str) -> tuple[Floats, Floats]:
         """The loss and mistake of the best constant before each row, which then counts."""

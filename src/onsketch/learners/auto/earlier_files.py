@@ -5,21 +5,36 @@ from __future__ import annotations
 import numpy as np
 
 from onsketch.files.arrays import Arrays, require
-from onsketch.learners.auto.state import FIRST_ROW, LIGHT, TALLY, WIDTH, Light, light_of
+from onsketch.learners.auto.state import FIRST_ROW, LIGHT, TALLY, WIDTH, Light, beyond_float32, light_of
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
 
 COLUMNS = [*range(7), 13, *range(8, 13), 14, 7, 15]
 """Where the columns of a light row were."""
+
+_FORMS = {
+    "light.rows": ("f", 2),
+    "light.heavy": ("i", 1),
+    "table.rows": ("f", 2),
+    "table.running": ("f", 3),
+    "table.clock": ("i", 1),
+    "table.touched": ("i", 1),
+    "small.counts": ("i", 1),
+}
+"""Kind of number and dimensions of what is looked at here; the rest is checked with what is read today."""
 
 
 def in_present_form(arrays: Arrays, free: int, patience: int, empty: Light) -> Arrays:
     """The arrays of a file as they would be written today; those of today as they are."""
     if "light.heavy" not in arrays:
         return arrays
-    needed = ("light.rows", "table.rows", "table.clock", "table.touched", "small.counts")
-    require(all(name in arrays for name in needed), "it holds not all that an auto learner has")
+    for name, form in _FORMS.items():
+        array = arrays.get(name)
+        require(array is not None and (array.dtype.kind, array.ndim) == form, "it has another form", name)
     rows, heavy, table = arrays["light.rows"], arrays["light.heavy"], arrays["table.rows"]
     clock, touched, counts = arrays["table.clock"].copy(), arrays["table.touched"], arrays["small.counts"]
+    require(
+        clock.shape == (len(CLOCK),) and arrays["table.running"].shape[1] > 0, "its shapes are others", "table.clock"
+    )
     room, kept = empty.buffer.shape[1], arrays["table.running"].shape[1] - 1
     width = -(-(FIRST_ROW + kept) // 8) * 8
     require(
@@ -30,6 +45,7 @@ def in_present_form(arrays: Arrays, free: int, patience: int, empty: Light) -> A
     require(inside, "a feature's sketch is not there", "light.heavy")
     rows = rows[:, COLUMNS]
     warm = (heavy > 0) | (np.arange(len(rows)) < free) | (rows[:, LIGHT.met] >= patience)
+    warm |= beyond_float32(rows.astype(np.float64))
     if 0 <= counts[TALLY.constant] < len(rows):
         warm[counts[TALLY.constant]] = True
     more = np.append(counts, np.zeros(len(TALLY) - 6, dtype=np.int64))

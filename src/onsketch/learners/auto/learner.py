@@ -37,7 +37,7 @@ from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
 from onsketch.learners.one_row import OneRow, ShortWay, Translation
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Rows
+from onsketch.learners.rows import Rows, Slotted
 from onsketch.learners.sketched.merged_sketches import spectrum
 from onsketch.learners.sketched.packed import CLOCK, Table
 from onsketch.learners.sketched.tables import filled, grown, new_table, saved
@@ -148,7 +148,15 @@ class AutoLearner(Learner):
         return self._map.shared(rows, learn=learn, intercept=self.options.fit_intercept)
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
-        indptr, slots, values = self._translated(rows, learn=True)
+        try:
+            done = self._learn_translated(self._translated(rows, learn=True), labels, weights, out)
+        finally:  # the features of rows that were not learned have not been seen, even if there was no memory for them
+            self._small.counts[TALLY.full] = 0
+            self._map.forget(int(self._small.counts[TALLY.seen]))
+        return done
+
+    def _learn_translated(self, slotted: Slotted, labels: Floats, weights: Floats, out: Floats) -> int:
+        indptr, slots, values = slotted
         self._light = with_room(self._light, 1, 1, self._map.count, 0)
         done = 0
         while True:
@@ -163,8 +171,6 @@ class AutoLearner(Learner):
                 warm = max(warm, self._table.rows.shape[0])  # the same places in both
             self._light = with_room(self._light, warm, cold, 0, buffered)
             self._predict_rows.forget()
-        if done < rows.count:  # the features of rows that were not learned have not been seen
-            self._map.forget(int(self._small.counts[TALLY.seen]))
         return done
 
     def learning_row(self, row: OneRow) -> ShortWay:

@@ -50,6 +50,7 @@ from onsketch.learners.auto.state import (
     TALLY,
     WIDTH,
     Small,
+    beyond_float32,
     light_of,
     rows_of,
     with_room,
@@ -366,6 +367,7 @@ def _install(one: AutoLearner, small: Small, light: Array, heavy: NDArray[np.int
     """Give the learner fresh tables with this state."""
     warm = (np.arange(len(light)) < one._settings.free) | (light[:, LIGHT.met] >= one._settings.patience)
     warm[heavy] = True
+    warm |= beyond_float32(light)
     if small.counts[TALLY.constant] >= 0:
         warm[small.counts[TALLY.constant]] = True
     with np.errstate(over="ignore"):

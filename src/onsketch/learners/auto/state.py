@@ -200,6 +200,13 @@ def rows_of(light: Light, count: int) -> NDArray[np.float64]:
     return rows
 
 
+def beyond_float32(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which light rows cannot be cold: float32 would lose what they hold."""
+    sizes = np.abs(rows[:, :COLD_WIDTH])
+    least = np.where(np.arange(COLD_WIDTH) < LIGHT.mean, 0.0, 1.0 / COLD_LIMIT)  # weights may vanish
+    return np.asarray(((sizes > COLD_LIMIT) | ((sizes > 0.0) & (sizes < least))).any(axis=1))
+
+
 def light_of(empty: Light, counts: NDArray[np.int64], rows: NDArray[np.float64], warm: NDArray[np.bool_]) -> Light:
     """Tables with these light rows, of which these are warm; the counts are set to them."""
     cold = np.logical_not(warm)

@@ -224,7 +224,9 @@ class DenseLearner(Learner):
             raise OptionError("merge: with diagonal=True each learner has coordinates of its own; they do not merge.")
         if base is None:
             base = type(self)(self.method, self.options)
-        if other._one != self._one and self.rounds and other.rounds:
+        if not self.rounds and other.rounds:
+            self._one = other._one  # nothing is known in the other unit yet
+        if other._one != self._one and other.rounds:
             raise OptionError("merge: a learner from a file of an earlier version, whose intercept is not free.")
         width = max(self._known, other._known, base._known)
         other, base = copy.deepcopy(other), copy.deepcopy(base)

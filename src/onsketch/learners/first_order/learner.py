@@ -130,7 +130,11 @@ class FirstOrderLearner(Learner):
                 f"adam moves every feature in every round, and this stream has more than {DENSE_LIMIT:,}; "
                 "use lazy-adam, which moves those of the row only."
             )
-        self._grow()
+        try:
+            self._grow()
+        except BaseException:  # no memory, or interrupted: what has no place in the table has not been seen
+            self._map.forget(known)
+            raise
         block = (indptr, slots, values, labels, weights, out)
         fixed = (self._setup, self._terms)
         if self._lazy:

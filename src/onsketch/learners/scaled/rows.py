@@ -65,7 +65,11 @@ class RowScales:
         """Scale rows in their order, each by what was known before it, and take it in."""
         known = self._map.count
         indptr, _, values = slotted = self._map.translate(rows, learn=True)
-        self._grow()
+        try:
+            self._grow()
+        except BaseException:  # no memory, or interrupted: what has no place in the table has not been seen
+            self._map.forget(known)
+            raise
         count, entries = rows.count, values.size
         x, y, lengths = np.empty(entries), np.empty(count), np.empty(count)
         indices = np.empty(entries, dtype=np.int64)

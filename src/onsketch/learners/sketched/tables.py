@@ -45,13 +45,14 @@ def grown(table: Table, features: NDArray[np.int64], logs: bool) -> Table:
 
 def _with_log_room(table: Table, slots: int) -> Table:
     """Room for as many epochs as this many slots may see between two settlements."""
-    limit = epoch_limit.py_func(slots * table.rows.strides[0], table.running.shape[1])
+    epoch = int(table.clock[CLOCK.epoch])
+    limit = max(epoch_limit.py_func(slots * table.rows.strides[0], table.running.shape[1]), epoch + 1)
     sizes = [RADIX * ((limit >> BITS * (level + 1)) + 1) for level in range(LEVELS)]
     places = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     past = np.zeros((sum(sizes), *table.past.shape[1:]))
-    ends = np.append(table.places[1:], table.past.shape[0])
-    for start, stop, target in zip(table.places, ends, places, strict=True):
-        past[target : target + stop - start] = table.past[start:stop]
+    for level, (start, target) in enumerate(zip(table.places, places, strict=True)):
+        units = table.past[start:][: _past_units(epoch, level)]
+        past[target : target + len(units)] = units
     return table._replace(past=past, places=places)
 
 
@@ -75,7 +76,8 @@ def filled(table: Table, arrays: Arrays, features: NDArray[np.int64], logs: bool
     rows = take(arrays, "rows", table.rows.dtype, (seen, table.rows.shape[1]))
     check_clock(clock, seen)
     epoch = int(clock[CLOCK.epoch])
-    limit = epoch_limit.py_func(seen * table.rows.strides[0], table.running.shape[1])
+    # auto's files of before cold features have rows up to twice as wide
+    limit = epoch_limit.py_func(2 * seen * table.rows.strides[0], table.running.shape[1])
     require(epoch < max(limit, 1), "too many epochs", "table.clock")
     touched = take(arrays, "touched", np.int32, (int(clock[CLOCK.touched]),))
     check_epochs(rows[:, COLUMN.epoch], touched, clock)
@@ -83,6 +85,8 @@ def filled(table: Table, arrays: Arrays, features: NDArray[np.int64], logs: bool
     table.rows[:seen] = rows
     table.touched[: touched.size] = touched
     table.clock[:] = clock
+    if logs:
+        table = _with_log_room(table, table.rows.shape[0])
     table.running[:] = take(arrays, "running", np.float64, table.running.shape)
     units = [_past_units(epoch, level) for level in range(LEVELS)]
     past = take(arrays, "past", np.float64, (sum(units), *table.past.shape[1:]))

@@ -52,6 +52,7 @@ def from_file(content: model_file.Content) -> Any:
         if made_by is OnlineClassifier:
             require(len(header["classes"]) == (2 if many is None else many), "its classes are others", "classes")
             estimator._first_rows = None  # they are not in the file
+    require(learner is not None or not header["classes"], "it has classes and no learner", "classes")
     for name in ("names", "classes"):
         known = isinstance(header[name], list) and all(isinstance(one, (str, int, float)) for one in header[name])
         require(known, f"{name} are neither words nor numbers", name)

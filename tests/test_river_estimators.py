@@ -270,3 +270,14 @@ def test_polars_frames_are_learned_as_pandas_frames() -> None:
     assert ours.weights == theirs.weights
     assert list(ours.predict_many(pl.DataFrame(data))) == list(theirs.predict_many(pd.DataFrame(data)))
     assert ours.predict_proba_many(pl.DataFrame(data)).equals(theirs.predict_proba_many(pd.DataFrame(data)))
+
+
+@pytest.mark.parametrize("method", ["adagrad", "auto"])
+def test_numbers_beyond_float64_are_refused_in_plain_words(method: str) -> None:
+    model = OnlineRegressor(method)
+    model.learn_one({"a": 1.0, "b": 2.0}, 1.0)
+    before = model.predict_one({"a": 1.0, "b": 2.0})
+    for x, y in (({"a": 10**400, "b": 1.0}, 1.0), ({"a": 1.0, "b": 1.0}, 10**400), ({"a": 1.0, "b": 1.0}, "word")):
+        with pytest.raises(InputError):
+            model.learn_one(x, y)
+    assert model.predict_one({"a": 1.0, "b": 2.0}) == before

@@ -97,19 +97,10 @@ def test_ddp_and_distributed_checkpoints(name, tmp_path):
 
 def test_two_processes_step_as_one_with_the_whole_batch(tmp_path):
     """DDP in two processes, each with half of the batch: the weights agree, and are those of one process."""
-    if not torch.distributed.is_available():
-        pytest.skip("this PyTorch has no torch.distributed")
     script = f"""
-        import sys
-
-        import torch
-        import torch.distributed as dist
         from torch.nn.parallel import DistributedDataParallel as DDP
         from onsketch import torch as sketched
 
-        torch.set_num_threads(1)
-        rank = int(sys.argv[1])
-        dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
         for name in {list(NAMES)}:
             torch.manual_seed(0)
             alone, model = torch.nn.Linear(5, 3).double(), torch.nn.Linear(5, 3).double()
@@ -126,28 +117,18 @@ def test_two_processes_step_as_one_with_the_whole_batch(tmp_path):
                 both = [torch.empty_like(b) for _ in range(2)]
                 dist.all_gather(both, b.detach())
                 assert torch.equal(*both), name
-        dist.destroy_process_group()
         """
-    _run_twice(script)
+    _run_twice(script, tmp_path)
 
 
 def test_shards_and_replicas_of_dtensors_step_by_their_parts(tmp_path):
     """Two processes: a replicated DTensor steps as a plain parameter, a sharded one (FSDP2) each part by itself."""
-    if not torch.distributed.is_available():
-        pytest.skip("this PyTorch has no torch.distributed")
     script = f"""
-        import sys
-
-        import torch
-        import torch.distributed as dist
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
         from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
         from onsketch import torch as sketched
 
-        torch.set_num_threads(1)
-        rank = int(sys.argv[1])
-        dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
         mesh = init_device_mesh("cpu", (2,))
         for name in {[*NAMES, "Sketchy"]}:
             def train(params, optimizer, wrap):
@@ -193,28 +174,18 @@ def test_shards_and_replicas_of_dtensors_step_by_their_parts(tmp_path):
             assert losses[-1] < 0.1 * losses[0], (name, losses)
             state = optimizer.state[next(model.parameters())]
             assert all(torch.isfinite(value).all() for value in state.values())
-        dist.destroy_process_group()
         """
-    _run_twice(script)
+    _run_twice(script, tmp_path)
 
 
 def test_shards_go_on_bit_for_bit_from_a_distributed_checkpoint(tmp_path):
     """Two processes (FSDP2): what each keeps of its shards is its own, and is saved under a name of its own."""
-    if not torch.distributed.is_available():
-        pytest.skip("this PyTorch has no torch.distributed")
     script = f"""
-        import sys
-
-        import torch
-        import torch.distributed as dist
         import torch.distributed.checkpoint as dcp
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
         from onsketch.torch import SAdaGrad, Sketchy
 
-        torch.set_num_threads(1)
-        rank = int(sys.argv[1])
-        dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=rank, world_size=2)
         mesh = init_device_mesh("cpu", (2,))
 
         def train(model, optimizer, seeds):
@@ -249,13 +220,28 @@ def test_shards_go_on_bit_for_bit_from_a_distributed_checkpoint(tmp_path):
             train(twin, restored, range(5, 12))
             for a, b in zip(parts(model), parts(twin), strict=True):
                 assert torch.equal(a, b), method
-        dist.destroy_process_group()
         """
-    _run_twice(script)
+    _run_twice(script, tmp_path)
 
 
-def _run_twice(script):
-    command = [sys.executable, "-c", textwrap.dedent(script)]
+BEGIN = """
+import sys
+
+import torch
+import torch.distributed as dist
+
+torch.set_num_threads(1)
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method="file://{folder}/store", rank=rank, world_size=2)
+"""
+END = "dist.destroy_process_group()"
+
+
+def _run_twice(script, folder):
+    """Two processes that know of each other run the script, each with its ``rank``."""
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch has no torch.distributed")
+    command = [sys.executable, "-c", BEGIN.format(folder=folder) + textwrap.dedent(script) + END]
     pair = [subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True) for rank in range(2)]
     for process in pair:
         _, said = process.communicate(timeout=120)

@@ -364,7 +364,7 @@ def as_labels(y: Any, count: int, loss: Loss) -> NDArray[np.float64]:
     """Labels that the loss can take, one per row."""
     try:
         labels = _plain(y, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"y: not numbers ({error}).") from None
     if labels.shape != (count,):
         raise InputError(f"y: expected shape ({count},) to match X, got {labels.shape}.")

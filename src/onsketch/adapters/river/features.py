@@ -59,7 +59,11 @@ class FeatureNames:
                 x = {name: value for name, value in x.items() if name in numbers}
         if not PLAIN.issuperset(map(type, x.values())):
             _check_numbers(x)  # NumPy would take "3" for 3, and None for NaN
-        values = np.fromiter(x.values(), np.float64, len(x))
+        try:
+            values = np.fromiter(x.values(), np.float64, len(x))
+        except OverflowError:  # a whole number of hundreds of digits
+            name = next(name for name, value in x.items() if not abs(value) <= LARGEST)
+            raise InputError(f"x: {name!r} is beyond ±{LARGEST:g}. Nothing was learned.") from None
         top = np.abs(values).max(initial=0.0)
         if not top * math.sqrt(len(x)) <= LARGEST:
             _check_length(x, values)

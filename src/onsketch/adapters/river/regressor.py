@@ -53,7 +53,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
             return
         with self._names.learning():
             rows = self._names.row(x, learn=True)
-            self._ready().learn(rows, np.array([y], dtype=np.float64), [w])
+            self._ready().learn(rows, [y], [w])
         self._short.notice(self._learner, x, self._names.numbers)
 
     @property

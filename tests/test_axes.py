@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-import definitions
+import definitions.algorithm
+import definitions.geometry
 import onsketch
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.geometry import GEOMETRIES, OUTSIDE, Geometry, geometry_of, register
@@ -56,8 +57,8 @@ def defined(monkeypatch):
         _, clean, vectors = sketch.eigenpairs()
         return sketch.ridge + clean**0.25, vectors
 
-    monkeypatch.setattr(definitions, "spectral_function", with_quartic)
-    monkeypatch.setattr(definitions, "make_sketch", with_last_rows)
+    monkeypatch.setattr(definitions.geometry, "spectral_function", with_quartic)
+    monkeypatch.setattr(definitions.algorithm, "make_sketch", with_last_rows)
 
 
 def agrees(sketch, geometry=NAME, **options):

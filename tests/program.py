@@ -1,6 +1,7 @@
 """The program as tests call it: in this process, or as a process of its own."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,8 +13,14 @@ from onsketch.cli import app
 PROGRAM = [sys.executable, "-c", "from onsketch.cli import main; main()"]
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+def run(*arguments, **env):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200", **env})
+
+
+def shell(arguments, **options):
+    """The real thing, through a shell: its arguments may redirect and pipe."""
+    command = f"{sys.executable} -c 'from onsketch.cli import main; main()' {arguments}"
+    return subprocess.run(command, shell=True, capture_output=True, env=environment(), check=True, **options)
 
 
 def environment(**more):

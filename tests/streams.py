@@ -36,3 +36,10 @@ def sparse_stream(loss: str = "squared", n: int = 80, d: int = 9, seed: int = 0)
     X[20:23] = X[20]
     y = X @ rng.normal(size=d) / math.sqrt(d) + 0.2 * rng.normal(size=n)
     return X, labels_for(loss, y)
+
+
+def words(n: int = 300, d: int = 8) -> tuple[Array, NDArray[np.str_]]:
+    """Rows four tenths of zeros, and words for labels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    return X, np.where(X @ rng.normal(size=d) > 0.0, "yes", "no")

@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import onsketch
 from onsketch import cluster
-from onsketch.cli import app
 from onsketch.cluster import LocalEngine, Run, fit
 from onsketch.core.losses import loss_values
 from onsketch.errors import InputError, OptionError
 from onsketch.files import model_file
 from onsketch.jobs.cluster.storage import Storage
 from onsketch.jobs.cluster.tree import Gathering, Node
+from program import run as program
 from shards import cut, shards_of, write_svm
 from streams import sparse_stream
 
@@ -264,10 +263,6 @@ def test_refusals_say_why(tmp_path: Path) -> None:
 
 
 # The program ---------------------------------------------------------------------------------------------
-
-
-def program(*arguments: str) -> Any:
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
 
 
 def test_the_program_trains_in_shards_and_resumes(tmp_path: Path) -> None:

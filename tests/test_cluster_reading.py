@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import onsketch
 from onsketch import cluster
-from onsketch.cli import app
 from onsketch.cluster import fit
 from onsketch.errors import InputError
 from onsketch.jobs.cluster.storage import Storage
+from program import run as program
 from shards import cut, shards_of
 from streams import sparse_stream
 
@@ -27,10 +26,6 @@ pytestmark = pytest.mark.learners
 
 EXACT: dict[str, Any] = {"method": "ons", "summary": "curvature", "clip": None, "ridge": 0.5}
 """Merged as if it had been one stream."""
-
-
-def program(*arguments: str) -> Any:
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
 
 
 # Formats -------------------------------------------------------------------------------------------------

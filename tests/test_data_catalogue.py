@@ -14,13 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from onsketch.cli import app
 from onsketch.data.catalogue import CATALOGUE, File, entry, found, is_at_hand, load
 from onsketch.data.download import DownloadError, content_digest, fetch
 from onsketch.data.sets import gisette_like, rows_digest
 from onsketch.errors import InputError, OptionError
+from program import run
 
 DATA = Path(os.environ.get("ONSKETCH_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
@@ -202,10 +201,6 @@ def test_every_entry_is_whole():
             assert known.digest is None or re.fullmatch("[0-9a-f]{64}", known.digest)
             assert file.content is None or re.fullmatch("[0-9a-f]{64}", file.content)
             assert file.checksum or known.form != "images"
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
 
 
 def test_the_program_lists_and_describes(tmp_path):

@@ -8,9 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from onsketch.cli import app
 from onsketch.data import a9a_like
 from onsketch.experiments import PAPERS, chosen, every
 from onsketch.experiments.checks import ahead
@@ -20,16 +18,13 @@ from onsketch.experiments.networks import rows_of
 from onsketch.experiments.outcome import made, read
 from onsketch.experiments.running import Bench
 from onsketch.experiments.streams import Sources
+from program import run
 
 
 @pytest.fixture(autouse=True)
 def nothing_at_hand(monkeypatch, tmp_path):
     monkeypatch.delenv("ONSKETCH_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
 
 
 def experiment_of(cells, rows=lambda conditions, results: []):

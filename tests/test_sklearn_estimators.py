@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
-import pickle
 import subprocess
 import sys
 import warnings
@@ -26,22 +25,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import onsketch
-from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
+from onsketch.errors import InputError, OptionError, UpdateError
 from onsketch.sklearn import OnlineClassifier, OnlineRegressor
+from streams import words
 
 pytestmark = pytest.mark.learners
 
 DATA = Path(os.environ.get("ONSKETCH_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
-def binary(n: int = 300, d: int = 8) -> tuple[Any, Any]:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
-    return X, np.where(X @ rng.normal(size=d) > 0.0, "yes", "no")
-
-
 def test_without_shuffling_it_is_the_learner() -> None:
-    X, y = binary()
+    X, y = words()
     plain = {"scaling": "none", "step": "explicit"}  # what the front doors would add
     model = OnlineClassifier("ada-ffd", shuffle=False, sketch_size=3, step_size=0.5, **plain).fit(X, y)
     learner = onsketch.learner("ada-ffd", loss="logistic", sketch_size=3, step_size=0.5, fit_intercept=True)
@@ -65,7 +59,7 @@ def test_partial_fit_in_pieces_is_fit() -> None:
 @pytest.mark.filterwarnings("ignore::scipy.sparse.SparseEfficiencyWarning")
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "lil", "dok", "dia"])
 def test_every_sparse_format(form: str) -> None:
-    X, y = binary()
+    X, y = words()
     dense = OnlineClassifier(shuffle=False, sketch_size=4).fit(X, y)
     for kind in (sp.csr_array, sp.csr_matrix):
         model = OnlineClassifier(shuffle=False, sketch_size=4).fit(kind(X).asformat(form), y)
@@ -74,7 +68,7 @@ def test_every_sparse_format(form: str) -> None:
 
 
 def test_data_frames_keep_their_names() -> None:
-    X, y = binary()
+    X, y = words()
     names = [f"feature {j}" for j in range(X.shape[1])]
     plain = OnlineClassifier(random_state=0).fit(X, y)
     for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
@@ -89,7 +83,7 @@ def test_float32_rows_and_state() -> None:
     """In most orders of the rows rounding is all that differs. In some, a row on the border of entering the sketch
     enters with one type and not with the other, which is a small difference still.
     """
-    X, y = binary()
+    X, y = words()
     X = X.astype(np.float32)
     apart = []
     for order in range(5):
@@ -111,7 +105,7 @@ def test_in_a_pipeline_and_a_grid_search() -> None:
 
 
 def test_sample_weights_are_those_of_the_learner_and_zero_is_absence() -> None:
-    X, y = binary()
+    X, y = words()
     weights = np.random.default_rng(1).uniform(0.0, 3.0, len(X)) * (np.arange(len(X)) % 3 > 0)
     plain = {"scaling": "none", "step": "explicit"}
     model = OnlineClassifier("adagrad", shuffle=False, **plain).fit(X, y, sample_weight=weights)
@@ -122,7 +116,7 @@ def test_sample_weights_are_those_of_the_learner_and_zero_is_absence() -> None:
 
 
 def test_class_weights_multiply_sample_weights() -> None:
-    X, y = binary()
+    X, y = words()
     model = OnlineClassifier("adagrad", shuffle=False, class_weight={"yes": 5.0, "no": 0.5}).fit(X, y)
     same = OnlineClassifier("adagrad", shuffle=False).fit(X, y, sample_weight=np.where(y == "yes", 5.0, 0.5))
     assert (model.coef_ == same.coef_).all()
@@ -132,7 +126,7 @@ def test_class_weights_multiply_sample_weights() -> None:
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_losses_without_probabilities_say_so(loss: str) -> None:
-    X, y = binary()
+    X, y = words()
     model = OnlineClassifier(loss=loss, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.85
     assert not hasattr(model, "predict_proba")
@@ -142,7 +136,7 @@ def test_losses_without_probabilities_say_so(loss: str) -> None:
 
 
 def test_a_clipped_learner_has_an_unclipped_decision_function() -> None:
-    X, y = binary()
+    X, y = words()
     model = OnlineClassifier(clip=0.5, random_state=0).fit(5.0 * X, y)
     assert np.abs(model.learner_.predict(5.0 * X)).max() <= 0.5
     assert np.abs(model.decision_function(5.0 * X)).max() > 0.5
@@ -178,58 +172,6 @@ def test_regressors_score_on_targets_with_units() -> None:
     assert make_pipeline(StandardScaler(), absolute).fit(X, y).score(X, y) > 0.35
 
 
-@pytest.mark.parametrize("options", [{}, {"multiclass": "shared", "loss": "softmax"}, {"method": "oja-son"}])
-def test_pickles_and_model_files_go_on_bit_for_bit(options: dict[str, Any], tmp_path: Path) -> None:
-    X, y = load_digits(return_X_y=True)
-    y = np.array([f"digit {label}" for label in y])
-    model = OnlineClassifier(random_state=0, class_weight={"digit 3": 2.0}, **options)
-    model.partial_fit(pd.DataFrame(X[:300]).rename(columns=str), y[:300], classes=np.unique(y))
-    model.save(tmp_path / "model")
-    rest = pd.DataFrame(X[300:600]).rename(columns=str)
-    for again in (pickle.loads(pickle.dumps(model)), onsketch.load(tmp_path / "model")):
-        assert again.get_params() == model.get_params()
-        assert (again.predict(rest) == model.predict(rest)).all()
-        assert (again.feature_names_in_ == model.feature_names_in_).all()
-        again.partial_fit(rest, y[300:600])
-        later = clone(model).partial_fit(pd.DataFrame(X[:300]).rename(columns=str), y[:300], classes=np.unique(y))
-        assert (again.decision_function(rest) == later.partial_fit(rest, y[300:600]).decision_function(rest)).all()
-
-
-def test_words_of_a_column_of_objects_go_to_a_model_file(tmp_path: Path) -> None:
-    X, y = binary()
-    model = OnlineClassifier("adagrad", random_state=0).fit(X, np.where(y == y[0], "yes", "no").astype(object))
-    assert model.classes_.dtype == object
-    model.save(tmp_path / "model")
-    assert (onsketch.load(tmp_path / "model").predict(X) == model.predict(X)).all()
-
-
-def test_a_regressor_goes_to_a_model_file(tmp_path: Path) -> None:
-    X, y = load_diabetes(return_X_y=True)
-    model = OnlineRegressor(box=(-1e4, 1e4), method="ada-fd", random_state=1).fit(X, y)
-    model.save(tmp_path / "model")
-    again = onsketch.load(tmp_path / "model")
-    assert again.get_params() == model.get_params()
-    assert (again.predict(X) == model.predict(X)).all()
-
-
-def test_an_altered_header_is_refused(tmp_path: Path) -> None:
-    X, y = binary()
-    model = OnlineClassifier(random_state=0).fit(X, y)
-    onsketch.files.model_file.write(tmp_path / "model", "scikit-learn", {"class": "SVC"}, {})
-    with pytest.raises(ModelFileError, match="does not describe an estimator"):
-        onsketch.load(tmp_path / "model")
-    model.set_params(random_state=np.random.RandomState(0))
-    with pytest.raises(OptionError, match="random_state"):
-        model.save(tmp_path / "model")
-
-
-def test_a_random_state_of_numpy_goes_to_a_model_file(tmp_path: Path) -> None:
-    X, y = load_iris(return_X_y=True)
-    model = OnlineClassifier("adagrad", random_state=np.int64(3)).fit(X, y)
-    model.save(tmp_path / "model")
-    assert onsketch.load(tmp_path / "model").random_state == 3
-
-
 @pytest.mark.parametrize("made_by", [OnlineClassifier, OnlineRegressor])
 def test_kernel_methods_have_no_coefficients(made_by: Any) -> None:
     X, y = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 2
@@ -242,7 +184,7 @@ def test_kernel_methods_have_no_coefficients(made_by: Any) -> None:
 
 
 def test_a_label_that_was_not_announced_is_refused_and_nothing_learned() -> None:
-    X, y = binary()
+    X, y = words()
     model = OnlineClassifier(random_state=0).partial_fit(X, y, classes=["no", "yes"])
     before = model.coef_
     with pytest.raises(InputError, match="'maybe' at row 1 is not among the classes"):
@@ -251,7 +193,7 @@ def test_a_label_that_was_not_announced_is_refused_and_nothing_learned() -> None
 
 
 def test_options_that_do_not_go_together_name_both() -> None:
-    X, y = binary()
+    X, y = words()
     for options, match in [
         ({"method": "nothing"}, "no method 'nothing'"),
         ({"loss": "softmax", "multiclass": "one-vs-rest"}, "multiclass='softmax'"),
@@ -321,7 +263,7 @@ def test_kernel_methods_take_their_options() -> None:
 
 
 def test_an_option_of_no_concern_is_left_out_with_a_warning_so_that_grids_go_over_methods() -> None:
-    X, y = binary()
+    X, y = words()
     with pytest.warns(UserWarning, match=r"sketch_size=5: left out.*method='adagrad'"):
         OnlineClassifier("adagrad", sketch_size=5).fit(X, y)
     with warnings.catch_warnings():
@@ -332,7 +274,7 @@ def test_an_option_of_no_concern_is_left_out_with_a_warning_so_that_grids_go_ove
 
 
 def test_partial_fit_does_not_go_on_silently_with_a_learner_of_other_parameters() -> None:
-    X, y = binary()
+    X, y = words()
     model = OnlineClassifier("adagrad").partial_fit(X, y, classes=np.unique(y))
     model.set_params(method="ogd")
     with pytest.raises(ValueError, match=r"method changed.*call fit"):
@@ -344,7 +286,7 @@ def test_partial_fit_does_not_go_on_silently_with_a_learner_of_other_parameters(
 
 
 def test_after_a_fit_that_raised_nothing_counts_as_fitted() -> None:
-    X, y = binary()
+    X, y = words()
     huge = np.where(y == "yes", 1e149, 1e-149)
     options = {"method": "adagrad", "scaling": "none", "step": "explicit", "random_state": 0}
     for teach in ("fit", "partial_fit"):
@@ -369,7 +311,7 @@ def test_predictions_are_what_the_weights_say_unless_a_clip_is_asked_for() -> No
 
 
 def test_losses_by_the_names_of_scikit_learn_and_arow_as_it_comes() -> None:
-    X, y = binary()
+    X, y = words()
     ours, theirs = (OnlineClassifier(loss=loss, random_state=0).fit(X, y) for loss in ("logistic", "log_loss"))
     assert (ours.predict_proba(X) == theirs.predict_proba(X)).all()
     for ours_name, theirs_name in (("squared", "squared_error"), ("absolute", "absolute_error")):
@@ -383,7 +325,7 @@ def test_losses_by_the_names_of_scikit_learn_and_arow_as_it_comes() -> None:
 
 
 def test_passes_end_when_they_no_longer_help(capsys: pytest.CaptureFixture[str]) -> None:
-    X, y = binary()
+    X, y = words()
     model = OnlineClassifier("adagrad", max_iter=50, early_stopping=True, n_iter_no_change=2, verbose=1, random_state=0)
     model.fit(X, y)
     assert 2 < model.n_iter_ < 50
@@ -395,7 +337,7 @@ def test_passes_end_when_they_no_longer_help(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_warm_start_goes_on_from_what_was_learned() -> None:
-    X, y = binary()
+    X, y = words()
     warm = OnlineClassifier("adagrad", warm_start=True, shuffle=False)
     warm.fit(X, y).fit(X, y)
     twice = OnlineClassifier("adagrad", max_iter=2, shuffle=False).fit(X, y)

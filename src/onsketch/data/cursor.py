@@ -88,10 +88,32 @@ def next_line(text, at):
 
 
 @inlined
-def note_bad_line(state, code, at, begin, line):
-    """Remember the first bad line."""
-    if state[CODE] == 0:
-        state[CODE] = code
-        state[COLUMN] = at - begin + 1
-        state[BAD_LINE] = line
-        state[BAD_AT] = at
+def begin_line(state):
+    """Where the next line begins, counted as read."""
+    state[LAST] = state[AT]
+    state[LINE] += 1
+    return state[AT]
+
+
+@inlined
+def end_line(text, state, code, at, end, skipping, indptr):
+    """Count the row of a good line, whose values end at ``end``, or remember the first bad line; whether to go on.
+
+    A bad line that is not skipped is not read: the parser stands before it.
+    """
+    if code == 0:
+        state[ROWS] += 1
+        state[COUNT] = end
+        indptr[state[ROWS]] = end
+    else:
+        if state[CODE] == 0:
+            state[CODE] = code
+            state[COLUMN] = at - state[LAST] + 1
+            state[BAD_LINE] = state[LINE]
+            state[BAD_AT] = at
+        if not skipping:
+            state[LINE] -= 1
+            return False
+        state[SKIPPED] += 1
+    state[AT] = next_line(text, at)
+    return True

@@ -11,8 +11,6 @@ from onsketch.data.cursor import (
     COMMA,
     COUNT,
     HASH,
-    LAST,
-    LINE,
     LONG_INDEX,
     MANY_LABELS,
     NEWLINE,
@@ -20,13 +18,13 @@ from onsketch.data.cursor import (
     NO_INDEX,
     NO_LABEL,
     ROWS,
-    SKIPPED,
     STRAY,
     WIDE_INDEX,
     ZERO_INDEX,
+    begin_line,
+    end_line,
     is_blank,
     next_line,
-    note_bad_line,
     skip_blanks,
 )
 from onsketch.data.numbers import inlined, kernel, read_number, short_pair
@@ -148,25 +146,13 @@ def parse_libsvm(text, state, stop, budget, room, skipping, base, width, mask, i
 
     Column = index − base, which must be below ``width``, and is cut to the bits of ``mask``.
     """
-    at, rows, count, line, last = state[AT], state[ROWS], state[COUNT], state[LINE], state[LAST]
-    while at < stop and at < budget and rows < room:
-        last = at
-        line += 1
+    going = True
+    while going and state[AT] < min(stop, budget) and state[ROWS] < room:
+        at = begin_line(state)
         at = skip_blanks(text, at)
-        if text[at] != NEWLINE and text[at] != HASH:
-            at, end, label, group, code = _row(text, at, count, base, width, mask, indices, values)
-            if code:
-                note_bad_line(state, code, at, last, line)
-                if not skipping:
-                    at = last
-                    line -= 1
-                    break
-                state[SKIPPED] += 1
-            else:
-                labels[rows] = label
-                groups[rows] = group
-                count = end
-                rows += 1
-                indptr[rows] = count
-        at = next_line(text, at)
-    state[AT], state[ROWS], state[COUNT], state[LINE], state[LAST] = at, rows, count, line, last
+        if text[at] == NEWLINE or text[at] == HASH:
+            state[AT] = next_line(text, at)
+        else:
+            at, end, label, group, code = _row(text, at, state[COUNT], base, width, mask, indices, values)
+            labels[state[ROWS]], groups[state[ROWS]] = label, group
+            going = end_line(text, state, code, at, end, skipping, indptr)

@@ -11,7 +11,6 @@ from onsketch.data.cursor import (
     COUNT,
     FEW_FIELDS,
     LAST,
-    LINE,
     MANY_FIELDS,
     MISSING,
     NEWLINE,
@@ -20,11 +19,10 @@ from onsketch.data.cursor import (
     QUOTE,
     RETURN,
     ROWS,
-    SKIPPED,
     SPACE,
     STRANGE_LABEL,
-    next_line,
-    note_bad_line,
+    begin_line,
+    end_line,
 )
 from onsketch.data.hashing import name_hash
 from onsketch.data.numbers import GOOD, MALFORMED, NOT_FINITE, PADDING, inlined, inner, kernel, read_number
@@ -312,24 +310,13 @@ def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr
     ``aim`` is the positive class, as text, its kind, and as a number.
     """
     delimiter = table[0]
-    at, rows, count, line, last = state[AT], state[ROWS], state[COUNT], state[LINE], state[LAST]
-    while at < stop and at < budget and rows < room:
-        last = at
-        line += 1
+    going = True
+    while going and state[AT] < min(stop, budget) and state[ROWS] < room:
+        at = begin_line(state)
         while _is_space(np.int64(text[at]), delimiter):
             at += 1
-        if text[at] != NEWLINE:
-            at, end, code = _row(text, last, rows, count, table, aim, key, into)
-            if code:
-                note_bad_line(state, code, at, last, line)
-                if not skipping:
-                    at = last
-                    line -= 1
-                    break
-                state[SKIPPED] += 1
-            else:
-                count = end
-                rows += 1
-                indptr[rows] = count
-        at = next_line(text, at)
-    state[AT], state[ROWS], state[COUNT], state[LINE], state[LAST] = at, rows, count, line, last
+        if text[at] == NEWLINE:
+            state[AT] = at + 1
+        else:
+            at, end, code = _row(text, state[LAST], state[ROWS], state[COUNT], table, aim, key, into)
+            going = end_line(text, state, code, at, end, skipping, indptr)

@@ -11,20 +11,17 @@ from onsketch.data.cursor import (
     BAR,
     COLON,
     COUNT,
-    LAST,
-    LINE,
     MANY_WORDS,
     MINUS,
     NEWLINE,
     NO_BAR,
     NO_NAMESPACE,
     ROWS,
-    SKIPPED,
     SPACE,
     STRAY,
+    begin_line,
+    end_line,
     is_blank,
-    next_line,
-    note_bad_line,
     skip_blanks,
 )
 from onsketch.data.hashing import murmur, name_hash
@@ -268,27 +265,16 @@ def parse_vw(
     ``dropped_names`` has the hashes of those for which it is the other way round. Values that are 0 are left out, as
     Vowpal Wabbit does.
     """
-    at, rows, count, line, last = state[AT], state[ROWS], state[COUNT], state[LINE], state[LAST]
-    while at < stop and at < budget and rows < room:
-        last = at
-        line += 1
+    going = True
+    while going and state[AT] < min(stop, budget) and state[ROWS] < room:
+        at = begin_line(state)
         at = skip_blanks(text, at)
-        if text[at] != NEWLINE:
-            end = count
-            at, code = _head(text, at, rows, heads, tags)
+        if text[at] == NEWLINE:
+            state[AT] = at + 1
+        else:
+            end = state[COUNT]
+            at, code = _head(text, at, state[ROWS], heads, tags)
             if code == 0:
                 into = (spaced, named, indices, values, spaces, marks)
-                at, end, code = _features(text, at, count, mask, dropped, dropped_names, into)
-            if code:
-                note_bad_line(state, code, at, last, line)
-                if not skipping:
-                    at = last
-                    line -= 1
-                    break
-                state[SKIPPED] += 1
-            else:
-                count = end
-                rows += 1
-                indptr[rows] = count
-        at = next_line(text, at)
-    state[AT], state[ROWS], state[COUNT], state[LINE], state[LAST] = at, rows, count, line, last
+                at, end, code = _features(text, at, end, mask, dropped, dropped_names, into)
+            going = end_line(text, state, code, at, end, skipping, indptr)

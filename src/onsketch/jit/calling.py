@@ -138,7 +138,7 @@ def _reader(results: str) -> Callable[[bytearray], Any]:
 _FIRST = 8 * (RESULTS + 1)
 _reading = cache(_reader)
 _codes: dict[tuple[Any, tuple[Form, ...]], MachineCode] = {}
-_finding = RLock()
+_finding: dict[tuple[Any, tuple[Form, ...]], RLock] = {}
 
 
 def known() -> list[tuple[Kernel, tuple[Form, ...]]]:
@@ -148,12 +148,13 @@ def known() -> list[tuple[Kernel, tuple[Form, ...]]]:
 
 def _code(kernel: Kernel, forms: tuple[Form, ...]) -> MachineCode:
     """The machine code of a kernel for arguments of these forms."""
-    with _finding:  # threads may need the same kernel at once
-        if (kernel, forms) not in _codes:
+    which = kernel, forms
+    with _finding.setdefault(which, RLock()):  # threads may need the same kernel at once
+        if which not in _codes:
             from onsketch.jit.machine_code import find
 
-            _codes[kernel, forms] = find(kernel, forms)
-        return _codes[kernel, forms]
+            _codes[which] = find(kernel, forms)
+        return _codes[which]
 
 
 def refuse() -> NoReturn:

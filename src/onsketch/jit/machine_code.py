@@ -16,10 +16,12 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from onsketch.core.errors import OnsketchError
@@ -95,21 +97,38 @@ def object_file(kernel: Kernel, forms: tuple[Form, ...]) -> tuple[str, str, byte
             digest, _, results = first.decode().partition(" ")
             if hashlib.sha256(machine_code).hexdigest() == digest:  # not cut short
                 return symbol, results, machine_code
-    from onsketch.jit.compiling import compile_kernel
-
     _announce()
-    collecting = gc.isenabled()
-    gc.disable()  # the compiler makes millions of objects, and looking for garbage among them finds little
-    try:
-        results, machine_code = compile_kernel(kernel, forms, symbol)
-    finally:
-        if collecting:
-            gc.enable()
+    results, machine_code = helping.compile(kernel, forms, symbol) or _compiled(kernel, forms, symbol)
     for place in _folders():
         with suppress(OSError):
             _keep(place, title, f"{title}-{symbol[9:]}.o", results, machine_code)
             break
     return symbol, results, machine_code
+
+
+class _Helping(threading.local):
+    """Who compiles for a thread, if not this process: see ``beside.py``."""
+
+    compile: Callable[[Kernel, tuple[Form, ...], str], tuple[str, bytes] | None] = staticmethod(
+        lambda kernel, forms, symbol: None
+    )
+
+
+helping = _Helping()
+_compiling, _loading = RLock(), RLock()
+
+
+def _compiled(kernel: Kernel, forms: tuple[Form, ...], symbol: str) -> tuple[str, bytes]:
+    from onsketch.jit.compiling import compile_kernel
+
+    with _compiling:
+        collecting = gc.isenabled()
+        gc.disable()  # the compiler makes millions of objects, and looking for garbage among them finds little
+        try:
+            return compile_kernel(kernel, forms, symbol)
+        finally:
+            if collecting:
+                gc.enable()
 
 
 def _keep(place: Path, title: str, name: str, results: str, machine_code: bytes) -> None:
@@ -167,10 +186,11 @@ def _loaded(symbol: str, machine_code: bytes) -> Any:
     """A function out of an object file."""
     import llvmlite.binding as llvm
 
-    engine = _engine()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
-    engine.finalize_object()
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(engine.get_function_address(symbol))
+    with _loading:
+        engine = _engine()
+        engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
+        engine.finalize_object()
+        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(engine.get_function_address(symbol))
 
 
 _said = False

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from onsketch.core.probabilities import probabilities
 from onsketch.data.task import Task
-from onsketch.jobs.answers import answers, probabilities
+from onsketch.jobs.answers import answers
 from onsketch.jobs.judging import Judge
 from program import PROGRAM, environment, run
 

@@ -7,7 +7,7 @@ import pytest
 
 import onsketch
 from onsketch.data import stream
-from onsketch.data.usable import learnable
+from onsketch.data.usable import labelled_rows
 from onsketch.errors import InputError
 from program import run, told
 
@@ -44,7 +44,7 @@ def test_rows_too_long_to_be_squared_are_found(dense, tmp_path):
     else:
         path.write_text("".join(f"1 0:{a!r} 1:{b!r}\n" for a, b in rows))
     (block,) = stream(path)
-    kept = learnable(block, skip=True)
+    kept = labelled_rows(block, skip=True)
     assert kept.passed_over == 2
     onsketch.learner("adagrad").predict(kept.rows)  # the learner takes exactly those
     for row in (1, 2):

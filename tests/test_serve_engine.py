@@ -142,7 +142,7 @@ def test_a_full_queue_refuses_at_once_and_predictions_go_on():
     engine = _engine(queue_rows=5, batch_rows=1)
     rows = objects(50)
     with engine._step:  # the writer cannot learn now
-        engine._lookers += 1
+        engine._readers += 1
         waiters = []
 
         def fill():
@@ -154,7 +154,7 @@ def test_a_full_queue_refuses_at_once_and_predictions_go_on():
         with pytest.raises(Busy, match="rows are waiting"):
             fill()
         assert 1 <= len(waiters) <= 5
-        engine._lookers -= 1
+        engine._readers -= 1
     assert all(waiter.get().refused == {} for waiter in waiters)
     assert engine.predict(rows_of([rows[0]["features"]])).shape == (1,)
     assert engine.queued == 0

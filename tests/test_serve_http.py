@@ -277,7 +277,7 @@ def test_a_full_queue_says_when_to_come_back():
     with served(settings=Settings(queue_rows=2, batch_rows=1)) as (client, running):
         engine = running.service.engine
         with engine._step:
-            engine._lookers += 1
+            engine._readers += 1
             results = []
 
             def post():
@@ -291,7 +291,7 @@ def test_a_full_queue_says_when_to_come_back():
             until = time.monotonic() + 20
             while len(results) < 5 and time.monotonic() < until:
                 time.sleep(0.01)
-            engine._lookers -= 1
+            engine._readers -= 1
         for thread in threads:
             thread.join()
         statuses = sorted(result.status_code for result in results)

@@ -15,7 +15,7 @@ import pytest
 import onsketch
 from onsketch import data
 from onsketch.core.losses import loss_values
-from onsketch.data.task import understood
+from onsketch.data.task import find_task
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
 from onsketch.files import model_file
 from onsketch.jobs.evaluation import Progress, progressive
@@ -211,19 +211,19 @@ def test_rows_that_cannot_be_learned_stop_or_are_skipped(tmp_path):
     ],
 )
 def test_the_task_is_told_by_the_first_labels(labels, kind, told):
-    task = understood(np.array(labels, dtype=float))
+    task = find_task(np.array(labels, dtype=float))
     assert (task.kind, told in str(task)) == (kind, True)
 
 
 def test_tasks_that_must_be_told():
     with pytest.raises(InputError, match="--positive"):
-        understood(np.array([1.0, 2.0, 3.0]), "binary")
-    task = understood(np.array([1.0, 2.0]))
+        find_task(np.array([1.0, 2.0, 3.0]), "binary")
+    task = find_task(np.array([1.0, 2.0]))
     with pytest.raises(InputError, match="label 3"):
         task.labels(np.array([1.0, 3.0]))
     with pytest.raises(OptionError, match="regression"):
-        understood(np.array([1.0]), "regression", "2")
-    assert understood(np.array([1.0, 2.0, 3.0]), "regression").kind == "regression"
+        find_task(np.array([1.0]), "regression", "2")
+    assert find_task(np.array([1.0, 2.0, 3.0]), "regression").kind == "regression"
 
 
 def test_an_empty_stream_is_an_error(tmp_path):

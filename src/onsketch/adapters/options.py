@@ -7,10 +7,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_type_hints
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit, softmax
-
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.core.losses import LOSSES
 from onsketch.files import model_file
@@ -171,24 +167,6 @@ def _way_of_classes(method: str, multiclass: str, options: Mapping[str, Any]) ->
 def loss_of(model: Learner | ManyClasses, loss: str) -> str:
     """The loss that turns this learner's margins into probabilities: what it was asked for, or softmax."""
     return "softmax" if isinstance(model, SoftmaxAuto) else loss
-
-
-def probabilities(margins: NDArray[np.float64], loss: str) -> NDArray[np.float64]:
-    """(rows, K) probabilities from margins: (rows,) of the second of two classes, or (rows, K).
-
-    One class against the rest gives K logistic functions, which are normalised.
-
-    >>> probabilities(np.array([0.0, np.log(3.0)]), "logistic")
-    array([[0.5 , 0.5 ],
-           [0.25, 0.75]])
-    """
-    if margins.ndim == 1:
-        return np.stack([expit(-margins), expit(margins)], axis=1)
-    if loss == "softmax":
-        return np.asarray(softmax(margins, axis=1))
-    lift = np.minimum(margins.max(axis=1, keepdims=True) + 30.0, 0.0)  # so that some class is above 1e-13
-    each = expit(margins - lift)
-    return np.asarray(each / each.sum(axis=1, keepdims=True))
 
 
 def regression_learner(method: str, options: dict[str, Any], targets: int = 0) -> Learner | ManyClasses:

@@ -256,7 +256,7 @@ def _run(console: Console, race: Race) -> tuple[list[Standing], bool]:
 
     They are those of the last block that everyone has learned.
     """
-    from onsketch.jobs.standings import sheet
+    from onsketch.jobs.standings import as_table
 
     standings: list[Standing] = []
     interrupted = False
@@ -269,7 +269,7 @@ def _run(console: Console, race: Race) -> tuple[list[Standing], bool]:
             leave(0)
         interrupted = True
     if not console.is_terminal:
-        print_rows(console, *sheet(standings))
+        print_rows(console, *as_table(standings))
     return standings, interrupted
 
 
@@ -279,12 +279,12 @@ def _live(console: Console) -> Iterator[Show]:
     from rich.live import Live
     from rich.text import Text
 
-    from onsketch.jobs.standings import sheet
+    from onsketch.jobs.standings import as_table
 
     with Live(Text("Compiling (the first time only) …"), console=console, refresh_per_second=8) as live:
 
         def show(rows: int, standings: list[Standing]) -> None:
-            shown = table(*sheet(standings), title=f"after {rows:,} rows")
+            shown = table(*as_table(standings), title=f"after {rows:,} rows")
             shown.rows[0].style = "green"
             live.update(shown)
 

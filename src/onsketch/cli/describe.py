@@ -14,7 +14,7 @@ def describe(files: list[str], reading: dict[str, Any], task: str | None) -> Non
     """Say how the first rows are understood: format, columns, labels."""
     from onsketch.data import stream
     from onsketch.data.block import Sparse
-    from onsketch.data.task import name_of, understood
+    from onsketch.data.task import find_task, name_of
     from onsketch.data.usable import refuse_nothing
 
     console = out()
@@ -42,7 +42,7 @@ def describe(files: list[str], reading: dict[str, Any], task: str | None) -> Non
         if not met.size:
             console.print("labels: none")
             return
-        meaning = understood(met, task, reading.get("positive"), blocks.classes)
+        meaning = find_task(met, task, reading.get("positive"), blocks.classes)
         console.print(f"labels: {meaning}", soft_wrap=True)
         if meaning.kind == "regression":
             console.print(f"from {met.min():g} to {met.max():g}, mean {met.mean():g}")

@@ -167,7 +167,7 @@ def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
     """The regret of such a learner on the first rows of a file, read as the training read its own."""
     from onsketch.data import stream
     from onsketch.data.task import Task
-    from onsketch.data.usable import learnable
+    from onsketch.data.usable import labelled_rows
     from onsketch.jobs.offline import stacked
     from onsketch.learners.kernel import study
 
@@ -175,7 +175,7 @@ def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
     task, blocks, count = Task(**told["task"]), [], 0
     with stream([data], **told["reading"]) as source:
         for block in source:
-            room, kept = rows - count, learnable(block, told["reading"].get("on_error") == "skip")
+            room, kept = rows - count, labelled_rows(block, told["reading"].get("on_error") == "skip")
             blocks.append((kept.X[:room], task.labels(kept.y[:room]), None))
             count += len(blocks[-1][1])
             if count >= rows:

@@ -82,16 +82,16 @@ def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Ro
     if roles.everyday or roles.categorical == "auto":
         found = {k: _by_sample(names[k], seen, roles.everyday) for k, seen in enumerate(sample)}
     chosen = () if roles.categorical == "auto" else roles.categorical
-    found |= _told(path, names, "categorical", chosen, "category")
-    found |= _told(path, names, "numeric", roles.numeric, "number")
+    found |= _named_by_option(path, names, "categorical", chosen, "category")
+    found |= _named_by_option(path, names, "numeric", roles.numeric, "number")
     if roles.keep:
-        kept = _told(path, names, "keep", roles.keep, "").keys()
+        kept = _named_by_option(path, names, "keep", roles.keep, "").keys()
         found |= dict.fromkeys(found.keys() - kept, ("ignored", "not among those to keep"))
         found |= {k: ("category" if sample[k].wordy else "number", "as told") for k in kept if found[k][0] == "ignored"}
-    found |= _told(path, names, "ignore", roles.ignore, "ignored")
+    found |= _named_by_option(path, names, "ignore", roles.ignore, "ignored")
     for option, given in (("weight", roles.weight), ("tag", roles.tag)):
         if given is not None and not (roles.unlabelled and _absent(given, names)):
-            found |= _told(path, names, option, (given,), option)
+            found |= _named_by_option(path, names, option, (given,), option)
     label = _label(path, names, [found[k][0] for k in range(len(names))], sample, roles)
     if label is not None:
         found[label] = "label", ""
@@ -100,7 +100,7 @@ def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Ro
     return tuple(Field(name, *found[k], sample[k].words > 0.5) for k, name in enumerate(names))
 
 
-def _told(
+def _named_by_option(
     path: str, names: Sequence[str], option: str, columns: Iterable[Column], kind: str
 ) -> dict[int, tuple[str, str]]:
     """The places of columns that an option names, each with what it is and why."""

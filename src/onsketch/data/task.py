@@ -83,7 +83,7 @@ class Task:
             y: as the reader gave them.
             words: where labels are words, those that ``y`` has the places of.
         """
-        known = self.understood(y, words)
+        known = self.encode(y, words)
         if not self.signs:
             return known
         strange = self.strange(known)
@@ -91,7 +91,7 @@ class Task:
             raise InputError(f"label {name_of(y[strange][0], words)}: this is a {self}.")
         return np.where(known == self.positive, 1.0, -1.0)
 
-    def understood(self, y: Array, words: Sequence[str] | None = None, grow: bool = False) -> Array:
+    def encode(self, y: Array, words: Sequence[str] | None = None, grow: bool = False) -> Array:
         """The labels as the task counts them; with ``grow`` a class not met before is one more, else it is unknown."""
         if self.names is None or not (self.many or words is not None):
             return y
@@ -107,7 +107,7 @@ class Task:
         return codes[place.reshape(-1)] if y.size else y
 
     def strange(self, y: Array) -> NDArray[np.bool_]:
-        """Which labels, as ``understood`` gives them, the task does not know."""
+        """Which labels, as ``encode`` gives them, the task does not know."""
         unknown = np.zeros(y.shape, dtype=bool)
         if self.many:
             unknown = y < 0.0
@@ -129,7 +129,7 @@ def name_of(label: float, words: Sequence[str] | None) -> str:
     return f"{label:g}" if float(f"{label:g}") == label else repr(float(label))
 
 
-def understood(y: Array, kind: str | None = None, named: str | None = None, words: Sequence[str] | None = None) -> Task:
+def find_task(y: Array, kind: str | None = None, named: str | None = None, words: Sequence[str] | None = None) -> Task:
     """The task that the first labels of a stream suggest, or as told.
 
     ``named`` is the label that the reader was told to find (its option ``positive``), ``words`` are the labels where
@@ -139,13 +139,13 @@ def understood(y: Array, kind: str | None = None, named: str | None = None, word
     −1, 0 and +1 need not both have been met. Other words are classes, and so are a few whole numbers that come again
     and again; other numbers make a regression.
 
-    >>> print(understood(np.array([1.0, 2.0, 2.0])))
+    >>> print(find_task(np.array([1.0, 2.0, 2.0])))
     classification, label 2 against 1
-    >>> print(understood(np.array([0.5, 2.25, -1.0])))
+    >>> print(find_task(np.array([0.5, 2.25, -1.0])))
     regression
-    >>> print(understood(np.array([0.0, 1.0]), words=["yes", "no"]))
+    >>> print(find_task(np.array([0.0, 1.0]), words=["yes", "no"]))
     classification, label yes against no
-    >>> print(understood(np.tile([1.0, 2.0, 3.0], 10)))
+    >>> print(find_task(np.tile([1.0, 2.0, 3.0], 10)))
     classification, 3 classes (1, 2, 3)
     """
     if kind is not None and kind not in TASKS:
@@ -197,5 +197,5 @@ def _of_numbers(y: Array, different: Array, kind: str | None) -> Task:
 def _classes(y: Array, words: Sequence[str] | None) -> Task:
     """Many classes; those met first in order, where they are numbers, so that codes and confusion read well."""
     task = Task("multiclass", names=[], words=words is not None)
-    task.understood(np.sort(y[~np.isnan(y)]) if words is None else y[~np.isnan(y)], words, grow=True)
+    task.encode(np.sort(y[~np.isnan(y)]) if words is None else y[~np.isnan(y)], words, grow=True)
     return task

@@ -48,7 +48,7 @@ def usable(block: Block, skip: bool) -> Usable:
     return _without(block, unfit)
 
 
-def learnable(block: Block, skip: bool) -> Usable:
+def labelled_rows(block: Block, skip: bool) -> Usable:
     """The rows that can be learned: with a label each, and nothing too large. Others are passed over, or an error."""
     refuse_initial(block)
     unfit = np.isnan(block.y)
@@ -62,11 +62,11 @@ def learnable(block: Block, skip: bool) -> Usable:
 
 
 def labels(block: Block, rows: Usable, task: Task, words: Sequence[str] | None = None) -> Array:
-    """The labels of the block's learnable rows as learners take them; one that is unknown is named.
+    """The labels of the block's labelled rows as learners take them; one that is unknown is named.
 
     Of many classes, one that is new is taken in.
     """
-    known = task.understood(rows.y, words, grow=task.many)
+    known = task.encode(rows.y, words, grow=task.many)
     strange = task.strange(known)
     if strange.any():
         from onsketch.data.task import name_of

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
 from onsketch.core.losses import in_units_of_labels
+from onsketch.core.probabilities import probabilities
 from onsketch.data.task import Task
 
 Array = NDArray[np.float64]
@@ -55,34 +56,10 @@ def answers(margins: Array, task: Task, loss: str, kind: str) -> list[str]:
     return [f"{value:.9g}" for value in margins.tolist()]
 
 
-def probabilities(margins: Array, loss: str) -> Array:
-    """(rows, K) probabilities from margins: (rows,) of the second of two classes, or (rows, K).
-
-    One class against the rest gives K logistic functions, which are normalised.
-
-    >>> probabilities(np.array([0.0, np.log(3.0)]), "logistic")
-    array([[0.5 , 0.5 ],
-           [0.25, 0.75]])
-    """
-    if margins.ndim == 1:
-        return np.stack([_logistic(-margins), _logistic(margins)], axis=1)
-    if loss == "softmax":
-        each = np.exp(margins - margins.max(axis=1, keepdims=True))
-    else:
-        lift = np.minimum(margins.max(axis=1, keepdims=True) + 30.0, 0.0)  # so that some class is above 1e-13
-        each = _logistic(margins - lift)
-    return np.asarray(each / each.sum(axis=1, keepdims=True))
-
-
 def class_losses(margins: Array, codes: NDArray[np.int64], loss: str) -> Array:
     """−log of the probability of each row's class; for losses without probabilities, of that of a softmax."""
     p = probabilities(margins, loss if loss == "logistic" else "softmax")
     return np.asarray(-np.log(np.maximum(p[np.arange(len(codes)), codes], 1e-300)))
-
-
-def _logistic(z: Array) -> Array:
-    small = np.exp(-np.abs(z))
-    return np.asarray(np.where(z >= 0.0, 1.0, small) / (1.0 + small))
 
 
 def _plain(name: str) -> str:

@@ -107,7 +107,7 @@ class Resumable:
 
     def save(self, path: model_file.PathLike) -> None:
         """Write the model, with what ``predict``, ``inspect`` and ``--from`` need to know beside it."""
-        self.learner.save(path, {"training": self._told()})
+        self.learner.save(path, {"training": self._description()})
 
     def checkpoint(self, path: model_file.PathLike) -> None:
         """Write everything needed to go on from here."""
@@ -126,7 +126,7 @@ class Resumable:
             "predictions_written": self._predictions.written,
             "predictions": self._predictions.path,
         }
-        self.learner.save(path, {"training": self._told(), "checkpoint": going})
+        self.learner.save(path, {"training": self._description(), "checkpoint": going})
 
     def _files(self) -> list[str]:
         from onsketch.data.sources import expand
@@ -142,7 +142,8 @@ class Resumable:
             if self.schema is not None:
                 self.format = self.format or self._blocks.format
 
-    def _told(self) -> dict[str, Any]:
+    def _description(self) -> dict[str, Any]:
+        """What a model file says of how the learner was trained."""
         assert self.task is not None
         assert self.progress is not None
         self._gather_names()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from onsketch.data.task import Task, understood
-from onsketch.data.usable import labels, learnable, refuse_nothing
+from onsketch.data.task import Task, find_task
+from onsketch.data.usable import labelled_rows, labels, refuse_nothing
 
 
 class Labelled:
@@ -22,8 +22,8 @@ class Labelled:
         self._first = next(self._blocks, None)
         if self._first is None:
             refuse_nothing(files, self._blocks.skipped)
-        first = learnable(self._first, self._skipping).y
-        self.task: Task = understood(first, task, reading.get("positive"), self._blocks.classes)
+        first = labelled_rows(self._first, self._skipping).y
+        self.task: Task = find_task(first, task, reading.get("positive"), self._blocks.classes)
         self._passed_over, self._rows, self._due = 0, 0, 64
 
     @property
@@ -44,7 +44,7 @@ class Labelled:
     def __iter__(self) -> Iterator[Any]:
         for block in chain([self._first], self._blocks):
             assert block is not None
-            rows = learnable(block, self._skipping)
+            rows = labelled_rows(block, self._skipping)
             self._passed_over += rows.passed_over
             X, y = rows.X, labels(block, rows, self.task, self._blocks.classes)
             for part in self._parts(y.size):

@@ -116,8 +116,8 @@ def predict_stream(
             if reasons is not None:
                 names = {**blocks.names, **known.names}
                 told = reasons.behind(kept.rows, margins, explain)
-                said = [f"{answer}  # {_told(reason, names)}" for answer, reason in zip(said, told, strict=True)]
-            y = task.understood(kept.y, blocks.classes)
+                said = [f"{answer}  # {_in_a_line(reason, names)}" for answer, reason in zip(said, told, strict=True)]
+            y = task.encode(kept.y, blocks.classes)
             labelled = ~np.isnan(kept.y) & ~task.strange(y)
             unknown += int(np.count_nonzero(~np.isnan(kept.y))) - int(np.count_nonzero(labelled))
             if labelled.any():
@@ -129,7 +129,7 @@ def predict_stream(
     yield Outcome(tally, judge, rows, blocks.skipped + passed_over, "", unknown, blocks.left_out)
 
 
-def _told(reason: Reason, names: Mapping[int, str]) -> str:
+def _in_a_line(reason: Reason, names: Mapping[int, str]) -> str:
     """The reasons behind an answer, in a line."""
     shown = [f"{name}={part:+.4g}" for name, part in reason.named(names).items()]
     if reason.intercept:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from onsketch.jobs.compare import Score, Standing, percent
 
 
-def sheet(standings: Sequence[Standing]) -> tuple[list[str], list[list[str]]]:
+def as_table(standings: Sequence[Standing]) -> tuple[list[str], list[list[str]]]:
     """Headings and cells of the standings."""
     tracks = [score.track for score in standings[0].scores]
     ends = [f", cond. {track}" for track in tracks] if len(tracks) > 1 else [""]

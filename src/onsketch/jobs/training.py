@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, UpdateError
 from onsketch.data.block import Sparse
-from onsketch.data.task import Task, understood
-from onsketch.data.usable import labels, learnable, refuse_nothing
+from onsketch.data.task import Task, find_task
+from onsketch.data.usable import labelled_rows, labels, refuse_nothing
 from onsketch.jobs.answers import answers, check_kind, default_kind
 from onsketch.jobs.checkpoints import Resumable
 from onsketch.jobs.evaluation import Course, Progress, Record, new_progress
@@ -123,7 +123,7 @@ class Training(Resumable):
             )
 
     def _learn(self, block: Block) -> list[Record]:
-        kept = learnable(block, self._skipping)
+        kept = labelled_rows(block, self._skipping)
         words_met = self._blocks.classes if self._blocks is not None else None
         if self.task is None:
             self._begin(kept.y, words_met)
@@ -167,7 +167,7 @@ class Training(Resumable):
     def _begin(self, y: Array, words_met: list[str] | None) -> None:
         """Make the learner when the first labels have been seen."""
         kind = asked_task(self.plan.task, self.plan.options.get("loss"))
-        self.task = understood(y, kind, self.plan.reading.get("positive"), words_met)
+        self.task = find_task(y, kind, self.plan.reading.get("positive"), words_met)
         self.learner = make_learner(self.task, self.plan.method, **self.plan.options)
         if self._kind is not None:
             check_kind(self._kind, self.task, self.loss)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from onsketch.jobs.paired import gap
-from onsketch.jobs.standings import sheet
+from onsketch.jobs.standings import as_table
 from onsketch.report.page import Page, imprint
 from onsketch.report.plots import Curve, curves, points, whiskers
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def race_page(about: str, standings: Sequence[Standing], best_fixed: float | None, remark: str = "") -> str:
     """The page, as HTML; ``best_fixed`` is the total loss of the best fixed weights, where it was solved for."""
     page = Page("Learners compared").text(about).note(imprint())
-    headings, rows = sheet(standings)
+    headings, rows = as_table(standings)
     if best_fixed is not None:
         headings.insert(-1, "regret")
         for row, standing in zip(rows, standings, strict=True):

@@ -162,11 +162,11 @@ class CarefulOptimizer(Optimizer):
         """
         seen: list[dict[str, Any]] = []
 
-        def look(_: Optimizer, given: dict[str, Any]) -> None:
+        def check(_: Optimizer, given: dict[str, Any]) -> None:
             check_checkpoint(self, given)
             seen.append(given)
 
-        handle = self.register_load_state_dict_pre_hook(look)  # after the user's hooks
+        handle = self.register_load_state_dict_pre_hook(check)  # after the user's hooks
         try:
             super().load_state_dict(state_dict)
         finally:

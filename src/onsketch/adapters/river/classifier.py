@@ -16,12 +16,12 @@ from onsketch.adapters.options import (
     keep_parameters,
     loss_of,
     named_loss,
-    probabilities,
     takes_learner_options,
 )
 from onsketch.adapters.river.base import OnlineEstimator
 from onsketch.adapters.river.features import index_of
 from onsketch.core.errors import InputError, UpdateError
+from onsketch.core.probabilities import probabilities
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.rows import Rows, as_weights

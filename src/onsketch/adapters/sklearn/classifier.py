@@ -6,7 +6,6 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -19,13 +18,13 @@ from onsketch.adapters.options import (
     keep_parameters,
     loss_of,
     named_loss,
-    probabilities,
     shared_model,
     shares_a_sketch,
     takes_learner_options,
 )
 from onsketch.adapters.sklearn.base import Floats, OnlineEstimator, all_or_nothing
 from onsketch.core.errors import InputError
+from onsketch.core.probabilities import logistic, probabilities
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import EstimatorOptions
 
@@ -212,7 +211,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         """The probability of each class, (rows, K): softmax, or the logistic function, normalised over the classes."""
         margins = self.decision_function(X)
         if self.multilabel_:
-            return np.asarray(expit(margins))
+            return logistic(margins)
         return probabilities(margins, loss_of(self.learner_, named_loss(vars(self))))
 
     @available_if(_gives_probabilities)

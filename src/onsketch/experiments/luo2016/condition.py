@@ -43,7 +43,7 @@ def _errors(rows: Sequence[Row], learner: str) -> list[float]:
     return [value(rows, "error", learner=learner, condition=kappa) for kappa in groups(rows, "condition")]
 
 
-def _told(rows: Sequence[Row], *learners: str) -> str:
+def _first_and_last(rows: Sequence[Row], *learners: str) -> str:
     kappas = groups(rows, "condition")
     return "; ".join(
         f"{name} {percent(errors[0])} at {kappas[0]}, {percent(errors[-1])} at {kappas[-1]}"
@@ -57,20 +57,20 @@ def _above(rows: Sequence[Row], *learners: str, by: float = 1.0) -> Verdict:
     columns = [_errors(rows, name) for name in learners]
     good = sum(all(a > by * b for a, b in pairwise(errors)) for errors in zip(*columns, strict=True))
     count = len(columns[0])
-    return Verdict(good == count, f"at {good} of {count} condition numbers; {_told(rows, *learners)}")
+    return Verdict(good == count, f"at {good} of {count} condition numbers; {_first_and_last(rows, *learners)}")
 
 
 def _degrades(rows: Sequence[Row]) -> Verdict:
     errors = _errors(rows, "adagrad")
     rises = sum(b > a for a, b in pairwise(errors))
-    words = f"its error rises in {rises} of {len(errors) - 1} steps; {_told(rows, 'adagrad')}"
+    words = f"its error rises in {rises} of {len(errors) - 1} steps; {_first_and_last(rows, 'adagrad')}"
     return Verdict(errors[-1] > errors[0] and 2 * rises > len(errors) - 1, words)
 
 
 def _invariant(rows: Sequence[Row]) -> Verdict:
     ours, theirs = (max(errors) / min(errors) for errors in map(partial(_errors, rows), (LARGEST, "adagrad")))
     words = f"the largest error is {ours:.2f} times the least over the range, adagrad's {theirs:.2f} times"
-    return Verdict(ours <= 1.1, f"{words}; {_told(rows, LARGEST)}")
+    return Verdict(ours <= 1.1, f"{words}; {_first_and_last(rows, LARGEST)}")
 
 
 def _charts(rows: Sequence[Row]) -> list[Chart]:

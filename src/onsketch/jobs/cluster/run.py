@@ -19,7 +19,7 @@ from onsketch.jobs.cluster.engine import Engine
 from onsketch.jobs.cluster.plan import Plan, same_plan
 from onsketch.jobs.cluster.snapshot import rebuilt, snapshot
 from onsketch.jobs.cluster.storage import Parts, Storage
-from onsketch.jobs.cluster.tasks import Learned, learn_shard, look, merge_learners
+from onsketch.jobs.cluster.tasks import Learned, learn_shard, merge_learners, task_of
 from onsketch.jobs.cluster.tree import Gathering
 from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
 from onsketch.jobs.evaluation import Progress, Record, new_progress
@@ -100,7 +100,7 @@ class Run:
 
     def _begin(self, engine: Engine) -> None:
         """Make the learner when the first labels have been seen."""
-        task = engine.submit(look, self.plan.files, self.plan.reading, self.plan.task)
+        task = engine.submit(task_of, self.plan.files, self.plan.reading, self.plan.task)
         engine.finished([task])
         self.task = engine.report(task)
         self.learner = onsketch.learner(self.plan.method, **{"loss": self.task.default_loss, **self.plan.options})
@@ -168,7 +168,7 @@ class Run:
 
     def save(self, path: model_file.PathLike) -> None:
         """Write the model: an ordinary model file, the same bytes whatever happened on the way."""
-        self.learner.save(path, {"training": self._told()})
+        self.learner.save(path, {"training": self._description()})
 
     def checkpoint(self, storage: Storage) -> None:
         """Write the merged model with the ledger."""
@@ -181,7 +181,7 @@ class Run:
             "skipped": self.skipped,
             "due_records": [list(record) for record in self.records],
         }
-        storage.write(snapshot(self.learner), {"training": self._told(), "cluster": going})
+        storage.write(snapshot(self.learner), {"training": self._description(), "cluster": going})
 
     def resume(self, storage: Storage) -> None:
         """Take up where a checkpoint of the same plan left off."""
@@ -207,7 +207,8 @@ class Run:
         self.refused, self.skipped = going["refused"], going["skipped"]
         self.resumed_rows = self.rows
 
-    def _told(self) -> dict[str, Any]:
+    def _description(self) -> dict[str, Any]:
+        """What a model file says of how the learner was trained."""
         assert self.task is not None
         assert self.progress is not None
         return {

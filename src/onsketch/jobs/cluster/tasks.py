@@ -14,8 +14,8 @@ from typing import Any
 
 from onsketch.core.errors import InputError, OnsketchError
 from onsketch.data import Position, stream
-from onsketch.data.task import Task, understood
-from onsketch.data.usable import learnable, usable
+from onsketch.data.task import Task, find_task
+from onsketch.data.usable import labelled_rows, usable
 from onsketch.jobs.cluster.plan import Plan
 from onsketch.jobs.cluster.snapshot import Snapshot, rebuilt, snapshot
 from onsketch.jobs.evaluation import new_progress
@@ -44,12 +44,12 @@ class Learned:
         return asdict(self)
 
 
-def look(files: list[str], reading: dict[str, Any], kind: str | None) -> tuple[Task, None]:
+def task_of(files: list[str], reading: dict[str, Any], kind: str | None) -> tuple[Task, None]:
     """What the labels mean, by the first rows of the first shard that has any."""
     with stream(files, **{**READ_BY_THE_PROGRAM, **_inline(reading)}) as blocks:
         for block in blocks:
-            kept = learnable(block, reading.get("on_error") == "skip")
-            task = understood(kept.y, kind, reading.get("positive"), blocks.classes)
+            kept = labelled_rows(block, reading.get("on_error") == "skip")
+            task = find_task(kept.y, kind, reading.get("positive"), blocks.classes)
             if task.many:
                 raise InputError(
                     f"this is a {task}; on a cluster, two classes or numbers are learned (see --positive)."

@@ -70,7 +70,7 @@ class Engine:
         self._learned: deque[tuple[int, list[Ticket]]] = deque()
         self._change = threading.Condition()
         self._step = threading.Lock()
-        self._lookers = 0
+        self._readers = 0
         self._counting = threading.Lock()
         self._stopping = False
         self._log: Log | None = None
@@ -94,7 +94,7 @@ class Engine:
             self.snapshot_rows = self.model.rows
             if self.durability != "none":
                 self._log = self.store.log(number)
-            self.store.snapshot(number, self.model, self.shadow, self._told())
+            self.store.snapshot(number, self.model, self.shadow, self._notes())
 
     def start(self) -> None:
         """Begin to learn."""
@@ -117,7 +117,7 @@ class Engine:
             self._log.close()
         if self.store is not None:
             if self.failure is None:
-                self.store.snapshot(self._number, self.model, self.shadow, self._told())
+                self.store.snapshot(self._number, self.model, self.shadow, self._notes())
             self.store.close()
 
     @property
@@ -144,20 +144,20 @@ class Engine:
         """Margins of the model as it is; they take turns with the writer's steps, in the order of asking."""
         return self.model.predict(rows)
 
-    def look(self, at: Callable[[Model], Any]) -> Any:
+    def between_steps(self, read: Callable[[Model], Any]) -> Any:
         """Something of the model, learner and tallies alike, between two steps of the writer."""
         with self._counting:
-            self._lookers += 1
+            self._readers += 1
         try:
             with self._step:
-                return at(self.model)
+                return read(self.model)
         finally:
             with self._counting:
-                self._lookers -= 1
+                self._readers -= 1
 
     def save(self, path: Path) -> None:
         """Write the model as it is; only copying it makes others wait."""
-        twin = self.look(lambda model: model.copy())
+        twin = self.between_steps(lambda model: model.copy())
         twin.save(path)
 
     # The writer -------------------------------------------------------------------------------------------
@@ -244,10 +244,10 @@ class Engine:
 
     def _pause(self) -> None:
         """Let those who wait for a look have it."""
-        if self._lookers:
+        if self._readers:
             self._step.release()
             patience = 100
-            while self._lookers and patience:
+            while self._readers and patience:
                 time.sleep(0.0001)
                 patience -= 1
             self._step.acquire()
@@ -311,7 +311,7 @@ class Engine:
             return
         with self._step:
             model, shadow = self.model.copy(), None if self.shadow is None else self.shadow.copy()
-        number, told = self._number, self._told()
+        number, told = self._number, self._notes()
         self.snapshot_rows = self.model.rows
         try:
             if self._log is not None:
@@ -330,5 +330,5 @@ class Engine:
         except OSError:
             self.disk_full = True  # the log is longer for it; the next snapshot cuts it
 
-    def _told(self) -> dict[str, Any]:
+    def _notes(self) -> dict[str, Any]:
         return {"position": dict(self.position)}

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.core.probabilities import probabilities
 from onsketch.core.tolerances import LARGEST
 from onsketch.data.json_rows import shown
 from onsketch.data.task import Task
 from onsketch.files import model_file
-from onsketch.jobs.answers import probabilities
 from onsketch.jobs.evaluation import Progress
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import asked_task, make_learner
@@ -286,7 +286,7 @@ class Model:
 
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """As ``onsketch train --save`` writes it; ``notes`` come beside its own."""
-        self.learner.save(path, {"training": self.job._told(), **(notes or {})})
+        self.learner.save(path, {"training": self.job._description(), **(notes or {})})
 
     def copy(self) -> Model:
         """The model as it is now, to be written while this one goes on."""

@@ -29,7 +29,7 @@ def figures(service: Service, number: int) -> dict[str, Any]:
     if engine.shadow is not None:
         found["shadow_curve"] = engine.shadow_watch.curve
     if number % _SELDOM == 0:
-        found["inside"] = engine.look(lambda model: _inside(model, service.names))
+        found["inside"] = engine.between_steps(lambda model: _inside(model, service.names))
     return found
 
 

@@ -78,7 +78,7 @@ class Service:
         margins = engine.predict(matrix)
         found = answers(engine.model, margins)
         if explain:
-            shares = engine.look(lambda model: contributions(model, matrix, margins, self.names))
+            shares = engine.between_steps(lambda model: contributions(model, matrix, margins, self.names))
             for answer, share in zip(found, shares, strict=True):
                 answer["contributions"] = share
         return found

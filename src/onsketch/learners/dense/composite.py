@@ -112,12 +112,12 @@ class _Dual(ABC):
         """The b of β = 0."""
 
     @abstractmethod
-    def lift(self, b: Array) -> Array:
+    def beta(self, b: Array) -> Array:
         """β."""
 
     @abstractmethod
-    def lower(self, x: Array) -> Array:
-        """The transpose of ``lift``."""
+    def transposed(self, x: Array) -> Array:
+        """The transpose of ``beta``."""
 
     @abstractmethod
     def solve(self, b: Array) -> Array:
@@ -132,7 +132,7 @@ class _Dual(ABC):
         b = self.start()
         w, pieces = self.point(b)
         for _ in range(_STEPS):
-            gradient = self.solve(b) - self.lower(w - self.v)
+            gradient = self.solve(b) - self.transposed(w - self.v)
             if np.abs(gradient).max(initial=0.0) <= _TOLERANCE:
                 break
             try:
@@ -150,7 +150,7 @@ class _Dual(ABC):
 
     def point(self, b: Array) -> tuple[Array, Pieces]:
         """T(β), and the piece each feature is on."""
-        pulled = self.v - self.lift(b) / self.c
+        pulled = self.v - self.beta(b) / self.c
         soft = np.copysign(np.maximum(np.abs(pulled) - self.threshold / self.c, 0.0), pulled)
         pieces = np.where(pulled < 0.0, -FREE, FREE)
         if self.threshold > 0.0:
@@ -176,7 +176,7 @@ class _Dual(ABC):
         u = w - self.v
         terms = (
             0.5 * float(b @ self.solve(b)),
-            -float(self.lift(b) @ u),
+            -float(self.beta(b) @ u),
             -0.5 * self.c * float(u @ u),
             -self.threshold * float(np.abs(w).sum()),
         )
@@ -207,10 +207,10 @@ class _LowRankDual(_Dual):
     def start(self) -> Array:
         return np.zeros(len(self.inverse))
 
-    def lift(self, b: Array) -> Array:
+    def beta(self, b: Array) -> Array:
         return np.asarray(b @ self.metric.directions)
 
-    def lower(self, x: Array) -> Array:
+    def transposed(self, x: Array) -> Array:
         return np.asarray(self.metric.directions @ x)
 
     def solve(self, b: Array) -> Array:
@@ -229,10 +229,10 @@ class _FullDual(_Dual):
     def start(self) -> Array:
         return np.zeros_like(self.v)
 
-    def lift(self, b: Array) -> Array:
+    def beta(self, b: Array) -> Array:
         return b
 
-    def lower(self, x: Array) -> Array:
+    def transposed(self, x: Array) -> Array:
         return x
 
     def solve(self, b: Array) -> Array:

@@ -118,6 +118,8 @@ def _tried(experiment: Experiment, outcome: Outcome) -> str:
     if len(tried) < 2:
         return ""
     told = "; ".join(f"{count}: {', '.join(names)}" for count, names in sorted(tried.items()))
+    if experiment.name not in _UNEQUAL:
+        raise ValueError(f"{experiment.name}: settings tried {told}. Say why they are not as many for all in _UNEQUAL.")
     return f"{told}. Why: {_UNEQUAL[experiment.name]}"
 
 

@@ -12,7 +12,7 @@ import ctypes
 import os
 import struct
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from operator import is_
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -95,30 +95,37 @@ def expressions(form: Form, name: str) -> list[tuple[str, str]]:
     return [("q", f"id({name})")] if ":" in form else [(_NUMBERS[form], name)]
 
 
-class _Packer:
-    """Writes arguments of one form, and of the same classes as these examples, into slots."""
+def _classes(value: Any) -> Any:
+    """The class of a value; of a plain tuple, a tuple of the classes of its parts."""
+    return tuple(map(_classes, value)) if type(value) is tuple else type(value)
 
-    def __init__(self, forms: tuple[Form, ...], examples: tuple[Any, ...]) -> None:
+
+class _Packer:
+    """Writes arguments of one form and of these classes into slots."""
+
+    def __init__(self, forms: tuple[Form, ...], classes: tuple[Any, ...]) -> None:
         names = [f"a{place}" for place in range(len(forms))]
         slots = [slot for form, name in zip(forms, names, strict=True) for slot in expressions(form, name)]
         codes = struct.Struct("=" + "".join(code for code, _ in slots))
         known: dict[str, Any] = {"id": id, "type": type, "len": len, "tuple": tuple, "pack": codes.pack_into}
-        checks = [check for name, one in zip(names, examples, strict=True) for check in _checks(name, one, known)]
+        checks = [check for name, kind in zip(names, classes, strict=True) for check in _checks(name, kind, known)]
         source = f"lambda slots, at, {', '.join(names)}: {' or '.join(checks)} or pack(slots, at, %s)"
         self.write: Any = eval(source % ", ".join(expression for _, expression in slots), known)
         """Answers with True, and writes nothing, where a class is another."""
         self.size = codes.size
 
 
-def _checks(name: str, example: Any, known: dict[str, Any]) -> Iterator[str]:
-    """What is true of an argument of another class than the example's, or with such a part if it is a plain tuple.
+_packer = lru_cache(maxsize=1024)(_Packer)  # every learner calls the same few kernels with arguments of the same forms
+
+
+def _checks(name: str, kind: Any, known: dict[str, Any]) -> Iterator[str]:
+    """What is true of an argument of another class than this one, or with such a part if it is a plain tuple.
 
     Compiled code cannot see it for itself. The classes are entered among the names that the conditions know.
     """
-    kind = type(example)
-    if kind is tuple:
-        yield f"type({name}) is not tuple or len({name}) != {len(example)}"
-        for place, part in enumerate(example):
+    if isinstance(kind, tuple):
+        yield f"type({name}) is not tuple or len({name}) != {len(kind)}"
+        for place, part in enumerate(kind):
             yield from _checks(f"{name}[{place}]", part, known)
     else:
         word = f"kind{len(known)}"
@@ -172,7 +179,8 @@ class _Ready:
         forms, following = tuple(map(form_of, state)), tuple(map(form_of, rest))
         self.function, results = _code(kernel, forms + following)
         self.read = _reading(results)
-        self._first, packer = _Packer(forms, state) if state else None, _Packer(following, rest)
+        self._first = _packer(forms, _classes(state)) if state else None
+        packer = _packer(following, _classes(rest))
         self._at = _FIRST + (self._first.size if self._first else 0)
         self._write, self._size = packer.write, self._at + packer.size
         self._free: list[tuple[bytearray, int, Any]] = []

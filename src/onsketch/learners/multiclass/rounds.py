@@ -101,11 +101,10 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights
         change[COLUMN.sum] = 0.0
         largest = max(1.0, np.sqrt(square))
         lengths = sketch.numbers[NUMBER.lengths] + square
-        short = outgrown(setup, sketch, lengths, t)
-        if short or not harmless(setup, sketch, largest, reached, p, top, rho):
+        if outgrown(setup, sketch, lengths, t):
+            raise_ridge(setup, sketch, spare, False, lengths, t)
+        elif not harmless(setup, sketch, largest, reached, p, top, rho):
             copy_state(sketch, spare)
-        if short:
-            raise_ridge(setup, sketch, lengths, t)
         prepare(setup, sketch, p)
         for r in range(n):
             sketch.lines[LINE.a, r] = 0.0

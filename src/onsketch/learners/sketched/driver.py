@@ -112,21 +112,12 @@ def outgrown(setup, sketch, lengths, t):
 
 
 @inner
-def raise_ridge(setup, sketch, lengths, t):
-    """Give the sketch twice the ridge that the rows ask for, so that this is rare."""
-    sketch.numbers[NUMBER.ridge] = 2.0 * setup.share * lengths / t
-    follow_ridge(setup, sketch)
-
-
-@inlined
-def keep_up(setup, sketch, spare, guarded, lengths, t):
-    """Raise the ridge where the rows ask for it; returns whether there is something to undo that with."""
-    if not outgrown(setup, sketch, lengths, t):
-        return guarded
+def raise_ridge(setup, sketch, spare, guarded, lengths, t):
+    """Give the sketch twice the ridge that the rows ask for, so that this is rare; what it was is kept to undo it."""
     if not guarded:
         copy_state(sketch, spare)
-    raise_ridge(setup, sketch, lengths, t)
-    return True
+    sketch.numbers[NUMBER.ridge] = 2.0 * setup.share * lengths / t
+    follow_ridge(setup, sketch)
 
 
 @inlined
@@ -295,7 +286,9 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             adapt_first(rows, here, values[low:high], fade * g, row)
             square = gather(rows, here, row, 0, count, COLUMN.sketch + sketch.counts[COUNT.rows], p)
         lengths = sketch.numbers[NUMBER.lengths] + square
-        guarded = keep_up(setup, sketch, spare, guarded, lengths, t)
+        if outgrown(setup, sketch, lengths, t):
+            raise_ridge(setup, sketch, spare, guarded, lengths, t)
+            guarded = True
         limit = setup.largest / largest
         fit = abs(reached) <= limit and abs(g) * tallest <= setup.steepest
         if not guarded and (setup.implicit or not (fit and harmless(setup, sketch, largest, reached, p, g, rho))):

@@ -31,20 +31,21 @@ class Turns:
     __slots__ = (
         "_changed",
         "_given_up",
-        "_mutex",
         "_next",
         "_readers",
         "_serving",
         "_writer",
         "_writes",
+        "mutex",
         "reading",
         "writer",
         "writing",
     )
 
     def __init__(self) -> None:
-        self._mutex = Lock()
-        self._changed = Condition(self._mutex)
+        self.mutex = Lock()
+        """Held while turns are given; see ``idle``."""
+        self._changed = Condition(self.mutex)
         self._readers: dict[int, int] = {}
         """How often each thread has asked to read and has not finished."""
         self._writer: int | None = None
@@ -59,9 +60,16 @@ class Turns:
     def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
         return Turns, ()  # turns are of a process and of an object: a copy has its own
 
+    def idle(self) -> bool:
+        """Whether nobody has a turn or waits for one; if the mutex is held, nobody gets one until it is given back.
+
+        So a few microseconds of reading or writing need no turn of their own.
+        """
+        return self._writer is None and not self._readers and self._next == self._serving
+
     def _begin_reading(self) -> None:
         me = get_ident()
-        with self._mutex:
+        with self.mutex:
             if me in self._readers or self._writer == me:
                 self._readers[me] = self._readers.get(me, 0) + 1
                 return
@@ -71,7 +79,7 @@ class Turns:
 
     def _end_reading(self) -> None:
         me = get_ident()
-        with self._mutex:
+        with self.mutex:
             self._readers[me] -= 1
             if not self._readers[me]:
                 del self._readers[me]
@@ -80,7 +88,7 @@ class Turns:
 
     def _begin_writing(self) -> None:
         me = get_ident()
-        with self._mutex:
+        with self.mutex:
             if self._writer != me:
                 if me in self._readers:
                     raise RuntimeError("a thread that reads a learner cannot change it before it has finished reading.")
@@ -90,7 +98,7 @@ class Turns:
             self._writes += 1
 
     def _end_writing(self) -> None:
-        with self._mutex:
+        with self.mutex:
             self._writes -= 1
             if not self._writes:
                 self._writer = None

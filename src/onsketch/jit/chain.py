@@ -32,18 +32,15 @@ class Step(NamedTuple):
     place: NDArray[Any] | None = None
 
 
-class Chain:
-    """Steps, one after the other, as long as each leaves the word that it should. For one thread at a time."""
+class Chain(Prepared):
+    """Steps, one after the other, as long as each leaves the word that it should.
 
-    __slots__ = ("_run", "_steps")
+    A call returns how many steps came to what they should; why the next did not is for the long way to say.
+    """
 
     def __init__(self, steps: list[Step]) -> None:
+        super().__init__(run_steps, np.array([_words(step) for step in steps], dtype=np.int64))
         self._steps = steps  # keeps alive what they are for
-        self._run = Prepared(run_steps, np.array([_words(step) for step in steps], dtype=np.int64))
-
-    def __call__(self) -> int:
-        """How many steps came to what they should; why the next did not is for the long way to say."""
-        return int(self._run())
 
 
 def _words(step: Step) -> tuple[int, int, int, int]:

@@ -75,13 +75,14 @@ class Translation:
 class SingleRows:
     """A learner's rows with these features, one by one; for one thread at a time."""
 
-    __slots__ = ("_learn", "_learner", "_pack", "_predict", "_row", "_values")
+    __slots__ = ("_learn", "_out", "_pack", "_predict", "_row", "_turns", "_values")
 
     def __init__(self, learner: Learner, indices: NDArray[np.int64], width: int) -> None:
         values = np.zeros(indices.size)
         rows = Rows(np.array([0, indices.size]), indices, values, width, dense=False)
         self._row = OneRow(rows, np.zeros(1), np.ones(1), np.zeros(1))
-        self._learner, self._values = learner, memoryview(values.data).cast("B")
+        self._turns, self._values = learner.turns, memoryview(values.data).cast("B")
+        self._out = self._row.out.item
         self._pack = struct.Struct(f"{indices.size}d").pack_into
         check = Step(Prepared(too_long, rows.indptr, values, LARGEST), -1)  # no row that is not finite
         ways = learner.learning_row(self._row), learner.predicting_row(self._row)
@@ -104,13 +105,21 @@ class SingleRows:
         except (struct.error, OverflowError):
             return False
         self._row.label[0] = label
-        turns, (way, chain, count) = self._learner.turns, self._learn
-        with turns.writer, turns.writing:
-            if not way.same():
-                return False
-            done = chain() - 1
-            if done < count:
-                way.undo(done)
+        turns = self._turns
+        with turns.writer:
+            with turns.mutex:
+                if turns.idle():
+                    return self._learned()
+            with turns.writing:
+                return self._learned()
+
+    def _learned(self) -> bool:
+        way, chain, count = self._learn
+        if not way.same():
+            return False
+        done = chain() - 1
+        if done < count:
+            way.undo(done)
         return bool(done == count)
 
     def predict(self, values: Sequence[float]) -> float | None:
@@ -119,11 +128,18 @@ class SingleRows:
             self._pack(self._values, 0, *values)
         except (struct.error, OverflowError):
             return None
+        turns = self._turns
+        with turns.mutex:
+            if turns.idle():
+                return self._predicted()
+        with turns.reading:
+            return self._predicted()
+
+    def _predicted(self) -> float | None:
         way, chain, count = self._predict
-        with self._learner.turns.reading:
-            if not way.same() or chain() <= count:
-                return None
-            margin = self._row.out.item(0)
-            if way.finish is not None:
-                margin = way.finish(margin)
+        if not way.same() or chain() <= count:
+            return None
+        margin = self._out(0)
+        if way.finish is not None:
+            margin = way.finish(margin)
         return margin if math.isfinite(margin) else None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
-from scipy.special import expit
 
 from onsketch.adapters.options import (
     DEFAULT_METHOD,
@@ -191,7 +191,8 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             return {}
         margin = self._short.predict(self._learner, x)
         if margin is not None and self.loss == "logistic" and self.method != "arow":
-            return dict(zip(self._codes, expit((-margin, margin)).tolist(), strict=True))
+            no, yes = self._codes
+            return {no: _logistic(-margin), yes: _logistic(margin)}
         margins = self._learner.predict(self._names.row(x, learn=False))
         self._notice(x)
         return dict(zip(self._codes, self._probabilities(margins)[0].tolist(), strict=True))
@@ -202,7 +203,8 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             return None
         margin = self._short.predict(self._learner, x)
         if margin is not None:
-            return list(self._codes)[margin > 0.0]
+            no, yes = self._codes
+            return yes if margin > 0.0 else no
         code = self._likeliest(self._names.row(x, learn=False))[0]
         self._notice(x)
         return list(self._codes)[code]
@@ -236,6 +238,14 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             # as River's own classifiers say that they have none
             raise NotImplementedError(f"loss={loss!r} gives no probabilities; use loss='logistic'.")
         return probabilities(margins, loss_of(self._learner, loss))
+
+
+def _logistic(margin: float) -> float:
+    """``1/(1 + e^−margin)`` to the bits of scipy.special.expit, which takes 2 µs to look at its arguments."""
+    try:
+        return 1.0 / (1.0 + math.exp(-margin))
+    except OverflowError:
+        return 0.0
 
 
 def _is_truth(label: Any) -> bool:

@@ -35,6 +35,12 @@ class _Known(NamedTuple):
             values = self.pick(x)
         except KeyError:
             return None
+        if type(values[0]) is float:  # then their sum is one if they are numbers, and Python has it at once
+            try:
+                if type(sum(values)) is float:
+                    return values
+            except TypeError:
+                return None
         return values if PLAIN.issuperset(map(type, values)) else None
 
 

@@ -166,7 +166,7 @@ class FirstOrderLearner(Learner):
         read = Prepared(read_steps, self._setup, self._terms, self._clock, table, slots, weights)
         multiply = Prepared(row_products, indptr, weights, values, row.out)
         way = translated.then([Step(read), Step(multiply)], lambda: self._table is table)
-        return way._replace(finish=lambda margin: min(max(margin, -clip), clip))
+        return way._replace(finish=lambda margin: margin if -clip <= margin <= clip else min(max(margin, -clip), clip))
 
     def _grow(self) -> None:
         have = self._table.shape[0]

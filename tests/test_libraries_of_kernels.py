@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,3 +84,24 @@ def test_the_walk_calls_every_kernel_of_the_package(monkeypatch):
 def test_importing_the_package_imports_no_compiler():
     learn = "import sys, onsketch; onsketch.learner('rfd-son'); print({'numba', 'llvmlite'} & set(sys.modules))"
     assert run("-c", learn) == (0, "set()\n")
+
+
+def test_the_extra_that_compiles_is_what_wheels_without_kernels_depend_on():
+    import tomllib
+
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    asked = re.search(r"^COMPILER = (\[.*\])$", (CHECKOUT / "hatch_build.py").read_text(), re.MULTILINE)
+    assert asked is not None
+    assert json.loads(asked[1]) == project["optional-dependencies"]["jit"]
+
+
+def test_doctor_says_where_kernels_come_from(without_compiler, library):
+    code, told = run("-c", "from onsketch.cli import main; main()", "doctor", **without_compiler)
+    assert code == 0, told
+    assert str(library) in told
+    code, told = run("-c", "from onsketch.cli import main; main()", "doctor", ONSKETCH_KERNELS="jit")
+    assert code == 0, told
+    assert all(word in told for word in ("numba", "ONSKETCH_KERNELS", "jit"))
+    code, told = run("-c", "from onsketch.cli import main; main()", "doctor", ONSKETCH_KERNELS="none")
+    assert code != 0
+    assert "expected auto, library or jit" in told

@@ -53,6 +53,7 @@ def test_the_short_way_comes_to_the_same_bits(monkeypatch, method, kind):
     values = [x[NAMES[0]] - x[NAMES[1]] for x in rows()]
     labels = [value > 0.0 for value in values] if kind is OnlineClassifier else values
     short, long = kind(method), kind(method)
+    monkeypatch.setattr(short_way, "_MOST", short_way._REPEATED)  # make ready again and again
     first = played(short, labels, spoiled=(40, 41, 100))
     assert short._short._free  # rows were going it
     monkeypatch.setattr(short_way, "_REPEATED", 10**9)
@@ -76,3 +77,15 @@ def test_a_label_that_is_no_label_is_refused_as_ever():
         with pytest.raises(InputError):
             model.learn_one(rows()[0], label)
     model.learn_one(rows()[0], 1.0)
+
+
+def test_features_that_change_every_few_rows_are_given_up(monkeypatch):
+    made, of = [], short_way.SingleRows.of
+    monkeypatch.setattr(short_way.SingleRows, "of", lambda *given: made.append(1) or of(*given))
+    model = OnlineClassifier("adagrad")
+    for i in range(600):
+        model.learn_one({f"{i // 10 % 5} {j}": 1.0 + (i + j) % 3 for j in range(4)}, i % 2 == 0)
+    assert 1 <= len(made) <= 3
+    for i in range(400):
+        model.learn_one({f"0 {j}": 1.0 + (i + j) % 3 for j in range(4)}, i % 2 == 0)
+    assert model._short._free  # and taken up again

@@ -14,11 +14,12 @@ import ctypes
 import gc
 import hashlib
 import os
+import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import RLock
@@ -118,10 +119,29 @@ helping = _Helping()
 _compiling, _loading = RLock(), RLock()
 
 
-def _compiled(kernel: Kernel, forms: tuple[Form, ...], symbol: str) -> tuple[str, bytes]:
-    from onsketch.jit.compiling import compile_kernel
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits for a second: a compiler that has been imported by half is of no use to this process any more."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    asked: list[Any] = []
+    signal.signal(signal.SIGINT, lambda number, frame: asked.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if asked:
+        handler(signal.SIGINT, asked[0])
 
+
+def _compiled(kernel: Kernel, forms: tuple[Form, ...], symbol: str) -> tuple[str, bytes]:
     with _compiling:
+        with _uninterrupted():
+            from onsketch.jit.compiling import _tell_numba, compile_kernel
+
+            _tell_numba()
         collecting = gc.isenabled()
         gc.disable()  # the compiler makes millions of objects, and looking for garbage among them finds little
         try:

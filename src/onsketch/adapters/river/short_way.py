@@ -14,8 +14,11 @@ from onsketch.learners.one_row import SingleRows
 PLAIN = frozenset({float, int, bool, np.float64})
 """Types of values that need no second look."""
 
-_REPEATED = 8
-"""So many rows with the same features one after the other, and the next are expected to have them."""
+_REPEATED, _MOST, _WORTH = 8, 256, 64
+"""So many rows with the same features one after the other, and the next are expected to have them. To make ready costs
+as much as the long way of about the third number of rows: where it served for fewer, twice as many rows are asked for
+the next time, up to the second number.
+"""
 
 
 class _Known(NamedTuple):
@@ -47,12 +50,14 @@ class _Known(NamedTuple):
 class ShortWay:
     """Knows the features that rows have had lately, and how a learner takes such rows."""
 
-    __slots__ = ("_free", "_last", "_times")
+    __slots__ = ("_free", "_last", "_missed", "_needed", "_times")
 
     def __init__(self) -> None:
         self._free: list[_Known] = []  # whoever uses it has taken it out: threads may come at once
         self._last: tuple[Any, ...] = ()
-        self._times = 0
+        self._times, self._needed = 0, _REPEATED
+        self._missed = -_WORTH - 1  # the first time is worth it
+        """Rounds of the learner when it was last made ready, and those that went the long way since."""
 
     def __reduce__(self) -> tuple[type[ShortWay], tuple[()]]:
         return ShortWay, ()
@@ -88,9 +93,11 @@ class ShortWay:
         if names != self._last:
             self._last, self._times = names, 0
         self._times += 1
-        if self._times < _REPEATED:
+        self._missed += 1
+        if self._times < self._needed:
             return
-        self._times = 0
+        served, self._missed, self._times = learner.rounds - self._missed, learner.rounds, 0
+        self._needed = _REPEATED if served > _WORTH else max(min(2 * self._needed, _MOST), _REPEATED)
         names = tuple(sorted(x, key=numbers.__getitem__))
         rows = SingleRows.of(learner, np.array([numbers[name] for name in names]), len(numbers))
         if rows is not None:

@@ -36,7 +36,7 @@ from onsketch import torch as sketched
 
 RATES = (1e-3, 2e-3, 4e-3, 8e-3)
 SGD_RATES = (0.03, 0.1, 0.3, 1.0)
-PAPER: dict[str, Any] = {"ridge": 1e-3, "power": 0.25, "outside": "escaped"}
+PAPER: dict[str, Any] = {"ridge": 1e-3, "damping": 0.0, "power": 0.25, "outside": "escaped", "refresh_every": 10}
 
 
 def _plain(maker: Callable[..., Any], **options: Any) -> Callable[[nn.Module, float], torch.optim.Optimizer]:
@@ -50,8 +50,8 @@ CONTENDERS: dict[str, tuple[Callable[[nn.Module, float], torch.optim.Optimizer],
     "Muon": (_plain(Muon), RATES),
     "SOAP": (_plain(SOAP), RATES),
     "Shampoo": (_plain(Shampoo), RATES),
-    "Sketchy": (_plain(sketched.Sketchy, ridge=1e-3), RATES),
-    "Sketchy 5": (_plain(sketched.Sketchy, ridge=1e-3, refresh_every=5), RATES),
+    "Sketchy": (_plain(sketched.Sketchy), RATES),
+    "Sketchy 10": (_plain(sketched.Sketchy, refresh_every=10), RATES),
     "Sketchy paper": (_plain(sketched.Sketchy, **PAPER), RATES),
     "Sketchy paper W": (_plain(sketched.Sketchy, weight_decay=0.05, **PAPER), RATES),
     "Sketchy paper 32": (_plain(sketched.Sketchy, rank=32, **PAPER), RATES),

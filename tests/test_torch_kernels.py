@@ -255,7 +255,24 @@ def test_the_jacobi_kernel_gives_eigenvectors(n, on_cpu, monkeypatch):
     torch.testing.assert_close((U * values[:, None]) @ U.mT / size, matrices / size, rtol=0, atol=1e-12)
 
 
-def test_sketchys_kernels_take_the_same_steps(on_cpu, monkeypatch):
+def _stepped_there(optimizer, params, gradients, launch, skipped=None):
+    """Steps of Sketchy as on a device, its kernels run here."""
+    group = optimizer.param_groups[0]
+    skipped = torch.zeros(1, dtype=torch.int32) if skipped is None else skipped
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folded_cuda, "launch", launch)
+        for grads in gradients:
+            group["calls"] += 1
+            layers = []
+            for p, g in zip(params, grads, strict=True):
+                state = optimizer.state[p]
+                if not state:
+                    state.update(optimizer._fresh(p, group, "cpu"))
+                layers.append(Stepped(p.detach(), g.clone().contiguous(), state, Folded.of(p, group)))
+            folded_cuda.take_steps(layers, group, optimizer._places, skipped)
+
+
+def test_sketchys_kernels_take_the_same_steps(on_cpu):
     """Layers of one shape and of several chunks, vectors, a gradient that is not finite, and what is skipped for it."""
     shapes = [(6, 5), (6, 5), (90, 70), (7,), (), (4, 3, 3), (5000,)]
     options = {"lr": 0.01, "weight_decay": 0.1, "refresh_every": 1, "rank": 4}
@@ -269,21 +286,49 @@ def test_sketchys_kernels_take_the_same_steps(on_cpu, monkeypatch):
         with pytest.warns(RuntimeWarning, match="not finite"):
             steps(reference, plain, gradients)
         skipped = torch.zeros(1, dtype=torch.int32)
-        with monkeypatch.context() as patch:
-            patch.setattr(folded_cuda, "launch", on_cpu.launch)
-            group = optimizer.param_groups[0]
-            for grads in gradients:
-                group["calls"] += 1
-                layers = []
-                for p, g in zip(ours, grads, strict=True):
-                    state = optimizer.state[p]
-                    if not state:
-                        state.update(optimizer._fresh(p, group, "cpu"))
-                    layers.append(Stepped(p.detach(), g.clone().contiguous(), state, Folded.of(p, group)))
-                folded_cuda.take_steps(layers, group, optimizer._places, skipped)
+        _stepped_there(optimizer, ours, gradients, on_cpu.launch, skipped)
         assert int(skipped) == reference.skipped_steps == 3
         for i, (p, q) in enumerate(zip(plain, ours, strict=True)):
             # a device is not asked whether what was due was done: the second layer's sketch fades as if it had been
             torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-3 if i == 1 else 1e-5)
             assert optimizer.state[q]["step"] == reference.state[p]["step"]
             torch.testing.assert_close(optimizer.state[q]["exp_avg_sq"], reference.state[p]["exp_avg_sq"])
+
+
+@pytest.mark.parametrize(
+    ("rank", "options"),
+    [
+        (3, {"outside": "escaped", "power": 0.25, "ridge": 1e-3, "damping": 0.0}),
+        (17, {"ridge": 1e-2}),
+        (40, {}),  # more than the kernels refresh
+    ],
+)
+def test_sketchys_kernels_keep_the_same_sketches(rank, options, on_cpu):
+    """Of layers of several ranks, and of one whose first gradients are zero: its directions are drawn."""
+    shapes = [(12, 9), (45, 140), (45, 140), (8, 3, 3, 3), (50, 41)]
+    gradients = stream(shapes, 5, dtype=torch.float32)
+    for grads in gradients[:2]:
+        grads[2] = torch.zeros(shapes[2])
+    plain, ours = start(shapes, "cpu", torch.float32), start(shapes, "cpu", torch.float32)
+    reference, optimizer = (Sketchy(p, lr=0.01, rank=rank, refresh_every=1, **options) for p in (plain, ours))
+    steps(reference, plain, gradients)
+    _stepped_there(optimizer, ours, gradients, on_cpu.launch)
+    for p, q in zip(plain, ours, strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-4)
+        for side in ("left", "right"):
+            mine, theirs = ({k: v.squeeze(0) for k, v in o.state[w].items() if side in k} for o, w in
+                            ((optimizer, q), (reference, p)))  # fmt: skip
+            for part in ("_energy", "_escaped", "_total"):
+                torch.testing.assert_close(mine[side + part], theirs[side + part], rtol=1e-3, atol=1e-5)
+            torch.testing.assert_close(mine[side] @ mine[side].mT, theirs[side] @ theirs[side].mT, rtol=1e-2, atol=2e-3)
+
+
+def test_two_warps_take_the_steps_of_sketchy(on_cpu, tmp_path):
+    """Threads that meet at barriers, in its kernels."""
+    shapes = [(17, 35)]
+    gradients = stream(shapes, 2, dtype=torch.float32)
+    alone, together = start(shapes, "cpu", torch.float32), start(shapes, "cpu", torch.float32)
+    for params, launch in ((alone, on_cpu.launch), (together, Kernels(tmp_path, threads=64).launch)):
+        _stepped_there(Sketchy(params, lr=0.01, rank=2, refresh_every=1), params, gradients, launch)
+    for a, b in zip(alone, together, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)

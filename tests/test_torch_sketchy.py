@@ -29,8 +29,8 @@ def _shrunk(matrix, rank):
     return (vectors * (values - rho).clamp(min=0.0)) @ vectors.mT, rho
 
 
-def _metric(S, escaped, total, rank, ridge, outside):
-    """A of the docstring: energies inside and outside of a d×d sketch, and the ridge."""
+def _metric(S, escaped, total, rank, ridge, damping, outside):
+    """A of the docstring: energies inside and outside of a d×d sketch, and what is added."""
     values, vectors = torch.linalg.eigh(S)
     is_inside = torch.arange(len(S)) >= len(S) - rank
     values = values + escaped
@@ -38,12 +38,14 @@ def _metric(S, escaped, total, rank, ridge, outside):
     if outside == "mean":
         e = ((total - values[is_inside].sum()) / max(1, len(S) - rank)).clamp(min=0.0)
     values = torch.where(is_inside, values.clamp(min=float(e)), e)
-    return (vectors * (values + ridge * values.max())) @ vectors.mT
+    return (vectors * (values + ridge * values.max() + damping * total / len(S))) @ vectors.mT
 
 
-def _definition(w, gradients, rank, *, lr, sketch_decay, ridge, nesterov=True, power=0.375, outside="mean", eps=1e-16):
+def _definition(
+    w, gradients, rank, *, lr, sketch_decay, nesterov=True, ridge=0.0, damping=0.1, power=0.375, outside="mean"
+):
     """The step as the docstring has it, with d×d matrices."""
-    betas = (0.9, 0.999)
+    betas, eps = (0.9, 0.999), 1e-16
     w, (first, second) = w.clone(), betas
     m, v = torch.zeros_like(w), torch.zeros_like(w)
     sketches, totals = [(torch.zeros(d, d, dtype=w.dtype), 0.0) for d in w.shape], [0.0, 0.0]
@@ -58,7 +60,7 @@ def _definition(w, gradients, rank, *, lr, sketch_decay, ridge, nesterov=True, p
             escaped = keep * escaped + rho
             sketches[i] = S, escaped
             totals[i] = keep * totals[i] + (1 - keep) * G.square().sum()
-            roots.append(_root(_metric(S, escaped, totals[i], rank, ridge, outside), -power))
+            roots.append(_root(_metric(S, escaped, totals[i], rank, ridge, damping, outside), -power))
         U = roots[0] @ D @ roots[1]
         w = w - lr * D.norm() / U.norm() * U
     return w
@@ -67,14 +69,14 @@ def _definition(w, gradients, rank, *, lr, sketch_decay, ridge, nesterov=True, p
 @device_of
 @pytest.mark.parametrize("nesterov", [True, False])
 @pytest.mark.parametrize(("shape", "rank"), [((6, 5), 16), ((5, 6), 16), ((7, 7), 4), ((2, 3, 2, 2), 3)])
-@pytest.mark.parametrize("form", [{}, {"power": 0.25, "outside": "escaped"}])
+@pytest.mark.parametrize("form", [{}, {"ridge": 1e-3, "damping": 0.0, "power": 0.25, "outside": "escaped"}])
 def test_the_step_is_the_definition(shape, rank, nesterov, form, device):
     """Where 2r columns span an axis, a refresh is frequent directions itself."""
     (w,) = start([shape], device, torch.float64)
     gradients = stream([shape], 12)
     folded = [g[0].reshape(shape[0], -1) for g in gradients]
     ours = min(rank, *folded[0].shape)
-    options = {"lr": 0.05, "sketch_decay": 0.9, "ridge": 1e-3, "nesterov": nesterov, **form}
+    options = {"lr": 0.05, "sketch_decay": 0.9, "nesterov": nesterov, **form}
     expected = _definition(w.detach().cpu().view(shape[0], -1), folded, ours, **options)
     steps(Sketchy([w], rank=rank, refresh_every=1, **options), [w], gradients)
     torch.testing.assert_close(w.detach().cpu().view(shape[0], -1), expected, rtol=1e-7, atol=1e-7)
@@ -90,7 +92,7 @@ def test_a_refresh_is_nystroms_approximation_shrunk(blocks):
         V = torch.linalg.qr(torch.randn(n, blocks, d // blocks, r, dtype=torch.float64))[0]
         energy = torch.rand(n, blocks, r, dtype=torch.float64).sort(descending=True).values
         sides.append(axes.Axis(0.5 * V, energy, *torch.rand(2, n, blocks, dtype=torch.float64)))
-    (new,) = axes.refresh([(G, *sides)], 0.7, axes.Metric(1e-3, 0.25, "mean"))
+    (new,) = axes.refresh([(G, *sides)], 0.7, axes.Metric(1e-3, 0.1, 0.25, "mean"))
     for k, (axis, other, made, A) in enumerate(((sides[0], sides[1], new[0], G), (sides[1], sides[0], new[1], G.mT))):
         assert k in (0, 1)
         for i in range(n):
@@ -110,7 +112,7 @@ def test_a_refresh_is_nystroms_approximation_shrunk(blocks):
                 torch.testing.assert_close(made.escaped[i, b], escaped)
                 total = 0.7 * axis.total[i, b] + 0.3 * piece.square().sum()
                 torch.testing.assert_close(made.total[i, b], total)
-                metric, eye = _metric(S, escaped, total, r, 1e-3, "mean"), torch.eye(len(S), dtype=S.dtype)
+                metric, eye = _metric(S, escaped, total, r, 1e-3, 0.1, "mean"), torch.eye(len(S), dtype=S.dtype)
                 root = _root(metric / torch.linalg.eigvalsh(metric)[0], -0.25)  # 1 outside
                 torch.testing.assert_close(eye - W @ W.mT, root, rtol=1e-7, atol=1e-7)
 

@@ -34,10 +34,12 @@ class Metric(NamedTuple):
 
     ``outside="mean"``: what frequent directions took off stays inside, ``μ = λ + Σρ``, and outside is the mean of the
     rest, ``e = (tr C − Σμ)/(d − r)``. ``"escaped"``: ``μ = λ + Σρ`` and ``e = Σρ``, as the paper has it, a bound that
-    is far above what is there. Both get a ridge, this share of the largest μ.
+    is far above what is there. Both get a share of the largest μ, ``ridge``, and one of the mean energy, tr C/d,
+    ``damping``.
     """
 
     ridge: float
+    damping: float
     power: float
     outside: str
 
@@ -182,11 +184,10 @@ def _shrunk(
     inside = kept + escaped[:, None]
     outside = escaped
     if metric.outside == "mean":
-        beyond = [
-            axis.escaped.new_full((axis.escaped.numel(),), max(1, axis.directions.shape[2] - rank)) for axis in own
-        ]
-        outside = ((total - inside.sum(1)) / torch.cat(beyond)).clamp(min=0.0)
-    floor = (outside + metric.ridge * torch.maximum(inside[:, 0], outside)).clamp(min=1e-300)
+        outside = ((total - inside.sum(1)) / _of_each(own, rank)).clamp(min=0.0)
+    mean = total / _of_each(own, 0)
+    floor = outside + metric.ridge * torch.maximum(inside[:, 0], outside) + metric.damping * mean
+    floor = floor.clamp(min=1e-300)
     above = (inside - outside[:, None]).clamp(min=0.0) / floor[:, None]
     share = (1.0 - (1.0 + above) ** -metric.power).clamp(min=1e-12).sqrt()  # W must not lose a direction
     W = (F @ (E[:, :, :rank] * (length * share)[:, None, :])).to(old.directions.dtype)
@@ -201,6 +202,12 @@ def _shrunk(
     left = made[0][:count, : width[0]], *(x[:count] for x in made[1:])
     right = made[0][count:, : width[1]], *(x[count:] for x in made[1:])
     return _shaped(left, own[0]), _shaped(right, own[1])
+
+
+def _of_each(axes: Sequence[Axis], but: int) -> Tensor:
+    """How many directions each block of the axes has, but for so many of them."""
+    lengths = [max(1, axis.directions.shape[2] - but) for axis in axes]
+    return torch.cat([axis.escaped.new_full((axis.escaped.numel(),), n) for axis, n in zip(axes, lengths, strict=True)])
 
 
 def _shaped(parts: Sequence[Tensor], like: Axis) -> Axis:

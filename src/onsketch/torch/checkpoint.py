@@ -99,8 +99,15 @@ def keep_types(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> None:
                 optimizer.state[p][name] = value.to(optimizer._place(name, p), dtype=dtype, copy=True)
 
 
+def is_plain(p: Tensor) -> bool:
+    """Whether this is a Tensor of real numbers and nothing more, which is quickly told."""
+    return type(p) in (Tensor, torch.nn.Parameter) and not p.is_complex()
+
+
 def local(p: Tensor) -> Tensor:
     """The part of a sharded parameter that is here; another is whole."""
+    if type(p) in (Tensor, torch.nn.Parameter):
+        return p
     return p.to_local() if hasattr(p, "to_local") else p
 
 
@@ -111,6 +118,8 @@ def real(p: Tensor) -> Tensor:
 
 def place_gradient(p: Any) -> None:
     """Lay the gradient of a DTensor over the processes as the parameter is: a partial sum in each is added up."""
+    if type(p.grad) is Tensor:
+        return
     placements = getattr(p.grad, "placements", None)
     if placements and hasattr(p, "placements") and placements != p.placements:
         p.grad = p.grad.redistribute(placements=p.placements)

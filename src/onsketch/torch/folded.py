@@ -31,6 +31,11 @@ class Folded:
     column_blocks: int
     rank: int
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether neither axis is cut."""
+        return self.row_blocks == self.column_blocks == 1
+
     @staticmethod
     def of(weight: Tensor, group: Mapping[str, Any]) -> Folded:
         """The first axis against all others together; axes of one number do not count."""
@@ -174,7 +179,7 @@ def fading(n: int, group: Mapping[str, Any]) -> float:
 
 def metric_of(group: Mapping[str, Any]) -> Metric:
     """What steps make of the sketches."""
-    return Metric(group["ridge"], group["power"], group["outside"])
+    return Metric(group["ridge"], group["damping"], group["power"], group["outside"])
 
 
 def keep_sketches(states: Sequence[State], left: Axis, right: Axis) -> None:

@@ -1,28 +1,35 @@
-"""The step of Sketchy on a CUDA device: four launches of kernels for all layers, and four products for each shape.
+"""The step of Sketchy on a CUDA device: five launches of kernels, whatever the number of layers and of their shapes.
 
 1. ``inspect``: which layers have a gradient that is not finite; these are left alone, and nobody waits to know,
 2. ``moments``: Adam's moments and directions; layers without sketches step at once,
-3. the directions of layers of one shape, which lie side by side, are turned together (axes.py),
-4. ``measure`` and ``descend``: the steps, as long as Adam's.
+3. ``turn_left`` and ``turn_right``: the directions turned by the sketches of both axes (axes.py),
+4. ``descend``: the steps, as long as Adam's.
 
+A refresh is nine launches more (:class:`Axes`). PyTorch's products of so few columns would take several times as long.
 Steps are counted on the device. A host needs longer to ask for all that than a device to do it, so that from the third
 step on it is a CUDA graph, as is a refresh: what changes from step to step, the rate and where the gradients lie, is
-sent to places that the graph knows. Here all layers are refreshed in the same step, their eigenproblems in one launch.
+sent to places that the graph knows. Here all layers are refreshed in the same step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from onsketch.torch import axes, kernels
 from onsketch.torch.adaptive import Room
+from onsketch.torch.axes import PARTS
+from onsketch.torch.careful import State
 from onsketch.torch.folded import Folded, Stepped, axis_of, fading, keep_sketches, metric_of, refresh
-from onsketch.torch.kernels import CHUNK, THREADS, launch
+from onsketch.torch.kernels import CHUNK, RANKS, SHARED_BYTES, THREADS, launch
 
+LAYER_FIELDS = 19
+"""Of a layer in the table, as cuda/layers.cu has them."""
+WIDE, TALL, LANES, PIECE = 32, 4, 128, 16
+"""Of the products, as cuda/products.cu has them."""
 _PLANS = 8
 """Sets of parameters that step together whose plans are kept."""
 _EAGER = 2
@@ -35,6 +42,8 @@ class Places:
     def __init__(self) -> None:
         self.room = Room()
         self.plans: dict[tuple[Any, ...], Plan] = {}
+        self.known: dict[int, Known] = {}
+        """Of each group, what its last step was."""
 
     def __deepcopy__(self, memo: object) -> Places:
         return Places()
@@ -50,30 +59,73 @@ def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
         w.is_cuda
         and group["graft"] == "adam"
         and g.layout == torch.strided
+        and layer.folded.rank <= RANKS
         and all(x.dtype == torch.float32 and x.is_contiguous() for x in (w, g, state["exp_avg"]))
         and kernels.ready("layers", torch.float32, w.device)
     )
 
 
-def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], places: Places, skipped: Tensor) -> None:
-    """One step of each layer, all on one device; ``skipped`` counts those whose gradient is not finite."""
-    device = layers[0].weight.device
-    names = ("betas", "eps", "weight_decay", "nesterov", "maximize", "ridge", "power", "outside")
-    lie = [layer.weight.data_ptr() for layer in layers]
-    for name in ("exp_avg", "exp_avg_sq", "step", "left", "right"):
-        lie += [layer.state[name].data_ptr() for layer in layers if name in layer.state]
-    key = (tuple(lie), *(group[name] for name in names), device)
+OPTIONS = ("betas", "eps", "weight_decay", "nesterov", "maximize", "ridge", "damping", "power", "outside", "graft")
+"""What a plan is made for; where one of them changes, another is made."""
+
+
+def _lie(weights: Sequence[Tensor], states: Sequence[State]) -> list[int]:
+    """Where all of it lies."""
+    return [w.data_ptr() for w in weights] + [value.data_ptr() for state in states for value in state.values()]
+
+
+def take_steps(
+    layers: Sequence[Stepped], group: Mapping[str, Any], places: Places, skipped: Tensor, params: Sequence[Tensor] = ()
+) -> None:
+    """One step of each layer, all on one device; ``skipped`` counts those whose gradient is not finite.
+
+    ``params``, where given, are all parameters of the group that step: as long as they, their states and the options
+    are the same, :func:`take_known_steps` does the next ones.
+    """
+    weights, states = [layer.weight for layer in layers], [layer.state for layer in layers]
+    lie = _lie(weights, states)
+    options = [group[name] for name in OPTIONS]
+    key = (*lie, *options, weights[0].device)
     plan = places.plans.get(key)
     if plan is None:
         if len(places.plans) >= _PLANS:  # parameters that came and went
             places.plans.clear()
+            places.known.clear()
         plan = places.plans[key] = Plan(layers, group, skipped)
-    plan.tell(layers, group["lr"])
-    if plan.shapes:
-        waiting = [layer for layer in plan.sketched(layers) if not layer.state["refreshes"]]
-        if (group["calls"] - 1) % group["refresh_every"] == 0 or waiting:
-            plan.refresh(layers, group, waiting)
-    plan.step()
+    if params:
+        places.known[id(group)] = Known(list(params), list(layers), states, lie, options, plan)
+    plan.take(layers, [layer.g for layer in layers], group)
+
+
+class Known(NamedTuple):
+    """The step before, of parameters that are Tensors and nothing else: what must be the same now."""
+
+    params: list[Tensor]
+    layers: list[Stepped]
+    states: list[State]
+    lie: list[int]
+    options: list[Any]
+    plan: Plan
+
+
+def take_known_steps(
+    params: Sequence[Tensor], group: Mapping[str, Any], places: Places, state: Mapping[Tensor, State]
+) -> bool:
+    """The step again, where nothing but the gradients changed; whether that is so. It takes a host half of the time."""
+    known = places.known.get(id(group))
+    if known is None or len(params) != len(known.params):
+        return False
+    if any(p is not q or state[p] is not s for p, q, s in zip(params, known.params, known.states, strict=True)):
+        return False
+    grads: list[Any] = [p.grad for p in params]
+    if any(type(g) is not Tensor or g.layout != torch.strided or not g.is_contiguous() for g in grads):
+        return False
+    if any(g.dtype != torch.float32 for g in grads):
+        return False
+    if known.lie != _lie(params, known.states) or known.options != [group[name] for name in OPTIONS]:
+        return False
+    known.plan.take(known.layers, grads, group)
+    return True
 
 
 class Plan:
@@ -83,67 +135,88 @@ class Plan:
         self.device = layers[0].weight.device
         self.skipped = skipped
         self.options = {name: group[name] for name in ("betas", "eps", "weight_decay", "nesterov", "maximize")}
-        self.shapes: dict[Folded, list[int]] = {}
-        for i, layer in enumerate(layers):
-            if layer.folded.rank:
-                self.shapes.setdefault(layer.folded, []).append(i)
-        sketched = [i for chosen in self.shapes.values() for i in chosen]
+        self.metric = metric_of(group)
+        self.states = [layer.state for layer in layers]
+        sketched = [i for i, layer in enumerate(layers) if layer.folded.rank]
+        self.folded = [layers[i].folded for i in sketched]
         self.order = sketched + [i for i, layer in enumerate(layers) if not layer.folded.rank]
-        numbers = sum(layers[i].weight.numel() for i in sketched)
-        self.D = torch.empty(numbers, dtype=torch.float32, device=self.device)
-        fields, owners = self._lay_out(layers)
-        self.table = torch.tensor(fields, dtype=torch.int64).to(self.device, non_blocking=True)
-        self.owners = torch.tensor(owners, dtype=torch.int32).to(self.device, non_blocking=True)
-        self.chunks = len(owners)
+        self.D = self._room(sum(layers[i].weight.numel() for i in sketched))
+        self.axes = Axes(
+            self, [k for k, folded in enumerate(self.folded) if folded.is_whole and folded.rank <= RANKS // 2]
+        )
+        self.others: dict[Folded, list[int]] = {}
+        """Layers whose sketches PyTorch's operations refresh, those of one shape together."""
+        for k, folded in enumerate(self.folded):
+            if k not in self.axes.rooms:
+                self.others.setdefault(folded, []).append(sketched[k])
+        self._lay_out(layers)
         self.gradients = torch.empty(len(self.order), dtype=torch.int64, device=self.device)
-        self.rate = torch.empty(1, dtype=torch.float32, device=self.device)
+        self.rate = self._room(1)
         self.bad = torch.empty(len(self.order), dtype=torch.int32, device=self.device)
-        self.lengths = torch.empty(2, self.chunks, dtype=torch.float64, device=self.device)
         self.told: tuple[Any, Any] = (None, None)
         self.sent: list[Tensor] = []
         """What a graph of the user's sends again."""
-        self.stacks = {
-            folded: [torch.stack([layers[i].state[name] for i in chosen]) for name in ("left", "right")]
-            for folded, chosen in self.shapes.items()
-        }
         self.decay = torch.zeros((), dtype=torch.float64, device=self.device)
         self.G: dict[Folded, Tensor] = {}
-        self.states = [layer.state for layer in layers]
-        self.metric = metric_of(group)
+        self.waits = any(not layers[i].state["refreshes"] for i in sketched)
+        """Whether a layer waits for its first refresh."""
         self.counts = {"step": 0, "refresh": 0}
         self.graphs: dict[str, torch.cuda.CUDAGraph] = {}
 
-    def _lay_out(self, layers: Sequence[Stepped]) -> tuple[list[list[int]], list[int]]:
-        """The table's row of each layer, as cuda/layers.cu has it, and which layer a chunk belongs to."""
+    def _room(self, size: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.empty(size, dtype=dtype, device=self.device)
+
+    def there(self, rows: Sequence[Any], dtype: torch.dtype) -> Tensor:
+        """Numbers on the device."""
+        return torch.tensor(rows, dtype=dtype).to(self.device, non_blocking=True)
+
+    def _lay_out(self, layers: Sequence[Stepped]) -> None:
+        """The table's row of each layer, as cuda/layers.cu has it; what each thread block of a launch works on."""
         fields: list[list[int]] = []
         owners: list[int] = []
+        lefts: list[list[int]] = []
+        rights: list[list[int]] = []
         at = 0
         for k, i in enumerate(self.order):
-            layer, state = layers[i], layers[i].state
+            layer, state, folded = layers[i], layers[i].state, layers[i].folded
             size = layer.weight.numel()
             chunks = -(-size // CHUNK)
-            direction = self.D.data_ptr() + 4 * at if layer.folded.rank else 0
-            at += size if layer.folded.rank else 0
             moments = state["exp_avg"].data_ptr(), state["exp_avg_sq"].data_ptr()
+            direction = self.D.data_ptr() + 4 * at if folded.rank else 0
             own = [layer.weight.data_ptr(), *moments, direction, state["step"].data_ptr(), size, len(owners), chunks]
-            fields.append(own)
             owners += [k] * chunks
-        return fields, owners
+            if folded.rank:
+                at += size
+                own += [folded.rows, folded.columns, folded.row_blocks, folded.column_blocks, folded.rank]
+                strips = -(-folded.rows // TALL)
+                own += [state["left"].data_ptr(), state["right"].data_ptr(), len(rights), strips]
+                own += self.axes.rooms.get(k, [0, 0])
+                rights += [[k, strip] for strip in range(strips)]
+                across = range(-(-folded.columns // WIDE))
+                lefts += [[k, block, strip] for block in range(folded.row_blocks) for strip in across]
+            fields.append([*own, *[0] * (LAYER_FIELDS - len(own))])
+        self.table = self.there(fields, torch.int64)
+        self.owners = self.there(owners, torch.int32)
+        self.lefts, self.rights = self.there(lefts, torch.int32), self.there(rights, torch.int32)
+        self.wanted, self.lengths = (self._room(n, torch.float64) for n in (len(owners), len(rights)))
 
-    def sketched(self, layers: Sequence[Stepped]) -> list[Stepped]:
-        """Those with sketches."""
-        return [layers[i] for chosen in self.shapes.values() for i in chosen]
+    def take(self, layers: Sequence[Stepped], grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
+        """A step along these gradients, of the layers that this is the plan of, and what is due before it."""
+        self._tell(grads, group["lr"])
+        if self.folded and (self.waits or (group["calls"] - 1) % group["refresh_every"] == 0):
+            self.refresh([layer._replace(g=g) for layer, g in zip(layers, grads, strict=True)], group)
+        self._run("step", self._step)
 
-    def tell(self, layers: Sequence[Stepped], lr: float | Tensor) -> None:
+    def _tell(self, grads: Sequence[Tensor], lr: float | Tensor) -> None:
         """Where the gradients lie, and the rate."""
-        where = tuple([layers[i].g.data_ptr() for i in self.order])
+        where = [grads[i].data_ptr() for i in self.order]
         capturing = self._captured()
         if where != self.told[0] or capturing:
             here = torch.tensor(where, dtype=torch.int64)
-            here = here.pin_memory() if self.device.type == "cuda" else here
-            self.gradients.copy_(here, non_blocking=True)
             if capturing:
+                here = here.pin_memory()
                 self.sent.append(here)
+            self.gradients.copy_(here, non_blocking=True)  # memory that is not pinned is staged: nobody waits
         if isinstance(lr, Tensor) and lr.device == self.device:
             self.rate.copy_(lr.view(1))
             lr = -1.0
@@ -167,73 +240,115 @@ class Plan:
             self.graphs[name] = graph
         self.graphs[name].replay()
 
-    def step(self) -> None:
-        """Of all layers."""
-        self._run("step", self._step)
-
     def _step(self) -> None:
         where = [self.table, self.owners]
         decay = float(self.options["weight_decay"])
         first, second = map(float, self.options["betas"])
         flags = [int(self.options["nesterov"] and first > 0.0), int(self.options["maximize"])]
+        chunks = len(self.owners)
         self.bad.zero_()
-        launch("inspect", torch.float32, self.chunks, THREADS, [*where, self.gradients, self.bad])
-        own = [*where, self.gradients, self.bad, self.lengths[0], self.rate, *flags]
+        launch("inspect", torch.float32, chunks, THREADS, [*where, self.gradients, self.bad])
+        own = [*where, self.gradients, self.bad, self.wanted, self.rate, *flags]
         own += [first, second, float(self.options["eps"]), decay]
-        launch("moments", torch.float32, self.chunks, THREADS, own)
-        at = 0
-        for folded, chosen in self.shapes.items():
-            size = folded.rows * folded.columns * len(chosen)
-            _turn(self.D[at : at + size].view(-1, folded.rows, folded.columns), *self.stacks[folded])
-            at += size
-        if self.shapes:
-            launch("measure", torch.float32, self.chunks, THREADS, [*where, self.lengths[1]])
-        own = [*where, self.bad, self.lengths[0], self.lengths[1], self.skipped, self.rate, len(self.order), decay]
-        launch("descend", torch.float32, self.chunks, THREADS, own)
+        launch("moments", torch.float32, chunks, THREADS, own)
+        if self.folded:
+            rank = max(folded.rank for folded in self.folded)
+            launch("turn_left", torch.float32, len(self.lefts), THREADS, [self.table, self.lefts], 4 * WIDE * rank)
+            own = [self.table, self.rights, self.lengths]
+            launch("turn_right", torch.float32, len(self.rights), LANES, own, row_bytes(rank))
+        own = [*where, self.bad, self.wanted, self.lengths, self.skipped, self.rate, len(self.order), decay]
+        launch("descend", torch.float32, chunks, THREADS, own)
 
-    def refresh(self, layers: Sequence[Stepped], group: Mapping[str, Any], waiting: Sequence[Stepped]) -> None:
+    def refresh(self, layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
         """Take the gradients into the sketches of all layers; where some wait for their first, of each for itself."""
-        ages = {int(layer.state["refreshes"]) for layer in self.sketched(layers)}
-        if len(ages) > 1 or waiting:
-            for chosen in self.shapes.values():
-                refresh([layers[i] for i in chosen], group)
-            self._stack()
+        chosen = [layers[i] for i in self.order[: len(self.folded)]]
+        ages = {int(layer.state["refreshes"]) for layer in chosen}
+        if len(ages) > 1 or 0 in ages:
+            shapes: dict[Folded, list[Stepped]] = {}
+            for layer in chosen:
+                shapes.setdefault(layer.folded, []).append(layer)
+            for some in shapes.values():
+                refresh(some, group)
+            self.waits = False
             return
         self.decay.fill_(group["sketch_decay"] if self._captured() else fading(ages.pop(), group))
-        for folded, chosen in self.shapes.items():
+        for folded, which in self.others.items():
             if folded not in self.G:
-                self.G[folded] = torch.empty(
-                    len(chosen), folded.rows, folded.columns, dtype=torch.float32, device=self.device
-                )
-            grads = [layers[i].g.view(folded.rows, folded.columns) for i in chosen]
+                size = len(which) * folded.rows * folded.columns
+                self.G[folded] = self._room(size).view(len(which), folded.rows, folded.columns)
+            grads = [layers[i].g.view(folded.rows, folded.columns) for i in which]
             torch._foreach_copy_(list(self.G[folded].unbind()), grads)
         self._run("refresh", self._refresh)
-        for layer in self.sketched(layers):
+        for layer in chosen:
             layer.state["refreshes"] += 1.0
 
     def _refresh(self) -> None:
+        self.axes.refresh(self)
         items = []
-        for folded, chosen in self.shapes.items():
-            sides = [axis_of([self.states[i] for i in chosen], name, torch.float32) for name in ("left", "right")]
+        for folded, which in self.others.items():
+            sides = [axis_of([self.states[i] for i in which], name, torch.float32) for name in ("left", "right")]
             items.append((self.G[folded], sides[0], sides[1]))
-        for chosen, made in zip(self.shapes.values(), axes.refresh(items, self.decay, self.metric), strict=True):
-            keep_sketches([self.states[i] for i in chosen], *made)
-        self._stack()
-
-    def _stack(self) -> None:
-        """W of layers of one shape, side by side."""
-        for folded, chosen in self.shapes.items():
-            for stack, name in zip(self.stacks[folded], ("left", "right"), strict=True):
-                torch._foreach_copy_(list(stack.unbind()), [self.states[i][name] for i in chosen])
+        for which, made in zip(self.others.values(), axes.refresh(items, self.decay, self.metric), strict=True):
+            keep_sketches([self.states[i] for i in which], *made)
 
 
-def _turn(matrices: Tensor, left: Tensor, right: Tensor) -> None:
-    """``(I − W_L W_Lᵀ) M (I − W_R W_Rᵀ)`` in place, in as few launches as can be; see axes.whiten."""
-    for dim, W in ((2, right), (1, left)):
-        width = W.shape[2]
-        for i in range(W.shape[1]):
-            piece, side = matrices.narrow(dim, i * width, width), W[:, i]
-            if dim == 2:
-                piece.baddbmm_(piece @ side, side.mT, alpha=-1)
-            else:
-                piece.baddbmm_(side, side.mT @ piece, alpha=-1)
+class Axes:
+    """The sketches that kernels refresh: those of axes that are whole, in nine launches for all of them."""
+
+    def __init__(self, plan: Plan, chosen: Sequence[int]) -> None:
+        self.most = max([plan.folded[k].rank for k in chosen], default=0)
+        self.Z = plan._room(sum(4 * f.rank * (f.rows + f.columns) for f in (plan.folded[k] for k in chosen)))
+        self.rooms: dict[int, list[int]] = {}
+        """Where Z of the rows and of the columns of a layer lie."""
+        sides: list[list[int]] = []
+        owners: list[int] = []
+        units: dict[str, list[list[int]]] = {"across": [], "down": []}
+        at = self.Z.data_ptr()
+        for k in chosen:
+            folded, state, self.rooms[k] = plan.folded[k], plan.states[plan.order[k]], []
+            for name, length in (("left", folded.rows), ("right", folded.columns)):
+                parts = -(-length // (1024 // folded.rank))
+                entries = [state[name + part].data_ptr() for part in PARTS]
+                sides.append([k, length, folded.rank, *entries, at, len(owners), parts])
+                owners += [len(sides) - 1] * parts
+                self.rooms[k].append(at)
+                at += 16 * folded.rank * length
+            units["across"] += [[k, strip] for strip in range(-(-folded.rows // TALL))]
+            units["down"] += [[k, strip] for strip in range(-(-folded.columns // WIDE))]
+        self.sides, self.owners = plan.there(sides, torch.int64), plan.there(owners, torch.int32)
+        self.units = {name: plan.there(some, torch.int32) for name, some in units.items()}
+        self.partial = plan._room(16 * self.most**2 * len(owners), torch.float64)
+        self.scratch = plan._room(44 * self.most**2 * len(sides), torch.float64)
+        self.mixes = plan._room(4 * self.most**2 * len(sides), torch.float64)
+        self.failed = plan.there([0] * len(sides), torch.int32)
+
+    def refresh(self, plan: Plan) -> None:
+        """Take the gradients in; see axes.py and cuda/shrink.cu."""
+        if not self.rooms:
+            return
+        count, most = len(self.sides), self.most
+        sums, sizes = plan.wanted, plan._room(len(plan.order), torch.float64)
+        launch("energies", torch.float32, len(sums), THREADS, [plan.table, plan.owners, plan.gradients, sums])
+        launch("normalise", torch.float32, count, THREADS, [plan.table, self.sides, sums, sizes])
+        for name, begin, ranks, into in (
+            ("across", 0, 1, 1),
+            ("down", 0, 2, 1),
+            ("across", 1, 2, 2),
+            ("down", 2, 1, 3),
+        ):
+            own = [plan.table, self.units[name], plan.gradients, sizes, begin, ranks, into]
+            shared = row_bytes(ranks * most) if name == "across" else 4 * WIDE * ranks * most
+            launch(name, torch.float32, len(self.units[name]), LANES if name == "across" else THREADS, own, shared)
+        own = [self.sides, self.owners, self.partial, most]
+        launch("grams", torch.float32, len(self.owners), THREADS, own, 32 * 1024)
+        metric, least = plan.metric, 32.0 * torch.finfo(torch.float32).eps
+        own = [self.sides, self.partial, sizes, plan.decay, self.scratch, self.mixes, self.failed, most]
+        own += [int(metric.outside == "mean"), *map(float, (metric.ridge, metric.damping, metric.power)), least]
+        launch("shrink", torch.float32, count, THREADS, own, min(64 * most**2, SHARED_BYTES))
+        own = [self.sides, self.owners, self.mixes, self.failed, most]
+        launch("redirect", torch.float32, len(self.owners), THREADS, own)
+
+
+def row_bytes(columns: int) -> int:
+    """Shared memory that products of rows with so many columns take; see cuda/products.cu."""
+    return 4 * TALL * (PIECE * (LANES + 1) + columns)

@@ -27,6 +27,8 @@ SHARED_BYTES = 32 * 1024
 """Of a block's shared memory, for what is sized at the launch."""
 ROOM_FOR_U = 24 * 1024
 """The same for the eigenvectors of frequent directions, which keep more beside them."""
+RANKS = 64
+"""Directions of an axis up to which the kernels of Sketchy turn; they refresh half as many."""
 FIELDS = 14
 """Of a block in the table that says where its state lies."""
 SWEEPS = 30
@@ -42,8 +44,16 @@ _SHARED = {
     "respectrum": ("common", "sums", "jacobi"),
     "inspect": ("layers",),
     "moments": ("layers",),
-    "measure": ("layers",),
     "descend": ("layers",),
+    "turn_left": ("layers", "products"),
+    "turn_right": ("layers", "products"),
+    "energies": ("layers",),
+    "normalise": ("layers", "sides"),
+    "across": ("layers", "products"),
+    "down": ("layers", "products"),
+    "grams": ("sides",),
+    "shrink": ("sides", "jacobi"),
+    "redirect": ("sides",),
 }
 """What a kernel is compiled with; the others, which work on chunks of the rows, with the same two parts."""
 
@@ -55,6 +65,7 @@ def source(kernel: str, dtype: torch.dtype) -> str:
         "THREADS": THREADS,
         "CHUNK": CHUNK,
         "LARGEST": LARGEST,
+        "RANKS": RANKS,
         "SHARED_BYTES": SHARED_BYTES,
         "ROOM_FOR_U": ROOM_FOR_U,
         "FIELDS": FIELDS,
@@ -119,7 +130,10 @@ def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: lis
 SETS = {
     "directions": ("dots", "directions", "combine", "graft", "rotate", "gram", "respectrum"),
     "projections": ("dots", "cosines", "projections", "combine", "graft", "rotate", "gram", "respectrum"),
-    "layers": ("inspect", "moments", "measure", "descend"),
+    "layers": (
+        *("inspect", "moments", "turn_left", "turn_right", "descend"),
+        *("energies", "normalise", "across", "down", "grams", "shrink", "redirect"),
+    ),
 }
 """What a step takes: the kernels of frequent directions, of random projections, and Sketchy's."""
 

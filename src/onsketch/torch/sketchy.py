@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from onsketch.core.errors import OptionError
 from onsketch.torch import folded_cuda
 from onsketch.torch.axes import PARTS
 from onsketch.torch.careful import CarefulOptimizer, State
-from onsketch.torch.checkpoint import gradient, local, real
+from onsketch.torch.checkpoint import gradient, is_plain, local, real
 from onsketch.torch.folded import Folded, Stepped, take_steps
 from onsketch.torch.options import check_betas, check_numbers, check_torch_flags, told
 from onsketch.torch.plan import memory_table
@@ -30,12 +30,14 @@ class Sketchy(CarefulOptimizer):
     moments m and v, and for each axis r directions V with energies λ: the frequent directions of ``L = E GGᵀ`` and
     ``R = E GᵀG``, with decay β. With ``D = m̂/(√v̂ + ε)``, Adam's own direction (Nesterov's m̂), the step is
 
-        U = A_L^{-p} · D · A_R^{-p},    A = V diag(λ + Σρ) Vᵀ + e·(I − VVᵀ) + ridge·max(λ₁ + Σρ, e)·I,
+        U = A_L^{-p} · D · A_R^{-p},    A = V diag(λ + Σρ) Vᵀ + e·(I − VVᵀ) + damping·(tr L/d)·I,
         w ← w − lr·(‖D‖/‖U‖)·U
 
     where Σρ is what the sketch has given up, and e, the energy outside, is the mean of what the sketch does not hold,
-    ``e = (tr L − Σ(λ + Σρ))/(d − r)``. So a step has Adam's length, Adam's rates carry over, and outside of the sketch
-    its direction is Adam's, too. Multiplying the loss by a number changes nothing (as long as ``eps`` does not matter).
+    ``e = (tr L − Σ(λ + Σρ))/(d − r)``; an axis of length d that the sketch holds nearly whole has next to nothing
+    outside, so that a share of its mean energy, tr L/d, is added. So a step has Adam's length, Adam's rates carry over,
+    and outside of the sketch its direction is Adam's, too. Multiplying the loss by a number changes nothing (as long as
+    ``eps`` does not matter).
 
     The sketches take in one gradient of ``refresh_every``, layers of different shapes at different steps. A refresh
     is one step of power iteration (see :mod:`onsketch.torch.axes`): no matrix of an axis' length squared is ever made.
@@ -57,8 +59,8 @@ class Sketchy(CarefulOptimizer):
         weight_decay: taken off the weights, ``w ← w − lr·weight_decay·w`` (decoupled, as AdamW's).
         rank: r, directions kept for each axis, at most the shorter one; 0 is Adam.
         sketch_decay: β, for each refresh.
-        ridge: the share of the largest energy that is added. Small networks, whose axes a sketch holds nearly whole,
-            need so much; on large ones 1e-3 is better.
+        ridge: a share of the largest energy, max(λ₁ + Σρ, e), that is added to A as well.
+        damping: the share of the mean energy that is added to A.
         power: p; Shampoo's is 1/4. On networks 3/8 was better.
         outside: e: ``"mean"``, or the paper's ``"escaped"``, Σρ alone, a bound far above the mean.
         refresh_every: a gradient in so many enters the sketches.
@@ -89,6 +91,8 @@ class Sketchy(CarefulOptimizer):
     True
     """
 
+    of_old: ClassVar = {"damping": 0.0}
+
     def __init__(
         self,
         params: ParamsT,
@@ -99,10 +103,11 @@ class Sketchy(CarefulOptimizer):
         *,
         rank: int = 16,
         sketch_decay: float = 0.95,
-        ridge: float = 1e-2,
+        ridge: float = 0.0,
+        damping: float = 0.1,
         power: float = 0.375,
         outside: str = "mean",
-        refresh_every: int = 10,
+        refresh_every: int = 5,
         graft: str = "adam",
         nesterov: bool = True,
         block_size: int | None = None,
@@ -148,7 +153,7 @@ class Sketchy(CarefulOptimizer):
 
     def _check(self, group: Mapping[str, Any]) -> None:
         name = type(self).__name__
-        check_numbers(name, group, ("weight_decay", "ridge"), whole={"rank": 0, "refresh_every": 1})
+        check_numbers(name, group, ("weight_decay", "ridge", "damping"), whole={"rank": 0, "refresh_every": 1})
         check_betas(name, group["betas"])
         if not 0.0 <= group["sketch_decay"] < 1.0:
             raise OptionError(f"{name}: sketch_decay={group['sketch_decay']!r}; expected a number in [0, 1).")
@@ -241,6 +246,10 @@ class Sketchy(CarefulOptimizer):
     @_disable_dynamo  # what is due is decided by counts that a graph would take for constants
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
         group["calls"] += 1  # kept with the group: what is due must not depend on what was skipped
+        if params[0].is_cuda and folded_cuda.take_known_steps(params, group, self._places, self.state):
+            self._skipped.on(params[0].device)
+            self._skipped.listen(params[0].device)
+            return
         served: dict[torch.device, list[Stepped]] = {}
         rest = []
         for p in params:
@@ -260,6 +269,7 @@ class Sketchy(CarefulOptimizer):
         if others:
             torch._foreach_add_([layer.state["step"] for layer in others], 1.0)
             take_steps(others, group, self._places.room)
+        alike = len(served) == 1 and not rest and all(is_plain(p) for p in params)
         for device, some in served.items():
-            folded_cuda.take_steps(some, group, self._places, self._skipped.on(device))
+            folded_cuda.take_steps(some, group, self._places, self._skipped.on(device), params if alike else ())
             self._skipped.listen(device)

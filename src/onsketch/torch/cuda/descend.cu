@@ -7,13 +7,12 @@ extern "C" __global__ void descend(
     if (blockIdx.x == 0 && threadIdx.x == 0) for (int k = 0; k < layers; ++k) *skipped += bad[k] != 0;
     if (bad[p.layer]) return;
     const long long first = layer_field(table, p.layer, FIRST), count = layer_field(table, p.layer, COUNT);
+    const long long strip = layer_field(table, p.layer, STRIP), strips = layer_field(table, p.layer, STRIPS);
     const float* D = (const float*)layer_field(table, p.layer, DIRECTION);
     if (D) {
         double asked = 0.0, length = 0.0;
-        for (long long k = threadIdx.x; k < count; k += blockDim.x) {
-            asked += wanted[first + k];
-            length += lengths[first + k];
-        }
+        for (long long k = threadIdx.x; k < count; k += blockDim.x) asked += wanted[first + k];
+        for (long long k = threadIdx.x; k < strips; k += blockDim.x) length += lengths[strip + k];
         asked = block_sum(asked);
         __syncthreads();
         length = block_sum(length);

@@ -1,6 +1,9 @@
 // What the kernels of Sketchy share: layers of float32 numbers, each thread block working on CHUNK of them.
 
-enum Layer { WEIGHT, MOMENTUM, SQUARES, DIRECTION, STEP, NUMBERS, FIRST, COUNT, LAYER_FIELDS };
+enum Layer {
+    WEIGHT, MOMENTUM, SQUARES, DIRECTION, STEP, NUMBERS, FIRST, COUNT,
+    ROWS, COLUMNS, ROW_BLOCKS, COLUMN_BLOCKS, RANK, LEFT, RIGHT, STRIP, STRIPS, LEFT_ROOM, RIGHT_ROOM, LAYER_FIELDS
+};
 
 __device__ inline long long layer_field(const long long* table, int layer, Layer name)
 {
@@ -22,7 +25,7 @@ __device__ inline Part part_of(const long long* table, const int* owners)
     return p;
 }
 
-// The sum of what the threads of a block have, known to the first of them.
+// The sum of what the threads of a block have.
 __device__ inline double block_sum(double mine)
 {
     __shared__ double piece[THREADS];

@@ -105,7 +105,7 @@ def test_an_eps_of_nothing_is_refused(name, eps):
 @device_of
 @pytest.mark.filterwarnings("ignore")
 def test_a_compiled_training_step_leaves_the_optimizer_as_it_is(device):
-    """torch.compile breaks its graph at the step, whose kernels and tables it could not know."""
+    """For torch.compile a step is one operation, whose kernels and tables it does not look into."""
     gradients = stream(SHAPES, 12)
     plain, compiled = start(SHAPES, device, torch.float64), start(SHAPES, device, torch.float64)
     options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 3, "graft": True}

@@ -250,21 +250,6 @@ def test_a_parameter_whose_gradient_is_not_finite_skips_the_step(bad, device):
     assert torch.equal(v, before)
 
 
-@device_of
-def test_a_layer_whose_first_gradient_is_zero_finds_its_directions_later(device):
-    """As behind a layer that starts at zero; a refresh that failed leaves the same."""
-    shapes = [(9, 8), (9, 8)]
-    params = start(shapes, device, torch.float32)
-    optimizer = Sketchy(params, lr=0.01, rank=3, refresh_every=2)
-    gradients = stream(shapes, 7)
-    gradients[0] = [torch.zeros(9, 8), gradients[0][1]]
-    steps(optimizer, params, gradients)
-    for p in params:
-        for side in ("left", "right"):
-            assert (optimizer.state[p][f"{side}_energy"] > 0.0).all(), side
-            assert (optimizer.state[p][side].norm(dim=1) > 0.0).all(), side
-
-
 def test_sparse_gradients_move_the_rows_they_name():
     torch.manual_seed(0)
     weight = torch.randn(6, 4)

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch._compile import _disable_dynamo
 from torch.optim.optimizer import ParamsT
 
 from onsketch.core.errors import OptionError
@@ -190,7 +189,6 @@ class SketchedOptimizer(CarefulOptimizer):
         if group["error_if_nonfinite"] and params:
             self._raise_if_not_finite(params, group["sketch_dtype"])
 
-    @_disable_dynamo  # its kernels work on addresses, and what they are told is cached
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
         waiting: list[Tensor] = []
         placed: dict[torch.device, list[Tensor]] = {}

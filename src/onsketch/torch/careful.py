@@ -19,6 +19,7 @@ from torch.optim.optimizer import Optimizer, ParamsT
 
 from onsketch.core.errors import OptionError
 from onsketch.torch.checkpoint import ON_THE_HOST, check_checkpoint, keep_types, local, place_gradient
+from onsketch.torch.compiled import number_of
 from onsketch.torch.options import plain_numbers
 
 State = dict[str, Any]
@@ -34,6 +35,7 @@ class CarefulOptimizer(Optimizer):
         plain_numbers(defaults)
         self._check(defaults)
         self._skipped = Skipped()
+        self._number = number_of(self)
         super().__init__(params, defaults)
 
     # What a method says of itself ------------------------------------------------------------------------------
@@ -75,6 +77,15 @@ class CarefulOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        if torch.compiler.is_compiling():
+            params = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+            torch.ops.onsketch.step(self._number, params, [p.grad for p in params])
+        else:
+            self.take_steps()
+        return loss
+
+    def take_steps(self) -> None:
+        """One step of every parameter that has a gradient: :meth:`step` without hooks and closure."""
         chosen = [self._with_gradient(group["params"]) for group in self.param_groups]
         for params, group in zip(chosen, self.param_groups, strict=True):
             self._refuse_devices(params)
@@ -82,7 +93,6 @@ class CarefulOptimizer(Optimizer):
         for params, group in zip(chosen, self.param_groups, strict=True):
             if params:
                 self._step_group(params, group)
-        return loss
 
     def _with_gradient(self, params: Sequence[Tensor]) -> list[Tensor]:
         """Those that have a gradient, and numbers here; all processes of a DTensor's take part before any may skip."""
@@ -148,6 +158,7 @@ class CarefulOptimizer(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._skipped = Skipped()
+        self._number = number_of(self)
         for group in self.param_groups:  # options that an older checkpoint does not know
             for name, value in {**self.defaults, **self.of_old}.items():
                 if name != "differentiable":  # PyTorch's own, which only its constructors put into groups

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
-from torch._compile import _disable_dynamo
 from torch.optim.optimizer import ParamsT
 
 from onsketch.core.errors import OptionError
@@ -243,7 +242,6 @@ class Sketchy(CarefulOptimizer):
         if group["error_if_nonfinite"] and params:
             self._raise_if_not_finite(params, group["state_dtype"])
 
-    @_disable_dynamo  # what is due is decided by counts that a graph would take for constants
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
         group["calls"] += 1  # kept with the group: what is due must not depend on what was skipped
         if params[0].is_cuda and folded_cuda.take_known_steps(params, group, self._places, self.state):

@@ -1,7 +1,8 @@
 // The directions of each axis, of length 1, become the first columns of Z; where one has no energy, numbers that look
 // random (see started in axes.py). The first axis of a layer adds up the length of its gradient.
-__device__ inline float drawn(long long at)
+__device__ inline float direction_at(const float* W, double energy, long long at)
 {
+    if (energy > 0.0) return W[at];
     const double x = sin((double)(at + 1) * 12.9898) * 43758.5453;
     return (float)((x - trunc(x)) * 2.0);
 }
@@ -18,12 +19,11 @@ extern "C" __global__ void normalise(const long long* table, const long long* si
     float* Z = (float*)side_field(sides, side, ROOM);
     for (int slot = threadIdx.x; slot < groups * rank; slot += blockDim.x) {
         const int k = slot % rank;
-        const bool known = energy[k] > 0.0;
+        const double known = energy[k];
         float sum = 0.0f;
-        for (long long i = slot / rank; i < rows && !known; i += groups) Z[i * 4 * rank + k] = drawn(i * rank + k);
-#pragma unroll 8
+#pragma unroll 4
         for (long long i = slot / rank; i < rows; i += groups) {
-            const float x = known ? W[i * rank + k] : Z[i * 4 * rank + k];
+            const float x = direction_at(W, known, i * rank + k);
             sum += x * x;
         }
         partial[slot] = sum;
@@ -37,11 +37,10 @@ extern "C" __global__ void normalise(const long long* table, const long long* si
     __syncthreads();
     for (int slot = threadIdx.x; slot < groups * rank; slot += blockDim.x) {
         const int k = slot % rank;
-        const bool known = energy[k] > 0.0;
-        const float by = inverse[k];
-#pragma unroll 8
+        const double known = energy[k];
+#pragma unroll 4
         for (long long i = slot / rank; i < rows; i += groups) {
-            Z[i * 4 * rank + k] = (known ? W[i * rank + k] : Z[i * 4 * rank + k]) * by;
+            Z[i * 4 * rank + k] = direction_at(W, known, i * rank + k) * inverse[k];
         }
     }
     if (side % 2) return;

@@ -4,8 +4,9 @@
 
 makes two environments of its own, one with the wheel and no compiler, one with Numba and the checkout, and prints
 seconds of CPU beside Vowpal Wabbit's, the best of some processes: "cold" is the first process in a fresh environment,
-which may compile, "warm" those after it. Then what both environments take on the disk, and what loops in machine code
-take from either. Nothing that is measured runs beside anything else.
+which may compile, "warm" those after it. From the wheel every method learns; by the compiler, which takes up to half a
+minute each, a few of them. Then what both environments take on the disk, package by package where it is much, and what
+loops in machine code take from either. Nothing that is measured runs beside anything else.
 """
 
 import os
@@ -20,7 +21,8 @@ METHODS = ("adagrad", "rfd-son", "auto", "ons", "pros-n-kons")
 LEARN = """
 import numpy as np, onsketch
 X = np.random.default_rng(0).normal(size=(50, 30))
-onsketch.learner({name!r}, loss="logistic").learn(X, np.sign(X[:, 0]))
+loss = "squared_hinge" if {name!r} == "arow" else "logistic"
+onsketch.learner({name!r}, loss=loss).learn(X, np.sign(X[:, 0]))
 """
 SPEED = """
 import time, numpy as np, onsketch
@@ -76,8 +78,10 @@ def main(wheel):
         sizes = {way: megabytes(f"{scratch}/{way}/lib") for way in ways}
         Path(scratch, "row.svm").write_text("1 1:0.5 3:1\n")
         print(f"{'seconds of CPU':28} {'cold':>8} {'warm':>8}")
-        for name in METHODS:
-            for way in ways:
+        listing = [f"{scratch}/wheel/bin/python", "-c", "import onsketch; print(*onsketch.methods())"]
+        every = subprocess.run(listing, capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout.split()
+        for name in every:
+            for way in ways if name in METHODS else ("wheel",):
                 learn = [f"{scratch}/{way}/bin/python", "-c", LEARN.format(name=name)]
                 print(
                     f"{'first learn of ' + name:28} {seconds(learn):8.2f} {seconds(learn, 7):8.2f}  {way}", flush=True
@@ -102,7 +106,9 @@ def main(wheel):
         }.items():
             print(f"{what:28} {'':8} {seconds(command, 7):8.2f}", flush=True)
         for way, size in sizes.items():
-            print(f"installed, without bytecode: {size:.0f} MB  {way}")
+            parts = {path.name: megabytes(path) for path in Path(scratch, way, "lib").glob("python*/site-packages/*")}
+            large = ", ".join(f"{name} {part:.0f}" for name, part in parts.items() if part > 4)
+            print(f"installed, without bytecode: {size:.0f} MB  {way} ({large})")
         told = {}
         for way in ways:
             speed = [f"{scratch}/{way}/bin/python", "-c", SPEED.format(names=METHODS)]

@@ -279,10 +279,11 @@ class Prepared:
         self._arguments = arguments  # kept alive
         forms = tuple(map(form_of, arguments))
         self._function, results = _code(kernel, forms)
-        packer = _Packer(forms, arguments)
+        packer = _packer(forms, tuple(map(_classes, arguments)))
         self._slots = bytearray(_FIRST + packer.size)
         struct.pack_into("=q", self._slots, 8 * RESULTS, _HEAD)
-        packer.write(self._slots, _FIRST, *arguments)
+        if packer.write(self._slots, _FIRST, *arguments):  # compiled code would find no arrays there
+            raise TypeError(f"{kernel.__qualname__}: arguments of other classes than they are.")
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._slots))
         self._read = _reading(results)
 

@@ -96,6 +96,9 @@ exact_kernel = entry(**{**_KERNEL, "fastmath": False})
 bare_kernel = entry(**_KERNEL, _nrt=False)
 """Compiles a function called from Python that allocates nothing."""
 
+exact_bare_kernel = entry(**{**_KERNEL, "fastmath": False}, _nrt=False)
+"""Both."""
+
 inner = ingredient(**INNER)
 """Compiles a function called only from compiled code."""
 

@@ -349,6 +349,12 @@ class Axes:
         launch("redirect", torch.float32, len(self.owners), THREADS, own)
 
 
+def refresh_bytes(folded: Folded) -> int:
+    """What a layer's refresh by kernels keeps beside its state: Z and its Gram matrices, of both axes."""
+    parts = sum(-(-length // (1024 // folded.rank)) for length in (folded.rows, folded.columns))
+    return 16 * folded.rank * (folded.rows + folded.columns) + 128 * folded.rank**2 * parts
+
+
 def row_bytes(columns: int) -> int:
     """Shared memory that products of rows with so many columns take; see cuda/products.cu."""
     return 4 * TALL * (PIECE * (LANES + 1) + columns)

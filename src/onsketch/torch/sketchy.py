@@ -213,8 +213,9 @@ class Sketchy(CarefulOptimizer):
             folded = Folded.of(weight, group)
             if not folded.rank:
                 return "Adam" if group["graft"] != "sgd" else "momentum", 0
-            size = torch.promote_types(weight.dtype, torch.float32).itemsize
-            return f"{folded.rows}×{folded.columns}, rank {folded.rank}", weight.numel() * size
+            room = weight.numel() * torch.promote_types(weight.dtype, torch.float32).itemsize
+            room += folded_cuda.refresh_bytes(folded) if weight.is_cuda else 0
+            return f"{folded.rows}×{folded.columns}, rank {folded.rank}", room
 
         return memory_table(self, kept)
 

@@ -13,6 +13,7 @@ from streams import REAL
 RIDGES, GROWTHS, ROOT_STEP, PRECISION, TOLD = (0.03, 0.003, 0.03), (0.5, 0.05, 0.05), 10.0, 0.1, 0.25
 STEPS = {0: 3.0, 2: 10.0, 3: 3.0}
 K, LAPLACE = 7, 4
+PRIORS = np.array([4.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0])
 
 
 def value(loss: str, z: float, y: float) -> float:
@@ -96,7 +97,8 @@ class Definition:
         self.fade = 1.0
         self.w = np.zeros((K, d + 1))
         self.energy = np.zeros((4, d + 1))  # own AdaGrad, variance, AdaGrad, bold AdaGrad
-        self.sums, self.shares = [np.zeros(K), np.zeros(K), np.zeros(3)], [np.full(K, 1 / K)] * 2 + [np.full(3, 1 / 3)]
+        self.sums = [np.zeros(K), np.zeros(K), np.zeros(3)]
+        self.shares = [PRIORS / PRIORS.sum()] * 2 + [np.full(3, 1 / 3)]
         self.factor, self.precision = np.ones(K), np.full(K, 10.0)
         self.theta, self.covariance = np.eye(1, K + 2)[0], np.eye(K + 2) / 10.0
 
@@ -304,7 +306,8 @@ class Definition:
                 worse = power * self.total * np.log(np.maximum(sums, 1e-290) / max(sums.min(), 1e-290))
             else:
                 worse = sums - sums.min()
-            self.shares[i] = np.exp(-0.5 * worse) / np.exp(-0.5 * worse).sum()
+            trust = (PRIORS if i < 2 else 1.0) * np.exp(-0.5 * worse)
+            self.shares[i] = trust / trust.sum()
 
     def count_row(self, on: np.ndarray, squares: tuple[float, float], rounds: int) -> None:
         self.logs += np.log(self.scale[on]).tolist()

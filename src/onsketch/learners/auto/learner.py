@@ -261,6 +261,8 @@ class AutoLearner(Learner):
             self._small, self._light, self._table, self._map = twin._small, twin._light, twin._table, twin._map
         else:
             merge_auto(self, other, start)
+        for bound in (self._learn_rows, self._predict_rows):
+            bound.forget()  # the state of before
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:

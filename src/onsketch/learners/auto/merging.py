@@ -34,7 +34,7 @@ from onsketch.core.errors import OptionError
 from onsketch.core.losses import POISSON, SQUARED
 from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.auto.counting import own_or_common
-from onsketch.learners.auto.mixing import EXPERTS, FEATURES, PRECISION, RATE, STAGES, TINY, set_mix
+from onsketch.learners.auto.mixing import EXPERTS, FEATURES, PRECISION, PRIORS, RATE, STAGES, TINY, set_mix
 from onsketch.learners.auto.passes import seen_by
 from onsketch.learners.auto.reading import fill_sketch
 from onsketch.learners.auto.scaling import MIXED, next_regime
@@ -350,10 +350,12 @@ def _mix(parts: tuple[AutoLearner, ...], small: Small) -> None:
     small.covariance[:] = _inverse(less_base(known), PRECISION)
     small.stack[:] = small.covariance @ less_base(p @ s.stack for p, s in zip(known, states, strict=True))
     loss, weight = parts[0]._settings.loss, float(small.numbers[FIGURE.weight])
-    for sums, shares, number in zip(small.sums, small.shares, (EXPERTS, EXPERTS, STAGES), strict=True):
+    for sums, shares, priors in zip(small.sums, small.shares, (PRIORS, PRIORS, (1.0,) * STAGES), strict=True):
+        number = len(priors)
         losses = np.maximum(sums[:number], TINY) if loss.degree else sums[:number]
         worse = weight / loss.degree * np.log(losses / losses.min()) if loss.degree else losses - losses.min()
-        shares[:number] = np.exp(-RATE * worse) / np.exp(-RATE * worse).sum()
+        shares[:number] = priors * np.exp(-RATE * worse)
+        shares[:number] /= shares[:number].sum()
     set_mix.py_func(small.shares, small.calibration, small.stack, small.mix)
 
 

@@ -92,6 +92,7 @@ def fetch(settings, light, small, table, slots, values, low, high, constant, uni
     counts[TALLY.more_buffer] = fresh
     return (
         counts[TALLY.more_warm] <= light.rows.shape[0]
+        and (settings.size < 2 or counts[TALLY.more_warm] <= table.rows.shape[0])
         and counts[TALLY.more_cold] <= light.cold.shape[0]
         and fresh <= light.buffer.shape[0]
     )

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.losses import Form
 from onsketch.jit.vectors import aligned_zeros, padded
-from onsketch.learners.auto.mixing import EXPERTS, FEATURES, LANES
+from onsketch.learners.auto.mixing import EXPERTS, FEATURES, LANES, PRIORS
 from onsketch.learners.sketched.packed import COLUMN
 
 NEWTON, SECOND_NEWTON, ROOT, OWN_ADAGRAD, LAPLACE, ADAGRAD, BOLD_ADAGRAD = range(EXPERTS)
@@ -279,9 +279,9 @@ class Small(NamedTuple):
         numbers = np.zeros(len(FIGURE))
         numbers[[FIGURE.low, FIGURE.high, FIGURE.fade, FIGURE.thin]] = _FAR, -_FAR, 1.0, 1.0
         shares = np.zeros((3, LANES))
-        shares[:2, :EXPERTS], shares[2, :3] = 1.0 / EXPERTS, 1.0 / 3.0
+        shares[:2, :EXPERTS], shares[2, :3] = np.divide(PRIORS, sum(PRIORS)), 1.0 / 3.0
         mix = np.zeros(LANES)
-        mix[:EXPERTS] = 1.0 / EXPERTS
+        mix[:EXPERTS] = shares[0, :EXPERTS]
         return cls(
             counts=np.array([0, -1, *[0] * (len(TALLY) - 2)]),
             numbers=numbers,

@@ -41,7 +41,7 @@ def implicit(z: Any, y: int, tau: Any, h: float) -> Any:
 
 
 class Pool:
-    """Temperatures, mixture, stack and linear pool."""
+    """Temperatures, mixture, stack, linear pool and the map of the likeliest class's probability."""
 
     def __init__(self, outputs: int, classes: int) -> None:
         self.t = 0
@@ -50,6 +50,7 @@ class Pool:
         self.stack, self.hessian = np.eye(outputs + 1)[0], np.zeros((outputs + 1, outputs + 1))
         self.mix = np.array([0.3, 0.6, 0.04, 0.04, 0.02])
         self.bias, self.firmness = np.zeros(classes), np.full(classes, 10.0)
+        self.rows, self.gaps = np.zeros(15), np.zeros(15)  # near each knot
 
     def combine(self, z: Any) -> Any:
         self.z = np.clip(z, -50.0, 50.0)
@@ -59,11 +60,28 @@ class Pool:
         g = self.stack @ self.f + self.bias
         uniform = np.full(len(g), 1.0 / len(g))
         self.parts = np.array([softmax(mean), softmax(g), softmax(3.0 * g), softmax(g / 3.0), uniform])
-        return np.log(self.mix @ self.parts)
+        self.p = self.mix @ self.parts
+        top, near = self.likeliest()
+        others = np.delete(self.p, top)
+        second, rest = others.max(), others.sum()
+        least = min(self.p[top], 1.001 * second / (rest + second))
+        sure = max(self.p[top] + near @ (self.gaps / (self.rows + 50.0)), least)
+        left = max(1.0 - sure, 0.1 * rest)
+        corrected = self.p * left / rest
+        corrected[top] = 1.0 - left
+        return np.log(corrected)
+
+    def likeliest(self) -> tuple[int, Any]:
+        """The likeliest class, and how near its probability is to each of 15 knots."""
+        top = int(np.argmax(self.p > self.p.max() / (1.0 + 1e-9)))
+        return top, np.maximum(0.0, 1.0 - np.abs(np.arange(15) - np.clip(self.p[top] * 15 - 0.5, 0.0, 14.0)))
 
     def teach(self, y: int, weight: float) -> None:
         h, keep = min(weight, 10.0), (self.t + 1.0) / (self.t + 6.0)
         label = np.eye(self.z.shape[1])[y]
+        top, near = self.likeliest()
+        self.rows = keep * self.rows + h * near
+        self.gaps = keep * self.gaps + h * near * (label[top] - self.p[top])
         pace = 1.0 - (1.0 - max(0.01, 1.0 / np.sqrt(self.t + 50.0))) ** h
         self.mix = self.mix * (1.0 - pace + pace * self.parts[:, y] / (self.mix @ self.parts[:, y]))
         self.mix = np.maximum(self.mix, 1e-6) / np.maximum(self.mix, 1e-6).sum()

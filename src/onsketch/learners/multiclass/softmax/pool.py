@@ -6,6 +6,9 @@
 4. A **linear pool** of softmax(f₀), softmax(g), the sharper softmax(3g), the flatter softmax(g/3) and the uniform
    distribution; its shares are found by online expectation maximisation (Cappé and Moulines 2009). That is what makes
    the probabilities calibrated: no power of a softmax can say "one time in fifty it is something else altogether".
+5. A **map of the likeliest class's probability** q (as Zadrozny and Elkan's bins, 2002, but without jumps): at each of
+   15 knots is kept how far rows near it were from being right as often as q said, and q moves by what lies between its
+   two knots. The others share what is left as before; the likeliest stays the likeliest.
 
 Row t counts in all sums as t⁵: what the experts were early does not matter. O(K·O²) a row, for O experts.
 """
@@ -40,6 +43,12 @@ HEAVIEST = 10.0
 LEAST = 1e-6
 """No part of the pool is given up for good."""
 PARTS = 5
+KNOTS, DOUBT = 15, 50.0
+"""Knots of the map of the likeliest class's probability, and rows near a knot that no correction counts as."""
+TIED = 1.0 + 1e-9
+"""Of classes that differ by less than this factor the first counts as the likeliest."""
+LEAST_REST = 0.1
+"""The map leaves the other classes at least so much of what they had."""
 FIRST_MIX = (0.3, 0.6, 0.04, 0.04, 0.02)
 """The pool's shares before the first row."""
 
@@ -60,6 +69,8 @@ class Pool(NamedTuple):
     biases: Floats
     firmness: Floats
     """Σ curvature of each bias."""
+    gaps: Floats
+    """(2, KNOTS): rows near each knot, and by how many more of them the likeliest class was right than it said."""
 
     @classmethod
     def empty(cls, experts: int, classes: int) -> Self:
@@ -76,6 +87,7 @@ class Pool(NamedTuple):
             mix=np.array(FIRST_MIX),
             biases=np.zeros(classes),
             firmness=np.full(classes, PRIOR),
+            gaps=np.zeros((2, KNOTS)),
         )
 
 
@@ -104,8 +116,46 @@ def clear_nan(z, rows, classes):
 
 
 @exact
+def _likeliest(p, classes):
+    """The likeliest class, the knot below its probability, and how far it is on its way to the next one."""
+    top = 0
+    for k in range(classes):
+        if p[k] > TIED * p[top]:
+            top = k
+    along = min(max(p[top] * KNOTS - 0.5, 0.0), KNOTS - 1.0)
+    knot = min(int(along), KNOTS - 2)
+    return top, knot, along - knot
+
+
+@exact
+def _correct(pool, p, classes, log_p):
+    """Fill the log-probabilities from the pool's probabilities p."""
+    top, knot, part = _likeliest(p, classes)
+    second, rest = 0.0, 0.0
+    for k in range(classes):
+        if k != top:
+            second = max(second, p[k])
+            rest += p[k]
+        log_p[k] = math.log(max(p[k], 1e-300))
+    if not rest > 0.0:
+        return
+    gaps = pool.gaps
+    here, there = gaps[1, knot] / (gaps[0, knot] + DOUBT), gaps[1, knot + 1] / (gaps[0, knot + 1] + DOUBT)
+    # no less likely than the second is then
+    least = min(p[top], 1.001 * second / (rest + second))
+    sure = max(p[top] + (1.0 - part) * here + part * there, least)
+    left = max(1.0 - sure, LEAST_REST * rest)
+    less = math.log(left / rest)
+    for k in range(classes):
+        log_p[k] += less
+    log_p[top] = math.log(max(1.0 - left, 1e-300))
+
+
+@exact
 def combine(pool, scratch, classes):
-    """Fill the log-probabilities from the experts' margins z (O, K); f, parts and log_p are kept for ``teach``."""
+    """Fill the log-probabilities from the experts' margins z (O, K); f, parts and p, the pool's probabilities, are
+    kept for ``teach``.
+    """
     z, f, g, parts = scratch.z, scratch.f, scratch.g, scratch.parts
     experts = z.shape[0]
     for k in range(classes):
@@ -142,7 +192,8 @@ def combine(pool, scratch, classes):
         total = 0.0
         for i in range(PARTS):
             total += pool.mix[i] * parts[i, k]
-        scratch.log_p[k] = math.log(max(total, 1e-300))
+        scratch.p[k] = total
+    _correct(pool, scratch.p, classes, scratch.log_p)
 
 
 @exact
@@ -233,10 +284,21 @@ def _learn_temperatures(pool, z, y, classes, h, keep, scaled, p):
 
 
 @exact
+def _learn_gaps(pool, p, y, classes, h, keep):
+    """How often the likeliest class is right, beside how often it should be."""
+    top, knot, part = _likeliest(p, classes)
+    for i in range(KNOTS):
+        near = (1.0 - part if i == knot else (part if i == knot + 1 else 0.0)) * h
+        pool.gaps[0, i] = keep * pool.gaps[0, i] + near
+        pool.gaps[1, i] = keep * pool.gaps[1, i] + near * ((1.0 if top == y else 0.0) - p[top])
+
+
+@exact
 def teach(pool, scratch, y, classes, weight, t):
     """Take in the label of the row that ``combine`` was called for last, the t-th from 0."""
     h = min(weight, HEAVIEST)
     keep = (t + 1.0) / (t + 1.0 + FADE)
-    _learn_mix(pool, scratch.parts, y, math.exp(scratch.log_p[y]), h, t)
+    _learn_gaps(pool, scratch.p, y, classes, h, keep)
+    _learn_mix(pool, scratch.parts, y, max(scratch.p[y], 1e-300), h, t)
     _learn_stack(pool, scratch.f, scratch.parts[1], y, classes, h, keep, scratch.gradient, scratch.work)
     _learn_temperatures(pool, scratch.z, y, classes, h, keep, scratch.g, scratch.p)

@@ -47,6 +47,8 @@ def restored_state(
     room = max(classes, 1)
     outputs = EXPERTS if way == "wide" else OUTPUTS
     pool = Pool.empty(outputs, classes)
+    if "pool.gaps" not in arrays:  # files of before there was a map of the likeliest class's probability
+        arrays = {**arrays, "pool.gaps": pool.gaps}
     pool = Pool(**{name: _floats(arrays, f"pool.{name}", fresh) for name, fresh in pool._asdict().items()})
     _check_pool(pool)
     spare = Pool.empty(outputs, room)
@@ -74,6 +76,8 @@ def _check_pool(pool: Pool) -> None:
     require_within(pool.losses, -LARGEST, LARGEST, "pool.losses")
     require_within(pool.biases, -LARGEST, LARGEST, "pool.biases")
     require_within(pool.hessian, -LARGEST, LARGEST, "pool.hessian")
+    require_within(pool.gaps[0], 0.0, LARGEST, "pool.gaps")
+    require(bool((np.abs(pool.gaps[1]) <= 1.001 * pool.gaps[0]).all()), "its pool is impossible", "pool.gaps")
     curved = np.linalg.eigvalsh(pool.hessian)
     require(bool(curved.min() >= -1e-3 * max(1.0, curved.max())), "its pool bends the wrong way", "pool.hessian")
 

@@ -62,6 +62,8 @@ class Pool:
         self.parts = np.array([softmax(mean), softmax(g), softmax(3.0 * g), softmax(g / 3.0), uniform])
         self.p = self.mix @ self.parts
         top, near = self.likeliest()
+        if not near.any():
+            return np.log(self.p)
         others = np.delete(self.p, top)
         second, rest = others.max(), others.sum()
         least = min(self.p[top], 1.001 * second / (rest + second))
@@ -73,7 +75,9 @@ class Pool:
 
     def likeliest(self) -> tuple[int, Any]:
         """The likeliest class, and how near its probability is to each of 15 knots."""
-        top = int(np.argmax(self.p > self.p.max() / (1.0 + 1e-9)))
+        top = int(np.argmax(self.p))
+        if self.p[top] <= (1.0 + 1e-9) * np.delete(self.p, top).max():
+            return top, np.zeros(15)  # two are equally likely
         return top, np.maximum(0.0, 1.0 - np.abs(np.arange(15) - np.clip(self.p[top] * 15 - 0.5, 0.0, 14.0)))
 
     def teach(self, y: int, weight: float) -> None:

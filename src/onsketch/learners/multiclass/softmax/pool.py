@@ -46,7 +46,7 @@ PARTS = 5
 KNOTS, DOUBT = 15, 50.0
 """Knots of the map of the likeliest class's probability, and rows near a knot that no correction counts as."""
 TIED = 1.0 + 1e-9
-"""Of classes that differ by less than this factor the first counts as the likeliest."""
+"""Where the likeliest two classes differ by less than this factor there is no likeliest, and nothing is corrected."""
 LEAST_REST = 0.1
 """The map leaves the other classes at least so much of what they had."""
 FIRST_MIX = (0.3, 0.6, 0.04, 0.04, 0.02)
@@ -117,27 +117,31 @@ def clear_nan(z, rows, classes):
 
 @exact
 def _likeliest(p, classes):
-    """The likeliest class, the knot below its probability, and how far it is on its way to the next one."""
-    top = 0
-    for k in range(classes):
-        if p[k] > TIED * p[top]:
+    """The likeliest class, the second's probability, the knot below the first's, and how far on its way to the next
+    it is.
+    """
+    top, second = 0, 0.0
+    for k in range(1, classes):
+        if p[k] > p[top]:
+            second = p[top]
             top = k
+        else:
+            second = max(second, p[k])
     along = min(max(p[top] * KNOTS - 0.5, 0.0), KNOTS - 1.0)
     knot = min(int(along), KNOTS - 2)
-    return top, knot, along - knot
+    return top, second, knot, along - knot
 
 
 @exact
 def _correct(pool, p, classes, log_p):
     """Fill the log-probabilities from the pool's probabilities p."""
-    top, knot, part = _likeliest(p, classes)
-    second, rest = 0.0, 0.0
+    top, second, knot, part = _likeliest(p, classes)
+    rest = 0.0
     for k in range(classes):
         if k != top:
-            second = max(second, p[k])
             rest += p[k]
         log_p[k] = math.log(max(p[k], 1e-300))
-    if not rest > 0.0:
+    if not rest > 0.0 or p[top] <= TIED * second:
         return
     gaps = pool.gaps
     here, there = gaps[1, knot] / (gaps[0, knot] + DOUBT), gaps[1, knot + 1] / (gaps[0, knot + 1] + DOUBT)
@@ -286,7 +290,9 @@ def _learn_temperatures(pool, z, y, classes, h, keep, scaled, p):
 @exact
 def _learn_gaps(pool, p, y, classes, h, keep):
     """How often the likeliest class is right, beside how often it should be."""
-    top, knot, part = _likeliest(p, classes)
+    top, second, knot, part = _likeliest(p, classes)
+    if p[top] <= TIED * second:
+        h = 0.0
     for i in range(KNOTS):
         near = (1.0 - part if i == knot else (part if i == knot + 1 else 0.0)) * h
         pool.gaps[0, i] = keep * pool.gaps[0, i] + near

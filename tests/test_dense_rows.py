@@ -206,5 +206,7 @@ def test_least_squares_has_a_free_intercept_whatever_is_added_to_the_labels(tmp_
         np.testing.assert_allclose(learner.weights, offline, atol=1e-6)
         assert learner.intercept - offset == pytest.approx(np.mean(y - X @ offline), abs=1e-5)
         np.testing.assert_allclose(learner.predict(X), X @ learner.weights + learner.intercept)
+        absorbed = np.linalg.svd(np.column_stack([np.ones(400), X]), compute_uv=False) ** 2
+        np.testing.assert_allclose(learner.spectrum(), 2.0 * absorbed, rtol=1e-5)
     learner.save(tmp_path / "model")
     np.testing.assert_array_equal(onsketch.load(tmp_path / "model").predict(X), learner.predict(X))

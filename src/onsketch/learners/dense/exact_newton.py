@@ -261,9 +261,13 @@ class ExactNewton(Engine):
         """F, and without a ridge Q."""
         return self.factor.rows.nbytes + self.factor.basis.nbytes
 
-    def spectrum(self) -> Array:
-        """Those of A less the ridge: O(d³)."""
-        values = np.linalg.eigvalsh(matrix_of(self.factor)) - self.factor.ridge
+    def spectrum(self, one: float) -> Array:
+        """Those of A less the ridge, as if the constant feature were 1: O(d³)."""
+        absorbed = matrix_of(self.factor)
+        absorbed.flat[:: len(absorbed) + 1] -= self.factor.ridge
+        absorbed[:1] /= one
+        absorbed[:, :1] /= one
+        values = np.linalg.eigvalsh(absorbed)
         return np.maximum(np.asarray(values, dtype=np.float64), 0.0)
 
     def arrays(self) -> Arrays:

@@ -87,8 +87,8 @@ class Engine(ABC):
         """Bytes of the metric."""
 
     @abstractmethod
-    def spectrum(self) -> Array:
-        """The eigenvalues of what was absorbed."""
+    def spectrum(self, one: float) -> Array:
+        """The eigenvalues of what was absorbed, as if the constant feature, which is ``one``, were 1."""
 
     @abstractmethod
     def arrays(self) -> Arrays:

@@ -212,7 +212,7 @@ class DenseLearner(Learner):
 
     def spectrum(self) -> Array:
         """The eigenvalues of the matrix or of its approximation, descending."""
-        return np.sort(self._engine.spectrum())[::-1]
+        return np.sort(self._engine.spectrum(self._one))[::-1]
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the vectors of one number per feature, ``total`` with the summary."""

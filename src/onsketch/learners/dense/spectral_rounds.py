@@ -205,8 +205,8 @@ class SpectralRounds(Engine):
         """Bytes of the summary."""
         return 0 if self.summary is None else self.summary.nbytes
 
-    def spectrum(self) -> Array:
-        """The summary's."""
+    def spectrum(self, one: float) -> Array:
+        """The summary's; the constant feature is 1 there."""
         return np.zeros(0) if self.summary is None else self.summary.spectrum()[1]
 
     def arrays(self) -> Arrays:

@@ -261,7 +261,7 @@ class ExactNewton(Engine):
         """F, and without a ridge Q."""
         return self.factor.rows.nbytes + self.factor.basis.nbytes
 
-    def spectrum(self, one: float) -> Array:
+    def spectrum(self, one: float = 1.0) -> Array:
         """Those of A less the ridge, as if the constant feature were 1: O(d³)."""
         absorbed = matrix_of(self.factor)
         absorbed.flat[:: len(absorbed) + 1] -= self.factor.ridge

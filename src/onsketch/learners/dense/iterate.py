@@ -87,7 +87,7 @@ class Engine(ABC):
         """Bytes of the metric."""
 
     @abstractmethod
-    def spectrum(self, one: float) -> Array:
+    def spectrum(self, one: float = 1.0) -> Array:
         """The eigenvalues of what was absorbed, as if the constant feature, which is ``one``, were 1."""
 
     @abstractmethod

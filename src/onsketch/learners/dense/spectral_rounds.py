@@ -205,7 +205,7 @@ class SpectralRounds(Engine):
         """Bytes of the summary."""
         return 0 if self.summary is None else self.summary.nbytes
 
-    def spectrum(self, one: float) -> Array:
+    def spectrum(self, one: float = 1.0) -> Array:
         """The summary's; the constant feature is 1 there."""
         return np.zeros(0) if self.summary is None else self.summary.spectrum()[1]
 

@@ -311,8 +311,10 @@ class Definition:
 
     def count_row(self, on: np.ndarray, squares: tuple[float, float], rounds: int) -> None:
         self.logs += np.log(self.scale[on]).tolist()
-        self.own_length += (squares[0] - self.own_length) / rounds
-        self.common_length += (squares[1] - self.common_length) / rounds
+        self.own_length, self.common_length = (
+            (length**0.125 + (square**0.125 - length**0.125) / rounds) ** 8
+            for length, square in zip((self.own_length, self.common_length), squares, strict=True)
+        )
         if self.logs and abs(np.mean(self.logs) - self.common) > 0.1:
             self.common_length *= math.exp(2.0 * (self.common - np.mean(self.logs)))
             self.common = float(np.mean(self.logs))

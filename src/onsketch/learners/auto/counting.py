@@ -11,7 +11,7 @@ from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.auto.directions import rebuild
 from onsketch.learners.auto.mixing import EXPERTS, LANES, forget_mixing, learn_mixing, set_mix, set_shares, start_mixing
 from onsketch.learners.auto.passes import COMMON_SQUARE, LOG_SQUARES, LOG_SUM, OWN_SQUARE
-from onsketch.learners.auto.scaling import ALIKE, APART, COMMON_LEAP, followed, next_regime
+from onsketch.learners.auto.scaling import ALIKE, APART, COMMON_LEAP, followed, next_regime, typical
 from onsketch.learners.auto.state import FIGURE, LAPLACE, LIGHT, SKETCHED, TALLY
 
 LEAST_THIN = 1e-12
@@ -125,8 +125,8 @@ def count_row(settings, small, figures, n, rounds):
         numbers[FIGURE.squared_logs] += (figures[LOG_SQUARES] - n * numbers[FIGURE.squared_logs]) / numbers[
             FIGURE.values
         ]
-    numbers[FIGURE.own_length] += (figures[OWN_SQUARE] - numbers[FIGURE.own_length]) / rounds
-    numbers[FIGURE.common_length] += (figures[COMMON_SQUARE] - numbers[FIGURE.common_length]) / rounds
+    numbers[FIGURE.own_length] = typical(numbers[FIGURE.own_length], figures[OWN_SQUARE], rounds)
+    numbers[FIGURE.common_length] = typical(numbers[FIGURE.common_length], figures[COMMON_SQUARE], rounds)
     if abs(numbers[FIGURE.logs] - numbers[FIGURE.common]) > COMMON_LEAP:
         numbers[FIGURE.common_length] *= math.exp(2.0 * (numbers[FIGURE.common] - numbers[FIGURE.logs]))
         numbers[FIGURE.common] = numbers[FIGURE.logs]

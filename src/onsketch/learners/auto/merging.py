@@ -165,12 +165,12 @@ def _figures(parts: tuple[AutoLearner, ...], spreads: list[Spread], constant: in
     for place in (FIGURE.values, FIGURE.weight):
         numbers[place] = less_base(g[place] for g in given)
     numbers[FIGURE.common] = numbers[FIGURE.logs]
-    numbers[FIGURE.own_length] = _mean((g[FIGURE.own_length] for g in given), rounds)
+    numbers[FIGURE.own_length] = _mean((g[FIGURE.own_length] ** 0.125 for g in given), rounds) ** 8  # as ``typical``
     lengths = (
         g[FIGURE.common_length] * math.exp(2.0 * (g[FIGURE.common] - numbers[FIGURE.common])) if n else 0.0
         for g, n in zip(given, rounds, strict=True)
     )
-    numbers[FIGURE.common_length] = _mean(lengths, rounds)
+    numbers[FIGURE.common_length] = _mean((length**0.125 for length in lengths), rounds) ** 8
     regimes = {int(part._small.counts[TALLY.regime]) for part in (one, two)}
     variance = float(numbers[FIGURE.squared_logs] - numbers[FIGURE.logs] ** 2)
     regime = next_regime.py_func(regimes.pop() if len(regimes) == 1 else MIXED, variance)

@@ -18,8 +18,9 @@ APART      above about 2.4     own                             own
 =========  ==================  ==============================  ================
 
 Multiplying all features by one constant changes nothing but rounding errors; where units are apart, so does
-multiplying each by its own. The mean squared length of the scaled rows is followed like a scale. It is the unit of the
-ridges and steps.
+multiplying each by its own. The typical squared length of the scaled rows, (mean |x|^¼)⁸, is followed like a scale. It
+is the unit of the ridges and steps. A few rows in other units, a hundred times as long as the rest, hardly move it;
+with the mean of the squares they hid all the others from the experts.
 
 For sign labels every row, its constant included, is *learned* at one length: long rows would drown the others. That
 multiplies all margins of a row by one factor, which no sign depends on, so predictions are made without it and stay
@@ -49,6 +50,16 @@ BELOW_APART, ABOVE_APART = 2.2**2, 2.5**2
 def followed(used, running):
     """The value to use from now on."""
     return used if used <= LEAP * running and running <= LEAP * used else running
+
+
+@inlined
+def typical(length, square, rounds):
+    """The typical squared length with one more row, the one of this round."""
+    root = math.sqrt(math.sqrt(math.sqrt(length)))
+    root += (math.sqrt(math.sqrt(math.sqrt(square))) - root) / rounds
+    root *= root
+    root *= root
+    return root * root
 
 
 @inlined

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from onsketch.jit.decorators import INNER, exact, exact_bare_kernel, exact_inlined, ingredient
+from onsketch.jit.decorators import INNER, exact, exact_inlined, exact_kernel, ingredient
 
-kernel, inner, inlined = exact_bare_kernel, exact, exact_inlined
+kernel, inner, inlined = exact_kernel, exact, exact_inlined
 """Strict about rounding, for a number read must be the nearest one; and nothing is allocated but in ``_rounds_up``:
 counting references to arrays took three quarters of the time of a table's field.
 """

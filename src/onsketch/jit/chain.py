@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.jit.calling import Prepared
-from onsketch.jit.decorators import Intrinsic, bare_kernel
+from onsketch.jit.decorators import Intrinsic, kernel
 
 call, word_at = Intrinsic("call"), Intrinsic("word_at")
 
 
-@bare_kernel
+@kernel
 def run_steps(steps: Any) -> Any:
     """Run the steps until one fails, or leaves another word than it should; returns how many were fine."""
     for i in range(steps.shape[0]):

@@ -87,17 +87,15 @@ def entry(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 _KERNEL: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy"}
 
-kernel = entry(**_KERNEL)
-"""Compiles a function called from Python."""
-
-exact_kernel = entry(**{**_KERNEL, "fastmath": False})
-"""As ``kernel``, for arithmetic that must be done in the order in which it is written."""
-
-bare_kernel = entry(**_KERNEL, _nrt=False)
+kernel = entry(**_KERNEL, _nrt=False)
 """Compiles a function called from Python that allocates nothing."""
 
-exact_bare_kernel = entry(**{**_KERNEL, "fastmath": False}, _nrt=False)
-"""Both."""
+exact_kernel = entry(**{**_KERNEL, "fastmath": False}, _nrt=False)
+"""As ``kernel``, for arithmetic that must be done in the order in which it is written."""
+
+allocating_kernel = entry(**_KERNEL)
+"""As ``kernel``, for a function that makes arrays for its own use: it counts references, and so should not be a loop
+over rows where a row is short."""
 
 inner = ingredient(**INNER)
 """Compiles a function called only from compiled code."""

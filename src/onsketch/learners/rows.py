@@ -12,7 +12,7 @@ from onsketch.core.losses import Loss
 from onsketch.core.matrices import as_csr, is_sparse, refuse_masked, refuse_structure
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import LONGEST_COUNT
-from onsketch.jit.decorators import inlined, inner, kernel
+from onsketch.jit.decorators import allocating_kernel, inlined, inner, kernel
 
 Slotted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 """Rows as (indptr, slots, values), slots being the places that a learner keeps its features in."""
@@ -185,7 +185,7 @@ def _repeats(indices, low, high, places):
     return False
 
 
-@kernel
+@allocating_kernel
 def _structure(indptr, indices, entries, width, places):
     """What can be said of the rows, and of which row; quick where rows are sorted or short.
 

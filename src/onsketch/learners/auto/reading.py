@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.tolerances import CUTOFF
-from onsketch.jit.decorators import ingredient, inner, kernel
+from onsketch.jit.decorators import allocating_kernel, ingredient, inner
 from onsketch.learners.auto.directions import apply_inverse, ridge_of
 from onsketch.learners.auto.mixing import EXPERTS, LANES
 from onsketch.learners.auto.passes import light_row, seen_by
@@ -65,7 +65,7 @@ def sketch_of(light, table, small, place, scratch):
             scratch.sketch[FIRST_ROW + i] = light.buffer[buffered - 1, i - kept]
 
 
-@kernel
+@allocating_kernel
 def fill_sketch(light, table, small, out):
     """Heads and entries of S of all warm features, by place."""
     scratch = new_scratch(table, small)
@@ -111,7 +111,7 @@ def weight_of(light, table, small, slot, scratch):
     return total
 
 
-@kernel
+@allocating_kernel
 def fill_weights(light, table, small, weights):
     """The mixture's weights of the first slots; the constant's has all that does not depend on the row."""
     scratch = new_scratch(table, small)
@@ -121,7 +121,7 @@ def fill_weights(light, table, small, weights):
             weights[slot] += small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
 
 
-@kernel
+@allocating_kernel
 def predict_rows(settings, light, table, small, indptr, slots, values, predictions):
     """The mixture's margins."""
     scratch = new_scratch(table, small)
@@ -132,7 +132,7 @@ def predict_rows(settings, light, table, small, indptr, slots, values, predictio
         predictions[i] = within_bounds(settings, small, total)
 
 
-@kernel
+@allocating_kernel
 def leverage_rows(settings, light, table, small, indptr, slots, values, leverages):
     """x·A⁻¹x of each row: the mean over the two Newton experts, by their shares. A feature never met is as if it were
     not there.

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from onsketch.core.losses import POISSON, SQUARED
-from onsketch.jit.decorators import inlined, inner, kernel
+from onsketch.jit.decorators import allocating_kernel, inlined, inner
 from onsketch.learners.auto.counting import (
     count_label,
     count_mixture,
@@ -105,7 +105,7 @@ def finite(settings, small, rho, length, margins, moves, steps, gains, scales, n
 
 
 # Above the limit of complexity: the order of a round's parts is what there is to see, and it is one list.
-@kernel
+@allocating_kernel
 def learn_rows(settings, light, table, small, indptr, slots, values, labels, weights, predictions):  # noqa: C901
     """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused, or when the
     tables have no room for one (counts[TALLY.full] is then 1).

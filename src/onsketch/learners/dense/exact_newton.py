@@ -20,7 +20,7 @@ from onsketch.core import losses
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import Arrays, packed, require, require_within, restored
-from onsketch.jit.decorators import inner, kernel
+from onsketch.jit.decorators import allocating_kernel, inner
 from onsketch.learners.dense.inverse_factor import (
     Factor,
     absorb,
@@ -137,7 +137,7 @@ def _add_gradient(iterate, g, x, total, w):
         w[i] = 0.0
 
 
-@kernel
+@allocating_kernel
 def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predictions):
     """Play the rounds of a block of dense rows; returns how many were learned: fewer when one is refused."""
     d = X.shape[1]
@@ -193,7 +193,7 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
     return X.shape[0]
 
 
-@kernel
+@allocating_kernel
 def leverage_rows(factor, X, leverages):
     """``x·A⁻¹x`` of rows in adapted coordinates; infinite for a row outside the range of a singular A."""
     d = X.shape[1]

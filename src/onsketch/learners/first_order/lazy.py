@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from onsketch.core.geometry import GRADIENT
-from onsketch.jit.decorators import exact_inlined, inner, kernel
+from onsketch.jit.decorators import allocating_kernel, exact_inlined, inner, kernel
 from onsketch.learners.first_order.sleep import (
     AVERAGING,
     MIRROR,
@@ -121,7 +121,7 @@ def finish(setup, terms, t, x, head, energy, total):
         total[j] += w if setup.average else 0.0
 
 
-@kernel
+@allocating_kernel
 def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labels, weights, predictions):
     """As ``learn_steps``, for the rounds in which sleeping features move."""
     head = np.empty(longest(indptr))

@@ -12,7 +12,7 @@ import numpy as np
 
 from onsketch.core import losses
 from onsketch.core.tolerances import LARGEST
-from onsketch.jit.decorators import inlined, inner, kernel
+from onsketch.jit.decorators import allocating_kernel, inlined, inner, kernel
 from onsketch.learners.first_order.steps import CELL, TIMER, longest
 
 
@@ -62,7 +62,7 @@ def _count_iterates(table, seen):
         table[slot, ADAM.sum] += table[slot, CELL.head]
 
 
-@kernel
+@allocating_kernel
 def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, weights, predictions):
     """Adam (Kingma and Ba 2015, Alg. 1), with ε = ridge.
 
@@ -125,7 +125,7 @@ def ftrl_weight(setup, terms, z, n):
     return math.copysign(size, -z)
 
 
-@kernel
+@allocating_kernel
 def learn_ftrl(setup, terms, clock, table, indptr, slots, values, labels, weights, predictions):
     """FTRL-proximal (McMahan et al. 2013, Alg. 1), with α = step, β = ridge; the packed row is [z, n].
 
@@ -163,7 +163,7 @@ def learn_ftrl(setup, terms, clock, table, indptr, slots, values, labels, weight
     return indptr.size - 1
 
 
-@kernel
+@allocating_kernel
 def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weights, predictions):
     """AROW with a diagonal covariance Σ = 1/(1 + E) (Crammer, Kulesza and Dredze 2009).
 

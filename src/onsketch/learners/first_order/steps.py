@@ -28,7 +28,7 @@ from onsketch.core import losses
 from onsketch.core.geometry import GRADIENT
 from onsketch.core.spectral_step import chosen_by_geometry
 from onsketch.core.tolerances import LARGEST
-from onsketch.jit.decorators import inner, kernel
+from onsketch.jit.decorators import allocating_kernel, inner, kernel
 from onsketch.jit.vectors import ask_for
 from onsketch.learners.auto.implicit import implicit_step
 from onsketch.learners.setup import SUMMARY, row_scale
@@ -203,7 +203,7 @@ def longest(indptr):
     return size
 
 
-@kernel
+@allocating_kernel
 def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels, weights, predictions):
     """Play the rounds of a block; returns how many rows were learned, fewer than given if one is refused.
 

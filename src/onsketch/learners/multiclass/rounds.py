@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onsketch.jit.decorators import inlined, kernel
+from onsketch.jit.decorators import allocating_kernel, inlined
 from onsketch.learners.multiclass.slopes import fill_slopes, shared_scale
 from onsketch.learners.sketched.driver import copy_state, fits, harmless, outgrown, raise_ridge
 from onsketch.learners.sketched.packed import COLUMN
@@ -60,7 +60,7 @@ def _step_all(setup, sketch, full, n, slopes, top, coefficients):
             coefficients[r, k] += slopes[k] * step
 
 
-@kernel
+@allocating_kernel
 def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights, coefficients, scales, margins):
     """Learn the rows of one block, at most as many as the sketch has room for; returns how many were learned.
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from onsketch.core import losses
 from onsketch.core.tolerances import CUTOFF, LARGEST
-from onsketch.jit.decorators import bare_kernel, inlined, inner
+from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.jit.vectors import dot, load, store, within
 from onsketch.learners.setup import SUMMARY, row_scale
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, look_after_sleepers
@@ -237,7 +237,7 @@ def unsee(table, known):
     table.clock[CLOCK.seen] = known
 
 
-@bare_kernel
+@kernel
 def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, weights, predictions):
     """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onsketch.jit.decorators import inner, kernel
+from onsketch.jit.decorators import allocating_kernel, inner
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
 from onsketch.learners.sketched.epochs import bring_up_to_date
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
@@ -39,7 +39,7 @@ def weight_of(setup, table, sketch, row, average):
     return total
 
 
-@kernel
+@allocating_kernel
 def fill_weights(setup, table, sketch, average, weights):
     """The weights of the first slots, one each."""
     rows = np.empty((1, table.rows.shape[1]))
@@ -50,7 +50,7 @@ def fill_weights(setup, table, sketch, average, weights):
         weights[slot] = weight_of(setup, table, sketch, row, average)
 
 
-@kernel
+@allocating_kernel
 def predict_rows(setup, table, sketch, indptr, slots, values, average, predictions):
     """Clipped margins."""
     rows = np.empty((1, table.rows.shape[1]))
@@ -64,7 +64,7 @@ def predict_rows(setup, table, sketch, indptr, slots, values, average, predictio
         predictions[i] = min(max(margin, -setup.clip), setup.clip)
 
 
-@kernel
+@allocating_kernel
 def leverage_rows(setup, table, sketch, indptr, slots, values, extra, leverages):
     """x·Px for each row; ``extra`` holds, per row, x·x over features never seen."""
     width = table.rows.shape[1]
@@ -96,7 +96,7 @@ def leverage_rows(setup, table, sketch, indptr, slots, values, extra, leverages)
         leverages[i] = max(total, 0.0) / sketch.numbers[NUMBER.fade]
 
 
-@kernel
+@allocating_kernel
 def fill_rows(table, out):
     """The packed rows of the first slots, brought up to date."""
     rows = np.empty((1, table.rows.shape[1]))

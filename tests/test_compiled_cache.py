@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from onsketch.jit.calling import Bound, form_of
-from onsketch.jit.decorators import ingredient, inner, kernel
+from onsketch.jit.decorators import inner, inner_function, kernel
 from onsketch.jit.machine_code import object_file
 from onsketch.jit.stamp import stamp_of
 from onsketch.learners.sketched import driver, parts
@@ -72,7 +72,7 @@ def test_constants_of_callees_count(monkeypatch, name, value):
 
 
 def test_options_of_compilation_count():
-    plain, fast = ingredient()(lambda x: x), ingredient(fastmath=True)(lambda x: x)
+    plain, fast = inner_function()(lambda x: x), inner_function(fastmath=True)(lambda x: x)
     assert stamp_of(plain) != stamp_of(fast)
 
 

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from onsketch.jit.decorators import INNER, exact, exact_inlined, exact_kernel, ingredient
+from onsketch.jit.decorators import INNER, exact, exact_inlined, exact_kernel, inner_function
 
 kernel, inner, inlined = exact_kernel, exact, exact_inlined
 """Strict about rounding, for a number read must be the nearest one; and nothing is allocated but in ``_rounds_up``:
 counting references to arrays took three quarters of the time of a table's field.
 """
 
-_allocating = ingredient(**{**INNER, "fastmath": False, "_nrt": True})
+_allocating = inner_function(**{**INNER, "fastmath": False, "_nrt": True})
 
 PADDING = b"\n" * 8
 """What must follow the last newline of a text."""

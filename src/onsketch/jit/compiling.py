@@ -27,7 +27,7 @@ from numba.np.arrayobj import populate_array
 from onsketch.jit import instructions
 from onsketch.jit.by_type import Choice, choices
 from onsketch.jit.calling import MISMATCH, NO_MEMORY, RESULTS, Form
-from onsketch.jit.link_only import IngredientCompiler
+from onsketch.jit.link_only import InnerCompiler
 from onsketch.jit.machine_code import processor
 
 _LONG, _BYTE, _WORD = ir.IntType(64), ir.IntType(8), ir.IntType(32)
@@ -51,22 +51,22 @@ def _choose(choice: Choice) -> Any:
 _WRAPPERS: dict[str, Any] = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
-    "pipeline_class": IngredientCompiler,
+    "pipeline_class": InnerCompiler,
 }
 
 
-_told: list[bool] = []
+_announced: list[bool] = []
 
 
 def _tell_numba() -> None:
     """Let Numba know of the functions chosen by type that it has not heard of yet."""
-    if choices or not _told:
+    if choices or not _announced:
         while choices:
             choice = choices.pop()
             overload(choice.function, jit_options={**choice.options, **_WRAPPERS}, strict=False)(_choose(choice))
         _typing.refresh()
         _context.refresh()
-        _told.append(True)
+        _announced.append(True)
 
 
 @cache

@@ -2,7 +2,7 @@
 
 Decorating a function compiles nothing and imports no compiler: it marks the function and says how it is to be compiled.
 A `Kernel` is called from Python; its machine code comes from a library built beforehand, from the disk, or from Numba
-(machine_code.py). An `Ingredient` is only ever compiled into kernels.
+(machine_code.py). An `InnerFunction` is only ever compiled into kernels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INNER: dict[str, Any] = {"fastmath": FASTMATH, "error_model": "numpy", "_nrt": F
 (references to arrays, counted by every function they pass through, cost as much as the arithmetic)."""
 
 
-class Ingredient:
+class InnerFunction:
     """A function that is compiled into those that call it; from Python its own lines run, where they can."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ class Ingredient:
     __qualname__: str
 
 
-class Kernel(Ingredient):
+class Kernel(InnerFunction):
     """A function called from Python that runs as machine code, without the GIL."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -75,9 +75,9 @@ class Intrinsic:
         return intrinsic_type(self.__name__)
 
 
-def ingredient(**options: Any) -> Callable[[Any], Any]:
+def inner_function(**options: Any) -> Callable[[Any], Any]:
     """Marks a function as compiled into its callers, with these options of ``numba.njit``."""
-    return lambda function: Ingredient(function, options)
+    return lambda function: InnerFunction(function, options)
 
 
 def entry(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -97,14 +97,14 @@ allocating_kernel = entry(**_KERNEL)
 """As ``kernel``, for a function that makes arrays for its own use: it counts references, and so should not be a loop
 over rows where a row is short."""
 
-inner = ingredient(**INNER)
+inner = inner_function(**INNER)
 """Compiles a function called only from compiled code."""
 
-exact = ingredient(**{**INNER, "fastmath": False})
+exact = inner_function(**{**INNER, "fastmath": False})
 """As ``inner``, for such arithmetic."""
 
-exact_inlined = ingredient(**{**INNER, "fastmath": False}, forceinline=True)
+exact_inlined = inner_function(**{**INNER, "fastmath": False}, forceinline=True)
 """As ``exact``, compiled into its callers."""
 
-inlined = ingredient(**INNER, forceinline=True)
+inlined = inner_function(**INNER, forceinline=True)
 """Compiles a small function into its callers: passing arrays to a call costs as much as a short loop."""

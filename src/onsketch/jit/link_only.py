@@ -35,11 +35,11 @@ class _Ingredient(CPUCodeLibrary):
         self._finalized = True
 
 
-class IngredientCompiler(Compiler):
+class InnerCompiler(Compiler):
     """Numba's compiler, for a function that is only called from compiled code."""
 
     def define_pipelines(self) -> Any:
-        """Numba's own stages, ending in an ingredient."""
+        """Numba's own stages, ending in a function for kernels to call."""
         state: Any = self.state
         state.library = _Ingredient(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
         state.library.enable_object_caching()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.tolerances import CUTOFF
-from onsketch.jit.decorators import allocating_kernel, ingredient, inner
+from onsketch.jit.decorators import allocating_kernel, inner, inner_function
 from onsketch.learners.auto.directions import apply_inverse, ridge_of
 from onsketch.learners.auto.mixing import EXPERTS, LANES
 from onsketch.learners.auto.passes import light_row, seen_by
@@ -40,7 +40,7 @@ class Scratch(NamedTuple):
     weights: NDArray[np.float64]
 
 
-@ingredient(error_model="numpy")
+@inner_function(error_model="numpy")
 def new_scratch(table, small):
     """Made by the kernels themselves, so that several may read at a time."""
     width = max(FIRST_ROW + small.gram.shape[0], table.rows.shape[1])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from onsketch.jit.calling import Bound, form_of
-from onsketch.jit.decorators import inner, inner_function, kernel
+from onsketch.jit.decorators import allocating_kernel, inner, inner_function, kernel
 from onsketch.jit.machine_code import object_file
 from onsketch.jit.stamp import stamp_of
 from onsketch.learners.sketched import driver, parts
@@ -109,7 +109,7 @@ def test_a_file_cut_short_is_compiled_anew(tmp_path, monkeypatch):
     assert object_file(_outer, ("f8",))[2] == whole
 
 
-@kernel
+@allocating_kernel
 def _sums(pair, wanted, table, flag):
     first, second = pair
     total = np.zeros(3)

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 import definitions
 import onsketch
 from onsketch.errors import UpdateError
-from onsketch.jit.decorators import kernel
+from onsketch.jit.decorators import allocating_kernel, kernel
 from onsketch.jit.vectors import padded
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
@@ -33,7 +33,7 @@ def _close(table, transform, n, k):
     close_epoch(table, transform, n, k)
 
 
-@kernel
+@allocating_kernel
 def _wake(table, slot):
     scratch = np.empty(table.running.shape[2])
     bring_up_to_date(table.rows, slot, table.clock[CLOCK.epoch], table.running, table.past, table.places, scratch)

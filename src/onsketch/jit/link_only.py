@@ -15,7 +15,7 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler import Compiler
 
 
-class _Ingredient(CPUCodeLibrary):
+class _Inner(CPUCodeLibrary):
     """Code to be linked into other code; it never becomes machine code of its own."""
 
     @property
@@ -41,6 +41,6 @@ class InnerCompiler(Compiler):
     def define_pipelines(self) -> Any:
         """Numba's own stages, ending in a function for kernels to call."""
         state: Any = self.state
-        state.library = _Ingredient(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
+        state.library = _Inner(state.targetctx.codegen(), state.func_id.func_qualname)  # type: ignore[no-untyped-call]
         state.library.enable_object_caching()
         return super().define_pipelines()  # type: ignore[no-untyped-call]

@@ -1,10 +1,11 @@
-"""Is this checkout as fast as another one? CPU time per row of each method, the two taking turns.
+"""Is this checkout as fast as another one, and are kernels built beforehand as fast as those of the compiler?
 
     git worktree add ../before 65fc152
     python benchmarks/versions.py ../before [--rounds 5]
+    python benchmarks/versions.py --kernels        # in an environment with a wheel that carries kernels, and Numba
 
-Each turn is a process of its own with the kernels of its own checkout (compiled once, in a folder that is thrown away);
-the best pass of each counts. A row of the table is the time before, now, and the ratio.
+CPU time per row, the two taking turns. Each turn is a process of its own with kernels of its own (compiled once, in a
+folder that is thrown away); the best pass of each counts. A line of the table has both times and their ratio.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-METHODS = ("adagrad", "oja-son", "rp-son", "fd-son", "rfd-son", "ada-fd", "ada-ffd", "ada-gp", "ons")
+METHODS = ("adagrad", "adam", "ftrl", "arow", "auto", "oja-son", "rp-son", "fd-son", "rfd-son", "ada-fd", "ada-ffd",
+           "ada-gp", "ons")  # fmt: skip
 
 
 def streams() -> dict[str, tuple[Any, Any]]:
@@ -43,51 +47,72 @@ def streams() -> dict[str, tuple[Any, Any]]:
 
 
 def measure() -> dict[str, float]:
-    """Microseconds a row of each method on each stream, the best of four new learners."""
+    """Microseconds a row of each method on each stream, learning and predicting, the best of four new learners."""
     import onsketch
 
-    found = {}
+    found: dict[str, float] = {}
+
+    def timed(what: str, rows: int, action: Callable[[], Any]) -> None:
+        start = time.process_time()
+        action()
+        found[what] = min(1e6 * (time.process_time() - start) / rows, found.get(what, np.inf))
+
     for stream, (X, y) in streams().items():
         for method in METHODS:
             if method == "ons" and stream != "dense":
                 continue
-            size = {} if method in ("adagrad", "ons") else {"sketch_size": 10}
-            best = np.inf
+            options: dict[str, Any] = {"loss": "squared_hinge" if method == "arow" else "logistic"}
+            options |= {"sketch_size": 10} if "-" in method else {}
+            options |= {} if method == "auto" else {"ridge": 1.0}
             for _ in range(4):
-                learner = onsketch.learner(method, loss="logistic", ridge=1.0, **size)
-                start = time.process_time()
-                learner.learn(X, y)
-                best = min(best, time.process_time() - start)
-            found[f"{stream}, {method}"] = 1e6 * best / len(y)
+                learner = onsketch.learner(method, **options)
+                timed(f"{stream}, {method}", len(y), partial(learner.learn, X, y))
+                timed(f"{stream}, {method} predicts", len(y), partial(learner.predict, X))
     return found
+
+
+def best_of(turns: dict[str, dict[str, str]], rounds: int) -> dict[str, dict[str, float]]:
+    """The best times of two kinds of process, each with these variables in its environment."""
+    best: dict[str, dict[str, float]] = {name: {} for name in turns}
+    with tempfile.TemporaryDirectory() as folder:
+        for turn in range(rounds):
+            for name, variables in turns.items():
+                env = {**os.environ, "NUMBA_CACHE_DIR": f"{folder}/{name}", **variables}
+                env |= {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "MKL", "OMP")}
+                child = [sys.executable, __file__, "--child"]
+                told = subprocess.run(child, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
+                for key, micros in json.loads(told.splitlines()[-1]).items():
+                    best[name][key] = min(micros, best[name].get(key, np.inf))
+            print(f"round {turn + 1} of {rounds}", file=sys.stderr)
+    return best
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path, nargs="?", help="another checkout")
+    parser.add_argument("--kernels", action="store_true", help="the library of an installed wheel against the compiler")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         print(json.dumps(measure()))
         return
-    if given.before is None:
-        parser.error("name the checkout to compare with.")
-    trees = {"before": given.before.resolve(), "now": Path(__file__).resolve().parents[1]}
-    best: dict[str, dict[str, float]] = {name: {} for name in trees}
-    with tempfile.TemporaryDirectory() as folder:
-        for turn in range(given.rounds):
-            for name, tree in trees.items():
-                env = {**os.environ, "PYTHONPATH": str(tree / "src"), "NUMBA_CACHE_DIR": f"{folder}/{name}"}
-                env |= {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "MKL", "OMP")}
-                child = [sys.executable, __file__, "--child"]
-                told = subprocess.run(child, env=env, check=True, capture_output=True, text=True).stdout
-                for key, micros in json.loads(told.splitlines()[-1]).items():
-                    best[name][key] = min(micros, best[name].get(key, np.inf))
-            print(f"round {turn + 1} of {given.rounds}", file=sys.stderr)
-    print(f"{'µs a row':24}{'before':>8}{'now':>8}{'ratio':>8}")
-    for key, before in best["before"].items():
-        print(f"{key:24}{before:8.2f}{best['now'][key]:8.2f}{best['now'][key] / before:8.2f}")
+    if given.kernels:
+        turns = {"compiler": {"ONSKETCH_KERNELS": "jit"}, "library": {"ONSKETCH_KERNELS": "library"}}
+    elif given.before is not None:
+        trees = {"before": given.before.resolve(), "now": Path(__file__).resolve().parents[1]}
+        turns = {name: {"PYTHONPATH": str(tree / "src")} for name, tree in trees.items()}
+    else:
+        parser.error("name the checkout to compare with, or say --kernels.")
+    best = best_of(turns, given.rounds)
+    first, second = turns
+    print(f"{'µs a row':32}{first:>10}{second:>10}{'ratio':>8}")
+    ratios = []
+    for key, micros in best[first].items():
+        if key in best[second]:
+            ratios.append(best[second][key] / micros)
+            print(f"{key:32}{micros:10.2f}{best[second][key]:10.2f}{ratios[-1]:8.2f}")
+    print(f"{'geometric mean':52}{np.exp(np.mean(np.log(ratios))):8.2f}")
 
 
 if __name__ == "__main__":

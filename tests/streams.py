@@ -1,4 +1,4 @@
-"""Small streams that the tests share."""
+"""Mixture streams that the tests share."""
 
 from __future__ import annotations
 

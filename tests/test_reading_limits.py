@@ -1,4 +1,4 @@
-"""Small files that would become large in memory are refused, by the name of the option that says so."""
+"""Mixture files that would become large in memory are refused, by the name of the option that says so."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ from onsketch.learners.auto.state import (
     TALLY,
     WIDTH,
     Light,
+    Mixture,
     Settings,
-    Small,
     with_room,
 )
 from onsketch.learners.base import Learner
@@ -108,7 +108,7 @@ class AutoLearner(Learner):
             largest=LARGEST if options.dtype == "float64" else 1e30,
             steepest=STEEPEST[options.dtype],
         )
-        self._small = Small.empty(capacity, kept)
+        self._small = Mixture.empty(capacity, kept)
         self._table = self._new_table(16)
         self._light = self._new_light()
         self._map = FeatureMap()

@@ -49,7 +49,7 @@ from onsketch.learners.auto.state import (
     SKETCHED,
     TALLY,
     WIDTH,
-    Small,
+    Mixture,
     beyond_float32,
     light_of,
     rows_of,
@@ -142,10 +142,10 @@ def _mean(values: Iterable[Any], counts: Iterable[Any]) -> Any:
     return less_base(v * c for v, c in zip(values, counts, strict=True)) / np.where(total > 0.0, total, 1.0)
 
 
-def _figures(parts: tuple[AutoLearner, ...], spreads: list[Spread], constant: int) -> tuple[Small, Array]:
+def _figures(parts: tuple[AutoLearner, ...], spreads: list[Spread], constant: int) -> tuple[Mixture, Array]:
     """The merged learner's figures, and light rows with its means and scales."""
     one, two, _ = parts
-    small = Small.empty(one._settings.capacity, one._table.running.shape[1] - 1)
+    small = Mixture.empty(one._settings.capacity, one._table.running.shape[1] - 1)
     numbers = small.numbers
     given = [part._small.numbers for part in parts]
     rounds = [float(part.rounds) for part in parts]
@@ -195,14 +195,14 @@ def _figures(parts: tuple[AutoLearner, ...], spreads: list[Spread], constant: in
     return small, light
 
 
-def _escaped(part: AutoLearner, small: Small) -> float:
+def _escaped(part: AutoLearner, small: Mixture) -> float:
     """Σρ of a learner where rows have the merged one's length."""
     numbers = part._small.numbers
     norm = numbers[FIGURE.norm]
     return float(numbers[FIGURE.escaped] * small.numbers[FIGURE.norm] / norm) if norm > 0.0 else 0.0
 
 
-def _units(small: Small, light: Array, constant: int) -> Array:
+def _units(small: Mixture, light: Array, constant: int) -> Array:
     """(EXPERTS, features): what a value is multiplied by for each expert; 1 where there is no scale."""
     own = 1.0 / np.where(light[:, LIGHT.scale] > 0.0, light[:, LIGHT.scale], np.nan)
     common = np.full_like(own, math.exp(-small.numbers[FIGURE.common]))
@@ -215,7 +215,7 @@ def _units(small: Small, light: Array, constant: int) -> Array:
 
 
 def _in_units_of(
-    small: Small, scales: Array, part: AutoLearner, spread: Spread, heavy: NDArray[np.int64], constant: int
+    small: Mixture, scales: Array, part: AutoLearner, spread: Spread, heavy: NDArray[np.int64], constant: int
 ) -> Spread:
     """The learner in the merged one's scales and around its centre, the variances as precisions."""
     numbers = part._small.numbers
@@ -240,7 +240,7 @@ def _in_units_of(
 
 def _weights(
     parts: tuple[AutoLearner, ...],
-    small: Small,
+    small: Mixture,
     spreads: list[Spread],
     heavy: NDArray[np.int64],
     energies: list[Array],
@@ -281,7 +281,7 @@ def _weights(
     return np.asarray(weights)
 
 
-def _hidden(part: AutoLearner, base: AutoLearner, small: Small, columns: NDArray[np.bool_], slopes: Array) -> Array:
+def _hidden(part: AutoLearner, base: AutoLearner, small: Mixture, columns: NDArray[np.bool_], slopes: Array) -> Array:
     """Per feature, the energy that a learner has met since the base and its sketch does not show."""
     escaped = max(_escaped(part, small) - _escaped(base, small), 0.0)
     lost = escaped * min(1.0, part._settings.capacity / max(int(columns.sum()), 1))
@@ -311,7 +311,7 @@ def _solve(metric: tuple[Array, Array], target: Array, heavy: NDArray[np.int64])
     return np.asarray(moved)
 
 
-def _shrunk(one: AutoLearner, small: Small, rows: Array) -> Array:
+def _shrunk(one: AutoLearner, small: Mixture, rows: Array) -> Array:
     """The merged sketch, turned and shrunk, with all that is small set to it."""
     settings = one._settings
     kept = max(settings.size - 1, 0)
@@ -334,7 +334,7 @@ def _shrunk(one: AutoLearner, small: Small, rows: Array) -> Array:
 # The mixture ---------------------------------------------------------------------------------------------
 
 
-def _mix(parts: tuple[AutoLearner, ...], small: Small) -> None:
+def _mix(parts: tuple[AutoLearner, ...], small: Mixture) -> None:
     """Losses and precisions add up; shares follow."""
     states = [part._small for part in parts]
     small.sums[:] = less_base(state.sums for state in states)
@@ -365,7 +365,9 @@ def _inverse(matrix: Array, least: float) -> Array:
     return np.asarray((vectors / np.maximum(values, max(least, CUTOFF * values[-1]))) @ vectors.T)
 
 
-def _install(one: AutoLearner, small: Small, light: Array, heavy: NDArray[np.int64], rows: Array, rounds: int) -> None:
+def _install(
+    one: AutoLearner, small: Mixture, light: Array, heavy: NDArray[np.int64], rows: Array, rounds: int
+) -> None:
     """Give the learner fresh tables with this state."""
     warm = (np.arange(len(light)) < one._settings.free) | (light[:, LIGHT.met] >= one._settings.patience)
     warm[heavy] = True

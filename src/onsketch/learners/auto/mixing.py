@@ -36,8 +36,10 @@ RATE = 0.5
 """How fast the mixture believes in what does better; 1 is Bayes' rule for the logistic loss."""
 PRECISION = 10.0
 """Of the calibration and the stacking, at the start."""
-PRIORS = (4.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0)
-"""How much the experts are trusted before the first label, but for a factor: on few rows the Newton ones are best."""
+TRUSTED, TRUST = 2, 4.0
+"""The first two experts are Newton's: best on few rows, and trusted so many times as much as the others."""
+PRIORS = (TRUST,) * TRUSTED + (1.0,) * (EXPERTS - TRUSTED)
+"""How much the experts are trusted before the first label, but for a factor."""
 
 STAGES = 3
 WEIGHED, CALIBRATED, STACKED = range(STAGES)
@@ -68,9 +70,9 @@ def set_shares(loss, sums, shares, count, work):
         share = where_less(worse, spread(-700.0, LANES), spread(0.0, LANES), exponentials(worse, LANES))
         store(work, place, share)
         whole = 0.0
+        for k in range(TRUSTED if row < STACKED else 0):
+            work[row, k] *= TRUST
         for k in range(number):
-            if row < STACKED:
-                work[row, k] *= PRIORS[k]
             whole += work[row, k]
         for k in range(number):
             shares[row, k] = work[row, k] / whole

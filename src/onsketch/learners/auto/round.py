@@ -105,32 +105,16 @@ def finite(settings, small, rho, length, margins, moves, steps, gains, scales, n
 
 
 # Above the limit of complexity: the order of a round's parts is what there is to see, and it is one list.
-@allocating_kernel
-def learn_rows(settings, light, table, small, indptr, slots, values, labels, weights, predictions):  # noqa: C901
-    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused, or when the
-    tables have no room for one (counts[TALLY.full] is then 1).
-    """
+@inner
+def play_rounds(settings, light, table, small, block, predictions, by_length, of_experts, of_row):  # noqa: C901
+    """Play the rounds of a block, in the arrays that ``learn_rows`` has made; returns as it does."""
+    indptr, slots, values, labels, weights = block
+    x, by, energies, rows, found, places, moved, listed, along, beside = by_length
+    p, shifts, buffered, q, margins, before, moves, steps, gains, squares = of_experts
+    lengths, stepping, explicit, slopes, bends, figures, label, work = of_row
+    out = table.work[SCRATCH.moved]
     counts, numbers = small.counts, small.numbers
     kept = max(settings.size - 1, 0)
-    longest = 0
-    for i in range(indptr.size - 1):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    x = np.zeros((6, longest + 1))
-    by, energies = np.empty(4 * longest + 4), np.empty(4 * longest + 4)
-    rows, found, places = (
-        np.zeros((longest + 1, WIDTH)),
-        np.empty(longest + 1, np.int64),
-        np.empty(longest + 1, np.int64),
-    )
-    moved, listed = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
-    along, beside, out = np.empty(longest + 1), np.empty(longest + 1), table.work[SCRATCH.moved]
-    widest = max(FIRST_ROW + settings.capacity, table.rows.shape[1])
-    p, shifts, buffered = np.zeros(widest), np.zeros(widest), np.zeros(light.buffer.shape[1])
-    q, margins, before = np.zeros((3, settings.capacity)), np.zeros(LANES), np.zeros(LANES)
-    moves, steps, gains, squares = np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)
-    lengths, stepping, explicit = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
-    slopes, bends = np.zeros(LANES), np.zeros(LANES)
-    figures, label, work = np.zeros(5), np.zeros(3), np.zeros((7, 2 * LANES))
     counts[TALLY.full] = 0
     for i in range(indptr.size - 1):
         low, high, y, weight = indptr[i], indptr[i + 1], labels[i], weights[i]
@@ -242,3 +226,34 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
             numbers[FIGURE.escaped] *= numbers[FIGURE.fade]
             numbers[FIGURE.fade] = 1.0
     return indptr.size - 1
+
+
+@allocating_kernel
+def learn_rows(settings, light, table, small, indptr, slots, values, labels, weights, predictions):
+    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused, or when the
+    tables have no room for one (counts[TALLY.full] is then 1).
+    """
+    longest = 0
+    for i in range(indptr.size - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    x = np.zeros((6, longest + 1))
+    by, energies = np.empty(4 * longest + 4), np.empty(4 * longest + 4)
+    rows, found, places = (
+        np.zeros((longest + 1, WIDTH)),
+        np.empty(longest + 1, np.int64),
+        np.empty(longest + 1, np.int64),
+    )
+    moved, listed = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
+    along, beside = np.empty(longest + 1), np.empty(longest + 1)
+    widest = max(FIRST_ROW + settings.capacity, table.rows.shape[1])
+    p, shifts, buffered = np.zeros(widest), np.zeros(widest), np.zeros(light.buffer.shape[1])
+    q, margins, before = np.zeros((3, settings.capacity)), np.zeros(LANES), np.zeros(LANES)
+    moves, steps, gains, squares = np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)
+    lengths, stepping, explicit = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
+    slopes, bends = np.zeros(LANES), np.zeros(LANES)
+    figures, label, work = np.zeros(5), np.zeros(3), np.zeros((7, 2 * LANES))
+    block = indptr, slots, values, labels, weights
+    by_length = x, by, energies, rows, found, places, moved, listed, along, beside
+    of_experts = p, shifts, buffered, q, margins, before, moves, steps, gains, squares
+    of_row = lengths, stepping, explicit, slopes, bends, figures, label, work
+    return play_rounds(settings, light, table, small, block, predictions, by_length, of_experts, of_row)

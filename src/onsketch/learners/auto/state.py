@@ -237,8 +237,8 @@ def _grown(table: NDArray[Any], count: int) -> NDArray[Any]:
     return more
 
 
-class Small(NamedTuple):
-    """The small arrays."""
+class Mixture(NamedTuple):
+    """What is not kept for each feature: tallies, the mixture of the experts, and the small algebra of their sketch."""
 
     counts: NDArray[np.int64]
     numbers: NDArray[np.float64]

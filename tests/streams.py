@@ -1,4 +1,4 @@
-"""Mixture streams that the tests share."""
+"""Small streams that the tests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixture files that would become large in memory are refused, by the name of the option that says so."""
+"""Small files that would become large in memory are refused, by the name of the option that says so."""
 
 from __future__ import annotations
 

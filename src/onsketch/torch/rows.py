@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 State = dict[str, Any]
-"""What is kept for one parameter. Large: ``rows`` (B, slots, b). Mixture, float64: what the sketch's file says.
+"""What is kept for one parameter. Large: ``rows`` (B, slots, b). Small, float64: what the sketch's file says.
 ``counts`` (B, 2), int64: how many slots are filled and how many rows the sketch counts; on the host, where the
 blocks of a layer are kept in step, or on the device, for each block on its own (fused.py)."""
 

@@ -1,4 +1,4 @@
-"""Mixture spectra: eigendecompositions batched over layers, and what a geometry makes of them.
+"""Small spectra: eigendecompositions batched over layers, and what a geometry makes of them.
 
 Everything that is as small as a sketch is float64, whatever the weights are, so that an eigendecomposition has
 nothing to be retried in. Nothing here looks at a value on the host when it lives on a CUDA device.

@@ -312,7 +312,7 @@ class Definition:
     def count_row(self, on: np.ndarray, squares: tuple[float, float], rounds: int) -> None:
         self.logs += np.log(self.scale[on]).tolist()
         self.own_length, self.common_length = (
-            (length**0.125 + (square**0.125 - length**0.125) / rounds) ** 8
+            (length**0.125 + (square**0.125 - length**0.125) / rounds) ** 8 if length * square else length + square
             for length, square in zip((self.own_length, self.common_length), squares, strict=True)
         )
         if self.logs and abs(np.mean(self.logs) - self.common) > 0.1:

@@ -338,6 +338,19 @@ def test_forgetting_by_itself_is_linear_and_goes_on_bit_for_bit(tmp_path: Any) -
     assert loaded.shares.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("empty", [5, 50])
+def test_rows_without_features_do_not_change_what_is_learned_of_the_others(empty: int) -> None:
+    """They say nothing of how long rows are: the first ones once made all ridges and steps too small, for good."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 20))
+    y = np.where(X @ rng.normal(size=20) > 0.0, 1.0, -1.0)
+    plain = onsketch.learner("auto", loss="logistic").learn(X, y)
+    first = onsketch.learner("auto", loss="logistic")
+    first.learn(np.zeros((empty, 20)), np.where(np.arange(empty) % 2, 1.0, -1.0))
+    errors = [np.mean(np.sign(margins) != y) for margins in (plain, first.learn(X, y))]
+    assert errors[1] < errors[0] + 0.01
+
+
 def test_leverage_is_that_of_the_newton_experts() -> None:
     X, y = stream("squared", n=200, spread=0.8)
     learner = onsketch.learner("auto", sketch_size=4)

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -80,3 +81,34 @@ def test_an_error_of_either_thread_is_raised(where):
     with pytest.raises(ValueError, match=str(where)):
         side_by_side([lambda number=number: job(number) for number in range(2)])
     assert machine_code.helping.compile(_fill_values, (), "") is None
+
+
+def test_an_error_of_the_first_thread_leaves_nobody_working():
+    began, done = threading.Barrier(2, timeout=30), []
+
+    def fail():
+        began.wait()
+        raise ValueError("first")
+
+    def slow():
+        began.wait()
+        time.sleep(0.2)
+        done.append("slow")
+
+    with pytest.raises(ValueError, match="first"):
+        side_by_side([fail, slow, lambda: done.append("never")])
+    assert done == ["slow"]
+
+
+def test_what_others_print_is_no_answer(monkeypatch):
+    """And whoever has printed is asked no more, for its answers would be those of the question before."""
+    words = [sys.executable, "-c", "import time; print('config loaded\\nok', flush=True); time.sleep(60)"]
+    start = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda _, **options: start(words, **options))
+    helper = _Helper()
+    try:
+        assert helper.compile(_fill_values, _forms(), "onsketch_any") is None
+        assert helper._process.wait(30) != 0
+        assert helper.compile(_fill_values, _forms(), "onsketch_any") is None
+    finally:
+        helper.close()

@@ -1,6 +1,7 @@
 """Rows that come one by one with the same features go a short way, and nothing of what they come to is another."""
 
 import pickle
+import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -89,3 +90,32 @@ def test_features_that_change_every_few_rows_are_given_up(monkeypatch):
     for i in range(400):
         model.learn_one({f"0 {j}": 1.0 + (i + j) % 3 for j in range(4)}, i % 2 == 0)
     assert model._short._free  # and taken up again
+
+
+def test_a_whole_number_beyond_float64_goes_the_long_way_which_says_so():
+    model = OnlineClassifier(method="adagrad")
+    for k in range(40):
+        model.learn_one({"a": 1.0 + k, "b": 2.0}, k % 2 == 0)
+    for ask in (model.predict_one, model.predict_proba_one):
+        with pytest.raises(InputError, match="beyond"):
+            ask({"a": 1.0, "b": 10**400})
+    assert model.predict_one({"a": 1.0, "b": 2.0}) in (True, False)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
+def test_a_signals_handler_may_use_the_learner():
+    """Whatever the short way was doing when it came."""
+    model, met = OnlineClassifier(method="adagrad"), []
+    rows = [{"a": float(k % 3), "b": 0.5, "c": 1.0} for k in range(50)]
+    model.learn_one(rows[0], True)
+    before = signal.signal(signal.SIGALRM, lambda *_: met.append(model._learner.rounds + len(model._learner.weights)))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+        for k in range(200_000):
+            model.learn_one(rows[k % 50], k % 2 == 0)
+            if len(met) >= 30:
+                break
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert met == sorted(met)

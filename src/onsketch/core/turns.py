@@ -43,8 +43,8 @@ class Turns:
     )
 
     def __init__(self) -> None:
-        self.mutex = Lock()
-        """Held while turns are given; see ``idle``."""
+        self.mutex = RLock()
+        """Held while turns are given; see ``idle``. A signal's handler may come in its midst and ask for a turn."""
         self._changed = Condition(self.mutex)
         self._readers: dict[int, int] = {}
         """How often each thread has asked to read and has not finished."""

@@ -37,23 +37,26 @@ class _Helper:
             job = pickle.dumps((kernel, forms, symbol))
         except (AttributeError, TypeError, pickle.PicklingError):  # a function inside a function
             return None
+        answer: tuple[str, bytes] | None
         try:
             self.start()
             process = self._process
             if process is None or process.stdin is None or process.stdout is None:
-                return None
+                raise OSError("there is no second process.")
             process.stdin.write(job)
             process.stdin.flush()
-            answer: tuple[str, bytes] | None = pickle.load(process.stdout)
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):  # it is gone, or its pipes are closed
-            if self.closed:
-                raise SystemExit from None  # nobody waits for this thread any more
-            return None
+            answer = pickle.load(process.stdout)
+        except Exception:  # it is gone, or something else has written to its pipe: it is asked no more
+            answer = None
+            if self._process is not None:
+                self._process.kill()
+        if self.closed:
+            raise SystemExit  # nobody waits for this thread any more
         return answer
 
     def start(self, *job: Any) -> None:
         """Start the process, if it has not been: there is something to compile."""
-        with self._starting, suppress(OSError):  # where no process can be had, this one does the work
+        with self._starting, suppress(OSError, TypeError):  # where no process can be had, this one does the work
             if self._process is None and not self.closed:
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "onsketch.jit.beside"],
@@ -100,15 +103,19 @@ def side_by_side(jobs: Iterable[Callable[[], Any]]) -> None:
     two = len(waiting) > 1 and (os.cpu_count() or 1) > 1 and not hasattr(sys, "frozen")
     before = machine_code.helping.compile
     try:
-        if two:
-            machine_code.helping.compile = helper.start  # which is ready when this process has compiled something
-            first = waiting.popleft()
-            thread.start()
-            first()
-        work()
-        if two:
+        try:
+            if two:
+                machine_code.helping.compile = helper.start  # which is ready when this process has compiled something
+                first = waiting.popleft()
+                thread.start()
+                first()
+            work()
+        except Exception as error:
+            errors.insert(0, error)
+        if thread.is_alive():
             thread.join()
-    finally:
+    finally:  # Ctrl-C comes here at once
+        waiting.clear()
         machine_code.helping.compile = before
         helper.close()
     if errors:

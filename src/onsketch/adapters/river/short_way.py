@@ -42,7 +42,7 @@ class _Known(NamedTuple):
             try:
                 if type(sum(values)) is float:
                     return values
-            except TypeError:
+            except (TypeError, OverflowError):  # no number, or a whole one beyond float64: the long way says so
                 return None
         return values if PLAIN.issuperset(map(type, values)) else None
 

@@ -142,6 +142,13 @@ def _mean(values: Iterable[Any], counts: Iterable[Any]) -> Any:
     return less_base(v * c for v, c in zip(values, counts, strict=True)) / np.where(total > 0.0, total, 1.0)
 
 
+def _typical(lengths: Iterable[float], rounds: list[float]) -> float:
+    """As ``scaling.typical``: a part that has met no feature yet says nothing."""
+    known = list(lengths)
+    counts = [n if length > 0.0 else 0.0 for n, length in zip(rounds, known, strict=True)]
+    return float(_mean((length**0.125 for length in known), counts)) ** 8
+
+
 def _figures(parts: tuple[AutoLearner, ...], spreads: list[Spread], constant: int) -> tuple[Mixture, Array]:
     """The merged learner's figures, and light rows with its means and scales."""
     one, two, _ = parts
@@ -165,12 +172,12 @@ def _figures(parts: tuple[AutoLearner, ...], spreads: list[Spread], constant: in
     for place in (FIGURE.values, FIGURE.weight):
         numbers[place] = less_base(g[place] for g in given)
     numbers[FIGURE.common] = numbers[FIGURE.logs]
-    numbers[FIGURE.own_length] = _mean((g[FIGURE.own_length] ** 0.125 for g in given), rounds) ** 8  # as ``typical``
+    numbers[FIGURE.own_length] = _typical((g[FIGURE.own_length] for g in given), rounds)
     lengths = (
         g[FIGURE.common_length] * math.exp(2.0 * (g[FIGURE.common] - numbers[FIGURE.common])) if n else 0.0
         for g, n in zip(given, rounds, strict=True)
     )
-    numbers[FIGURE.common_length] = _mean((length**0.125 for length in lengths), rounds) ** 8
+    numbers[FIGURE.common_length] = _typical(lengths, rounds)
     regimes = {int(part._small.counts[TALLY.regime]) for part in (one, two)}
     variance = float(numbers[FIGURE.squared_logs] - numbers[FIGURE.logs] ** 2)
     regime = next_regime.py_func(regimes.pop() if len(regimes) == 1 else MIXED, variance)

@@ -54,7 +54,9 @@ def followed(used, running):
 
 @inlined
 def typical(length, square, rounds):
-    """The typical squared length with one more row, the one of this round."""
+    """The typical squared length with one more row, the one of this round; one without features says nothing of it."""
+    if square == 0.0 or length == 0.0:
+        return max(length, square)
     root = math.sqrt(math.sqrt(math.sqrt(length)))
     root += (math.sqrt(math.sqrt(math.sqrt(square))) - root) / rounds
     root *= root

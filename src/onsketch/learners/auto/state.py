@@ -300,3 +300,7 @@ class Mixture(NamedTuple):
             transform=np.zeros((capacity + 1, padded(kept + 3))),
             work=np.zeros((2, padded(capacity))),
         )
+
+
+Small = Mixture
+"""Pickles of before have it by this name."""

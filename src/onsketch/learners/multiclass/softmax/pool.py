@@ -141,9 +141,9 @@ def _correct(pool, p, classes, log_p):
         if k != top:
             rest += p[k]
         log_p[k] = math.log(max(p[k], 1e-300))
-    if not rest > 0.0 or p[top] <= TIED * second:
-        return
     gaps = pool.gaps
+    if not rest > 0.0 or p[top] <= TIED * second or gaps[0, knot] + gaps[0, knot + 1] == 0.0:
+        return
     here, there = gaps[1, knot] / (gaps[0, knot] + DOUBT), gaps[1, knot + 1] / (gaps[0, knot + 1] + DOUBT)
     # no less likely than the second is then
     least = min(p[top], 1.001 * second / (rest + second))

@@ -52,3 +52,39 @@ def test_a_step_is_one_graph_as_adams_is(name):
     found = torch._dynamo.explain(optimizer.step)()
     assert found.graph_break_count == 0
     assert found.graph_count == 1
+
+
+@pytest.mark.parametrize("name", ["Sketchy", "FDSON"])
+def test_a_step_is_compiled_once_whatever_numbers_change(name):
+    """Counts, rates and checkpoints are none of the compiler's business; parameters are."""
+    torch._dynamo.reset()
+    compiled = []
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    shapes = [(4, 3), (5,), (2, 2)]
+    params, same = start(shapes, "cpu", torch.float32), start(shapes, "cpu", torch.float32)
+    ours, plain = (getattr(sketched, name)(some[:2], lr=0.05) for some in (params, same))
+    step = torch.compile(ours.step, backend=backend, fullgraph=True, dynamic=False)
+
+    def go_on(gradients):
+        for t, grads in enumerate(gradients):
+            for optimizer, some in ((ours, params), (plain, same)):
+                optimizer.param_groups[0]["lr"] = 0.05 / (1 + t)
+                for p, g in zip(some, grads, strict=True):
+                    p.grad = g.clone()
+            step()
+            plain.step()
+        assert all(torch.equal(p, q) for p, q in zip(params, same, strict=True))
+
+    gradients = stream(shapes, 12, dtype=torch.float32)
+    go_on(gradients)
+    ours.load_state_dict(ours.state_dict())
+    go_on(gradients[:2])
+    assert len(compiled) == 1
+    for optimizer, some in ((ours, params), (plain, same)):  # another list: stepped at once, compiled at the next
+        optimizer.param_groups[0]["params"] = some[1:]
+    go_on(gradients[:3])
+    assert len(compiled) == 2

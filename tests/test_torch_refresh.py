@@ -81,3 +81,9 @@ def test_a_checkpoint_from_before_there_was_damping_goes_on_without_it():
     loaded = Sketchy([w])
     loaded.load_state_dict(saved)
     assert (loaded.param_groups[0]["ridge"], loaded.param_groups[0]["damping"]) == (1e-2, 0.0)
+    pickled = copy.deepcopy(old.__getstate__())
+    del pickled["defaults"]["damping"], pickled["param_groups"][0]["damping"]
+    whole = Sketchy.__new__(Sketchy)
+    whole.__setstate__(pickled)
+    whole.add_param_group({"params": start([(5, 4)], "cpu", torch.float32)})
+    assert [group["damping"] for group in whole.param_groups] == [0.0, 0.0]

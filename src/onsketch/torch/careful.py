@@ -36,6 +36,8 @@ class CarefulOptimizer(Optimizer):
         self._check(defaults)
         self._skipped = Skipped()
         self._number = number_of(self)
+        self.params_of_groups: list[list[Tensor]] = []
+        """Theirs alone: a compiler that looked at the groups would compile anew whenever a number there changes."""
         super().__init__(params, defaults)
 
     # What a method says of itself ------------------------------------------------------------------------------
@@ -78,7 +80,7 @@ class CarefulOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         if torch.compiler.is_compiling():
-            params = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+            params = [p for some in self.params_of_groups for p in some if p.grad is not None]
             torch.ops.onsketch.step(self._number, params, [p.grad for p in params])
         else:
             self.take_steps()
@@ -154,22 +156,32 @@ class CarefulOptimizer(Optimizer):
         except OptionError:
             self.param_groups.pop()
             raise
+        self.list_params()
+
+    def list_params(self) -> None:
+        """List the parameters of all groups for compilers."""
+        self.params_of_groups = [group["params"] for group in self.param_groups]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._skipped = Skipped()
-        self._number = number_of(self)
+        if "_number" not in self.__dict__:  # not one that loads a checkpoint: what was compiled still finds it
+            self._number = number_of(self)
+        for name, value in self.of_old.items():  # of a pickle
+            self.defaults.setdefault(name, value)
         for group in self.param_groups:  # options that an older checkpoint does not know
             for name, value in {**self.defaults, **self.of_old}.items():
                 if name != "differentiable":  # PyTorch's own, which only its constructors put into groups
                     group.setdefault(name, value)
+        self.list_params()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """As torch.optim does, but a state of another type than the weights' (a float32 sketch, say) stays as saved.
 
-        A checkpoint that does not know an option gets the one of this optimizer's constructor; one that has no
-        diagonal sums or momentum, because neither was asked for, starts them. One that could not be gone on from, of
-        another sketch size say, is refused, and nothing is changed.
+        A checkpoint that does not know an option gets what was done before there was one (no ``damping``; the papers'
+        form), any other option that it lacks the one of this optimizer's constructor; one that has no diagonal sums
+        or momentum, because neither was asked for, starts them. One that could not be gone on from, of another sketch
+        size say, is refused, and nothing is changed.
         """
         seen: list[dict[str, Any]] = []
 

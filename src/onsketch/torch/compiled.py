@@ -39,7 +39,7 @@ def number_of(optimizer: CarefulOptimizer) -> int:
 @torch.library.impl("onsketch::step", "CompositeExplicitAutograd")
 def _step(number: int, weights: list[Tensor], grads: list[Tensor]) -> None:
     optimizer = _known[number]
-    params = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    params = [p for some in optimizer.params_of_groups for p in some if p.grad is not None]
     before = [(p, p.data, p.grad) for p in params]
     try:
         for p, weight, g in zip(params, weights, grads, strict=True):
@@ -49,10 +49,11 @@ def _step(number: int, weights: list[Tensor], grads: list[Tensor]) -> None:
         with torch.no_grad():
             optimizer.take_steps()
     finally:
-        for p, data, g in before:
+        for p, data, own in before:
             if p.data.data_ptr() != data.data_ptr():
                 p.data = data
-            p.grad = g
+            p.grad = own
+        optimizer.list_params()  # where a group got another list, the next step is compiled for it
 
 
 @torch.library.register_fake("onsketch::step")

@@ -15,6 +15,7 @@ from onsketch.torch import adaptive, axes
 from onsketch.torch.adaptive import Pace, Room
 from onsketch.torch.axes import PARTS, Axis, Metric
 from onsketch.torch.careful import State
+from onsketch.torch.checkpoint import local
 from onsketch.torch.descent import usable
 
 _TOGETHER = 1 << 19
@@ -36,10 +37,36 @@ class Folded:
         """Whether neither axis is cut."""
         return self.row_blocks == self.column_blocks == 1
 
+    @property
+    def sides(self) -> dict[str, tuple[int, int, int]]:
+        """The axes' names in a state, and the shapes of their directions; none where it is diagonal."""
+        if not self.rank:
+            return {}
+        left = self.row_blocks, self.rows // self.row_blocks, self.rank
+        return {"left": left, "right": (self.column_blocks, self.columns // self.column_blocks, self.rank)}
+
     @staticmethod
     def of(weight: Tensor, group: Mapping[str, Any]) -> Folded:
         """The first axis against all others together; axes of one number do not count."""
         return _folded(weight.shape, group["diagonal"], group["rank"], group["block_size"], group["diagonal_above"])
+
+
+SHAPING = ("rank", "block_size", "diagonal", "diagonal_above", "graft")
+"""The options that say what is kept."""
+
+
+def misfit(state: State, weight: Tensor, group: Mapping[str, Any]) -> str:
+    """What of a state is not what a step with these options works on, or nothing: kernels do not look at sizes."""
+    sides = Folded.of(weight, group).sides
+    if local(state["exp_avg"]).numel() != weight.numel():
+        return f"is of {state['exp_avg'].numel()} numbers"
+    if (group["graft"] == "sgd") == ("exp_avg_sq" in state):
+        return f"has {'no ' if 'exp_avg_sq' not in state else ''}'exp_avg_sq'"
+    for name in ("left", "right"):
+        found = tuple(local(state[name]).shape) if name in state else None
+        if found != sides.get(name):
+            return f"has {name!r} of shape {found} where {sides.get(name)} is needed"
+    return ""
 
 
 @lru_cache(maxsize=4096)

@@ -23,7 +23,7 @@ from onsketch.torch import axes, kernels
 from onsketch.torch.adaptive import Room
 from onsketch.torch.axes import PARTS
 from onsketch.torch.careful import State
-from onsketch.torch.folded import Folded, Stepped, axis_of, fading, keep_sketches, metric_of, refresh
+from onsketch.torch.folded import SHAPING, Folded, Stepped, axis_of, fading, keep_sketches, metric_of, refresh
 from onsketch.torch.kernels import CHUNK, RANKS, SHARED_BYTES, THREADS, launch
 
 LAYER_FIELDS = 19
@@ -32,6 +32,8 @@ WIDE, TALL, LANES, PIECE = 32, 4, 128, 16
 """Of the products, as cuda/products.cu has them."""
 _PLANS = 8
 """Sets of parameters that step together whose plans are kept."""
+_ALIKE = 1e-7
+"""Decays of layers refreshed unequally often that float32 hardly tells apart: these are refreshed together."""
 _EAGER = 2
 """Steps and refreshes before a graph is made of them."""
 
@@ -42,8 +44,22 @@ class Places:
     def __init__(self) -> None:
         self.room = Room()
         self.plans: dict[tuple[Any, ...], Plan] = {}
+        """For each set of addresses, one plan."""
+        self.captured: list[Plan] = []
+        """Those that a graph of the user's goes on using."""
         self.known: dict[int, Known] = {}
         """Of each group, what its last step was."""
+
+    def knows(self, group: Mapping[str, Any]) -> bool:
+        """Whether this group's last step was taken with these options."""
+        known = self.known.get(id(group))
+        return known is not None and known.options == [group[name] for name in OPTIONS]
+
+    def forget(self, keys: Sequence[tuple[Any, ...]]) -> None:
+        """Let go of plans, but for those that the user captured."""
+        gone = [self.plans.pop(key) for key in keys]
+        self.captured += [plan for plan in gone if plan.sent]
+        self.known = {k: known for k, known in self.known.items() if not any(known.plan is plan for plan in gone)}
 
     def __deepcopy__(self, memo: object) -> Places:
         return Places()
@@ -65,8 +81,8 @@ def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
     )
 
 
-OPTIONS = ("betas", "eps", "weight_decay", "nesterov", "maximize", "ridge", "damping", "power", "outside", "graft")
-"""What a plan is made for; where one of them changes, another is made."""
+OPTIONS = ("betas", "eps", "weight_decay", "nesterov", "maximize", "ridge", "damping", "power", "outside", *SHAPING)
+"""What a plan is made for; where one of them changes, another takes its place."""
 
 
 def _lie(weights: Sequence[Tensor], states: Sequence[State]) -> list[int]:
@@ -85,12 +101,14 @@ def take_steps(
     weights, states = [layer.weight for layer in layers], [layer.state for layer in layers]
     lie = _lie(weights, states)
     options = [group[name] for name in OPTIONS]
-    key = (*lie, *options, weights[0].device)
+    key = (*lie, weights[0].device)
     plan = places.plans.get(key)
-    if plan is None:
-        if len(places.plans) >= _PLANS:  # parameters that came and went
-            places.plans.clear()
-            places.known.clear()
+    if plan is None or plan.made_for != options:
+        if plan is not None:
+            places.forget([key])
+        elif len(places.plans) >= _PLANS:  # parameters that came and went
+            places.forget(list(places.plans))
+        del plan  # before another takes as much room
         plan = places.plans[key] = Plan(layers, group, skipped)
     if params:
         places.known[id(group)] = Known(list(params), list(layers), states, lie, options, plan)
@@ -134,6 +152,7 @@ class Plan:
     def __init__(self, layers: Sequence[Stepped], group: Mapping[str, Any], skipped: Tensor) -> None:
         self.device = layers[0].weight.device
         self.skipped = skipped
+        self.made_for = [group[name] for name in OPTIONS]
         self.options = {name: group[name] for name in ("betas", "eps", "weight_decay", "nesterov", "maximize")}
         self.metric = metric_of(group)
         self.states = [layer.state for layer in layers]
@@ -141,9 +160,7 @@ class Plan:
         self.folded = [layers[i].folded for i in sketched]
         self.order = sketched + [i for i, layer in enumerate(layers) if not layer.folded.rank]
         self.D = self._room(sum(layers[i].weight.numel() for i in sketched))
-        self.axes = Axes(
-            self, [k for k, folded in enumerate(self.folded) if folded.is_whole and folded.rank <= RANKS // 2]
-        )
+        self.axes = Axes(self, [k for k, folded in enumerate(self.folded) if refreshes(folded)])
         self.others: dict[Folded, list[int]] = {}
         """Layers whose sketches PyTorch's operations refresh, those of one shape together."""
         for k, folded in enumerate(self.folded):
@@ -263,7 +280,8 @@ class Plan:
         """Take the gradients into the sketches of all layers; where some wait for their first, of each for itself."""
         chosen = [layers[i] for i in self.order[: len(self.folded)]]
         ages = {int(layer.state["refreshes"]) for layer in chosen}
-        if len(ages) > 1 or 0 in ages:
+        decays = [fading(age, group) for age in ages]
+        if 0 in ages or max(decays) - min(decays) > _ALIKE:
             shapes: dict[Folded, list[Stepped]] = {}
             for layer in chosen:
                 shapes.setdefault(layer.folded, []).append(layer)
@@ -271,7 +289,7 @@ class Plan:
                 refresh(some, group)
             self.waits = False
             return
-        self.decay.fill_(group["sketch_decay"] if self._captured() else fading(ages.pop(), group))
+        self.decay.fill_(group["sketch_decay"] if self._captured() else max(decays))
         for folded, which in self.others.items():
             if folded not in self.G:
                 size = len(which) * folded.rows * folded.columns
@@ -296,7 +314,7 @@ class Axes:
     """The sketches that kernels refresh: those of axes that are whole, in nine launches for all of them."""
 
     def __init__(self, plan: Plan, chosen: Sequence[int]) -> None:
-        self.most = max([plan.folded[k].rank for k in chosen], default=0)
+        self.most = most_of(plan.folded)
         self.Z = plan._room(sum(4 * f.rank * (f.rows + f.columns) for f in (plan.folded[k] for k in chosen)))
         self.rooms: dict[int, list[int]] = {}
         """Where Z of the rows and of the columns of a layer lie."""
@@ -307,7 +325,7 @@ class Axes:
         for k in chosen:
             folded, state, self.rooms[k] = plan.folded[k], plan.states[plan.order[k]], []
             for name, length in (("left", folded.rows), ("right", folded.columns)):
-                parts = -(-length // (1024 // folded.rank))
+                parts = parts_of(length, folded)
                 entries = [state[name + part].data_ptr() for part in PARTS]
                 sides.append([k, length, folded.rank, *entries, at, len(owners), parts])
                 owners += [len(sides) - 1] * parts
@@ -349,10 +367,31 @@ class Axes:
         launch("redirect", torch.float32, len(self.owners), THREADS, own)
 
 
-def refresh_bytes(folded: Folded) -> int:
-    """What a layer's refresh by kernels keeps beside its state: Z and its Gram matrices, of both axes."""
-    parts = sum(-(-length // (1024 // folded.rank)) for length in (folded.rows, folded.columns))
-    return 16 * folded.rank * (folded.rows + folded.columns) + 128 * folded.rank**2 * parts
+def refreshes(folded: Folded) -> bool:
+    """Whether the kernels refresh the sketches of such a layer."""
+    return folded.is_whole and 0 < folded.rank <= RANKS // 2
+
+
+def most_of(layers: Sequence[Folded]) -> int:
+    """The largest rank that kernels refresh: theirs is the size of all small matrices."""
+    return max([folded.rank for folded in layers if refreshes(folded)], default=0)
+
+
+def parts_of(length: int, folded: Folded) -> int:
+    """Into how many parts the Gram matrices of an axis are summed."""
+    return -(-length // (1024 // folded.rank))
+
+
+def refresh_bytes(folded: Folded, most: int) -> int:
+    """What a layer's refresh keeps beside its state, ``most`` the largest rank of those that kernels refresh.
+
+    These: Z, the Gram matrices and what is made of them, of both axes (:class:`Axes`); others that kernels step: the
+    gradient; those that are left to PyTorch: nothing.
+    """
+    if not refreshes(folded):
+        return 4 * folded.rows * folded.columns if 0 < folded.rank <= RANKS else 0
+    parts = sum(parts_of(length, folded) for length in (folded.rows, folded.columns))
+    return 16 * folded.rank * (folded.rows + folded.columns) + 8 * most**2 * (16 * parts + 2 * 44 + 2 * 4)
 
 
 def row_bytes(columns: int) -> int:

@@ -14,7 +14,7 @@ from onsketch.torch import folded_cuda
 from onsketch.torch.axes import PARTS
 from onsketch.torch.careful import CarefulOptimizer, State
 from onsketch.torch.checkpoint import gradient, is_plain, local, real
-from onsketch.torch.folded import Folded, Stepped, take_steps
+from onsketch.torch.folded import SHAPING, Folded, Stepped, misfit, take_steps
 from onsketch.torch.options import check_betas, check_numbers, check_torch_flags, told
 from onsketch.torch.plan import memory_table
 
@@ -185,12 +185,9 @@ class Sketchy(CarefulOptimizer):
         folded = Folded.of(weight, group)
         if folded.rank:
             state["refreshes"] = torch.tensor(0.0)
-            for name, blocks, width in (
-                ("left", folded.row_blocks, folded.rows // folded.row_blocks),
-                ("right", folded.column_blocks, folded.columns // folded.column_blocks),
-            ):
-                state[name] = like.new_zeros(blocks, width, folded.rank)
-                state[f"{name}_energy"] = like.new_zeros(blocks, folded.rank, dtype=torch.float64)
+            for name, (blocks, width, rank) in folded.sides.items():
+                state[name] = like.new_zeros(blocks, width, rank)
+                state[f"{name}_energy"] = like.new_zeros(blocks, rank, dtype=torch.float64)
                 for part in ("_escaped", "_total"):
                     state[name + part] = like.new_zeros(blocks, dtype=torch.float64)
         return state
@@ -202,8 +199,7 @@ class Sketchy(CarefulOptimizer):
         return ""
 
     def _asked(self, group: Mapping[str, Any]) -> str:
-        names = ("rank", "block_size", "diagonal", "diagonal_above", "graft")
-        chosen = ", ".join(f"{name}={group[name]}" for name in names)
+        chosen = ", ".join(f"{name}={group[name]}" for name in SHAPING)
         return f"with {chosen}. Use the options it was made with, or start without a state."
 
     def memory_plan(self) -> str:
@@ -214,7 +210,9 @@ class Sketchy(CarefulOptimizer):
             if not folded.rank:
                 return "Adam" if group["graft"] != "sgd" else "momentum", 0
             room = weight.numel() * torch.promote_types(weight.dtype, torch.float32).itemsize
-            room += folded_cuda.refresh_bytes(folded) if weight.is_cuda else 0
+            if weight.is_cuda and weight.dtype == torch.float32 and group["graft"] == "adam":
+                beside = [Folded.of(real(local(p)), group) for p in group["params"]]
+                room += folded_cuda.refresh_bytes(folded, folded_cuda.most_of(beside))
             return f"{folded.rows}×{folded.columns}, rank {folded.rank}", room
 
         return memory_table(self, kept)
@@ -240,8 +238,21 @@ class Sketchy(CarefulOptimizer):
                     f"{name}.step() is captured in a CUDA graph with capturable=True and refresh_every=1, after a step "
                     "outside of one: a graph does the same at each replay, and cannot refresh every few steps."
                 )
+        if not self._places.knows(group):
+            for p in params:
+                self._refuse_misfit(p, group)
         if group["error_if_nonfinite"] and params:
             self._raise_if_not_finite(params, group["state_dtype"])
+
+    def _refuse_misfit(self, p: Tensor, group: Mapping[str, Any]) -> None:
+        """Refuse a state of other options, or one that was put there by hand."""
+        state = self.state.get(p)
+        wrong = misfit(state, real(local(p)), group) if state else ""
+        if wrong:
+            name = type(self).__name__
+            raise OptionError(
+                f"{name}: the state of a parameter of shape {tuple(p.shape)} {wrong}, {self._asked(group)}"
+            )
 
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
         group["calls"] += 1  # kept with the group: what is due must not depend on what was skipped
@@ -253,6 +264,8 @@ class Sketchy(CarefulOptimizer):
         rest = []
         for p in params:
             weight = real(local(p))
+            if weight.is_cuda:  # the group was known, and now is not
+                self._refuse_misfit(p, group)
             layer = Stepped(weight, gradient(p), self.state[p], Folded.of(weight, group))
             if weight.is_cuda and not layer.state:
                 layer.state.update(self._fresh(weight, group, weight.device))

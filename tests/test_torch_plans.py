@@ -1,0 +1,141 @@
+"""Sketchy's plans for a device, laid out over tensors of a CPU; and states that do not fit the options."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from onsketch.core.errors import OptionError
+from onsketch.torch import Sketchy, folded_cuda
+from onsketch.torch.folded import Folded, Stepped
+from torch_support import start, steps, stream
+
+SHAPES = [(9, 8), (6, 5), (7,)]
+
+
+def _layers(optimizer, params):
+    group = optimizer.param_groups[0]
+    return [
+        Stepped(p.detach(), torch.ones_like(p), optimizer._fresh(p, group, "cpu"), Folded.of(p, group)) for p in params
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rank": 2},
+        {"rank": 5},
+        {"rank": 0},
+        {"block_size": 4},
+        {"diagonal": True},
+        {"diagonal_above": 6},
+        {"graft": "sgd"},
+    ],
+)
+def test_options_that_shape_the_state_do_not_change_between_steps(change):
+    """Kernels would read beyond it. Nothing is stepped, not even other groups, and with the old options it goes on."""
+    for first, second in ((change, {}), ({}, change)):
+        params = start(SHAPES, "cpu", torch.float32)
+        optimizer = Sketchy([{"params": params[2:]}, {"params": params[:2], "rank": 3, **first}], lr=0.1)
+        steps(optimizer, params, stream(SHAPES, 2))
+        group = optimizer.param_groups[1]
+        old = {name: group[name] for name in folded_cuda.SHAPING}
+        group.update({**optimizer.defaults, "rank": 3, **second, "params": group["params"]})
+        before = [p.detach().clone() for p in params]
+        with pytest.raises(OptionError, match=r"Sketchy: the state of a parameter of shape \(9, 8\) has .*rank="):
+            steps(optimizer, params, stream(SHAPES, 1))
+        assert all(torch.equal(p, q) for p, q in zip(params, before, strict=True))
+        group.update(old)
+        steps(optimizer, params, stream(SHAPES, 1))
+        assert not torch.equal(params[0], before[0])
+
+
+def test_a_parameter_whose_data_has_another_size_is_refused():
+    (w,) = start([(9, 8)], "cpu", torch.float32)
+    optimizer = Sketchy([w])
+    steps(optimizer, [w], stream([(9, 8)], 1))
+    w.grad, w.data = None, torch.ones(12, 8)
+    with pytest.raises(OptionError, match="is of 72 numbers"):
+        steps(optimizer, [w], stream([(12, 8)], 1))
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """The plans that took a step."""
+    plans: list[folded_cuda.Plan] = []
+    monkeypatch.setattr(folded_cuda.Plan, "take", lambda self, *_: plans.append(self))
+    return plans
+
+
+def test_numbers_that_change_in_every_step_leave_one_plan(taken):
+    params = start(SHAPES, "cpu", torch.float32)
+    optimizer = Sketchy(params, lr=0.1)
+    (group,), places, skipped = optimizer.param_groups, optimizer._places, torch.zeros(1, dtype=torch.int32)
+    layers = _layers(optimizer, params)
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=20)
+    for _ in range(12):
+        folded_cuda.take_steps(layers, group, places, skipped, params)
+        assert places.knows(group)
+        optimizer._opt_called = True  # what the scheduler asks for
+        scheduler.step()
+        assert not places.knows(group)
+        assert list(places.plans.values()) == [taken[-1]]
+        assert [known.plan for known in places.known.values()] == [taken[-1]]
+        assert taken[-1].options["betas"] != group["betas"]
+    assert len(set(map(id, taken))) == 12
+    folded_cuda.take_steps(layers, group, places, skipped, params)
+    folded_cuda.take_steps(layers, group, places, skipped, params)
+    assert taken[-1] is taken[-2]
+
+
+def test_a_plan_that_the_user_captured_is_kept(taken):
+    """A graph of the user's goes on reading it."""
+    params = start(SHAPES, "cpu", torch.float32)
+    optimizer = Sketchy(params, lr=0.1)
+    (group,), places, skipped = optimizer.param_groups, optimizer._places, torch.zeros(1, dtype=torch.int32)
+    layers = _layers(optimizer, params)
+    folded_cuda.take_steps(layers, group, places, skipped)
+    taken[0].sent.append(torch.zeros(1))
+    for beta in (0.8, 0.7):
+        group["betas"] = (beta, 0.999)
+        folded_cuda.take_steps(layers, group, places, skipped)
+    assert places.captured == [taken[0]]
+    for _ in range(20):  # parameters that come and go
+        folded_cuda.take_steps(_layers(optimizer, params), group, places, skipped)
+    assert len(places.plans) <= 8
+    assert places.captured == [taken[0]]
+
+
+@pytest.mark.parametrize("rank", [3, 32, 40, 2000])
+def test_the_memory_plan_counts_what_a_refresh_keeps(rank):
+    """Of ranks that kernels refresh; of larger ones a copy of the gradient, and of those left to PyTorch nothing."""
+    shapes = [(256, 300), (64, 70), (4, 3), (7,)]
+    params = [torch.nn.Parameter(torch.zeros(shape)) for shape in shapes]
+    optimizer = Sketchy(params, rank=rank)
+    plan = folded_cuda.Plan(_layers(optimizer, params), optimizer.param_groups[0], torch.zeros(1, dtype=torch.int32))
+    own = plan.axes
+    kept = sum(x.numel() * x.element_size() for x in (own.Z, own.partial, own.scratch, own.mixes))
+    layers = [Folded.of(p, optimizer.param_groups[0]) for p in params]
+    counted = [folded_cuda.refresh_bytes(folded, folded_cuda.most_of(layers)) for folded in layers]
+    by_kernels = [size for size, folded in zip(counted, layers, strict=True) if folded_cuda.refreshes(folded)]
+    assert sum(by_kernels) == kept
+    assert counted[3] == 0
+    assert counted[0] == {40: 4 * 256 * 300, 2000: 0}.get(rank, counted[0])
+
+
+def test_layers_refreshed_unequally_often_are_refreshed_together_once_that_hardly_matters(monkeypatch):
+    """As those of a checkpoint from a CPU, where layers of different shapes are refreshed at different steps."""
+    params = start(SHAPES, "cpu", torch.float32)
+    optimizer = Sketchy(params, sketch_decay=0.95)
+    group, layers, ran = optimizer.param_groups[0], _layers(optimizer, params), []
+    plan = folded_cuda.Plan(layers, group, torch.zeros(1, dtype=torch.int32))
+    monkeypatch.setattr(plan, "_run", lambda name, work: ran.append(name))
+    for age, together in ((3, False), (100, False), (300, True)):
+        for k, layer in enumerate(layers[:2]):
+            layer.state["refreshes"].fill_(age + k)
+        ran.clear()
+        plan.refresh(layers, group)
+        assert (ran == ["refresh"]) == together
+        assert [int(layer.state["refreshes"]) for layer in layers[:2]] == [age + 1, age + 2]
+    assert float(plan.decay) == pytest.approx(0.95, rel=1e-6)

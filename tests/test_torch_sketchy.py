@@ -93,8 +93,7 @@ def test_a_refresh_is_nystroms_approximation_shrunk(blocks):
         energy = torch.rand(n, blocks, r, dtype=torch.float64).sort(descending=True).values
         sides.append(axes.Axis(0.5 * V, energy, *torch.rand(2, n, blocks, dtype=torch.float64)))
     (new,) = axes.refresh([(G, *sides)], 0.7, axes.Metric(1e-3, 0.1, 0.25, "mean"))
-    for k, (axis, other, made, A) in enumerate(((sides[0], sides[1], new[0], G), (sides[1], sides[0], new[1], G.mT))):
-        assert k in (0, 1)
+    for axis, other, made, A in ((sides[0], sides[1], new[0], G), (sides[1], sides[0], new[1], G.mT)):
         for i in range(n):
             for b in range(blocks):
                 V = 2.0 * axis.directions[i, b]
@@ -267,11 +266,12 @@ def test_sparse_gradients_move_the_rows_they_name():
 
 
 def test_state_is_at_most_twice_adams():
-    for shape in ((512, 4608), (64, 64), (16, 16), (10, 512), (2, 1000), (64, 3, 3, 3), (3, 3)):
+    """But for the few numbers of each sketch in float64, which count for the smallest layers."""
+    for shape in ((512, 4608), (64, 64), (16, 16), (10, 512), (2, 1000), (64, 3, 3, 3), (3, 3), (2, 2)):
         w = torch.nn.Parameter(torch.zeros(shape, device="meta"))
         state = Sketchy([w])._fresh(w, Sketchy([w]).param_groups[0], "meta")
-        large = sum(value.numel() * value.element_size() for value in state.values() if value.dtype == torch.float32)
-        assert large <= 16 * w.numel() + 8, shape
+        rank = min(16, shape[0], w.numel() // shape[0])
+        assert sum(value.numel() * value.element_size() for value in state.values()) <= 16 * w.numel() + 16 * rank + 40
 
 
 def test_the_memory_plan_is_what_is_kept():

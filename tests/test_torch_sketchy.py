@@ -267,11 +267,24 @@ def test_sparse_gradients_move_the_rows_they_name():
 
 def test_state_is_at_most_twice_adams():
     """But for the few numbers of each sketch in float64, which count for the smallest layers."""
-    for shape in ((512, 4608), (64, 64), (16, 16), (10, 512), (2, 1000), (64, 3, 3, 3), (3, 3), (2, 2)):
+    for shape in (
+        (512, 4608),
+        (64, 64),
+        (16, 16),
+        (10, 512),
+        (2, 1000),
+        (64, 3, 3, 3),
+        (3, 3),
+        (2, 2),
+        (16, 21),
+        (2, 21),
+    ):
         w = torch.nn.Parameter(torch.zeros(shape, device="meta"))
         state = Sketchy([w])._fresh(w, Sketchy([w]).param_groups[0], "meta")
         rank = min(16, shape[0], w.numel() // shape[0])
-        assert sum(value.numel() * value.element_size() for value in state.values()) <= 16 * w.numel() + 16 * rank + 40
+        kept = sum(value.numel() * value.element_size() for value in state.values())
+        assert kept <= 16 * w.numel() + 16 * rank + 40, shape
+        assert kept <= 16 * w.numel() or max(shape) < 21, shape
 
 
 def test_the_memory_plan_is_what_is_kept():

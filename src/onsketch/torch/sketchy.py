@@ -29,7 +29,7 @@ class Sketchy(CarefulOptimizer):
     moments m and v, and for each axis r directions V with energies λ: the frequent directions of ``L = E GGᵀ`` and
     ``R = E GᵀG``, with decay β. With ``D = m̂/(√v̂ + ε)``, Adam's own direction (Nesterov's m̂), the step is
 
-        U = A_L^{-p} · D · A_R^{-p},    A = V diag(λ + Σρ) Vᵀ + e·(I − VVᵀ) + damping·(tr L/d)·I,
+        U = A_L^{-p} · D · A_R^{-p},    A = V diag(max(λ + Σρ, e)) Vᵀ + e·(I − VVᵀ) + damping·(tr L/d)·I,
         w ← w − lr·(‖D‖/‖U‖)·U
 
     where Σρ is what the sketch has given up, and e, the energy outside, is the mean of what the sketch does not hold,
@@ -48,7 +48,8 @@ class Sketchy(CarefulOptimizer):
     L and R these are: Vineet Gupta, Tomer Koren, Yoram Singer, ICML 2018.
 
     Cost of a step for n numbers: Adam's, 8·r·n operations for U, and 12·r·n/refresh_every for the refresh. State:
-    Adam's 8 bytes a number and 4·r·(rows + columns) bytes, never more than twice Adam's.
+    Adam's 8 bytes a number, 4·r·(rows + columns) bytes and 16·r + 40 more, at most twice Adam's where the longer axis
+    has 21 numbers or more.
 
     Args:
         params: parameters, named parameters or groups of either; :meth:`for_model` makes groups of a model.

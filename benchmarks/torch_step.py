@@ -71,6 +71,8 @@ def make(name: str, shapes: dict[str, list[tuple[int, ...]]], device: str, **opt
         from pytorch_optimizer import ScalableShampoo
 
         return ScalableShampoo([*conv, *rest], lr=1e-4)  # type: ignore[no-any-return]
+    if name == "Sketchy":
+        return sketched.Sketchy([*conv, *rest], lr=1e-4, **options)
     groups = [{"params": conv, "diagonal_above": None}]
     groups += [{"params": rest, "diagonal_above": 0}] if rest else []
     return getattr(sketched, name).paper(groups, lr=1e-4, ridge=0.1, **options)  # type: ignore[no-any-return]
@@ -82,7 +84,7 @@ class Runner:
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
         self.params = optimizer.param_groups[0]["params"]
-        if not isinstance(optimizer, sketched.SketchedOptimizer):  # the others do not mind
+        if not isinstance(optimizer, (sketched.SketchedOptimizer, sketched.Sketchy)):  # the others do not mind
             self.params = self.params[:1]
         self.gradients = [[0.01 * torch.randn_like(p) for p in self.params] for _ in range(48)]
         self.steps = 0
@@ -177,6 +179,8 @@ def contenders(shapes: dict[str, list[tuple[int, ...]]], device: str, size: int)
     if importlib.util.find_spec("pytorch_optimizer"):
         names += ["SOAP", "ScalableShampoo"]
     made = {name: (lambda name=name: make(name, shapes, device)) for name in names}
+    for every in (5, 10):
+        made[f"Sketchy refresh_every={every}"] = lambda n=every: make("Sketchy", shapes, device, refresh_every=n)
     for name in METHODS:
         made[f"{name} m={size}"] = lambda name=name: make(name, shapes, device, sketch_size=size)
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ class Folded:
         """Whether neither axis is cut."""
         return self.row_blocks == self.column_blocks == 1
 
-    @property
+    @cached_property
     def sides(self) -> dict[str, tuple[int, int, int]]:
         """The axes' names in a state, and the shapes of their directions; none where it is diagonal."""
         if not self.rank:
@@ -63,9 +63,9 @@ def misfit(state: State, weight: Tensor, group: Mapping[str, Any]) -> str:
     if (group["graft"] == "sgd") == ("exp_avg_sq" in state):
         return f"has {'no ' if 'exp_avg_sq' not in state else ''}'exp_avg_sq'"
     for name in ("left", "right"):
-        found = tuple(local(state[name]).shape) if name in state else None
-        if found != sides.get(name):
-            return f"has {name!r} of shape {found} where {sides.get(name)} is needed"
+        found, wanted = local(state[name]).shape if name in state else None, sides.get(name)
+        if found != wanted:
+            return f"has {name!r} of shape {found and tuple(found)} where {wanted} is needed"
     return ""
 
 

@@ -205,6 +205,10 @@ class Sketchy(CarefulOptimizer):
 
     def memory_plan(self) -> str:
         """A table of what each parameter keeps, and how many bytes that and a step's own room take."""
+        most = {
+            id(group): folded_cuda.most_of([Folded.of(real(local(p)), group) for p in group["params"]])
+            for group in self.param_groups
+        }
 
         def kept(weight: Tensor, group: Mapping[str, Any]) -> tuple[str, int]:
             folded = Folded.of(weight, group)
@@ -212,8 +216,7 @@ class Sketchy(CarefulOptimizer):
                 return "Adam" if group["graft"] != "sgd" else "momentum", 0
             room = weight.numel() * torch.promote_types(weight.dtype, torch.float32).itemsize
             if weight.is_cuda and weight.dtype == torch.float32 and group["graft"] == "adam":
-                beside = [Folded.of(real(local(p)), group) for p in group["params"]]
-                room += folded_cuda.refresh_bytes(folded, folded_cuda.most_of(beside))
+                room += folded_cuda.refresh_bytes(folded, most[id(group)])
             return f"{folded.rows}×{folded.columns}, rank {folded.rank}", room
 
         return memory_table(self, kept)

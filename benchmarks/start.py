@@ -57,14 +57,9 @@ ENVIRONMENT |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 def megabytes(folder):
     """What a folder takes on the disk, without Python's bytecode."""
-    return (
-        int(
-            subprocess.run(
-                ["du", "-sk", "--exclude=__pycache__", folder], capture_output=True, text=True, check=True
-            ).stdout.split()[0]
-        )
-        / 1e3
-    )
+    du = ["du", "-sk", "--exclude=__pycache__", folder]
+    told = subprocess.run(du, capture_output=True, text=True, check=True).stdout.split()
+    return int(told[0]) / 1e3 if told else 0.0
 
 
 def main(wheel):

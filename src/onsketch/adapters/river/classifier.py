@@ -188,9 +188,10 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         """The probability of each class met so far."""
         if not self._codes:
             return {}
-        margin = self._short.predict(self._learner, x)
-        if margin is not None and self.loss == "logistic" and self.method != "arow":
-            return dict(zip(self._codes, _two_probabilities(margin), strict=True))
+        if self.loss == "logistic" and self.method != "arow":
+            margin = self._short.predict(self._learner, x)
+            if margin is not None:
+                return dict(zip(self._codes, _two_probabilities(margin), strict=True))
         margins = self._learner.predict(self._names.row(x, learn=False))
         self._notice(x)
         return dict(zip(self._codes, self._probabilities(margins)[0].tolist(), strict=True))
@@ -233,7 +234,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     def _probabilities(self, margins: NDArray[np.float64]) -> Any:
         loss = named_loss(vars(self))
         if loss not in ("logistic", "softmax"):
-            # as River's own classifiers say that they have none
+            # what River's base class raises where there are none, and what river.checks looks for
             raise NotImplementedError(f"loss={loss!r} gives no probabilities; use loss='logistic'.")
         return probabilities(margins, loss_of(self._learner, loss))
 

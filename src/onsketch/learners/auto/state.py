@@ -95,7 +95,7 @@ class Figures(NamedTuple):
     escaped: int
     """Σρ shrunk away"""
     norm: int
-    """the mean squared length of rows as the sketch sees them, in use"""
+    """the typical squared length of rows as the sketch sees them (``scaling.typical``), in use"""
     wide_norm: int
     """the same as the wide experts see them"""
     own_length: int

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.jit.decorators import kernel
 
 Array = NDArray[np.float64]
 KernelFunction = Callable[[Array, Array], Any]
@@ -88,7 +89,7 @@ class Kernel:
         if self.form == PRODUCTS:
             return self.of(X @ Y.T)
         if self.form == ABSOLUTE:
-            return self.of(_distances(X, Y, "cityblock"))
+            return self.of(_distances(X, Y, self.form))
         return self._called(X, Y)
 
     def of_row(self, x: Array, Y: Array) -> Array:
@@ -97,8 +98,7 @@ class Kernel:
             return self.of(Y @ x)
         if self.form == OWN:
             return np.asarray(self._called(x[np.newaxis], Y)[0])
-        metric = "sqeuclidean" if self.form == SQUARED else "cityblock"
-        return self.of(_distances(x[np.newaxis], Y, metric)[0])
+        return self.of(_distances(x[np.newaxis], Y, self.form)[0])
 
     def diagonal(self, X: Array) -> Array:
         """k(x, x) of each row."""
@@ -137,8 +137,22 @@ class Kernel:
         return values + self.constant
 
 
-def _distances(X: Array, Y: Array, metric: str) -> Array:
-    from scipy.spatial.distance import cdist
-
-    distances: Array = cdist(X, Y, metric)
+def _distances(X: Array, Y: Array, form: int) -> Array:
+    """|x − y|² or |x − y|₁ of all pairs."""
+    distances = np.empty((len(X), len(Y)))
+    _fill_distances(form, X, Y, distances)
     return distances
+
+
+@kernel
+def _fill_distances(form, X, Y, out):  # type: ignore[no-untyped-def]
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            total = 0.0
+            if form == ABSOLUTE:
+                for f in range(X.shape[1]):
+                    total += abs(X[i, f] - Y[j, f])
+            else:
+                for f in range(X.shape[1]):
+                    total += (X[i, f] - Y[j, f]) * (X[i, f] - Y[j, f])
+            out[i, j] = total

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.files.arrays import require, require_within
+from onsketch.jit.decorators import kernel
 
 Array = NDArray[np.float64]
 
@@ -23,12 +24,37 @@ def with_room(array: NDArray[Any], size: int) -> NDArray[Any]:
     return larger
 
 
+@kernel
+def _solve(rows, v):  # type: ignore[no-untyped-def]
+    """``v ← L⁻¹v``."""
+    start = 0
+    for i in range(v.size):
+        row = rows[start : start + i + 1]
+        known = 0.0
+        for j in range(i):
+            known += row[j] * v[j]
+        v[i] = (v[i] - known) / row[i]
+        start += i + 1
+
+
+@kernel
+def _solve_transposed(rows, v):  # type: ignore[no-untyped-def]
+    """``v ← L⁻ᵀv``."""
+    start = v.size * (v.size + 1) // 2
+    for i in range(v.size - 1, -1, -1):
+        start -= i + 1
+        row = rows[start : start + i + 1]
+        found = v[i] / row[i]
+        v[i] = found
+        for j in range(i):
+            v[j] -= found * row[j]
+
+
 class GrowingFactor:
     """L, lower triangular with positive diagonal, of a matrix ``E = LLᵀ`` that gains a row and a column at a time.
 
     Rows of L lie one after the other in one array, without the zeros above the diagonal, so that a new row is
-    appended and nothing moves; the array doubles when it is full. n(n+1)/2 numbers. Solving is one call of BLAS on
-    them, O(n²).
+    appended and nothing moves; the array doubles when it is full. n(n+1)/2 numbers, which solving reads once.
 
     >>> factor = GrowingFactor()
     >>> factor.append(np.empty(0), 2.0)
@@ -48,18 +74,14 @@ class GrowingFactor:
 
     def solve(self, v: Array) -> Array:
         """L⁻¹v."""
-        return self._solved(v, transposed=1)  # the rows of L are the columns of BLAS's upper triangle
+        solution = np.array(v)
+        _solve(self.rows, solution)
+        return solution
 
     def solve_transposed(self, v: Array) -> Array:
         """L⁻ᵀv, so that ``solve_transposed(solve(v))`` is E⁻¹v."""
-        return self._solved(v, transposed=0)
-
-    def _solved(self, v: Array, transposed: int) -> Array:
-        if not self.size:
-            return np.empty(0)
-        from scipy.linalg.blas import dtpsv
-
-        solution: Array = dtpsv(self.size, self.rows, v, lower=0, trans=transposed)
+        solution = np.array(v)
+        _solve_transposed(self.rows, solution)
         return solution
 
     def pivot(self, remainder: float, diagonal: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
@@ -15,7 +15,7 @@ import numpy as np
 
 import onsketch
 from onsketch.core.errors import UpdateError
-from onsketch.experiments.design import Cell, Result, Results, Row
+from onsketch.experiments.design import Cell, Conditions, Result, Results, Row
 from onsketch.experiments.streams import Data, Sources
 
 POINTS = 40
@@ -171,3 +171,21 @@ class Contest:
             row[f"curve_{name}"] = [round(fmean(values), 6) for values in curves]
             row[f"curve_{name}_sd"] = [round(stdev(values), 6) for values in curves] if len(finite) > 1 else None
         return row
+
+
+Contests = Callable[[Conditions], Sequence[Contest]]
+
+
+def cells_of(contests: Contests) -> Callable[[Conditions, Results], Iterator[Cell]]:
+    """The cells of an experiment that is made of contests."""
+    return lambda conditions, results: (cell for contest in contests(conditions) for cell in contest.cells(results))
+
+
+def rows_of(contests: Contests, *metrics: str, curves: bool = True) -> Callable[[Conditions, Results], list[Row]]:
+    """Its rows, with or without their curves."""
+
+    def rows(conditions: Conditions, results: Results) -> list[Row]:
+        found = [row for contest in contests(conditions) for row in contest.rows(results, metrics)]
+        return [{name: row[name] for name in row if curves or not name.startswith("curve")} for row in found]
+
+    return rows

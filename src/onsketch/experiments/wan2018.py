@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from onsketch.experiments import networks
 from onsketch.experiments.checks import ahead, curves, groups, pick, powers, value
-from onsketch.experiments.contest import Contest, Entry
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Paper, Results, Row, Verdict
+from onsketch.experiments.contest import Contest, Entry, cells_of, rows_of
+from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Paper, Results, Row, Verdict
 
 PAPER = Paper("wan2018", "Y. Wan, L. Zhang. Accelerating Adaptive Online Learning by Matrix Approximation. 2018.")
 OURS = ("ada-gp", "ada-dp")
@@ -35,7 +35,7 @@ def _few(grid: dict[str, list[float]]) -> dict[str, list[float]]:
 # Figure 1 ------------------------------------------------------------------------------------------------------------
 
 
-def _contest1(conditions: Conditions) -> Contest:
+def _contests1(conditions: Conditions) -> list[Contest]:
     effort = conditions.effort
     rows, dimension = effort.of(150, 2_000, 10_000), effort.of(30, 200, 500)
     thinned = effort.of(
@@ -45,15 +45,7 @@ def _contest1(conditions: Conditions) -> Contest:
     )
     entries = [*_entries("absolute", conditions, 2), Entry("ada-full", "ada-full", {"loss": "absolute"}, thinned)]
     stream = {"name": "low_rank_regression", "rows": rows, "dimension": dimension}
-    return Contest(stream, entries, effort.of(2, 5, 5), "loss", reshuffle=False)
-
-
-def _cells1(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    return _contest1(conditions).cells(results)
-
-
-def _rows1(conditions: Conditions, results: Results) -> list[Row]:
-    return _contest1(conditions).rows(results, ["loss"])
+    return [Contest(stream, entries, effort.of(2, 5, 5), "loss", reshuffle=False)]
 
 
 def _close_to_full(rows: Sequence[Row]) -> Verdict:
@@ -88,16 +80,6 @@ def _contests2(conditions: Conditions) -> list[Contest]:
     ]  # fmt: skip
 
 
-def _cells2(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    for contest in _contests2(conditions):
-        yield from contest.cells(results)
-
-
-def _rows2(conditions: Conditions, results: Results) -> list[Row]:
-    metrics = ["mistakes", "test_error"]
-    return [row for contest in _contests2(conditions) for row in contest.rows(results, metrics)]
-
-
 def _charts2(rows: Sequence[Row]) -> list[Chart]:
     return [
         Chart(name, f"{name}: mistakes", curves(pick(rows, data=name), "mistakes"), "rows", "mistakes so far")
@@ -124,7 +106,7 @@ EXPERIMENTS = (
         "wan2018-fig1", PAPER, "Figure 1", "Synthetic regression: regret and running time",
         "10,000 rows, d = 500, noiseless target, absolute loss, τ = 10; step size and ridge from 1e-4 to 100 in powers "
         "of ten, chosen by regret; random methods five times. The best fixed weights have loss 0: regret is the loss.",
-        _cells1, _rows1, _charts1,
+        cells_of(_contests1), rows_of(_contests1, "loss"), _charts1,
         (
             Claim("Ada-GP and Ada-DP have less regret than AdaGrad, RadaGrad and RP-SON.",
                   ahead("loss", OURS, _OTHERS),
@@ -144,7 +126,7 @@ EXPERIMENTS = (
         "wan2018-fig2", PAPER, "Figure 2", "Gisette: mistakes and test accuracy",
         "One pass, squared hinge loss, τ = 10; step size 1e-4 to 10 and ridge 2e-4 to 20 in powers of ten, chosen by "
         "mistakes on one order, repeated on others.",
-        _cells2, _rows2, _charts2,
+        cells_of(_contests2), rows_of(_contests2, "mistakes", "test_error"), _charts2,
         (
             Claim("Diagonal AdaGrad is much worse than all others.",
                   ahead("mistakes", ("ada-gp", "ada-dp", "radagrad", "rp-son"), ("adagrad",), "data")),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
 from onsketch.experiments.checks import against, groups, percent, value
-from onsketch.experiments.contest import Contest
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.contest import Contest, cells_of, rows_of
+from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row, Verdict
 from onsketch.experiments.luo2016.paper import PAPER, adagrad, sketched
 
 LARGEST = "oja-son, m = 10"
@@ -27,15 +27,6 @@ def _contests(conditions: Conditions) -> list[Contest]:
         )
         for kappa in kappas
     ]  # fmt: skip
-
-
-def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    for contest in _contests(conditions):
-        yield from contest.cells(results)
-
-
-def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    return [row for contest in _contests(conditions) for row in contest.rows(results, ["error"])]
 
 
 def _errors(rows: Sequence[Row], learner: str) -> list[float]:
@@ -87,7 +78,7 @@ EXPERIMENT = Experiment(
     "Synthetic rows, d = 100, 10,000 of them, labels the same at every condition number. One pass, squared loss, no "
     "prediction clipped; adagrad with 23 step sizes, oja-son with 23 ridges, chosen at each condition number on the "
     "first data set, repeated on four others. Metric: share of signs mistaken before learning.",
-    _cells, _rows, _charts,
+    cells_of(_contests), rows_of(_contests, "error"), _charts,
     (
         Claim("AdaGrad degrades when the data is ill-conditioned. Rule: its error is larger at the end than at the "
               "start, and rises in most steps.", _degrades),

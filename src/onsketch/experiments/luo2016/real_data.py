@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
 
 from onsketch.experiments.checks import groups, percent, value
-from onsketch.experiments.contest import Contest
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.contest import Contest, cells_of, rows_of
+from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row, Verdict
 from onsketch.experiments.luo2016.paper import PAPER, SETUP, WIDER, adagrad, sketched
 from onsketch.report.charts import Line
 
@@ -42,17 +42,7 @@ def _contests(conditions: Conditions, first: bool = False) -> list[Contest]:
     ]  # fmt: skip
 
 
-def _cells(conditions: Conditions, results: Results, first: bool = False) -> Iterable[Cell]:
-    for contest in _contests(conditions, first):
-        yield from contest.cells(results)
-
-
-def _rows(conditions: Conditions, results: Results, first: bool = False) -> list[Row]:
-    rows = [row for contest in _contests(conditions, first) for row in contest.rows(results, ["error"])]
-    for row in rows:  # the figures need no curves
-        for name in [name for name in row if name.startswith("curve")]:
-            del row[name]
-    return rows
+_first = partial(_contests, first=True)
 
 
 def _compared(rows: Sequence[Row], one: str, other: str) -> list[tuple[str, float, float]]:
@@ -143,7 +133,7 @@ _COLUMNS = {
 EXPERIMENT = Experiment(
     "luo2016-fig3", PAPER, "Figure 3 and Appendix I", "Error rates on real data, and running time",
     f"{SETUP}, chosen by error on one order of the rows, repeated on others; a constant feature is added.",
-    _cells, _rows, _charts,
+    cells_of(_contests), rows_of(_contests, "error", curves=False), _charts,
     (
         Claim("The sketch (m = 10 against m = 0) helps significantly on acoustic, census, heart, ionosphere and "
               "letter.", _sketch_helps,
@@ -164,7 +154,7 @@ AS_PROGRAMMED = Experiment(
     "luo2016-fig3b", PAPER, "Figure 3(b) and Appendix I", "Diagonal adaptation as Vowpal Wabbit has it",
     f"{SETUP}, chosen by error on one order of the rows, repeated on others; a constant feature is added. D takes the "
     "row's own gradient in before the step, and predictions are clipped plainly (diagonal_first).",
-    partial(_cells, first=True), partial(_rows, first=True), _charts,
+    cells_of(_first), rows_of(_first, "error", curves=False), _charts,
     (
         Claim("With diagonal adaptation it outperforms AdaGrad on most sets, even at m = 0.", _diagonal_wins),
         Claim("After diagonal adaptation m = 10 improves little on m = 0, but for splice.", _little_more),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onsketch.experiments.checks import groups, pick, value
+from onsketch.experiments.contest import rows_of
 from onsketch.experiments.design import Claim, Conditions, Experiment, Results, Row, Verdict
 from onsketch.experiments.luo2019.learners import AS_PRINTED, GRID, NOTES, SKETCHED, cells, contests
 from onsketch.experiments.luo2019.paper import PAPER, SETS
@@ -12,13 +13,8 @@ from onsketch.experiments.luo2019.printed import BESIDE, PRINTED, SECONDS
 
 
 def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    return beside_the_paper(
-        [row for contest in contests(conditions) for row in contest.rows(results, ["test_error", "error"])]
-    )
-
-
-def beside_the_paper(rows: list[Row]) -> list[Row]:
-    """The rows with what the paper prints, or prints of the set that a stand-in stands beside."""
+    """With what the paper prints, or prints of the set that a stand-in stands beside."""
+    rows = rows_of(contests, "test_error", "error", curves=False)(conditions, results)
     for row in rows:
         if row["test_error"] is not None:
             row["accuracy"] = 100.0 * (1.0 - row["test_error"])
@@ -31,8 +27,6 @@ def beside_the_paper(rows: list[Row]) -> list[Row]:
         ):  # of either order, one is enough
             row["printed_ratio"] = SECONDS[cell] / SECONDS[cell[0], "adagrad"]
             row["ratio"] = row["microseconds"] / value(rows, "microseconds", data=row["data"], learner="adagrad")
-        for name in [name for name in row if name.startswith("curve")]:
-            del row[name]
     return rows
 
 

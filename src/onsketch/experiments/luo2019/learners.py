@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from onsketch.experiments.checks import powers
-from onsketch.experiments.contest import Contest, Entry
-from onsketch.experiments.design import Cell, Conditions, Results
+from onsketch.experiments.contest import Contest, Entry, cells_of
+from onsketch.experiments.design import Conditions
 from onsketch.experiments.luo2019.paper import SETS, SMALL
 
 SKETCHED = ("fd-son", "pfd-son", "rp-son", "oja-son", "rfd-son")
@@ -74,7 +73,5 @@ def contests(conditions: Conditions) -> list[Contest]:
     ]  # fmt: skip
 
 
-def cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    """The grids, and the repeats of what they chose."""
-    for contest in contests(conditions):
-        yield from contest.cells(results)
+cells = cells_of(contests)
+"""The grids, and the repeats of what they chose."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from onsketch.experiments.checks import ahead, curves, groups, pick
-from onsketch.experiments.contest import Contest, Entry
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row
+from onsketch.experiments.contest import Contest, Entry, cells_of, rows_of
+from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row
 from onsketch.experiments.wan2021.paper import COLUMNS, NEWTON, PAPER, RULES, first_order, grids, sketched
 
 _BASELINES = ("adagrad", "radagrad", "fd-son", "ogd", "adam")
@@ -32,16 +32,6 @@ def _contests(conditions: Conditions) -> list[Contest]:
     return found
 
 
-def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    for contest in _contests(conditions):
-        yield from contest.cells(results)
-
-
-def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    metrics = ["mistakes", "test_error"]
-    return [row for contest in _contests(conditions) for row in contest.rows(results, metrics)]
-
-
 def _charts(rows: Sequence[Row]) -> list[Chart]:
     return [
         Chart(f"{number}", f"{case}: mistakes", curves(pick(rows, case=case), "mistakes"), "rows", "mistakes so far")
@@ -53,7 +43,7 @@ EXPERIMENT = Experiment(
     "wan2021-fig5", PAPER, "Figures 5 to 7", "Gisette and Epsilon: mistakes, test accuracy, time",
     "One pass, squared hinge loss, τ = 20; grids as in figure 1, chosen by mistakes on one order, repeated on "
     "others.",
-    _cells, _rows, _charts,
+    cells_of(_contests), rows_of(_contests, "mistakes", "test_error"), _charts,
     (
         Claim("Ada-FFD makes fewer mistakes than AdaGrad, RadaGrad, FD-SON, OGD and Adam on gisette.",
               lambda rows: ahead("mistakes", ("ada-ffd",), _BASELINES, "case")(

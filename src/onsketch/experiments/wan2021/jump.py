@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from onsketch.experiments.checks import against, value
-from onsketch.experiments.contest import Contest
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
-from onsketch.experiments.wan2021.paper import COLUMNS, OURS, PAPER, SETUP, SHORT, THINNED, bare, full, grids, sketched
+from onsketch.experiments.contest import Contest, cells_of, rows_of
+from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row, Verdict
+from onsketch.experiments.wan2021.paper import COLUMNS, OURS, PAPER, SETUP, SHORT, THINNED, full, grids, sketched
 
 
 def _contests(conditions: Conditions) -> list[Contest]:
@@ -26,15 +26,6 @@ def _contests(conditions: Conditions) -> list[Contest]:
     return found
 
 
-def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    for contest in _contests(conditions):
-        yield from contest.cells(results)
-
-
-def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    return bare(_contests(conditions), results, ["loss"])
-
-
 def _jump(rows: Sequence[Row]) -> Verdict:
     half = rows[0]["dimension"] // 2
     before, after = (value(rows, "loss", learner="ada-ffd", size=size) for size in (half, half + 1))
@@ -50,7 +41,8 @@ def _charts(rows: Sequence[Row]) -> list[Chart]:
 
 EXPERIMENT = Experiment(
     "wan2021-fig4", PAPER, "Figure 4", "The jump of Ada-FFD where 2τ exceeds d",
-    f"{SETUP} All three on the same thinned grid.", _cells, _rows, _charts,
+    f"{SETUP} All three on the same thinned grid.",
+    cells_of(_contests), rows_of(_contests, "loss", curves=False), _charts,
     (Claim("Ada-FFD falls back to the regret of full-matrix AdaGrad, exactly, from τ = d/2 to d/2 + 1.", _jump),),
     COLUMNS, notes=(THINNED, SHORT),
 )  # fmt: skip

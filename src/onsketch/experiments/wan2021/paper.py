@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from onsketch.experiments.checks import powers
-from onsketch.experiments.contest import Contest, Entry
-from onsketch.experiments.design import Conditions, Paper, Results, Row
+from onsketch.experiments.contest import Entry
+from onsketch.experiments.design import Conditions, Paper
 
 PAPER = Paper("wan2021", "Y. Wan, L. Zhang. Efficient Adaptive Online Learning via Frequent Directions. 2021.")
 OURS = ("ada-fd", "ada-ffd")
@@ -67,9 +66,3 @@ def regression(conditions: Conditions) -> dict[str, Any]:
     effort = conditions.effort
     rows, dimension = effort.of(150, 2_000, 10_000), effort.of(50, 200, 500)
     return {"name": "low_rank_regression", "rows": rows, "dimension": dimension}
-
-
-def bare(contests: Sequence[Contest], results: Results, metrics: Sequence[str]) -> list[Row]:
-    """The rows of several contests, without their curves."""
-    rows = [row for contest in contests for row in contest.rows(results, metrics)]
-    return [{name: entry for name, entry in row.items() if not name.startswith("curve")} for row in rows]

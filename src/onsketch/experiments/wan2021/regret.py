@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from onsketch.experiments.checks import against, ahead, curves, groups, pick, value
-from onsketch.experiments.contest import Contest, Entry, score
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.contest import Contest, Entry, cells_of, rows_of, score
+from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Results, Row, Verdict
 from onsketch.experiments.wan2021.paper import (
     COLUMNS,
     NEWTON,
@@ -42,15 +42,6 @@ def _contests(conditions: Conditions) -> list[Contest]:
         Contest(regression(conditions), entries, repeats, "loss", reshuffle=False, about={"rule": RULES[rule]})
         for rule, entries in (("mirror", mirror), ("dual", dual))
     ]
-
-
-def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    for contest in _contests(conditions):
-        yield from contest.cells(results)
-
-
-def _regret_rows(conditions: Conditions, results: Results) -> list[Row]:
-    return [row for contest in _contests(conditions) for row in contest.rows(results, ["loss"])]
 
 
 def _close_to_full(rows: Sequence[Row]) -> Verdict:
@@ -109,8 +100,8 @@ def _step_charts(rows: Sequence[Row]) -> list[Chart]:
 
 EXPERIMENTS = (
     Experiment(
-        "wan2021-fig1", PAPER, "Figure 1", "Synthetic regression: regret at τ = 20", SETUP, _cells,
-        _regret_rows, _regret_charts,
+        "wan2021-fig1", PAPER, "Figure 1", "Synthetic regression: regret at τ = 20", SETUP, cells_of(_contests),
+        rows_of(_contests, "loss"), _regret_charts,
         (
             Claim("Ada-FD and Ada-FFD have less regret than AdaGrad under both updates.",
                   ahead("loss", OURS, ("adagrad",), "rule")),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from onsketch.experiments.checks import against, ahead, groups, pick, value
-from onsketch.experiments.contest import Contest
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.contest import Contest, cells_of, rows_of
+from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row, Verdict
 from onsketch.experiments.wan2021.paper import (
     COLUMNS,
     NEWTON,
@@ -15,7 +15,6 @@ from onsketch.experiments.wan2021.paper import (
     SETUP,
     SHORT,
     THINNED,
-    bare,
     full,
     grids,
     regression,
@@ -39,15 +38,6 @@ def _contests(conditions: Conditions) -> list[Contest]:
                     about={"size": size})
         )  # fmt: skip
     return found
-
-
-def _cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    for contest in _contests(conditions):
-        yield from contest.cells(results)
-
-
-def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    return bare(_contests(conditions), results, ["loss"])
 
 
 def _falls(rows: Sequence[Row]) -> Verdict:
@@ -85,7 +75,8 @@ def _charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 EXPERIMENT = Experiment(
-    "wan2021-fig3", PAPER, "Figure 3", "Sketch size: regret and time", SETUP, _cells, _rows, _charts,
+    "wan2021-fig3", PAPER, "Figure 3", "Sketch size: regret and time", SETUP,
+    cells_of(_contests), rows_of(_contests, "loss", curves=False), _charts,
     (
         Claim("Regret decreases as τ grows from 20 to 80.", _falls,
               "not known. Differences are within the coarseness of the grids, ten times from one step to the "

@@ -232,8 +232,9 @@ def _best_fixed(
     standings: Sequence[Standing],
 ) -> float | None:  # fmt: skip
     """Solve for the best fixed weights on a second reading, and show each learner's regret."""
+    from onsketch.data.block import stacked
     from onsketch.jobs.labelled import Labelled
-    from onsketch.jobs.offline import best_fixed_loss, stacked
+    from onsketch.jobs.offline import best_fixed_loss
     from onsketch.jobs.training import rereadable
 
     if not files or not rereadable(files):

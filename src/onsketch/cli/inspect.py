@@ -166,9 +166,9 @@ def _write_json(path: Path, facts: list[tuple[str, str]], content: Any, listed: 
 def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
     """The regret of such a learner on the first rows of a file, read as the training read its own."""
     from onsketch.data import stream
+    from onsketch.data.block import stacked
     from onsketch.data.task import Task
     from onsketch.data.usable import labelled_rows
-    from onsketch.jobs.offline import stacked
     from onsketch.learners.kernel import study
 
     told = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}

@@ -235,8 +235,8 @@ def _compare(console: Console, files: list[str], reading: dict[str, Any], errors
     import numpy as np
 
     from onsketch.data import stream
+    from onsketch.data.block import stacked
     from onsketch.data.usable import refuse_nothing, usable
-    from onsketch.jobs.offline import stacked
     from onsketch.sketches.study import COMPARED, error_bounds, study
 
     try:

@@ -225,9 +225,11 @@ def curvature(loss, z, y):
 
 
 @kernel
-def _fill_values(loss, margins, labels, out):
+def _fill_values(loss, margins, labels, out, slopes):
     for i in range(out.size):
         out[i] = value(loss, margins[i], labels[i])
+    for i in range(slopes.size):
+        slopes[i] = slope(loss, margins[i], labels[i])
 
 
 def loss_values(key: str, margins: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
@@ -238,7 +240,14 @@ def loss_values(key: str, margins: ArrayLike, labels: ArrayLike) -> NDArray[np.f
     >>> loss_values("quantile 0.9", [0.0, 0.0], [1.0, -1.0])
     array([0.9, 0.1])
     """
+    return losses_and_slopes(key, margins, labels, np.empty(0))[0]
+
+
+def losses_and_slopes(
+    key: str, margins: ArrayLike, labels: ArrayLike, slopes: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The loss of each margin, and its slope there (in ``slopes``, as many as that has room for)."""
     z = np.ascontiguousarray(margins, dtype=np.float64)
-    out = np.empty_like(z)
-    _fill_values(named(key).form, z, np.ascontiguousarray(labels, dtype=np.float64), out)
-    return out
+    out, slopes = np.empty_like(z), np.empty_like(z) if slopes is None else slopes
+    _fill_values(named(key).form, z, np.ascontiguousarray(labels, dtype=np.float64), out, slopes)
+    return out, slopes

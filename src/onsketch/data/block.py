@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError
+from onsketch.core.errors import InputError, OptionError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -130,3 +131,28 @@ def csr(indptr: NDArray[Any], indices: NDArray[np.int64], values: Floats, width:
     narrow = width <= np.iinfo(np.int32).max and indices.size <= np.iinfo(np.int32).max
     kind = np.int32 if narrow else np.int64
     return Sparse(values.copy(), indices.astype(kind), indptr.astype(kind), (indptr.size - 1, width))
+
+
+MOST_VALUES = 200_000_000
+"""Largest number of values that are held in memory at once."""
+
+
+def stacked(blocks: Iterable[tuple[Any, Floats, Floats | None]]) -> tuple[Any, Floats, Floats]:
+    """All rows of a stream as one CSR matrix, with labels and weights; refused where they would not fit."""
+    from scipy.sparse import csr_array, vstack
+
+    parts, labels, weights, held = [], [], [], 0
+    for X, y, share in blocks:
+        rows = csr_array(X)
+        held += rows.nnz
+        if held > MOST_VALUES:
+            raise OptionError(f"the stream has more than {MOST_VALUES:,} values, too many to hold in memory.")
+        parts.append(rows)
+        labels.append(y)
+        weights.append(np.ones(len(y)) if share is None else share)
+    if not parts:
+        raise InputError("there is not a single row.")
+    width = max(part.shape[1] for part in parts)
+    for part in parts:
+        part.resize((part.shape[0], width))
+    return csr_array(vstack(parts)), np.concatenate(labels), np.concatenate(weights)

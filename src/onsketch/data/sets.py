@@ -53,8 +53,8 @@ def rows_digest(X: Any, y: Array) -> str:
 
 
 def _libsvm(known: DataSet, path: Path) -> tuple[Any, Array]:
+    from onsketch.data.block import stacked
     from onsketch.data.reading import stream
-    from onsketch.jobs.offline import stacked
 
     with stream([str(path)], "libsvm", zero_based=False, n_features=known.features) as blocks:
         X, y, _ = stacked((block.X, block.y, None) for block in blocks)

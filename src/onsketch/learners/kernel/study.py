@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onsketch.core.errors import InputError, OptionError
-from onsketch.core.losses import loss_values
-from onsketch.jobs.offline import loss_and_slope
+from onsketch.core.losses import loss_values, losses_and_slopes
 from onsketch.learners.kernel.diagnostics import Array, effective_dimension, kernel_ridge, online_effective_dimension
 from onsketch.learners.kernel.learner import KernelLearner
 
@@ -77,7 +76,7 @@ def best_function(K: Array, y: Array, ridge: float, loss: str = "squared") -> Ar
     U = vectors * np.sqrt(np.maximum(values, 0.0))
 
     def objective(w: Array) -> tuple[float, Array]:
-        each, slope = loss_and_slope(loss, U @ w, y)
+        each, slope = losses_and_slopes(loss, U @ w, y)
         return float(each.sum() + ridge * (w @ w)), U.T @ slope + 2.0 * ridge * w
 
     found = minimize(objective, np.zeros(len(K)), jac=True, method="L-BFGS-B", options={"maxiter": 1000})

@@ -254,7 +254,7 @@ def test_refusals_say_why(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="needs a checkpoint"):
         fit("adagrad", files, resume=True, cluster="none")
     fit("adagrad", files, cluster="none", checkpoint=tmp_path / "c")
-    with pytest.raises(OptionError, match="another run: its sync"):
+    with pytest.raises(OptionError, match=r"another job \(sync: "):
         fit("adagrad", files, cluster="none", checkpoint=tmp_path / "c", resume=True, sync=4)
     with pytest.raises(OptionError, match="method"):
         fit({"ridge": 1.0}, files, cluster="none")

@@ -203,6 +203,6 @@ def test_the_program_resumes_a_sketch(spoiled: Any, tmp_path: Path) -> None:
     assert Storage(tmp_path / "c").parts() == []
     assert (onsketch.load(tmp_path / "c").matrix == onsketch.load(tmp_path / "s").matrix).all()
     other = program(*arguments, *kept, "--kind", "rfd")
-    assert "another run: its kind" in other.output
+    assert "another job (kind: " in other.output
     assert "--checkpoint FILE" in program(*arguments, "--resume").output
     assert "it needs --cluster" in program("sketch", *files, *kept[:2]).output

@@ -73,15 +73,3 @@ def check_reading(reading: dict[str, Any]) -> None:
         raise OptionError('zero_based="auto": each shard would decide for itself on a cluster; say True or False.')
     if "resume" in reading:
         raise OptionError("reading: resume is kept by the run itself.")
-
-
-def same_plan(now: dict[str, Any], then: dict[str, Any], path: str) -> None:
-    """Refuse to go on with a checkpoint of something else."""
-    from onsketch.jobs.plans import list_of
-
-    for name, value in now.items():
-        if list_of(then.get(name)) != list_of(value):
-            raise OptionError(
-                f"{path} is a checkpoint of another run: its {name} was {then.get(name)!r} and is {value!r} now. "
-                "Resume with the same arguments, or start anew without resume."
-            )

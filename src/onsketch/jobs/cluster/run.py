@@ -16,7 +16,7 @@ from onsketch.data.task import Task
 from onsketch.data.usable import refuse_nothing
 from onsketch.files import model_file
 from onsketch.jobs.cluster.engine import Engine
-from onsketch.jobs.cluster.plan import Plan, same_plan
+from onsketch.jobs.cluster.plan import Plan
 from onsketch.jobs.cluster.snapshot import rebuilt, snapshot
 from onsketch.jobs.cluster.storage import Parts, Storage
 from onsketch.jobs.cluster.tasks import Learned, learn_shard, merge_learners, task_of
@@ -25,6 +25,7 @@ from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
 from onsketch.jobs.evaluation import Progress, Record, new_progress
 from onsketch.jobs.models import loss_of
 from onsketch.jobs.notes import check_fit
+from onsketch.jobs.plans import same_plan
 from onsketch.learners.base import Learner
 
 

@@ -9,12 +9,13 @@ from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.data.usable import refuse_nothing
 from onsketch.files import model_file
 from onsketch.jobs.cluster.engine import Engine, open_engine
-from onsketch.jobs.cluster.plan import check_reading, manifest, same_plan
+from onsketch.jobs.cluster.plan import check_reading, manifest
 from onsketch.jobs.cluster.snapshot import rebuilt
 from onsketch.jobs.cluster.storage import Parts, Storage
 from onsketch.jobs.cluster.tasks import Seen, measure_shard, merge_sketches, sketch_shard
 from onsketch.jobs.cluster.tree import Gathering
 from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
+from onsketch.jobs.plans import same_plan
 from onsketch.sketches.base import Sketch
 from onsketch.sketches.named import make
 

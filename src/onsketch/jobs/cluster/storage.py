@@ -19,10 +19,10 @@ from typing import Any
 
 from onsketch.core.errors import ModelFileError
 from onsketch.files import model_file
-from onsketch.jobs.cluster.plan import same_plan
 from onsketch.jobs.cluster.snapshot import Snapshot
 from onsketch.jobs.cluster.tree import Gathering, Node
 from onsketch.jobs.notes import read_noted
+from onsketch.jobs.plans import same_plan
 
 EMPTY = Snapshot("nothing", {}, {})
 """Stands in a file for shards without a row."""

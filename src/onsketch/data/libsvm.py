@@ -33,6 +33,11 @@ NO_GROUP = np.int64(-1)
 
 
 @inlined
+def _ends_field(c):
+    return is_blank(c) or c in (NEWLINE, HASH)
+
+
+@inlined
 def _group(text, at):
     """The whole number after ``qid:`` at ``at``, where it ends, and 0 or why it is none."""
     for i in range(4):
@@ -44,13 +49,8 @@ def _group(text, at):
     while 48 <= text[at] <= 57 and at - start < 19:
         group = 10 * group + (np.int64(text[at]) - 48)
         at += 1
-    fits = 0 < at - start < 19 and (is_blank(np.int64(text[at])) or text[at] == NEWLINE or text[at] == HASH)
+    fits = 0 < at - start < 19 and _ends_field(np.int64(text[at]))
     return group, at, 0 if fits else BAD_QID
-
-
-@inlined
-def _ends_field(c):
-    return is_blank(c) or c in (NEWLINE, HASH)
 
 
 @inlined

@@ -199,7 +199,7 @@ def _rounds_up(text, start, q, below):
 def _long_number(text, start, power):
     """The bits of the float64 nearest to the digits (more than 19 of them) from ``start`` on, times 10^power."""
     w = _ZERO
-    kept = 0
+    kept = behind = 0  # digits after the point: the number is (all digits)·10^(power - behind)
     dropped = np.int64(0)
     q = power
     fraction = False
@@ -212,6 +212,7 @@ def _long_number(text, start, power):
             continue
         if c < 48 or c > 57:
             break
+        behind += fraction
         if kept < 19:
             w = w * _TEN + np.uint64(c - 48)
             kept += w != _ZERO
@@ -224,18 +225,6 @@ def _long_number(text, start, power):
     below = _nearest(w, q)
     if dropped == 0 or below == _nearest(w + _ONE, q):
         return below
-    behind = 0  # digits after the point: the number is (all digits)·10^(power - behind)
-    fraction = False
-    at = start
-    while True:
-        c = np.int64(text[at])
-        at += 1
-        if c == 46:
-            fraction = True
-        elif 48 <= c <= 57:
-            behind += fraction
-        else:
-            break
     return below + _ONE if _rounds_up(text, start, power - behind, below) else below
 
 

@@ -59,17 +59,24 @@ def _find(table, features, feature):
 
 
 @inner
-def _enter(listed, table, features, tally, feature):
-    """Give a feature that has none its slot."""
-    slot = np.int32(tally[COUNT])
-    features[slot] = feature
-    tally[COUNT] += 1
+def _file(listed, table, features, tally, slot):
+    """Note the slot where its feature is looked for."""
+    feature = features[slot]
     if np.uint64(feature) < np.uint64(listed.size):
         listed[feature] = slot
     else:
         _, place = _find(table, features, feature)
         table[place] = slot
         tally[HASHED] += 1
+
+
+@inner
+def _enter(listed, table, features, tally, feature):
+    """Give a feature that has none its slot."""
+    slot = np.int32(tally[COUNT])
+    features[slot] = feature
+    tally[COUNT] += 1
+    _file(listed, table, features, tally, slot)
     return slot
 
 
@@ -78,13 +85,7 @@ def _refill(listed, table, features, tally):
     """File all features anew."""
     tally[HASHED] = 0
     for slot in range(tally[COUNT]):
-        feature = features[slot]
-        if np.uint64(feature) < np.uint64(listed.size):
-            listed[feature] = slot
-        else:
-            _, place = _find(table, features, feature)
-            table[place] = slot
-            tally[HASHED] += 1
+        _file(listed, table, features, tally, slot)
 
 
 @inlined

@@ -125,9 +125,7 @@ def learn_dense(common, table, pool, scratch, row, intercept, largest, indptr, s
         factor = _margins(common, table, scratch, places, x, count, constant, square)
         if not (square <= largest and all_within(scratch.z, OUTPUTS, classes, largest)):
             return i
-        combine(pool, scratch, classes)
-        for k in range(classes):
-            out[i, k] = scratch.log_p[k]
+        combine(pool, scratch, classes, out[i])
         if h > 0.0:
             teach(pool, scratch, y, classes, h, common.tally[TALLY.rounds])
         keep_figures(common, slots, low, high, fresh)
@@ -154,6 +152,4 @@ def predict_dense(common, table, pool, scratch, row, intercept, indptr, slots, v
         count, square = centred_row(common, slots, values, low, high, rows, fresh, mark, places, x)
         _margins(common, table, scratch, places, x, count, constant, min(square, 1e300))
         clear_nan(scratch.z, OUTPUTS, classes)
-        combine(pool, scratch, classes)
-        for k in range(classes):
-            out[i, k] = scratch.log_p[k]
+        combine(pool, scratch, classes, out[i])

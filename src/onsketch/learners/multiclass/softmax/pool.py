@@ -156,7 +156,7 @@ def _correct(pool, p, classes, log_p):
 
 
 @exact
-def combine(pool, scratch, classes):
+def combine(pool, scratch, classes, log_p):
     """Fill the log-probabilities from the experts' margins z (O, K); f, parts and p, the pool's probabilities, are
     kept for ``teach``.
     """
@@ -197,7 +197,7 @@ def combine(pool, scratch, classes):
         for i in range(PARTS):
             total += pool.mix[i] * parts[i, k]
         scratch.p[k] = total
-    _correct(pool, scratch.p, classes, scratch.log_p)
+    _correct(pool, scratch.p, classes, log_p)
 
 
 @exact

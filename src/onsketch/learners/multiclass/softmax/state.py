@@ -172,7 +172,6 @@ class Scratch(NamedTuple):
     f: Floats
     g: Floats
     parts: Floats
-    log_p: Floats
     p: Floats
     slopes: Floats
     tau: Floats
@@ -197,7 +196,6 @@ class Scratch(NamedTuple):
             f=np.zeros((outputs + 1, classes)),
             g=np.zeros(classes),
             parts=np.zeros((5, classes)),
-            log_p=np.zeros(classes),
             p=np.zeros(classes),
             slopes=np.zeros(classes),
             tau=np.zeros(classes),

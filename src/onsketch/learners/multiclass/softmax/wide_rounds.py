@@ -191,17 +191,13 @@ def learn_wide(
                 active[listed[c]] = 0
             common.tally[TALLY.why] = STOP.full
             return i
-        combine(pool, scratch, classes)
-        for k in range(classes):
-            out[i, k] = scratch.log_p[k]
+        combine(pool, scratch, classes, out[i])
         if h > 0.0:
             teach(pool, scratch, y, classes, h, common.tally[TALLY.rounds])
         keep_figures(common, slots, low, high, fresh)
-        common.running[RUNNING.norm], common.running[RUNNING.log_scale], common.running[RUNNING.log_count] = (
-            norm,
-            mean_log,
-            logs,
-        )
+        common.running[RUNNING.norm] = norm
+        common.running[RUNNING.log_scale] = mean_log
+        common.running[RUNNING.log_count] = logs
         common.tally[TALLY.nonzeros] += high - low
         if told > 0:
             _write(table, places, x, count, moves, gains, active, listed, told, lacking, paces)
@@ -224,6 +220,4 @@ def predict_wide(common, table, pool, scratch, row, lists, intercept, indptr, sl
         count = _constant(intercept, common.running[RUNNING.norm], high - low, places, x)
         _margins(table, places, x, count, classes, scratch.z, by_class)
         clear_nan(scratch.z, EXPERTS, classes)
-        combine(pool, scratch, classes)
-        for k in range(classes):
-            out[i, k] = scratch.log_p[k]
+        combine(pool, scratch, classes, out[i])

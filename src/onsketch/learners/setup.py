@@ -98,21 +98,6 @@ class Setup(NamedTuple):
 
 
 @inner
-def limited_step(setup, margin, g, lever):
-    """The length s of the step ``w ← w − s·P x`` for the gradient g·x, P being the metric's inverse and lever = x·Px.
-
-    It is η·g. With ``projection="after"`` (luo2019, Algorithm 6) the step is followed by the projection on |w·x| ≤ C
-    for the same row; both go along P x, so that together they are a step that stops where the margin reaches ±C.
-    """
-    step = setup.step * g
-    if setup.reach == math.inf:
-        return step
-    if not lever > 0.0:
-        return 0.0
-    return (margin - min(max(margin - step * lever, -setup.reach), setup.reach)) / lever
-
-
-@inner
 def row_scale(setup, slope, curvature, weight, t):
     """ρ with absorbed row = ρ·x, for a round of this loss slope, curvature and sample weight."""
     if setup.summary == SUMMARY.gradient:

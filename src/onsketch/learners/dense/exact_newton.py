@@ -21,6 +21,7 @@ from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import Arrays, packed, require, require_within, restored
 from onsketch.jit.decorators import allocating_kernel, inner
+from onsketch.learners.clip import clipped, limited_step, shortest_move
 from onsketch.learners.dense.inverse_factor import (
     Factor,
     absorb,
@@ -41,7 +42,7 @@ from onsketch.learners.dense.inverse_factor import (
 from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.setup import SUMMARY, knowledge, limited_step, make_setup, row_scale
+from onsketch.learners.setup import SUMMARY, knowledge, make_setup, row_scale
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
 
 
@@ -52,16 +53,16 @@ def _solved(factor: Factor, right: Array) -> Array:
 
 
 @inner
-def _project(factor, x, n, outside, excess, w, b):
-    """Take ``excess`` off ``w·x`` by the shortest move in the metric A (driver.project): along A⁻¹x, or n, for free."""
+def _project(factor, x, n, outside, margin, bound, w, b):
+    """Bring ``w·x`` within the bound (clip.py): along A⁻¹x, or n, which is free."""
     if outside > 0.0:
         for i in range(w.size):
-            w[i] -= excess / outside * n[i]
+            w[i] -= shortest_move(margin, bound, outside) * n[i]
         return
     length = times(factor, x, b)
     if length > 0.0:
         for i in range(w.size):
-            w[i] -= excess / length * b[i]
+            w[i] -= shortest_move(margin, bound, length) * b[i]
 
 
 @inner
@@ -155,10 +156,9 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
         if not (abs(margin) <= LARGEST and length <= LARGEST):
             return k
         outside = residual(factor, x, n)
-        clipped = min(max(margin, -setup.clip), setup.clip)
-        if margin != clipped and not (setup.dual or setup.diagonal_first):
-            _project(factor, x, n, outside, margin - clipped, w, b)
-        margin = clipped
+        if abs(margin) > setup.clip and not (setup.dual or setup.diagonal_first):
+            _project(factor, x, n, outside, margin, setup.clip, w, b)
+        margin = clipped(margin, setup.clip)
         slope = losses.slope(setup.loss, margin, labels[k])
         bend = losses.curvature(setup.loss, margin, labels[k]) if setup.summary == SUMMARY.curvature else 0.0
         rho = row_scale(setup, slope, bend, sample_weights[k], iterate.clock[0] + 1)
@@ -182,7 +182,7 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
         if step != 0.0:
             _move(setup, margin, step, x, b, w)
         elif abs(margin) > setup.reach:  # nothing was absorbed: the projection is all there is
-            _project(factor, x, n, outside, margin - math.copysign(setup.reach, margin), w, b)
+            _project(factor, x, n, outside, margin, setup.reach, w, b)
         if not (
             fits_within(w, limit) and (not setup.dual or fits_within(r, limit)) and (not risky or rows_fit(factor))
         ):

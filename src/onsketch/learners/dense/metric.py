@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.geometry import geometry_of
+from onsketch.learners.clip import shortest_move
 
 Array = NDArray[np.float64]
 
@@ -44,11 +45,11 @@ class Metric(NamedTuple):
         """``H + ridge·I``."""
         return self._replace(inside=self.inside + ridge, outside=self.outside + ridge)
 
-    def project(self, u: Array, x: Array, excess: float) -> Array:
-        """Take ``excess`` off ``u·x`` by the shortest move: along P x (Luo et al. 2016, lemma 1)."""
+    def project(self, u: Array, x: Array, margin: float, bound: float) -> Array:
+        """Bring ``margin = u·x`` within the bound (clip.py)."""
         direction = self.solve(x)
         length = float(x @ direction)
-        return u - excess / length * direction if length > 0.0 else u
+        return u - shortest_move(margin, bound, length) * direction if length > 0.0 else u
 
     def is_finite(self) -> bool:
         """Whether nothing overflowed."""

@@ -14,6 +14,7 @@ from onsketch.core.geometry import geometry_of
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import Arrays, packed, restored
 from onsketch.jit.decorators import kernel
+from onsketch.learners.clip import clipped
 from onsketch.learners.dense.composite import Terms, proximal
 from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
 from onsketch.learners.dense.metric import Metric, from_spectrum, solve_sum
@@ -109,9 +110,9 @@ class SpectralRounds(Engine):
             return None
         if self.summary.see(x):
             self._metric = None
-        margin = min(max(z, -setup.clip), setup.clip)
+        margin: float = clipped(z, setup.clip)
         if margin != z and not (setup.dual or setup.diagonal_first):
-            w = self.metric.project(w, x, z - margin)
+            w = self.metric.project(w, x, z, setup.clip)
         slope, rho = _scales(setup, margin, label, weight, t)
         if not max(abs(slope), abs(rho)) * max(1.0, length, float(np.linalg.norm(raw))) <= LARGEST:
             return None
@@ -225,7 +226,7 @@ def _stopped(w: Array, u: Array, x: Array, margin: float, reach: float) -> Array
     moved = float((u - w) @ x)
     if moved == 0.0:
         return w
-    return w + (min(max(margin + moved, -reach), reach) - margin) / moved * (u - w)
+    return np.asarray(w + (clipped(margin + moved, reach) - margin) / moved * (u - w))
 
 
 def _largest(vector: Array) -> float:

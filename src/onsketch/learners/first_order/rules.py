@@ -13,6 +13,7 @@ import numpy as np
 from onsketch.core import losses
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import allocating_kernel, inlined, inner, kernel
+from onsketch.learners.clip import clipped
 from onsketch.learners.first_order.steps import CELL, TIMER, longest
 
 
@@ -38,7 +39,7 @@ _NOTHING = 1e-280
 @inner
 def clamped_slope(setup, margin, label):
     """The clamped prediction and the loss's slope there."""
-    margin = min(max(margin, -setup.clip), setup.clip)
+    margin = clipped(margin, setup.clip)
     return margin, losses.slope(setup.loss, margin, label)
 
 

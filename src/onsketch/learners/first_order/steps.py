@@ -31,6 +31,7 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import allocating_kernel, inner, kernel
 from onsketch.jit.vectors import ask_for
 from onsketch.learners.auto.implicit import implicit_step
+from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.setup import SUMMARY, row_scale
 
 
@@ -132,13 +133,13 @@ def dual_weight(setup, terms, head, metric, rounds):
 
 
 @inner
-def project(setup, terms, flat, x, head, energy, excess):
-    """Move the weights obliquely, in the metric H, so that the margin falls by ``excess`` (driver.project)."""
+def project(setup, terms, flat, x, head, energy, margin):
+    """Move the weights so that the margin is within the clip (clip.py)."""
     length = 0.0
     for j in range(x.size):
         length += x[j] * x[j] / metric_at(setup, terms, flat, energy[j])
     if length > 0.0:
-        gamma = excess / length
+        gamma = shortest_move(margin, setup.clip, length)
         for j in range(x.size):
             head[j] -= gamma * x[j] / metric_at(setup, terms, flat, energy[j])
 
@@ -181,11 +182,9 @@ def play(setup, terms, t, x, head, energy, margin, label, weight):
     if not abs(margin) <= LARGEST:
         return margin, False
     flat = flat_part(setup, terms, t)
-    if abs(margin) > setup.clip:
-        bound = math.copysign(setup.clip, margin)
-        if not setup.dual:
-            project(setup, terms, flat, x, head, energy, margin - bound)
-        margin = bound
+    if abs(margin) > setup.clip and not setup.dual:
+        project(setup, terms, flat, x, head, energy, margin)
+    margin = clipped(margin, setup.clip)
     slope = losses.slope(setup.loss, margin, label)
     bend = losses.curvature(setup.loss, margin, label) if setup.summary == SUMMARY.curvature else 0.0
     rho = row_scale(setup, slope, bend, weight, t) if setup.geometry != GRADIENT else 0.0

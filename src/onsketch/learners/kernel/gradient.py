@@ -20,6 +20,7 @@ import numpy as np
 
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import Arrays, require, require_within, take
+from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.kernel.learner import KernelLearner, Round, slope_of
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
@@ -37,11 +38,11 @@ class KernelGradient(KernelLearner):
     def _play(self, now: Round) -> float | None:
         setup, kept = self._setup, self._kept.count
         margin = float(self._a[:kept] @ now.values)
-        prediction = min(max(margin, -setup.clip), setup.clip)
+        prediction: float = clipped(margin, setup.clip)
         eta = setup.step / math.sqrt(self._rounds + 1)
         a = -eta * now.weight * slope_of(setup.loss, prediction, now.label)
         if prediction != margin and now.own > 0.0:
-            a -= (margin - prediction) / now.own
+            a -= shortest_move(margin, setup.clip, now.own)
         if not max(abs(margin), abs(a) * max(now.own, 1.0)) <= LARGEST:
             return None
         shrink = 1.0 / (1.0 + eta * self.options.l2)

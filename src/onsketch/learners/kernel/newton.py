@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from onsketch.core import draws
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.files.arrays import Arrays, named, require, require_within, take, under
+from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.kernel.learner import KernelLearner, Round, curvature_of, scale_of, slope_of
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
@@ -70,8 +71,7 @@ class KernelNewton(KernelLearner):
         margin = (against - float(solved @ self._nu[:n])) / self._ridge
         if not (abs(margin) <= LARGEST and leverage <= LARGEST):
             return None
-        prediction = min(max(margin, -setup.clip), setup.clip)
-        excess = margin - prediction
+        prediction: float = clipped(margin, setup.clip)
         slope = slope_of(setup.loss, prediction, now.label)
         bend = curvature_of(setup.loss, prediction, now.label) if setup.summary == SUMMARY.curvature else 0.0
         rho = scale_of(setup, slope, bend, now.weight, self._rounds + 1)
@@ -79,8 +79,8 @@ class KernelNewton(KernelLearner):
             return None
         candidate, enters, sampled = self._coins(now, rho)
         c = (rho * rho * prediction if enters else 0.0) - setup.step * now.weight * slope
-        if excess != 0.0:
-            c -= excess / leverage
+        if prediction != margin:
+            c -= shortest_move(margin, setup.clip, leverage)
         nu = 0.0
         pivot = self._factor.pivot(self._ridge * (1.0 + rho * rho * leverage), self._ridge + rho * rho * now.own)
         if enters:

@@ -24,6 +24,7 @@ from onsketch.core import losses
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.jit.vectors import dot, load, store, within
+from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.setup import SUMMARY, row_scale
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, look_after_sleepers
 from onsketch.learners.sketched.forgetting import write_fade
@@ -57,22 +58,14 @@ def margin_of(sketch, p):
 
 @inner
 def project(sketch, setup, p, square, margin, bound, q):
-    """Move a so that |w·x| ≤ bound, obliquely in the current metric; returns what to add to the head along x.
-
-    The rule of the clip is ``w ← w − excess/(x·P x)·P x``, the shortest move in the metric (Luo et al. 2016, lemma 1).
-    It stands where P x does, as the rule is two lines and P x is all the work: here in rows of a sketch, in
-    ``first_order/steps.py`` per feature, in ``dense/exact_newton.py`` by a factor of A⁻¹, in ``dense/metric.py`` as a
-    NumPy array, in ``kernel/newton.py`` as a coefficient of the row's own kernel.
-    """
+    """Move a so that |w·x| ≤ bound (clip.py); returns what to add to the head along x."""
     scale = metric(setup, sketch, p, square, q)
     length = scale * square
     least = CUTOFF * length
     for i in range(sketch.counts[COUNT.rows]):
         length += q[i] * p[COLUMN.sketch + i]
     length = max(length, least)
-    if length <= 0.0:
-        return 0.0
-    gamma = (margin - bound if margin > 0.0 else margin + bound) / length
+    gamma = shortest_move(margin, bound, length) if length > 0.0 else 0.0
     for i in range(sketch.counts[COUNT.rows]):
         sketch.lines[LINE.a, i] -= gamma * q[i]
     return -gamma * scale
@@ -275,7 +268,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         square = gather(rows, here, row, 0, count, COLUMN.sketch + sketch.counts[COUNT.rows], p)
         largest = max(1.0, np.sqrt(square))
         reached = margin_of(sketch, p) - fresh
-        margin = min(max(reached, -setup.clip), setup.clip)
+        margin = clipped(reached, setup.clip)
         slope = losses.slope(setup.loss, margin, labels[i])
         bend = losses.curvature(setup.loss, margin, labels[i]) if setup.summary == SUMMARY.curvature else 0.0
         t = table.clock[CLOCK.rounds] + 1
@@ -305,7 +298,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             g, rho = implicit_gradient(setup, sketch, p, square, margin, labels[i], weights[i], t, q)
         verdict = VERDICT.refused
         if fit and max(abs(g), abs(rho), abs(change[COLUMN.head])) <= limit:
-            verdict = absorb(setup, sketch, p, square, rho, g, min(max(reached, -bound), bound), t, change, limit)
+            verdict = absorb(setup, sketch, p, square, rho, g, clipped(reached, bound), t, change, limit)
         if verdict == VERDICT.refused or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)
             unsee(table, known)

@@ -22,7 +22,7 @@ from onsketch.core.tolerances import CUTOFF
 from onsketch.files.arrays import require_within
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.secular import LINES
-from onsketch.learners.setup import limited_step
+from onsketch.learners.clip import limited_step
 from onsketch.learners.sketched.epochs import fold_coefficients
 from onsketch.learners.sketched.merged_sketches import added, spectrum
 from onsketch.learners.sketched.packed import COLUMN

@@ -26,7 +26,7 @@ from onsketch.jit.decorators import inner
 from onsketch.jit.eigen import eigh
 from onsketch.jit.secular import LINES, absorb_row
 from onsketch.jit.vectors import add, dot, put
-from onsketch.learners.setup import limited_step
+from onsketch.learners.clip import limited_step
 from onsketch.learners.sketched.epochs import fold_coefficients
 from onsketch.learners.sketched.merged_sketches import added, spectrum
 from onsketch.learners.sketched.packed import COLUMN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onsketch.jit.decorators import allocating_kernel, inner
+from onsketch.learners.clip import clipped
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
 from onsketch.learners.sketched.epochs import bring_up_to_date
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
@@ -61,7 +62,7 @@ def predict_rows(setup, table, sketch, indptr, slots, values, average, predictio
         for j in range(indptr[i], indptr[i + 1]):
             current_row(table, slots[j], rows, out)
             margin += values[j] * weight_of(setup, table, sketch, row, average)
-        predictions[i] = min(max(margin, -setup.clip), setup.clip)
+        predictions[i] = clipped(margin, setup.clip)
 
 
 @allocating_kernel

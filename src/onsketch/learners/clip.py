@@ -1,0 +1,42 @@
+"""The clip: predictions stay within ±C, and the weights follow by the shortest move in the learner's metric.
+
+With P the inverse of the metric, the w nearest to u with ``|w·x| ≤ C`` is ``u − γ·P x`` with ``γ = (u·x ∓ C)/(x·P x)``:
+Haipeng Luo et al., "Efficient second order online learning by sketching", NIPS 2016, lemma 1. Every learner has a P x
+of its own (rows of a sketch, a number per feature, a factor of A⁻¹, the row's own kernel) and asks here how far to go.
+
+>>> clipped(3.0, 1.0), shortest_move(3.0, 1.0, 4.0)
+(1.0, 0.5)
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.jit.decorators import inlined, inner
+
+
+@inlined
+def clipped(margin, bound):
+    """The margin, or the bound that it is beyond."""
+    return min(max(margin, -bound), bound)
+
+
+@inlined
+def shortest_move(margin, bound, length):
+    """γ, given ``length = x·P x``, which must be above 0; where it is 0, nothing can move."""
+    return (margin - clipped(margin, bound)) / length
+
+
+@inner
+def limited_step(setup, margin, g, lever):
+    """The length s of the step ``w ← w − s·P x`` for the gradient g·x, P being the metric's inverse and lever = x·Px.
+
+    It is η·g. With ``projection="after"`` (luo2019, Algorithm 6) the step is followed by the projection on |w·x| ≤ C
+    for the same row; both go along P x, so that together they are a step that stops where the margin reaches ±C.
+    """
+    step = setup.step * g
+    if setup.reach == math.inf:
+        return step
+    if not lever > 0.0:
+        return 0.0
+    return (margin - clipped(margin - step * lever, setup.reach)) / lever

@@ -215,9 +215,9 @@ def known_method(name: str) -> str:
     from onsketch.learners.methods import METHODS as known
 
     if name not in known:
-        from difflib import get_close_matches
+        from onsketch.core.errors import meant
 
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else "'onsketch methods' lists them all"
+        close = meant(name, known)
+        hint = f"did you mean {close}?" if close else "'onsketch methods' lists them all"
         raise typer.BadParameter(f"there is no method {name!r}; {hint}", param_hint="--learner")
     return name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 
 class OnsketchError(ValueError):
     """Base of the errors raised for input, options and states that cannot be used."""
@@ -67,3 +69,19 @@ class ReadError(InputError):
 
     def __reduce__(self) -> tuple[type[ReadError], tuple[str, int | None, int | None, str]]:
         return type(self), (self.path, self.line, self.column, self.reason)
+
+
+def some(names: Sequence[str], most: int = 8) -> str:
+    """The first of the names, for a message.
+
+    >>> some("abc", 2)
+    'a, b, ...'
+    """
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def meant(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Which of the names known was probably meant."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, known, 1, cutoff)), None)

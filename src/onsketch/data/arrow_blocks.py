@@ -187,8 +187,6 @@ def block_of(
         y=read.y[kept],
         sample_weight=None if read.weights is None else read.weights[kept],
         tags=None if read.tags is None else [read.tags[row] for row in kept],
-        groups=None,
-        initial=None,
         position=here,
     )
     return block, here, None if skipping else error

@@ -102,16 +102,16 @@ class Block:
     """The rows as they were read, for learners."""
     y: Floats
     """Labels as they stand in the file; NaN where a row has none."""
-    sample_weight: Floats | None
-    """Importance weights."""
-    tags: list[str] | None
-    """Names of rows."""
-    groups: NDArray[np.int64] | None
-    """Query ids (``qid:``), −1 for rows without."""
-    initial: Floats | None
-    """Initial predictions of VW lines, 0 for rows without. The program refuses them; from Python they are yours."""
     position: Position
     """Where the stream stands after this block."""
+    sample_weight: Floats | None = None
+    """Importance weights."""
+    tags: list[str] | None = None
+    """Names of rows."""
+    groups: NDArray[np.int64] | None = None
+    """Query ids (``qid:``), −1 for rows without."""
+    initial: Floats | None = None
+    """Initial predictions of VW lines, 0 for rows without. The program refuses them; from Python they are yours."""
 
     @cached_property
     def X(self) -> csr_array | Floats:

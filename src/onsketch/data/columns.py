@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from onsketch.core.errors import InputError, OptionError
+from onsketch.core.errors import InputError, OptionError, meant, some
 from onsketch.data.schema import Field
 
 Column = str | int
@@ -154,8 +154,7 @@ def _candidates(names: Sequence[str], sample: Sequence[Sampled]) -> str:
     usual = [name for name in names if name.strip().lower() in _LIKELY]
     two = [name for name, seen in zip(names, sample, strict=True) if seen.distinct == 2]
     likely = list(dict.fromkeys([*usual, *names[-1:], *two]))[:4]
-    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    return f"Likely: {', '.join(likely)}. The columns are: {shown}."
+    return f"Likely: {', '.join(likely)}. The columns are: {some(names)}."
 
 
 def as_columns(columns: Column | Iterable[Column]) -> tuple[Column, ...]:
@@ -183,12 +182,9 @@ def place_of(path: str, names: Sequence[str], column: Column, option: str) -> in
             return found[0]
         if _is_place(column):
             return place_of(path, names, int(column), option)
-        from difflib import get_close_matches
-
-        close = get_close_matches(column, names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-        raise InputError(f"{path}: {option}={column!r}: there is no such column.{hint} The columns are: {shown}.")
+        close = meant(column, names)
+        hint = f" Did you mean {close!r}?" if close else ""
+        raise InputError(f"{path}: {option}={column!r}: there is no such column.{hint} The columns are: {some(names)}.")
     if not -len(names) <= column < len(names):
         hint = " If there is no label, say so: label='none' (--label none)." if option == "label" else ""
         raise InputError(f"{path}: {option}={column}: the file has {len(names)} columns, counted from 0.{hint}")

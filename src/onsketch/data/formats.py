@@ -58,10 +58,7 @@ class Libsvm(TextFormat):
         return Block(
             rows=csr(indptr, indices, values, self.width),
             y=self.labels[:rows].copy(),
-            sample_weight=None,
-            tags=None,
             groups=groups.copy() if (groups != NO_GROUP).any() else None,
-            initial=None,
             position=_settled(position, self),
         )
 
@@ -152,7 +149,6 @@ class VW(TextFormat):
             y=heads[:, LABEL].copy(),
             sample_weight=heads[:, WEIGHT].copy() if (heads[:, WEIGHT] != 1.0).any() else None,
             tags=tags if any(tags) else None,
-            groups=None,
             initial=heads[:, INITIAL].copy() if heads[:, INITIAL].any() else None,
             position=_settled(position, self),
         )

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, OptionError
+from onsketch.core.errors import InputError, OptionError, some
 from onsketch.data.hashing import FNV_PRIME
 from onsketch.data.names import Names
 from onsketch.data.numbers import inlined, kernel
@@ -60,8 +60,7 @@ class Interactions:
             places = {name: 1 + k for k, name in enumerate(self._named())}
             unknown = [name for name in places if name not in names]
             if unknown:
-                shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-                raise InputError(f"interact={unknown[0]!r}: there is no such column. The columns are: {shown}.")
+                raise InputError(f"interact={unknown[0]!r}: there is no such column. The columns are: {some(names)}.")
             return np.array([places.get(name, _NOWHERE) for name in names], dtype=np.uint8)
         if not self.letters:
             return np.full(len(names), ord(" "), dtype=np.uint8)

@@ -130,8 +130,6 @@ class JSONLines(TextFormat):
             y=np.array(self.labels),
             sample_weight=weights if (weights != 1.0).any() else None,
             tags=tags if any(tags) else None,
-            groups=None,
-            initial=None,
             position=replace(position, width=self.width),
         )
         self.labels, self.weights, self.tags = [], [], []

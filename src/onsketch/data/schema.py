@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, ModelFileError
+from onsketch.core.errors import InputError, ModelFileError, some
 from onsketch.data.hashing import column_mask, hash_name
 from onsketch.data.separated import CATEGORICAL, IGNORED, LABEL, NUMERIC, TAG, WEIGHT
 
@@ -151,12 +151,10 @@ def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelle
     gone = [field for fields in wanted.values() for field in fields]
     needed = [field.name for field in gone if not (field.kind == "ignored" or _may_be_absent(field, unlabelled))]
     if needed:
-        few = ", ".join(map(repr, needed[:5])) + (", ..." if len(needed) > 5 else "")
+        columns, are, were = ("columns", "are", "were") if len(needed) > 1 else ("column", "is", "was")
         raise InputError(
-            f"{path}: the column{'s' if len(needed) > 1 else ''} {few} "
-            f"{'are' if len(needed) > 1 else 'is'} not there, but {'were' if len(needed) > 1 else 'was'} in the first "
-            f"file or when the model was trained. Its columns are {', '.join(names[:8])}"
-            f"{', ...' if len(names) > 8 else ''}."
+            f"{path}: the {columns} {some([*map(repr, needed)], 5)} {are} not there, but {were} in the first file or "
+            f"when the model was trained. Its columns are {some(names)}."
         )
     return Columns(
         tuple(names),

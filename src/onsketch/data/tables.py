@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, OptionError, ReadError
+from onsketch.core.errors import InputError, OptionError, ReadError, meant, some
 from onsketch.data.block import Block, Position, Sparse, csr
 from onsketch.data.columns import MISSING, Roles, decide
 from onsketch.data.hashing import column_mask
@@ -252,8 +252,6 @@ class CSV(TextFormat):
             y=self.labels[:rows].copy(),
             sample_weight=self.weights[:rows].copy() if weighted else None,
             tags=tags if (columns.kinds == TAG).any() else None,
-            groups=None,
-            initial=None,
             position=replace(position, width=X.shape[1]),
         )
 
@@ -303,18 +301,16 @@ def _check_words(source: Bytes, schema: Schema, names: list[str]) -> None:
 
 def _check_positive(path: str, positive: str, labels: list[str]) -> None:
     """Refuse a class that no row has and that looks like a slip: another case, or a letter more or less."""
-    from difflib import get_close_matches
-
     known = sorted({label for label in labels if label not in MISSING_WORDS})
     value = number(positive)
     if positive in known or (value is not None and any(number(label) == value for label in known)):
         return
     folded = {label.casefold(): label for label in known}
-    close = get_close_matches(positive.casefold(), folded, n=1, cutoff=0.75)
+    close = meant(positive.casefold(), folded, cutoff=0.75)
     if close and value is None:
         raise InputError(
             f"{path}: positive={positive!r}: no label of the first rows is spelt like this; did you mean "
-            f"{folded[close[0]]!r}? The labels are {', '.join(known[:8])}{', ...' if len(known) > 8 else ''}."
+            f"{folded[close]!r}? The labels are {some(known)}."
         )
 
 

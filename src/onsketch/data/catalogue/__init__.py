@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, OptionError
+from onsketch.core.errors import InputError, OptionError, meant
 from onsketch.data.catalogue.pictures import PICTURES
 from onsketch.data.catalogue.places import cache, folders, found
 from onsketch.data.catalogue.record import DataSet, File
@@ -33,10 +33,8 @@ def entry(name: str) -> DataSet:
     123
     """
     if name not in CATALOGUE:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, CATALOGUE, n=1)
-        hint = f"did you mean {close[0]}?" if close else "'onsketch data list' shows them."
+        close = meant(name, CATALOGUE)
+        hint = f"did you mean {close}?" if close else "'onsketch data list' shows them."
         raise OptionError(f"there is no data set {name!r}; {hint}")
     return CATALOGUE[name]
 

@@ -13,7 +13,7 @@ from onsketch.files.model_file import Content
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, Method, compose_method
-from onsketch.learners.options import Options, resolve
+from onsketch.learners.options import Options, from_json, resolve
 
 
 def methods() -> dict[str, str]:
@@ -67,7 +67,7 @@ def from_file(content: Content) -> Learner:
     try:
         name, sketch, geometry = (str(header["method"][part]) for part in ("name", "sketch", "geometry"))
         method = METHODS[name] if name in METHODS else compose_method(sketch, geometry)
-        given = {key: _thawed(value) for key, value in header["options"].items()}
+        given = from_json(header["options"])
         options = resolve(method.name, method.concerns, method.defaults, given)
         width = operator.index(header["n_features"])
         require(0 <= width < 1 << 63 and (options.n_features in (None, width)), "its width is impossible", "n_features")
@@ -81,11 +81,6 @@ def from_file(content: Content) -> Learner:
     model._restore(content.arrays)
     model._check_state()
     return model
-
-
-def _thawed(value: Any) -> Any:
-    """JSON has lists where options have tuples."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _sizes_itself(options: Options) -> bool:

@@ -273,6 +273,11 @@ def given_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None or name == "clip"}
 
 
+def from_json(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as they were before JSON, which has lists where options have tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+
+
 def _strange(name: str, value: Any, method: str, concerns: frozenset[str]) -> OptionError | None:
     """What is wrong with giving a method this option, whatever its value; None where nothing is."""
     if name not in DECLARED:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 from onsketch.core.errors import ModelFileError, OnsketchError
 from onsketch.files.arrays import require, require_room
 from onsketch.files.model_file import Content
 from onsketch.learners import multiclass
+from onsketch.learners.options import from_json
 
 
 def from_file(content: Content) -> multiclass.ManyClasses:
@@ -18,7 +18,7 @@ def from_file(content: Content) -> multiclass.ManyClasses:
         if header["class"] not in ("OneVersusRest", "SharedSketch", "SoftmaxAuto"):
             raise ModelFileError(f"it holds classes as {header['class']!r}, which this version does not know.")
         made_by = getattr(multiclass, header["class"])
-        options = {name: _thawed(value) for name, value in header["options"].items()}
+        options = from_json(header["options"])
         classes, size = operator.index(header["n_classes"]), operator.index(options.get("sketch_size") or 0)
         most = max([len(content.arrays), *(array.shape[-1] for array in content.arrays.values() if array.ndim)])
         require(classes <= most, "it has not as many classes as it says", "n_classes")
@@ -31,8 +31,3 @@ def from_file(content: Content) -> multiclass.ManyClasses:
     model._restore(content.arrays, header)
     model._check_state()
     return model
-
-
-def _thawed(value: Any) -> Any:
-    """JSON has lists where options have tuples."""
-    return tuple(value) if isinstance(value, list) else value

@@ -129,7 +129,8 @@ class Definition:
     """``way`` is "few", "dense" or "wide", from the first row on."""
 
     def __init__(self, classes: int, width: int, way: str, sketch_size: int = 20) -> None:
-        self.K, self.way, self.m = classes, way, sketch_size
+        self.K, self.way = classes, way
+        self.m = max(sketch_size, min(3 * classes, 4 * sketch_size))
         self.rows: list[Any] = []
         self.norms: list[float] = []
         d = width + 1  # the constant feature is the last
@@ -208,8 +209,8 @@ class Definition:
         trust = self.pool.shares[[0, 1]] + self.pool.shares[[4, 5]] + 1e-9
         trust /= trust.sum()
         curvature, told = 0.0, 0.0
-        for e, (c, step) in enumerate([(0.1, 4.0), (0.01, 2.0)]):
-            A = (c * self.used + self.escaped / 2.0) * np.eye(len(x)) + self.S.T @ self.S
+        for e, (c, gamma, step) in enumerate([(0.1, 0.5, 4.0), (0.01, 0.05, 2.0)]):
+            A = (c * self.used + gamma * self.escaped) * np.eye(len(x)) + self.S.T @ self.S
             direction = np.linalg.solve(A, x)
             leverage = x @ direction
             alpha = np.maximum((self.alpha * self.K + 1.0) / (self.alpha_sum + 1.0), 0.01)

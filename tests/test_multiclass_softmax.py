@@ -14,6 +14,7 @@ import onsketch
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
 from onsketch.learners.multiclass import SoftmaxAuto
 from onsketch.learners.multiclass.softmax import ways
+from onsketch.learners.multiclass.softmax.state import TALLY
 from softmax_definition import Definition
 
 pytestmark = pytest.mark.learners
@@ -61,7 +62,7 @@ def test_it_is_its_definition(way: str, weighted: bool, monkeypatch: pytest.Monk
         X, codes = text(n=120, words=150, classes=4)
         X = X.toarray()
     else:
-        X, codes = blobs(n=150, d=7, seed=3)
+        X, codes = blobs(n=150, d=14, seed=3)
         X[np.random.default_rng(1).random(X.shape) < 0.2] = 0.0
     weights = np.random.default_rng(2).choice([0.5, 1.0, 3.0], len(codes)) if weighted else np.ones(len(codes))
     model = SoftmaxAuto("auto", 4, sketch_size=3)
@@ -370,3 +371,30 @@ def test_river_meets_new_labels_at_any_time() -> None:
     p = model.predict_proba_one({f"x{j}": v for j, v in enumerate(X[0])})
     assert set(p) == set(labels)
     assert sum(p.values()) == pytest.approx(1.0)
+
+
+def test_the_sketch_grows_with_the_classes_whenever_they_come(tmp_path: Any) -> None:
+    X, codes = blobs(n=200, d=270)
+    model = SoftmaxAuto("auto", 3, sketch_size=3)
+    model.learn(X[:50], codes[:50] % 3)
+    assert model._table.capacity == 2 * 9
+    model.add_class()
+    model.learn(X[50:], codes[50:])
+    assert model._table.capacity == 2 * 12
+    assert np.mean(model.predict(X[50:]).argmax(axis=1) == codes[50:]) > 0.9
+    model.save(tmp_path / "model")
+    assert (onsketch.load(tmp_path / "model").predict(X) == model.predict(X)).all()
+
+
+def test_a_file_of_a_smaller_sketch_goes_on() -> None:
+    X, codes = blobs(n=200, d=250)
+    model, again = SoftmaxAuto("auto", 4, sketch_size=3), SoftmaxAuto("auto", 4, sketch_size=3)
+    model._common.tally[TALLY.classes] = 1  # the size of before, whatever the classes
+    model._change()
+    model._common.tally[TALLY.classes] = 4
+    assert model._table.capacity == 2 * 3
+    header = {name: value for name, value in model._header().items() if name != "ridges"}
+    again._restore(model._arrays(), header)
+    again.learn(X, codes)
+    assert again._table.capacity == 2 * 12
+    assert np.mean(again.predict(X).argmax(axis=1) == codes) > 0.9

@@ -3,10 +3,13 @@
 A row's curvature in a metric that all classes share is the mean of the non-zero eigenvalues of diag(p) − ppᵀ,
 κ = (1 − Σp²)/(K − 1); one robust frequent-directions sketch S of the rows √κ·x serves both experts,
 
-    A_e = ridge_e·I + SᵀS,   ridge_e = c_e·norm + ½Σρ,   τ_k = η_e·x·A_e^{-1}x/α_k,
+    A_e = ridge_e·I + SᵀS,   ridge_e = c_e·norm + γ_e·Σρ,   τ_k = η_e·x·A_e^{-1}x/α_k,
 
 where α_k, the share of class k in all curvature times K, gives rare classes longer steps. Between shrinks the weights
 of class k are ``w_k + Sᵀa_k``, so that a row costs O(m·(non-zeros + K + m)); a shrink, once every m + 1 rows, O(m·K·d).
+
+K classes differ in up to K − 1 directions, which the sketch must hold beside those in which the rows of one class do:
+m grows with K (``directions_for``).
 """
 
 from __future__ import annotations
@@ -24,6 +27,10 @@ _left_of = exact_inlined(left_of)
 
 RIDGES = (0.1, 0.01)
 """c of the two experts."""
+ESCAPED = (HALF, 0.05)
+"""γ of the two; with ½ for both, both ridges drown in what a small sketch loses."""
+A_CLASS, AT_MOST = 3, 4
+"""Directions for each class, and how many times those asked for there may be."""
 STEPS = (4.0, 2.0)
 """η."""
 NEGLIGIBLE = 1e-6
@@ -33,10 +40,16 @@ LEAP = 1.1
 LEAST_ALPHA = 0.01
 
 
+def directions_for(size: int, classes: int) -> int:
+    """Return m for so many classes where ``sketch_size`` is ``size``."""
+    size = max(size, 2)
+    return max(size, min(A_CLASS * classes, AT_MOST * size))
+
+
 @exact
 def ridge_of(common, e):
     """The ridge of Newton expert e."""
-    return RIDGES[e] * common.running[RUNNING.used] + HALF * common.running[RUNNING.escaped]
+    return RIDGES[e] * common.running[RUNNING.used] + ESCAPED[e] * common.running[RUNNING.escaped]
 
 
 @exact

@@ -18,11 +18,11 @@ from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes
 from onsketch.learners.multiclass.softmax import changes
 from onsketch.learners.multiclass.softmax.dense_rounds import learn_dense, predict_dense
-from onsketch.learners.multiclass.softmax.directions import fold
+from onsketch.learners.multiclass.softmax.directions import ESCAPED, directions_for, fold
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, Wide
 from onsketch.learners.multiclass.softmax.pool import PRIOR, Pool
 from onsketch.learners.multiclass.softmax.saving import arrays_of, restored_state
-from onsketch.learners.multiclass.softmax.state import OUTPUTS, STOP, TALLY, Common, Dense, Scratch
+from onsketch.learners.multiclass.softmax.state import OUTPUTS, RUNNING, STOP, TALLY, Common, Dense, Scratch
 from onsketch.learners.multiclass.softmax.ways import FEW
 from onsketch.learners.multiclass.softmax.wide_rounds import learn_wide, predict_wide
 from onsketch.learners.options import resolve
@@ -122,6 +122,10 @@ class SoftmaxAuto(ManyClasses):
             return "wide"
         return "dense" if self._table.capacity else "few"
 
+    @property
+    def _directions(self) -> int:
+        return directions_for(self.options.sketch_size, self.n_classes)
+
     def add_class(self) -> int:
         """Make room for a class not met so far, which starts from zero weights; returns its code."""
         if not self.open_ended:
@@ -170,6 +174,8 @@ class SoftmaxAuto(ManyClasses):
         longest = int(np.diff(indptr).max(initial=0))
         done = 0
         needs = _features_needed(indptr, slots)
+        if isinstance(self._table, Dense) and 0 < self._table.capacity < 2 * self._directions:  # classes have come
+            self._table = self._table.resized(len(self._table.energies), self._room, 2 * self._directions)
         while done < rows.count:
             stop = self._grow(needs, done)
             room = self._rooms(longest)
@@ -234,7 +240,7 @@ class SoftmaxAuto(ManyClasses):
         """Go over to the next way of learning."""
         assert isinstance(self._table, Dense)
         if not self._table.capacity:
-            self._table = changes.sketched(self._common, self._table, max(self.options.sketch_size, 2))
+            self._table = changes.sketched(self._common, self._table, self._directions)
         else:
             _fold(self._common, self._table, int(self._common.tally[TALLY.seen]) + 1)
             self._table = changes.widened(self._common, self._table)
@@ -288,7 +294,7 @@ class SoftmaxAuto(ManyClasses):
 
     def _header(self) -> dict[str, Any]:
         header = {"class": "SoftmaxAuto", "n_classes": self.n_classes, "width": self.n_features, "way": self.way}
-        return {**header, **self._made_with}
+        return {**header, "ridges": ESCAPED, **self._made_with}
 
     def _arrays(self) -> Arrays:
         return arrays_of(self._map.features, self._common, self._pool, self._table)
@@ -298,6 +304,8 @@ class SoftmaxAuto(ManyClasses):
         features, self._common, self._pool, self._table = state
         self._map.refill(features)
         self._width = int(header["width"])
+        if "ridges" not in header:  # a file of other ones: the inverses are made anew before the next row
+            self._common.running[RUNNING.used] = 0.0
 
 
 def _features_needed(indptr: NDArray[np.int64], slots: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from onsketch.core.tolerances import LARGEST
 from onsketch.files.arrays import Arrays, named, require, require_within, take
 from onsketch.learners.multiclass.softmax.changes import filled
+from onsketch.learners.multiclass.softmax.directions import AT_MOST
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, Wide
 from onsketch.learners.multiclass.softmax.pool import COOLEST, HOTTEST, PARTS, Pool
 from onsketch.learners.multiclass.softmax.state import NEWTON, OUTPUTS, TALLY, Common, Dense
@@ -56,12 +57,8 @@ def restored_state(
     pool = pool._replace(biases=spare.biases, firmness=spare.firmness)
     if way == "wide":
         return features, common, pool, _wide(arrays, seen + 1, classes, dtype)
-    return (
-        features,
-        common,
-        pool,
-        _dense(arrays, common, seen + 1, classes, 2 * max(size, 2) if way == "dense" else 0, dtype),
-    )
+    most = 2 * AT_MOST * max(size, 2) if way == "dense" else 0
+    return features, common, pool, _dense(arrays, common, seen + 1, classes, most, dtype)
 
 
 def _check_pool(pool: Pool) -> None:
@@ -88,7 +85,9 @@ def _floats(arrays: Arrays, name: str, fresh: NDArray[Any]) -> NDArray[np.float6
     return array
 
 
-def _dense(arrays: Arrays, common: Common, features: int, classes: int, capacity: int, dtype: Any) -> Dense:
+def _dense(arrays: Arrays, common: Common, features: int, classes: int, most: int, dtype: Any) -> Dense:
+    capacity = len(take(arrays, "table.gram", np.float64, (None, None)))
+    require(most // AT_MOST <= capacity <= most and capacity % 2 == 0, "its sketch has an impossible size")
     fresh = Dense.empty(features, classes, capacity, dtype)
     found = {}
     for name, array in fresh._asdict().items():

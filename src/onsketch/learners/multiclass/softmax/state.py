@@ -149,19 +149,21 @@ class Dense(NamedTuple):
         """Rows of the sketch there is room for; 0 where there is none."""
         return len(self.gram)
 
-    def resized(self, features: int, classes: int) -> Dense:
-        """The same numbers in tables of this size."""
-        new = Dense.empty(features, classes, self.capacity, self.weights.dtype)
+    def resized(self, features: int, classes: int, capacity: int = 0) -> Dense:
+        """The same numbers in tables of this size, with room for as many rows of the sketch as before at least."""
+        n = self.capacity
+        new = Dense.empty(features, classes, max(capacity, n), self.weights.dtype)
         f, k = min(features, len(self.energies)), min(classes, self.classes)
         split = new.weights.reshape(features, OUTPUTS, classes)
         split[:f, :, :k] = self.weights.reshape(-1, OUTPUTS, self.classes)[:f, :, :k]
         new.energies[:f] = self.energies[:f]
         if not self.capacity:
             new.metrics[:, :k, :f, :f] = self.metrics[:, :k, :f, :f]
-        new.sketch[:f] = self.sketch[:f]
-        new.coefficients[:, :, :k] = self.coefficients[:, :, :k]
+        new.sketch[:f, :n] = self.sketch[:f]
+        new.coefficients[:n, :, :k] = self.coefficients[:, :, :k]
+        new.gram[:n, :n], new.inverses[:, :n, :n] = self.gram, self.inverses
         new.alphas[:k] = self.alphas[:k]
-        return new._replace(gram=self.gram, inverses=self.inverses)
+        return new
 
 
 class Scratch(NamedTuple):

@@ -38,6 +38,7 @@ from onsketch.learners.auto.passes import (
 )
 from onsketch.learners.auto.scaling import length_factor, next_regime
 from onsketch.learners.auto.state import FIGURE, FIRST_ROW, LAPLACE, SKETCHED, TALLY, WIDTH
+from onsketch.learners.first_order.steps import longest as longest_of
 from onsketch.learners.sketched.packed import CLOCK, SCRATCH
 
 LEAST_FADE = 0.5
@@ -233,9 +234,7 @@ def learn_rows(settings, light, table, small, indptr, slots, values, labels, wei
     """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused, or when the
     tables have no room for one (counts[TALLY.full] is then 1).
     """
-    longest = 0
-    for i in range(indptr.size - 1):
-        longest = max(longest, indptr[i + 1] - indptr[i])
+    longest = longest_of(indptr)
     x = np.zeros((6, longest + 1))
     by, energies = np.empty(4 * longest + 4), np.empty(4 * longest + 4)
     rows, found, places = (

@@ -1,8 +1,10 @@
 """What a step of the PyTorch optimizers costs, against Adam(foreach=True) and, where installed, SOAP and Shampoo.
 
-    python benchmarks/torch_step.py                  the papers' CNN on a CPU, sketches on the convolutions
+    python benchmarks/torch_step.py                  the papers' CNN on a CPU, sketches on the convolutions, and Sketchy
+                                                     on an MLP, a transformer and a ResNet-18
     python benchmarks/torch_step.py --device cuda    also the convolutions of a ResNet-18 (11M numbers), its training
                                                      step at batch 128, and single layers by size and sketch size
+    python benchmarks/torch_step.py --only networks training     some of it
 
 Times are medians of repeats in one run, interleaved with Adam's, and given as ratios to it. CPU time on a CPU, wall
 time between synchronisations on a CUDA device. Peers come from ``pip install pytorch-optimizer``.
@@ -16,7 +18,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
 from torch import Tensor, nn
+from torch_tasks import Transformer, mlp, resnet18
 
 from onsketch import torch as sketched
 
 METHODS = ("AdaFD", "SAdaGrad", "AdaFFD", "FDSON", "RFDSON", "AdaGP", "RadaGrad")
 CNN = {"conv": [(32, 1, 3, 3), (32,), (64, 32, 3, 3), (64,)], "rest": [(128, 9216), (128,), (10, 128), (10,)]}
-
-
-def resnet18_shapes() -> dict[str, list[tuple[int, ...]]]:
-    """The convolutions, and the rest, of a ResNet-18 for ten classes."""
-    conv, rest, inside = [(64, 3, 3, 3)], [(64,), (64,)], 64
-    for width in (64, 128, 256, 512):
-        for block in range(2):
-            conv += [(width, inside, 3, 3), (width, width, 3, 3)]
-            rest += [(width,)] * 4
-            if block == 0 and inside != width:
-                conv.append((width, inside, 1, 1))
-                rest += [(width,)] * 2
-            inside = width
-    return {"conv": conv, "rest": [*rest, (10, 512), (10,)]}
 
 
 def parameters(shapes: dict[str, list[tuple[int, ...]]], device: str) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
@@ -84,13 +73,12 @@ class Runner:
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
         self.params = optimizer.param_groups[0]["params"]
-        if not isinstance(optimizer, (sketched.SketchedOptimizer, sketched.Sketchy)):  # the others do not mind
-            self.params = self.params[:1]
-        self.gradients = [[0.01 * torch.randn_like(p) for p in self.params] for _ in range(48)]
+        count = 48 if isinstance(optimizer, sketched.SketchedOptimizer) else 10
+        self.gradients = [[0.01 * torch.randn_like(p) for p in self.params] for _ in range(count)]
         self.steps = 0
 
     def step(self) -> None:
-        for p, g in zip(self.params, self.gradients[self.steps % 48], strict=True):
+        for p, g in zip(self.params, self.gradients[self.steps % len(self.gradients)], strict=True):
             p.grad = g
         self.steps += 1
         self.optimizer.step()
@@ -200,56 +188,93 @@ def by_layer(device: str, steps: int, repeats: int) -> dict[str, Any]:
     return table
 
 
-class Block(nn.Module):
-    """Two convolutions and a way around them."""
-
-    def __init__(self, inside: int, width: int, stride: int) -> None:
-        super().__init__()
-        self.main = nn.Sequential(
-            nn.Conv2d(inside, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width),
-        )  # fmt: skip
-        around = [nn.Conv2d(inside, width, 1, stride, bias=False), nn.BatchNorm2d(width)] if inside != width else []
-        self.around = nn.Sequential(*around)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(self.main(x) + self.around(x))
+Maker = Callable[[nn.Module], torch.optim.Optimizer]
+WHOLE: dict[str, Maker] = {
+    "Adam": lambda model: torch.optim.Adam(model.parameters(), lr=1e-4, foreach=True),
+    "Adam fused": lambda model: torch.optim.Adam(model.parameters(), lr=1e-4, fused=True),
+    "Sketchy refresh_every=5": lambda model: sketched.Sketchy(model.parameters(), lr=1e-4),
+    "Sketchy refresh_every=10": lambda model: sketched.Sketchy(model.parameters(), lr=1e-4, refresh_every=10),
+}
+"""Optimizers of a whole network."""
 
 
-def training_share(device: str, name: str, **options: Any) -> dict[str, float]:
-    """Milliseconds of a ResNet-18 training step at batch 128 (3×32×32), with the optimizer and without."""
+def networks(device: str, steps: int, repeats: int) -> dict[str, Any]:
+    """The networks of torch_training.py, whole, gradients random."""
+    table = {}
+    models: dict[str, Callable[[], nn.Module]] = {
+        "MLP": lambda: mlp(torch.empty(1, 784)),
+        "transformer": lambda: Transformer(95, 128, 256, 4),
+        "ResNet-18": resnet18,
+    }
+    for name, model in models.items():
+        print(f"\n{name}, {sum(p.numel() for p in model().parameters()):,} numbers")
+        makers = {
+            n: (lambda make=make, model=model: with_gradients(make, model().to(device))) for n, make in WHOLE.items()
+        }
+        table[name] = race(makers, device, steps, repeats)
+    return table
+
+
+def with_gradients(make: Maker, model: nn.Module) -> torch.optim.Optimizer:
+    for p in model.parameters():
+        p.grad = 0.01 * torch.randn_like(p)
+    return make(model)
+
+
+def _paper(name: str, **options: Any) -> Maker:
+    def made(model: nn.Module) -> torch.optim.Optimizer:
+        params = list(model.parameters())
+        groups = [{"params": [p for p in params if p.dim() == 4], "diagonal_above": None}]
+        groups.append({"params": [p for p in params if p.dim() != 4], "diagonal_above": 0})
+        return getattr(sketched, name).paper(groups, lr=1e-4, ridge=0.1, **options)  # type: ignore[no-any-return]
+
+    return made
+
+
+def training_shares(makers: dict[str, Maker], turns: int) -> dict[str, dict[str, float]]:
+    """What of a ResNet-18's training step, batch 128 of 3×32×32, is the optimizer's: one loop, all taking turns in it.
+
+    The rest of a step is the same for all. Events on the device's stream are looked at when all is over: nobody waits
+    within the loop. Means of the optimizer, but for the longest in fifty (a refresh counts, a hiccup does not).
+    """
     torch.manual_seed(0)
-    widths = (64, 64, 64, 128, 128, 256, 256, 512, 512)
-    blocks = [Block(a, b, 2 if b != a else 1) for a, b in zip(widths, widths[1:], strict=False)]
-    model = nn.Sequential(
-        nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks,
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10),
-    ).to(device)  # fmt: skip
-    conv = [layer.weight for layer in model.modules() if isinstance(layer, nn.Conv2d)]
-    rest = [p for p in model.parameters() if not any(p is c for c in conv)]
-    groups = [{"params": conv, "diagonal_above": None}, {"params": rest, "diagonal_above": 0}]
-    optimizer = (
-        torch.optim.Adam(model.parameters(), lr=1e-4, foreach=True)
-        if name == "Adam"
-        else getattr(sketched, name).paper(groups, lr=1e-4, ridge=0.1, **options)
-    )
-    x, y = torch.randn(128, 3, 32, 32, device=device), torch.randint(10, (128,), device=device)
-    now, spent = clock(device), {True: [], False: []}
-    for repeat in range(8):
-        for with_step in (True, False):
-            begin = now()
-            for _ in range(22):
-                optimizer.zero_grad()
-                nn.functional.cross_entropy(model(x), y).backward()
-                if with_step:
-                    optimizer.step()
-            if repeat > 1:
-                spent[with_step].append((now() - begin) / 22 * 1e3)
-    whole, rest = statistics.median(spent[True]), statistics.median(spent[False])
-    share = 1.0 - rest / whole
-    words = " ".join([name, *(f"{key}={value}" for key, value in options.items())])
-    print(f"{words:<40} training step {whole:.2f} ms, without the optimizer {rest:.2f} ms: {share:.1%}", flush=True)
-    return {"with": whole, "without": rest, "share": share}
+    model = resnet18().cuda()
+    optimizers = {name: make(model) for name, make in makers.items()}
+    x, y = torch.randn(128, 3, 32, 32, device="cuda"), torch.randint(10, (128,), device="cuda")
+    marks: dict[str, list[list[torch.cuda.Event]]] = {name: [] for name in makers}
+    host: dict[str, list[float]] = {name: [] for name in makers}
+    for turn in range(20 + turns):
+        for name, optimizer in optimizers.items():
+            events = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
+            events[0].record()
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            events[1].record()
+            begin = time.perf_counter()
+            optimizer.step()
+            spent = time.perf_counter() - begin
+            events[2].record()
+            if turn >= 20:
+                marks[name].append(events)
+                host[name].append(1e3 * spent)
+    torch.cuda.synchronize()
+    rest = statistics.median(a.elapsed_time(b) for events in marks.values() for a, b, _ in events)
+    found = {}
+    for name, events in marks.items():
+        own = mean(b.elapsed_time(c) for _, b, c in events)
+        found[name] = {"optimizer": own, "rest": rest, "share": own / (own + rest), "host": mean(host[name])}
+        print(
+            f"{name:<28} {own:.3f} ms of {own + rest:.2f}: {own / (own + rest):.1%}; host {found[name]['host']:.3f} ms"
+        )
+    return found
+
+
+def mean(times: Iterable[float]) -> float:
+    some = sorted(times)
+    return statistics.fmean(some[: -max(1, len(some) // 50)])
+
+
+PARTS = ("cnn", "networks", "eigh", "resnet18", "settings", "training", "layers")
 
 
 def main() -> None:
@@ -259,31 +284,35 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=42, help="timed at a time; two rotations of a 2m = 40 sketch")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--out", type=Path, help="write the figures here, as JSON")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     where = torch.cuda.get_device_name() if args.device == "cuda" else f"CPU, {args.threads} thread(s)"
-    print(f"torch {torch.__version__}, {where}\n\nthe papers' CNN, convolutions sketched")
+    print(f"torch {torch.__version__}, {where}")
     found: dict[str, Any] = {"torch": torch.__version__, "device": where}
-    found["cnn"] = race(contenders(CNN, args.device, args.sketch_size), args.device, args.steps, args.repeats)
+    much = args.steps, args.repeats
+    conv = {"conv": [tuple(p.shape) for p in resnet18().parameters() if p.dim() == 4], "rest": []}
+    parts: dict[str, tuple[str, Callable[[], Any]]] = {
+        "cnn": ("the papers' CNN", lambda: race(contenders(CNN, args.device, args.sketch_size), args.device, *much)),
+        "networks": ("whole networks", lambda: networks(args.device, *much)),
+    }
     if args.device == "cuda":
-        from onsketch.torch import kernels
-
-        found["kernels"] = kernels.available(torch.device("cuda"))
-        print(f"\nkernels compiled: {found['kernels']}")
-        found["eigh"] = small_problems()
-        print("\nthe convolutions of a ResNet-18")
-        conv = {"conv": resnet18_shapes()["conv"], "rest": []}
-        found["resnet18"] = race(contenders(conv, "cuda", args.sketch_size), "cuda", args.steps, args.repeats)
-        found["settings"] = race(settings(conv, "cuda"), "cuda", args.steps, args.repeats)
-        print("\na ResNet-18's training step, batch 128 of 3×32×32")
-        found["training"] = {
-            name: training_share("cuda", name, sketch_size=args.sketch_size) for name in ("Adam", *METHODS)
+        every = WHOLE | {f"{name} m={args.sketch_size}": _paper(name, sketch_size=args.sketch_size) for name in METHODS}
+        parts |= {
+            "eigh": ("small eigenproblems", small_problems),
+            "resnet18": (
+                "a ResNet-18's convolutions",
+                lambda: race(contenders(conv, "cuda", args.sketch_size), "cuda", *much),
+            ),
+            "settings": ("the same", lambda: race(settings(conv, "cuda"), "cuda", *much)),
+            "training": ("a ResNet-18's training step", lambda: training_shares(every, 100)),
+            "layers": ("single layers", lambda: by_layer("cuda", args.steps, 2)),
         }
-        for words, options in SETTINGS.items():
-            own = {"sketch_size": args.sketch_size, **options}
-            found["training"][f"SAdaGrad {words}"] = training_share("cuda", "SAdaGrad", **own)
-        found["layers"] = by_layer("cuda", args.steps, 2)
+    for name, (words, measure) in parts.items():
+        if name in args.only:
+            print(f"\n{words}", flush=True)
+            found[name] = measure()
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(json.dumps(found, indent=1))

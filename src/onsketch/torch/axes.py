@@ -38,9 +38,9 @@ class Metric(NamedTuple):
     ``damping``.
     """
 
-    ridge: float
-    damping: float
-    power: float
+    ridge: float | Tensor
+    damping: float | Tensor
+    power: float | Tensor
     outside: str
 
 
@@ -57,16 +57,14 @@ class Axis(NamedTuple):
     """tr C, all energy, float64, (n, blocks)."""
 
 
-def refresh(
-    layers: Sequence[tuple[Tensor, Axis, Axis]], decay: float | Tensor, metric: Metric
-) -> list[tuple[Axis, Axis]]:
-    """Both axes of each (gradients, left, right), with the gradients, (n, p, q), taken in.
+def refresh(layers: Sequence[tuple[Tensor, Axis, Axis, float | Tensor]], metric: Metric) -> list[tuple[Axis, Axis]]:
+    """Both axes of each (gradients, left, right, decay), with the gradients, (n, p, q), taken in; n decays or one.
 
     What is not finite leaves its axis as it was. Cost: 12·r·p·q operations, two eigenproblems of 2r rows for each
     block, those of all layers together; everything as small as (d, 2r) is float64. What is small is done for both axes
     at once, the shorter one filled up with zeros: it takes the time of its calls.
     """
-    sides = [_sides(*layer, decay) for layer in layers]
+    sides = [_sides(*layer) for layer in layers]
     halves = []
     cores = [X.mT @ Y for *_, X, Y in sides]
     scales = [_unit_energy(core) for core in cores]
@@ -78,8 +76,8 @@ def refresh(
         halves.append(Y @ factor)  # N = FFᵀ
     solved = _eigh_of_all([F.mT @ F for F in halves])
     return [
-        _shrunk(old, total, F, values.clamp(min=0.0), E, decay, metric, own)
-        for (_, *own), (old, total, *_), F, (values, E) in zip(layers, sides, halves, solved, strict=True)
+        _shrunk(old, faded, F, values.clamp(min=0.0), E, metric, (left, right))
+        for (_, left, right, _), (old, faded, *_), F, (values, E) in zip(layers, sides, halves, solved, strict=True)
     ]
 
 
@@ -107,8 +105,8 @@ def _together(left: Tensor, right: Tensor) -> Tensor:
     return torch.cat(both)
 
 
-def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> tuple[Axis, Tensor, Tensor, Tensor]:
-    """Of the blocks of both axes: what was kept, all energy now, X and ``Y = C X``."""
+def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> tuple[Axis, Axis, Tensor, Tensor]:
+    """Of the blocks of both axes: what was kept, what has faded of it (but with all energy now), X and ``Y = C X``."""
     flat = grads.flatten(1)
     largest, size = flat.abs().amax(1), torch.linalg.vector_norm(flat, dim=1)
     size = torch.where(torch.isfinite(largest * largest), size, torch.nan).double()  # nothing larger is taken in
@@ -137,9 +135,11 @@ def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> tup
     old = Axis(W, energy, *rest)
     weight = torch.cat([((1.0 - decay) * size**2).repeat_interleave(k) for k in blocks])
     first = X[:, :, :rank]
-    Y = (first * (decay * energy)[:, None, :]) @ (first.mT @ X)
+    fade = torch.cat([decay.repeat_interleave(k) for k in blocks]) if isinstance(decay, Tensor) else decay
+    faded = Axis(W, (energy.mT * fade).mT, fade * old.escaped, fade * old.total + weight * _shares(grads, unit, blocks))
+    Y = (first * faded.energy[:, None, :]) @ (first.mT @ X)
     Y += weight[:, None, None] * _together(of_left, of_right).double()
-    return old, decay * old.total + weight * _shares(grads, unit, blocks), X, Y
+    return old, faded, X, Y
 
 
 def _times(A: Tensor, B: Tensor) -> Tensor:
@@ -170,14 +170,7 @@ def _unit_energy(core: Tensor) -> Tensor:
 
 
 def _shrunk(
-    old: Axis,
-    total: Tensor,
-    F: Tensor,
-    energy: Tensor,
-    E: Tensor,
-    decay: float | Tensor,
-    metric: Metric,
-    own: Sequence[Axis],
+    old: Axis, faded: Axis, F: Tensor, energy: Tensor, E: Tensor, metric: Metric, own: Sequence[Axis]
 ) -> tuple[Axis, Axis]:
     """``N = FFᵀ`` shrunk to r directions, given the eigenvalues and eigenvectors of ``FᵀF``; the axes apart again."""
     rank = old.directions.shape[2]
@@ -185,7 +178,7 @@ def _shrunk(
     rho = energy[:, rank] if energy.shape[1] > rank else torch.zeros_like(energy[:, 0])
     kept = (energy[:, :rank] - rho[:, None]).clamp(min=0.0)
     length = torch.where(kept > 0.0, energy[:, :rank].clamp(min=1e-300).rsqrt(), 0.0)
-    escaped = decay * old.escaped + rho
+    escaped, total = faded.escaped + rho, faded.total
     inside = kept + escaped[:, None]
     outside = escaped
     if metric.outside == "mean":

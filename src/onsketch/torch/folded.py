@@ -193,14 +193,14 @@ def refresh(layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
         matrices = [layer.g.reshape(1, folded.rows, folded.columns).to(kind) for layer in some]
         G = matrices[0] if len(matrices) == 1 else torch.cat(matrices)
         left, right = (axis_of(states, name, kind) for name in ("left", "right"))
-        keep_sketches(states, *axes.refresh([(G, left, right)], fading(n, group), metric_of(group))[0])
+        decay = fading(n, group["sketch_decay"])
+        keep_sketches(states, *axes.refresh([(G, left, right, decay)], metric_of(group))[0])
         for state in states:
             state["refreshes"] += 1.0
 
 
-def fading(n: int, group: Mapping[str, Any]) -> float:
-    """The decay of the refresh after n others: an average freed of its start from zero."""
-    beta: float = group["sketch_decay"]
+def fading(n: Any, beta: Any) -> Any:
+    """The decay of the refresh after n others (numbers or Tensors): an average freed of its start from zero."""
     return beta * (1.0 - beta**n) / (1.0 - beta ** (n + 1))
 
 

@@ -5,10 +5,12 @@
 3. ``turn_left`` and ``turn_right``: the directions turned by the sketches of both axes (axes.py),
 4. ``descend``: the steps, as long as Adam's.
 
-A refresh is nine launches more (:class:`Axes`). PyTorch's products of so few columns would take several times as long.
-Steps are counted on the device. A host needs longer to ask for all that than a device to do it, so that from the third
-step on it is a CUDA graph, as is a refresh: what changes from step to step, the rate and where the gradients lie, is
-sent to places that the graph knows. Here all layers are refreshed in the same step.
+A refresh is nine launches more (axes_cuda.py). PyTorch's products of so few columns would take several times as long.
+Steps and refreshes are counted on the device. A host needs longer to ask for all that than a device to do it, so that
+from the third step on it is a CUDA graph, as is a refresh: what changes from step to step, all numbers among the
+options and where the gradients lie, is sent to places that the graph knows. All layers are refreshed in the same step.
+
+In a graph of the user's a refresh is in every step, and the device decides whether it is due.
 """
 
 from __future__ import annotations
@@ -21,19 +23,16 @@ from torch import Tensor
 
 from onsketch.torch import axes, kernels
 from onsketch.torch.adaptive import Room
-from onsketch.torch.axes import PARTS
+from onsketch.torch.axes import Metric
+from onsketch.torch.axes_cuda import LANES, TALL, WIDE, Axes, refreshes, row_bytes
 from onsketch.torch.careful import State
-from onsketch.torch.folded import SHAPING, Folded, Stepped, axis_of, fading, keep_sketches, metric_of, refresh
-from onsketch.torch.kernels import CHUNK, RANKS, SHARED_BYTES, THREADS, launch
+from onsketch.torch.folded import SHAPING, Folded, Stepped, axis_of, fading, keep_sketches, refresh
+from onsketch.torch.kernels import CHUNK, RANKS, THREADS, launch
 
 LAYER_FIELDS = 19
 """Of a layer in the table, as cuda/layers.cu has them."""
-WIDE, TALL, LANES, PIECE = 32, 4, 128, 16
-"""Of the products, as cuda/products.cu has them."""
 _PLANS = 8
 """Sets of parameters that step together whose plans are kept."""
-_ALIKE = 1e-7
-"""Decays of layers refreshed unequally often that float32 hardly tells apart: these are refreshed together."""
 _EAGER = 2
 """Steps and refreshes before a graph is made of them."""
 
@@ -81,8 +80,10 @@ def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
     )
 
 
-OPTIONS = ("betas", "eps", "weight_decay", "nesterov", "maximize", "ridge", "damping", "power", "outside", *SHAPING)
+OPTIONS = ("nesterov", "maximize", "outside", *SHAPING)
 """What a plan is made for; where one of them changes, another takes its place."""
+NUMBERS = ("eps", "weight_decay", "sketch_decay", "ridge", "damping", "power")
+"""What a step is told besides, behind the rate and the betas, as cuda/numbers.cu has them."""
 
 
 def _lie(weights: Sequence[Tensor], states: Sequence[State]) -> list[int]:
@@ -96,7 +97,7 @@ def take_steps(
     """One step of each layer, all on one device; ``skipped`` counts those whose gradient is not finite.
 
     ``params``, where given, are all parameters of the group that step: as long as they, their states and the options
-    are the same, :func:`take_known_steps` does the next ones.
+    are the same, :func:`known_step` finds the plan of the next ones.
     """
     weights, states = [layer.weight for layer in layers], [layer.state for layer in layers]
     lie = _lie(weights, states)
@@ -126,24 +127,23 @@ class Known(NamedTuple):
     plan: Plan
 
 
-def take_known_steps(
+def known_step(
     params: Sequence[Tensor], group: Mapping[str, Any], places: Places, state: Mapping[Tensor, State]
-) -> bool:
-    """The step again, where nothing but the gradients changed; whether that is so. It takes a host half of the time."""
+) -> Known | None:
+    """The step before, where nothing but gradients and numbers changed: again it takes a host half of the time."""
     known = places.known.get(id(group))
     if known is None or len(params) != len(known.params):
-        return False
+        return None
     if any(p is not q or state[p] is not s for p, q, s in zip(params, known.params, known.states, strict=True)):
-        return False
+        return None
     grads: list[Any] = [p.grad for p in params]
     if any(type(g) is not Tensor or g.layout != torch.strided or not g.is_contiguous() for g in grads):
-        return False
+        return None
     if any(g.dtype != torch.float32 for g in grads):
-        return False
+        return None
     if known.lie != _lie(params, known.states) or known.options != [group[name] for name in OPTIONS]:
-        return False
-    known.plan.take(known.layers, grads, group)
-    return True
+        return None
+    return known
 
 
 class Plan:
@@ -153,8 +153,10 @@ class Plan:
         self.device = layers[0].weight.device
         self.skipped = skipped
         self.made_for = [group[name] for name in OPTIONS]
-        self.options = {name: group[name] for name in ("betas", "eps", "weight_decay", "nesterov", "maximize")}
-        self.metric = metric_of(group)
+        self.flags = [int(group["nesterov"]), int(group["maximize"])]
+        self.numbers = self._room(3 + len(NUMBERS), torch.float64)
+        ridge, damping, power = self.numbers[-3:].unbind()
+        self.metric = Metric(ridge, damping, power, group["outside"])
         self.states = [layer.state for layer in layers]
         sketched = [i for i, layer in enumerate(layers) if layer.folded.rank]
         self.folded = [layers[i].folded for i in sketched]
@@ -168,14 +170,16 @@ class Plan:
                 self.others.setdefault(folded, []).append(sketched[k])
         self._lay_out(layers)
         self.gradients = torch.empty(len(self.order), dtype=torch.int64, device=self.device)
-        self.rate = self._room(1)
         self.bad = torch.empty(len(self.order), dtype=torch.int32, device=self.device)
         self.told: tuple[Any, Any] = (None, None)
         self.sent: list[Tensor] = []
         """What a graph of the user's sends again."""
-        self.decay = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.due, self.rest = torch.zeros(2, device=self.device).unbind()
+        """For kernels: 0, a refresh is due; of a graph of the user's: what is left of its steps divided by their number
+        from refresh to refresh."""
         self.G: dict[Folded, Tensor] = {}
-        self.waits = any(not layers[i].state["refreshes"] for i in sketched)
+        ages = [layers[i].state["refreshes"] for i in sketched]
+        self.waits = bool(ages) and not bool(torch.stack(ages).all())
         """Whether a layer waits for its first refresh."""
         self.counts = {"step": 0, "refresh": 0}
         self.graphs: dict[str, torch.cuda.CUDAGraph] = {}
@@ -219,27 +223,32 @@ class Plan:
 
     def take(self, layers: Sequence[Stepped], grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         """A step along these gradients, of the layers that this is the plan of, and what is due before it."""
-        self._tell(grads, group["lr"])
-        if self.folded and (self.waits or (group["calls"] - 1) % group["refresh_every"] == 0):
-            self.refresh([layer._replace(g=g) for layer, g in zip(layers, grads, strict=True)], group)
+        self._tell(grads, group)
+        if self.folded and self._captured():
+            self._refresh_in_a_graph(grads, group)
+        elif self.folded and (self.waits or (group["calls"] - 1) % group["refresh_every"] == 0):
+            self.refresh(layers, grads, group)
         self._run("step", self._step)
 
-    def _tell(self, grads: Sequence[Tensor], lr: float | Tensor) -> None:
-        """Where the gradients lie, and the rate."""
-        where = [grads[i].data_ptr() for i in self.order]
-        capturing = self._captured()
-        if where != self.told[0] or capturing:
-            here = torch.tensor(where, dtype=torch.int64)
-            if capturing:
-                here = here.pin_memory()
-                self.sent.append(here)
-            self.gradients.copy_(here, non_blocking=True)  # memory that is not pinned is staged: nobody waits
-        if isinstance(lr, Tensor) and lr.device == self.device:
-            self.rate.copy_(lr.view(1))
-            lr = -1.0
-        elif float(lr) != self.told[1] or capturing:
-            self.rate.fill_(float(lr))
-        self.told = (where, float(lr))
+    def _tell(self, grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
+        """Where the gradients lie, and the numbers."""
+        lr = group["lr"]
+        there = isinstance(lr, Tensor) and lr.device == self.device and self.device.type == "cuda"
+        numbers = [-1.0 if there else float(lr), *group["betas"], *(group[name] for name in NUMBERS)]
+        now = [grads[i].data_ptr() for i in self.order], numbers
+        for what, before, into in zip(now, self.told, (self.gradients, self.numbers), strict=True):
+            if what != before or self.sent or self._captured():  # a graph of the user's has sent others since
+                self._send(what, into)
+        self.told = now
+        if there:
+            self.numbers[:1].copy_(lr.view(1))
+
+    def _send(self, what: Sequence[float], into: Tensor) -> None:
+        here = torch.tensor(what, dtype=into.dtype)
+        if self._captured():
+            here = here.pin_memory()
+            self.sent.append(here)
+        into.copy_(here, non_blocking=True)  # memory that is not pinned is staged: nobody waits
 
     def _captured(self) -> bool:
         return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
@@ -259,141 +268,61 @@ class Plan:
 
     def _step(self) -> None:
         where = [self.table, self.owners]
-        decay = float(self.options["weight_decay"])
-        first, second = map(float, self.options["betas"])
-        flags = [int(self.options["nesterov"] and first > 0.0), int(self.options["maximize"])]
         chunks = len(self.owners)
         self.bad.zero_()
         launch("inspect", torch.float32, chunks, THREADS, [*where, self.gradients, self.bad])
-        own = [*where, self.gradients, self.bad, self.wanted, self.rate, *flags]
-        own += [first, second, float(self.options["eps"]), decay]
+        own = [*where, self.gradients, self.bad, self.wanted, self.numbers, *self.flags]
         launch("moments", torch.float32, chunks, THREADS, own)
         if self.folded:
             rank = max(folded.rank for folded in self.folded)
             launch("turn_left", torch.float32, len(self.lefts), THREADS, [self.table, self.lefts], 4 * WIDE * rank)
             own = [self.table, self.rights, self.lengths]
             launch("turn_right", torch.float32, len(self.rights), LANES, own, row_bytes(rank))
-        own = [*where, self.bad, self.wanted, self.lengths, self.skipped, self.rate, len(self.order), decay]
+        own = [*where, self.bad, self.wanted, self.lengths, self.skipped, self.numbers, len(self.order)]
         launch("descend", torch.float32, chunks, THREADS, own)
 
-    def refresh(self, layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
-        """Take the gradients into the sketches of all layers; where some wait for their first, of each for itself."""
-        chosen = [layers[i] for i in self.order[: len(self.folded)]]
-        ages = {int(layer.state["refreshes"]) for layer in chosen}
-        decays = [fading(age, group) for age in ages]
-        if 0 in ages or max(decays) - min(decays) > _ALIKE:
+    def refresh(self, layers: Sequence[Stepped], grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
+        """Take the gradients into the sketches of all layers; where one waits for its first, by shapes."""
+        if self.waits:
             shapes: dict[Folded, list[Stepped]] = {}
-            for layer in chosen:
-                shapes.setdefault(layer.folded, []).append(layer)
+            for i in self.order[: len(self.folded)]:
+                shapes.setdefault(layers[i].folded, []).append(layers[i]._replace(g=grads[i]))
             for some in shapes.values():
                 refresh(some, group)
             self.waits = False
             return
-        self.decay.fill_(group["sketch_decay"] if self._captured() else max(decays))
+        self._take_in(grads)
+        self._run("refresh", lambda: self._refresh(self.due))
+
+    def _refresh_in_a_graph(self, grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
+        """The refresh of a graph of the user's, where the first layer has taken so many steps that it is due."""
+        if self.others and group["refresh_every"] > 1:
+            raise RuntimeError(
+                "Sketchy: in a CUDA graph layers are refreshed every few steps where kernels do that, with rank up to "
+                f"{RANKS // 2} and no block_size; others with refresh_every=1 (not {group['refresh_every']})."
+            )
+        step = self.states[self.order[0]]["step"]
+        torch.remainder(step, float(group["refresh_every"]), out=self.rest)
+        self._take_in(grads)
+        self._refresh(self.rest)
+
+    def _take_in(self, grads: Sequence[Tensor]) -> None:
+        """Copy the gradients of layers that PyTorch's operations refresh to where a graph finds them."""
         for folded, which in self.others.items():
             if folded not in self.G:
                 size = len(which) * folded.rows * folded.columns
                 self.G[folded] = self._room(size).view(len(which), folded.rows, folded.columns)
-            grads = [layers[i].g.view(folded.rows, folded.columns) for i in which]
-            torch._foreach_copy_(list(self.G[folded].unbind()), grads)
-        self._run("refresh", self._refresh)
-        for layer in chosen:
-            layer.state["refreshes"] += 1.0
+            chosen = [grads[i].view(folded.rows, folded.columns) for i in which]
+            torch._foreach_copy_(list(self.G[folded].unbind()), chosen)
 
-    def _refresh(self) -> None:
-        self.axes.refresh(self)
+    def _refresh(self, wait: Tensor) -> None:
+        self.axes.refresh(self, wait)
+        some = [[self.states[i] for i in which] for which in self.others.values()]
         items = []
-        for folded, which in self.others.items():
-            sides = [axis_of([self.states[i] for i in which], name, torch.float32) for name in ("left", "right")]
-            items.append((self.G[folded], sides[0], sides[1]))
-        for which, made in zip(self.others.values(), axes.refresh(items, self.decay, self.metric), strict=True):
-            keep_sketches([self.states[i] for i in which], *made)
-
-
-class Axes:
-    """The sketches that kernels refresh: those of axes that are whole, in nine launches for all of them."""
-
-    def __init__(self, plan: Plan, chosen: Sequence[int]) -> None:
-        self.most = most_of(plan.folded)
-        self.Z = plan._room(sum(4 * f.rank * (f.rows + f.columns) for f in (plan.folded[k] for k in chosen)))
-        self.rooms: dict[int, list[int]] = {}
-        """Where Z of the rows and of the columns of a layer lie."""
-        sides: list[list[int]] = []
-        owners: list[int] = []
-        units: dict[str, list[list[int]]] = {"across": [], "down": []}
-        at = self.Z.data_ptr()
-        for k in chosen:
-            folded, state, self.rooms[k] = plan.folded[k], plan.states[plan.order[k]], []
-            for name, length in (("left", folded.rows), ("right", folded.columns)):
-                parts = parts_of(length, folded)
-                entries = [state[name + part].data_ptr() for part in PARTS]
-                sides.append([k, length, folded.rank, *entries, at, len(owners), parts])
-                owners += [len(sides) - 1] * parts
-                self.rooms[k].append(at)
-                at += 16 * folded.rank * length
-            units["across"] += [[k, strip] for strip in range(-(-folded.rows // TALL))]
-            units["down"] += [[k, strip] for strip in range(-(-folded.columns // WIDE))]
-        self.sides, self.owners = plan.there(sides, torch.int64), plan.there(owners, torch.int32)
-        self.units = {name: plan.there(some, torch.int32) for name, some in units.items()}
-        self.partial = plan._room(16 * self.most**2 * len(owners), torch.float64)
-        self.scratch = plan._room(44 * self.most**2 * len(sides), torch.float64)
-        self.mixes = plan._room(4 * self.most**2 * len(sides), torch.float64)
-        self.failed = plan.there([0] * len(sides), torch.int32)
-
-    def refresh(self, plan: Plan) -> None:
-        """Take the gradients in; see axes.py and cuda/shrink.cu."""
-        if not self.rooms:
-            return
-        count, most = len(self.sides), self.most
-        sums, sizes = plan.wanted, plan._room(len(plan.order), torch.float64)
-        launch("energies", torch.float32, len(sums), THREADS, [plan.table, plan.owners, plan.gradients, sums])
-        launch("normalise", torch.float32, count, THREADS, [plan.table, self.sides, sums, sizes])
-        for name, begin, ranks, into in (
-            ("across", 0, 1, 1),
-            ("down", 0, 2, 1),
-            ("across", 1, 2, 2),
-            ("down", 2, 1, 3),
-        ):
-            own = [plan.table, self.units[name], plan.gradients, sizes, begin, ranks, into]
-            shared = row_bytes(ranks * most) if name == "across" else 4 * WIDE * ranks * most
-            launch(name, torch.float32, len(self.units[name]), LANES if name == "across" else THREADS, own, shared)
-        own = [self.sides, self.owners, self.partial, most]
-        launch("grams", torch.float32, len(self.owners), THREADS, own, 32 * 1024)
-        metric, least = plan.metric, 32.0 * torch.finfo(torch.float32).eps
-        own = [self.sides, self.partial, sizes, plan.decay, self.scratch, self.mixes, self.failed, most]
-        own += [int(metric.outside == "mean"), *map(float, (metric.ridge, metric.damping, metric.power)), least]
-        launch("shrink", torch.float32, count, THREADS, own, min(64 * most**2, SHARED_BYTES))
-        own = [self.sides, self.owners, self.mixes, self.failed, most]
-        launch("redirect", torch.float32, len(self.owners), THREADS, own)
-
-
-def refreshes(folded: Folded) -> bool:
-    """Whether the kernels refresh the sketches of such a layer."""
-    return folded.is_whole and 0 < folded.rank <= RANKS // 2
-
-
-def most_of(layers: Sequence[Folded]) -> int:
-    """The largest rank that kernels refresh: theirs is the size of all small matrices."""
-    return max([folded.rank for folded in layers if refreshes(folded)], default=0)
-
-
-def parts_of(length: int, folded: Folded) -> int:
-    """Into how many parts the Gram matrices of an axis are summed."""
-    return -(-length // (1024 // folded.rank))
-
-
-def refresh_bytes(folded: Folded, most: int) -> int:
-    """What a layer's refresh keeps beside its state, ``most`` the largest rank of those that kernels refresh.
-
-    These: Z, the Gram matrices and what is made of them, of both axes (:class:`Axes`); others that kernels step: the
-    gradient; those that are left to PyTorch: nothing.
-    """
-    if not refreshes(folded):
-        return 4 * folded.rows * folded.columns if 0 < folded.rank <= RANKS else 0
-    parts = sum(parts_of(length, folded) for length in (folded.rows, folded.columns))
-    return 16 * folded.rank * (folded.rows + folded.columns) + 8 * most**2 * (16 * parts + 2 * 44 + 2 * 4)
-
-
-def row_bytes(columns: int) -> int:
-    """Shared memory that products of rows with so many columns take; see cuda/products.cu."""
-    return 4 * TALL * (PIECE * (LANES + 1) + columns)
+        for folded, states in zip(self.others, some, strict=True):
+            left, right = (axis_of(states, name, torch.float32) for name in ("left", "right"))
+            ages = torch.stack([state["refreshes"] for state in states]).double()
+            items.append((self.G[folded], left, right, fading(ages, self.numbers[3 + NUMBERS.index("sketch_decay")])))
+        for states, made in zip(some, axes.refresh(items, self.metric), strict=True):
+            keep_sketches(states, *made)
+            torch._foreach_add_([state["refreshes"] for state in states], 1.0)

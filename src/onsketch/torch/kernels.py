@@ -43,8 +43,8 @@ _SHARED = {
     "projections": ("common", "sums", "jacobi"),
     "respectrum": ("common", "sums", "jacobi"),
     "inspect": ("layers",),
-    "moments": ("layers",),
-    "descend": ("layers",),
+    "moments": ("layers", "numbers"),
+    "descend": ("layers", "numbers"),
     "turn_left": ("layers", "products"),
     "turn_right": ("layers", "products"),
     "energies": ("layers",),
@@ -52,7 +52,7 @@ _SHARED = {
     "across": ("layers", "products"),
     "down": ("layers", "products"),
     "grams": ("sides",),
-    "shrink": ("sides", "jacobi"),
+    "shrink": ("sides", "numbers", "jacobi"),
     "redirect": ("sides",),
 }
 """What a kernel is compiled with; the others, which work on chunks of the rows, with the same two parts."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import ParamsT
 
 from onsketch.core.errors import OptionError
-from onsketch.torch import folded_cuda
+from onsketch.torch import axes_cuda, folded_cuda
 from onsketch.torch.axes import PARTS
 from onsketch.torch.careful import CarefulOptimizer, State
 from onsketch.torch.checkpoint import gradient, is_plain, local, real
@@ -75,7 +75,7 @@ class Sketchy(CarefulOptimizer):
         error_if_nonfinite: raise at a gradient that is not finite; else its parameter skips the step, which is
             counted (``skipped_steps``) and warned of once.
         foreach: accepted, as the work is done for many layers at once wherever that helps.
-        capturable: keep step counts on the device, and let a step be captured in a CUDA graph (``refresh_every=1``).
+        capturable: let a step be captured in a CUDA graph, after one outside of it.
         differentiable: refused.
         fused: refused.
 
@@ -177,15 +177,15 @@ class Sketchy(CarefulOptimizer):
     def _fresh(self, weight: Tensor, group: Mapping[str, Any], device: torch.device | str) -> State:
         kind = group["state_dtype"] or torch.promote_types(weight.dtype, torch.float32)
         like = torch.empty(0, dtype=kind, device=device)
-        on_device = torch.device(device).type == "cuda"
-        state: State = {"step": torch.zeros((), device=device if on_device else "cpu")}
+        counted_at = device if torch.device(device).type == "cuda" else "cpu"
+        state: State = {"step": torch.zeros((), device=counted_at)}
         state["exp_avg"] = like.new_zeros(weight.shape)
         if group["graft"] != "sgd":
             # in half precision an average of so slow a decay would never fall
             state["exp_avg_sq"] = like.new_zeros(weight.shape, dtype=torch.promote_types(kind, torch.float32))
         folded = Folded.of(weight, group)
         if folded.rank:
-            state["refreshes"] = torch.tensor(0.0)
+            state["refreshes"] = torch.zeros((), device=counted_at)
             for name, (blocks, width, rank) in folded.sides.items():
                 state[name] = like.new_zeros(blocks, width, rank)
                 state[f"{name}_energy"] = like.new_zeros(blocks, rank, dtype=torch.float64)
@@ -206,7 +206,7 @@ class Sketchy(CarefulOptimizer):
     def memory_plan(self) -> str:
         """A table of what each parameter keeps, and how many bytes that and a step's own room take."""
         most = {
-            id(group): folded_cuda.most_of([Folded.of(real(local(p)), group) for p in group["params"]])
+            id(group): axes_cuda.most_of([Folded.of(real(local(p)), group) for p in group["params"]])
             for group in self.param_groups
         }
 
@@ -216,7 +216,7 @@ class Sketchy(CarefulOptimizer):
                 return "Adam" if group["graft"] != "sgd" else "momentum", 0
             room = weight.numel() * torch.promote_types(weight.dtype, torch.float32).itemsize
             if weight.is_cuda and weight.dtype == torch.float32 and group["graft"] == "adam":
-                room += folded_cuda.refresh_bytes(folded, most[id(group)])
+                room += axes_cuda.refresh_bytes(folded, most[id(group)])
             return f"{folded.rows}×{folded.columns}, rank {folded.rank}", room
 
         return memory_table(self, kept)
@@ -224,7 +224,7 @@ class Sketchy(CarefulOptimizer):
     # The step --------------------------------------------------------------------------------------------------
 
     def _place(self, name: str, p: Tensor) -> torch.device | str:
-        return p.device if name == "step" and p.is_cuda else super()._place(name, p)
+        return p.device
 
     def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         name = type(self).__name__
@@ -236,11 +236,12 @@ class Sketchy(CarefulOptimizer):
                     "it takes those of torch.nn.Embedding(sparse=True), and with Adam's moments."
                 )
         if any(p.is_cuda for p in params) and torch.cuda.is_current_stream_capturing():
-            captures = group["capturable"] and group["refresh_every"] == 1 and not group["error_if_nonfinite"]
-            if not captures or any(not self.state[p] for p in params):
+            known = folded_cuda.known_step(params, group, self._places, self.state)
+            if not group["capturable"] or group["error_if_nonfinite"] or known is None:
                 raise RuntimeError(
-                    f"{name}.step() is captured in a CUDA graph with capturable=True and refresh_every=1, after a step "
-                    "outside of one: a graph does the same at each replay, and cannot refresh every few steps."
+                    f"{name}.step() is captured in a CUDA graph with capturable=True, without error_if_nonfinite, and "
+                    "after a step of the same parameters and options outside of it, all of them float32, with "
+                    "gradients, on one device, and graft='adam'."
                 )
         if not self._places.knows(group):
             for p in params:
@@ -260,8 +261,10 @@ class Sketchy(CarefulOptimizer):
 
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
         group["calls"] += 1  # kept with the group: what is due must not depend on what was skipped
-        if params[0].is_cuda and folded_cuda.take_known_steps(params, group, self._places, self.state):
+        known = folded_cuda.known_step(params, group, self._places, self.state) if params[0].is_cuda else None
+        if known is not None:
             self._skipped.on(params[0].device)
+            known.plan.take(known.layers, [p.grad for p in params if p.grad is not None], group)
             self._skipped.listen(params[0].device)
             return
         served: dict[torch.device, list[Stepped]] = {}

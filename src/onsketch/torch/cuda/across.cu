@@ -2,8 +2,9 @@
 // thread block. Columns are counted in ranks.
 extern "C" __global__ void across(
     const long long* table, const int* units, const long long* gradients, const double* sizes, int from, int ranks,
-    int to)
+    int to, const float* wait)
 {
+    if (*wait != 0.0f) return;
     const int layer = units[2 * blockIdx.x], strip = units[2 * blockIdx.x + 1];
     const long long columns = layer_field(table, layer, COLUMNS), begin = (long long)strip * TALL;
     const int rank = (int)layer_field(table, layer, RANK), left = (int)(layer_field(table, layer, ROWS) - begin);

@@ -1,7 +1,7 @@
 // Step along the turned directions with the length they had before; count the step, or the skipped one.
 extern "C" __global__ void descend(
     const long long* table, const int* owners, const int* bad, const double* wanted, const double* lengths,
-    int* skipped, const float* rate, int layers, double weight_decay)
+    int* skipped, const double* numbers, int layers)
 {
     const Part p = part_of(table, owners);
     if (blockIdx.x == 0 && threadIdx.x == 0) for (int k = 0; k < layers; ++k) *skipped += bad[k] != 0;
@@ -16,8 +16,8 @@ extern "C" __global__ void descend(
         asked = block_sum(asked);
         __syncthreads();
         length = block_sum(length);
-        const double lr = *rate;
-        const float shrink = (float)(1.0 - lr * weight_decay);
+        const double lr = numbers[RATE];
+        const float shrink = (float)(1.0 - lr * numbers[WEIGHT_DECAY]);
         const float move = length > 0.0 ? (float)(lr * sqrt(asked / length)) : 0.0f;
         float* w = (float*)layer_field(table, p.layer, WEIGHT) + p.begin;
         for (int e = threadIdx.x; e < p.count; e += blockDim.x) w[e] = w[e] * shrink - move * D[p.begin + e];

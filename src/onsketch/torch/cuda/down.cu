@@ -2,8 +2,9 @@
 // columns of the gradient by each thread block.
 extern "C" __global__ void down(
     const long long* table, const int* units, const long long* gradients, const double* sizes, int from, int ranks,
-    int to)
+    int to, const float* wait)
 {
+    if (*wait != 0.0f) return;
     const int layer = units[2 * blockIdx.x], strip = units[2 * blockIdx.x + 1];
     const long long columns = layer_field(table, layer, COLUMNS), begin = (long long)strip * WIDE;
     const int rank = (int)layer_field(table, layer, RANK), rows = (int)layer_field(table, layer, ROWS);

@@ -1,6 +1,8 @@
 // The energy of each chunk of the gradients; NaN where a number, or its square, is not finite.
-extern "C" __global__ void energies(const long long* table, const int* owners, const long long* gradients, double* sums)
+extern "C" __global__ void energies(
+    const long long* table, const int* owners, const long long* gradients, double* sums, const float* wait)
 {
+    if (*wait != 0.0f) return;
     const Part p = part_of(table, owners);
     const float* g = (const float*)gradients[p.layer] + p.begin;
     double sum = 0.0;

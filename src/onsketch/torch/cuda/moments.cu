@@ -2,7 +2,7 @@
 // written and its squared length added up by chunks. A layer whose gradient is not finite is left alone.
 extern "C" __global__ void moments(
     const long long* table, const int* owners, const long long* gradients, const int* bad, double* lengths,
-    const float* rate, int nesterov, int maximize, double first, double second, double eps, double weight_decay)
+    const double* numbers, int nesterov, int maximize)
 {
     const Part p = part_of(table, owners);
     float* D = (float*)layer_field(table, p.layer, DIRECTION);
@@ -12,16 +12,17 @@ extern "C" __global__ void moments(
         return;
     }
     const double t = *(const float*)layer_field(table, p.layer, STEP) + 1.0;
-    const double lr = *rate;
+    const double lr = numbers[RATE], first = numbers[BETA], second = numbers[SQUARES_BETA];
+    if (first == 0.0) nesterov = 0;
     const float* g_at = (const float*)gradients[p.layer] + p.begin;
     float* m_at = (float*)layer_field(table, p.layer, MOMENTUM) + p.begin;
     float* v_at = (float*)layer_field(table, p.layer, SQUARES) + p.begin;
     float* w_at = (float*)layer_field(table, p.layer, WEIGHT) + p.begin;
     const float keep = (float)first, fresh = (float)(1.0 - first), sign = maximize ? -1.0f : 1.0f;
-    const float keep_squares = (float)second, fresh_squares = (float)(1.0 - second), floor = (float)eps;
+    const float keep_squares = (float)second, fresh_squares = (float)(1.0 - second), floor = (float)numbers[EPS];
     const float freed = (float)(1.0 / (1.0 - pow(first, nesterov ? t + 1.0 : t)));
     const float freed_squares = (float)(1.0 / (1.0 - pow(second, t)));
-    const float shrink = (float)(1.0 - lr * weight_decay), move = (float)lr;
+    const float shrink = (float)(1.0 - lr * numbers[WEIGHT_DECAY]), move = (float)lr;
     float sum = 0.0f;
     for (int e = threadIdx.x; e < p.count; e += blockDim.x) {
         const float g = sign * g_at[e], m = m_at[e] + fresh * (g - m_at[e]);

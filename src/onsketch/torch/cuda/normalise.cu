@@ -7,8 +7,10 @@ __device__ inline float direction_at(const float* W, double energy, long long at
     return (float)((x - trunc(x)) * 2.0);
 }
 
-extern "C" __global__ void normalise(const long long* table, const long long* sides, const double* sums, double* sizes)
+extern "C" __global__ void normalise(
+    const long long* table, const long long* sides, const double* sums, double* sizes, const float* wait)
 {
+    if (*wait != 0.0f) return;
     __shared__ double partial[THREADS];
     __shared__ float inverse[THREADS];
     const int side = blockIdx.x, layer = (int)side_field(sides, side, OWNER);

@@ -1,13 +1,18 @@
 // Everything small of a refresh (see axes.py), one thread block for each axis. With K = ZᵀZ, X the first 2r columns of
 // Z and C = β·V diag(λ) Vᵀ + w·GGᵀ, Y = CX is Zc for a small c, so that XᵀY, YᵀY and the new directions need K alone.
+// β is the average's decay, freed of its start from zero by the number of refreshes before this one.
 // What is made of Z to become the new directions goes to `mixes`, 4r·r numbers; `failed` says where nothing did.
 extern "C" __global__ void shrink(
-    const long long* sides, const double* partial, const double* sizes, const double* fading, double* scratch,
-    double* mixes, int* failed, int most, int mean, double ridge, double damping, double power, double least)
+    const long long* sides, const double* partial, const double* sizes, const double* numbers, double* scratch,
+    double* mixes, int* failed, int most, int mean, double least, const float* wait)
 {
+    if (*wait != 0.0f) return;
     const int side = blockIdx.x, here = threadIdx.x, threads = blockDim.x;
     const int r = (int)side_field(sides, side, SIDE_RANK), s = 2 * r, n = 4 * r;
-    const double decay = *fading, size = sizes[side_field(sides, side, OWNER)], weight = (1.0 - decay) * size * size;
+    const double age = *(const float*)side_field(sides, side, REFRESHES), slow = numbers[SKETCH_DECAY];
+    const double decay = slow * (1.0 - pow(slow, age)) / (1.0 - pow(slow, age + 1.0));
+    const double ridge = numbers[RIDGE], damping = numbers[DAMPING], power = numbers[POWER];
+    const double size = sizes[side_field(sides, side, OWNER)], weight = (1.0 - decay) * size * size;
     double* energy = (double*)side_field(sides, side, ENERGY);
     double* escaped = (double*)side_field(sides, side, ESCAPED);
     double* total = (double*)side_field(sides, side, TOTAL);

@@ -1,0 +1,107 @@
+"""Refreshes of Sketchy's sketches on a CUDA device, and how many bytes they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from onsketch.torch.axes import PARTS
+from onsketch.torch.folded import Folded
+from onsketch.torch.kernels import RANKS, SHARED_BYTES, THREADS, launch
+
+if TYPE_CHECKING:
+    from onsketch.torch.folded_cuda import Plan
+
+WIDE, TALL, LANES, PIECE = 32, 4, 128, 16
+"""Of the products, as cuda/products.cu has them."""
+
+
+class Axes:
+    """The sketches that kernels refresh: those of axes that are whole, in nine launches for all of them."""
+
+    def __init__(self, plan: Plan, chosen: Sequence[int]) -> None:
+        self.most = most_of(plan.folded)
+        self.Z = plan._room(sum(4 * f.rank * (f.rows + f.columns) for f in (plan.folded[k] for k in chosen)))
+        self.rooms: dict[int, list[int]] = {}
+        """Where Z of the rows and of the columns of a layer lie."""
+        sides: list[list[int]] = []
+        owners: list[int] = []
+        units: dict[str, list[list[int]]] = {"across": [], "down": []}
+        at = self.Z.data_ptr()
+        for k in chosen:
+            folded, state, self.rooms[k] = plan.folded[k], plan.states[plan.order[k]], []
+            for name, length in (("left", folded.rows), ("right", folded.columns)):
+                parts = parts_of(length, folded)
+                entries = [*(state[name + part].data_ptr() for part in PARTS), state["refreshes"].data_ptr()]
+                sides.append([k, length, folded.rank, *entries, at, len(owners), parts])
+                owners += [len(sides) - 1] * parts
+                self.rooms[k].append(at)
+                at += 16 * folded.rank * length
+            units["across"] += [[k, strip] for strip in range(-(-folded.rows // TALL))]
+            units["down"] += [[k, strip] for strip in range(-(-folded.columns // WIDE))]
+        self.sides, self.owners = plan.there(sides, torch.int64), plan.there(owners, torch.int32)
+        self.units = {name: plan.there(some, torch.int32) for name, some in units.items()}
+        self.partial = plan._room(16 * self.most**2 * len(owners), torch.float64)
+        self.scratch = plan._room(44 * self.most**2 * len(sides), torch.float64)
+        self.mixes = plan._room(4 * self.most**2 * len(sides), torch.float64)
+        self.failed = plan.there([0] * len(sides), torch.int32)
+
+    def refresh(self, plan: Plan, wait: Tensor) -> None:
+        """Take the gradients in, where ``wait`` is 0; see axes.py and cuda/shrink.cu."""
+        if not self.rooms:
+            return
+        count, most = len(self.sides), self.most
+        sums, sizes = plan.wanted, plan._room(len(plan.order), torch.float64)
+        launch("energies", torch.float32, len(sums), THREADS, [plan.table, plan.owners, plan.gradients, sums, wait])
+        launch("normalise", torch.float32, count, THREADS, [plan.table, self.sides, sums, sizes, wait])
+        for name, begin, ranks, into in (
+            ("across", 0, 1, 1),
+            ("down", 0, 2, 1),
+            ("across", 1, 2, 2),
+            ("down", 2, 1, 3),
+        ):
+            own = [plan.table, self.units[name], plan.gradients, sizes, begin, ranks, into, wait]
+            shared = row_bytes(ranks * most) if name == "across" else 4 * WIDE * ranks * most
+            launch(name, torch.float32, len(self.units[name]), LANES if name == "across" else THREADS, own, shared)
+        own = [self.sides, self.owners, self.partial, most, wait]
+        launch("grams", torch.float32, len(self.owners), THREADS, own, 32 * 1024)
+        own = [self.sides, self.partial, sizes, plan.numbers, self.scratch, self.mixes, self.failed, most]
+        own += [int(plan.metric.outside == "mean"), 32.0 * torch.finfo(torch.float32).eps, wait]
+        launch("shrink", torch.float32, count, THREADS, own, min(64 * most**2, SHARED_BYTES))
+        own = [self.sides, self.owners, self.mixes, self.failed, most, wait]
+        launch("redirect", torch.float32, len(self.owners), THREADS, own)
+
+
+def refreshes(folded: Folded) -> bool:
+    """Whether the kernels refresh the sketches of such a layer."""
+    return folded.is_whole and 0 < folded.rank <= RANKS // 2
+
+
+def most_of(layers: Sequence[Folded]) -> int:
+    """The largest rank that kernels refresh: theirs is the size of all small matrices."""
+    return max([folded.rank for folded in layers if refreshes(folded)], default=0)
+
+
+def parts_of(length: int, folded: Folded) -> int:
+    """Into how many parts the Gram matrices of an axis are summed."""
+    return -(-length // (1024 // folded.rank))
+
+
+def refresh_bytes(folded: Folded, most: int) -> int:
+    """What a layer's refresh keeps beside its state, ``most`` the largest rank of those that kernels refresh.
+
+    These: Z, the Gram matrices and what is made of them, of both axes (:class:`Axes`); others that kernels step: the
+    gradient; those that are left to PyTorch: nothing.
+    """
+    if not refreshes(folded):
+        return 4 * folded.rows * folded.columns if 0 < folded.rank <= RANKS else 0
+    parts = sum(parts_of(length, folded) for length in (folded.rows, folded.columns))
+    return 16 * folded.rank * (folded.rows + folded.columns) + 8 * most**2 * (16 * parts + 2 * 44 + 2 * 4)
+
+
+def row_bytes(columns: int) -> int:
+    """Shared memory that products of rows with so many columns take; see cuda/products.cu."""
+    return 4 * TALL * (PIECE * (LANES + 1) + columns)

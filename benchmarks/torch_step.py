@@ -231,16 +231,15 @@ def _paper(name: str, **options: Any) -> Maker:
     return made
 
 
-def training_shares(makers: dict[str, Maker], turns: int) -> dict[str, dict[str, float]]:
-    """What of a ResNet-18's training step, batch 128 of 3×32×32, is the optimizer's: one loop, all taking turns in it.
+def training_shares(model: nn.Module, x: Tensor, makers: dict[str, Maker], turns: int) -> dict[str, dict[str, float]]:
+    """What of a training step is the optimizer's: one network, one loop, and all take turns in it.
 
     The rest of a step is the same for all. Events on the device's stream are looked at when all is over: nobody waits
     within the loop. Means of the optimizer, but for the longest in fifty (a refresh counts, a hiccup does not).
     """
-    torch.manual_seed(0)
-    model = resnet18().cuda()
+    model, x = model.cuda(), x.cuda()
+    y = torch.randint(10, (x.shape[0],) if x.dim() == 4 else x.shape, device="cuda").flatten()
     optimizers = {name: make(model) for name, make in makers.items()}
-    x, y = torch.randn(128, 3, 32, 32, device="cuda"), torch.randint(10, (128,), device="cuda")
     marks: dict[str, list[list[torch.cuda.Event]]] = {name: [] for name in makers}
     host: dict[str, list[float]] = {name: [] for name in makers}
     for turn in range(20 + turns):
@@ -248,7 +247,7 @@ def training_shares(makers: dict[str, Maker], turns: int) -> dict[str, dict[str,
             events = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
             events[0].record()
             optimizer.zero_grad()
-            nn.functional.cross_entropy(model(x), y).backward()
+            nn.functional.cross_entropy(model(x).flatten(0, -2), y).backward()
             events[1].record()
             begin = time.perf_counter()
             optimizer.step()
@@ -267,6 +266,16 @@ def training_shares(makers: dict[str, Maker], turns: int) -> dict[str, dict[str,
             f"{name:<28} {own:.3f} ms of {own + rest:.2f}: {own / (own + rest):.1%}; host {found[name]['host']:.3f} ms"
         )
     return found
+
+
+def training(makers: dict[str, Maker]) -> dict[str, Any]:
+    torch.manual_seed(0)
+    batch, text = torch.randn(128, 3, 32, 32), torch.randint(95, (32, 128))
+    return {
+        "ResNet-18": training_shares(resnet18(), batch, WHOLE, 100),
+        "transformer": training_shares(Transformer(95, 128, 256, 4), text, WHOLE, 100),
+        "ResNet-18, papers": training_shares(resnet18(), batch, makers, 50),
+    }
 
 
 def mean(times: Iterable[float]) -> float:
@@ -306,7 +315,10 @@ def main() -> None:
                 lambda: race(contenders(conv, "cuda", args.sketch_size), "cuda", *much),
             ),
             "settings": ("the same", lambda: race(settings(conv, "cuda"), "cuda", *much)),
-            "training": ("a ResNet-18's training step", lambda: training_shares(every, 100)),
+            "training": (
+                "a ResNet-18's training step, batch 128 of 3×32×32, and a transformer's",
+                lambda: training(every),
+            ),
             "layers": ("single layers", lambda: by_layer("cuda", args.steps, 2)),
         }
     for name, (words, measure) in parts.items():

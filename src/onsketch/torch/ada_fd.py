@@ -25,21 +25,8 @@ class FrequentDirectionsOptimizer(SketchedOptimizer):
     def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return self.recipe.empty(layer.blocks, layer.width, group["sketch_size"], like)
 
-    def _precondition(
-        self, grads: list[Tensor], states: list[State], steps: list[int], group: dict[str, Any], absorb: bool
-    ) -> list[Tensor]:
-        return precondition(
-            grads,
-            states,
-            self.recipe,
-            size=group["sketch_size"],
-            ridge=group["ridge"],
-            decay=group["decay"],
-            steps=steps,
-            absorb=absorb,
-            graft_on_device=group["graft"] and not group["scale_free"],
-            every=group["update_every"],
-        )
+    def _precondition(self, grads: list[Tensor], states: list[State], **told: Any) -> list[Tensor]:
+        return precondition(grads, states, self.recipe, **told)
 
 
 ADA_FD = Recipe("adagrad", doubling=False)

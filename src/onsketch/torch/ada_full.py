@@ -39,8 +39,5 @@ class AdaFull(SketchedOptimizer):
     def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return exact.empty(layer.blocks, layer.width, like)
 
-    def _precondition(
-        self, grads: list[Tensor], states: list[State], steps: list[int], group: dict[str, Any], absorb: bool
-    ) -> list[Tensor]:
-        options = {"ridge": group["ridge"], "decay": group["decay"], "every": group["update_every"]}
-        return exact.precondition(grads, states, **options, steps=steps, absorb=absorb)
+    def _precondition(self, grads: list[Tensor], states: list[State], **told: Any) -> list[Tensor]:
+        return exact.precondition(grads, states, **told)

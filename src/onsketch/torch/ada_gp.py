@@ -33,22 +33,8 @@ class RandomProjectionOptimizer(SketchedOptimizer):
     def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return random_rows.empty(layer.blocks, layer.width, group["sketch_size"], like)
 
-    def _precondition(
-        self, grads: list[Tensor], states: list[State], steps: list[int], group: dict[str, Any], absorb: bool
-    ) -> list[Tensor]:
-        return random_rows.precondition(
-            grads,
-            states,
-            fourier=self.fourier,
-            size=group["sketch_size"],
-            ridge=group["ridge"],
-            decay=group["decay"],
-            seed=group["seed"],
-            steps=steps,
-            absorb=absorb,
-            graft_on_device=group["graft"] and not group["scale_free"],
-            every=group["update_every"],
-        )
+    def _precondition(self, grads: list[Tensor], states: list[State], **told: Any) -> list[Tensor]:
+        return random_rows.precondition(grads, states, fourier=self.fourier, **told)
 
 
 class AdaGP(RandomProjectionOptimizer):

@@ -150,10 +150,8 @@ class SketchedOptimizer(CarefulOptimizer):
         """The sketch of a layer before its first step, in the type and on the device of ``like``."""
 
     @abstractmethod
-    def _precondition(
-        self, grads: list[Tensor], states: list[State], steps: list[int], group: dict[str, Any], absorb: bool
-    ) -> list[Tensor]:
-        """``P g`` of gradients cut into blocks, (B, b)."""
+    def _precondition(self, grads: list[Tensor], states: list[State], **told: Any) -> list[Tensor]:
+        """``P g`` of gradients cut into blocks, (B, b); ``told``: their ``steps``, and the fields of ``Round``."""
 
     def _without_sketch(self, group: dict[str, Any]) -> float:
         """p(0), the factor of a step where nothing was sketched."""
@@ -297,11 +295,15 @@ class SketchedOptimizer(CarefulOptimizer):
         updates = list(blocks)
         # every so many-th step absorbs; parameters that missed steps keep their own count
         due = [(t - 1) % group["update_every"] == 0 for t in steps]
+        told = {"size": group["sketch_size"], "every": group["update_every"]}
+        told |= {name: group[name] for name in ("ridge", "decay", "seed")}
+        told["graft_on_device"] = group["graft"] and not group["scale_free"]
         for absorb in (True, False):
             chosen = [i for i, is_due in enumerate(due) if is_due == absorb]
             if chosen:
-                of_these = [blocks[i] for i in chosen], [states[i] for i in chosen], [steps[i] for i in chosen]
-                for i, update in zip(chosen, self._precondition(*of_these, group, absorb), strict=True):
+                told |= {"steps": [steps[i] for i in chosen], "absorb": absorb}
+                made = self._precondition([blocks[i] for i in chosen], [states[i] for i in chosen], **told)
+                for i, update in zip(chosen, made, strict=True):
                     updates[i] = update
         updates = [layer.join(update) for layer, update in zip(layers, updates, strict=True)]
         if group["scale_free"]:

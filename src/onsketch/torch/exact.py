@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from onsketch.torch.rows import State
+from onsketch.torch.rows import Round, State
 from onsketch.torch.spectrum import absorptions, cutoff, eigh, inverse_metric
 
 
@@ -20,24 +21,21 @@ def precondition(
     grads: Sequence[Tensor],
     states: Sequence[State],
     *,
-    ridge: float,
-    decay: float,
     steps: Sequence[int],
-    absorb: bool,
-    every: int = 1,
+    **told: Any,
 ) -> list[Tensor]:
     """``(ridge·I + G^{1/2})⁻¹ g`` for each gradient, (B, b); O(d³) a step."""
-    updates = []
+    updates, round = [], Round(**told)
+    decay = round.decay
     for g, state, t in zip(grads, states, steps, strict=True):
         matrix, wide = state["matrix"], g.double()
-        if absorb:
-            weight = 1.0 if decay == 1.0 else 1.0 - decay
-            matrix.mul_(decay).add_(wide[:, :, None] * wide[:, None, :], alpha=weight)
+        if round.absorb:
+            matrix.mul_(decay).add_(wide[:, :, None] * wide[:, None, :], alpha=round.weight)
         values, V = eigh(matrix)
         failed = ~torch.isfinite(values).all(1, keepdim=True)
         values = torch.where(values > cutoff(torch.float64) * values[:, :1], values, 0.0)
-        values = values if decay == 1.0 else values / (1.0 - decay ** absorptions(t, every))
-        p = inverse_metric("adagrad", values, ridge, values[:, :1])
+        values = values if decay == 1.0 else values / (1.0 - decay ** absorptions(t, round.every))
+        p = inverse_metric("adagrad", values, round.ridge, values[:, :1])
         update = (V @ (p[:, :, None] * (V.mT @ wide[:, :, None])))[:, :, 0]
         updates.append(torch.where(failed, 0.0, update).to(g.dtype))
     return updates

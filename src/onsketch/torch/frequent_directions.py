@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from onsketch.torch import fused
 from onsketch.torch import rows as large
-from onsketch.torch.rows import State
-from onsketch.torch.spectrum import GEOMETRIES, Geometry, absorptions, cutoff, eigh, inverse_metric, ratio
+from onsketch.torch.rows import Round, State
+from onsketch.torch.spectrum import GEOMETRIES, Geometry, cutoff, eigh, inverse_metric, ratio
 
 
 @dataclass(frozen=True)
@@ -67,15 +69,12 @@ def precondition(
     states: Sequence[State],
     recipe: Recipe,
     *,
-    size: int,
-    ridge: float,
-    decay: float,
     steps: Sequence[int],
-    absorb: bool,
-    graft_on_device: bool = False,
-    every: int = 1,
+    **told: Any,
 ) -> list[Tensor]:
     """``P g`` for each gradient, (B, b), with the sketch that has absorbed it (or, ``absorb=False``, the old one).
+
+    ``told``: the fields of :class:`~onsketch.torch.rows.Round`.
 
     Cost for d numbers: reading about 1.5·size·d numbers twice, and one small eigendecomposition.
     """
@@ -83,54 +82,35 @@ def precondition(
     def shape(state: State) -> tuple[int, ...]:
         return *large.counts(state), state["transform"].shape[1]
 
-    def step(on_device: bool, some: list[Tensor], their: list[State], t: int) -> list[Tensor]:
-        absorbed = absorptions(t, every)
-        if on_device:
-            grafting = fused.Grafting(decay, t) if graft_on_device else None
-            return _on_device(some, their, recipe, size, ridge, decay, absorbed, absorb, grafting)
-        if absorb:
-            return _absorb(some, their, recipe, size, ridge, decay, absorbed)
-        return _apply(some, their, recipe, ridge, decay, absorbed)
-
-    return large.lockstep(grads, states, steps, [fused.serves(state) for state in states], shape, step)
+    served = [fused.serves(state) for state in states]
+    ways = partial(_on_device, recipe), partial(_absorb, recipe), partial(_apply, recipe)
+    return large.lockstep(grads, states, steps, served, shape, Round(**told), ways)
 
 
-def _on_device(
-    grads: list[Tensor],
-    states: list[State],
-    recipe: Recipe,
-    size: int,
-    ridge: float,
-    decay: float,
-    t: int,
-    absorb: bool,
-    grafting: fused.Grafting | None,
-) -> list[Tensor]:
+def _on_device(recipe: Recipe, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
     """The two functions below as kernels: see cuda/directions.cu."""
     arguments = [
-        size,
-        recipe.limit(size),
+        told.size,
+        recipe.limit(told.size),
         GEOMETRIES.index(recipe.geometry),
         int(recipe.counts_rank),
         int(recipe.robust),
-        int(absorb),
-        float(ridge),
-        float(decay),
-        1.0 if decay == 1.0 else 1.0 - decay,
-        1.0 if decay == 1.0 else 1.0 / (1.0 - decay**t),
+        int(told.absorb),
+        float(told.ridge),
+        float(told.decay),
+        told.weight,
+        told.freed,
         cutoff(states[0]["rows"].dtype),
     ]
-    return fused.step(grads, states, "energy", "directions", arguments, absorb, grafting)
+    return fused.step(grads, states, "energy", "directions", arguments, told)
 
 
-def _absorb(
-    grads: list[Tensor], states: list[State], recipe: Recipe, size: int, ridge: float, decay: float, t: int
-) -> list[Tensor]:
+def _absorb(recipe: Recipe, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
+    size, decay, weight = told.size, told.decay, told.weight
     filled, held = large.counts(states[0])
     most = states[0]["transform"].shape[1]
     rank = min(held, most)
     noise = cutoff(states[0]["rows"].dtype)
-    weight = 1.0 if decay == 1.0 else 1.0 - decay
 
     # Into the eigenbasis of what is there.
     large.place(states, filled, grads)
@@ -157,7 +137,7 @@ def _absorb(
         escaped = escaped + torch.where(failed, 0.0, rho)
 
     # The step, in the metric before the shrink (Ada-FFD) or after it.
-    p = _metric(recipe, values if recipe.counts_rank else after, escaped, ridge, decay, t)
+    p = _metric(recipe, values if recipe.counts_rank else after, escaped, told)
     along = p * U[:, rank, :] / weight**0.5
     coefficients = (along[:, None, :] @ turned)[:, 0]
     coefficients = torch.where(failed, 0.0, coefficients)
@@ -212,23 +192,20 @@ def _held_after(recipe: Recipe, held: int, size: int, shrunk: bool, energy: Tens
     return int((energy > 0.0).sum(1).max()) if energy.numel() else 0
 
 
-def _metric(recipe: Recipe, energy: Tensor, escaped: Tensor, ridge: float, decay: float, t: int) -> Tensor:
+def _metric(recipe: Recipe, energy: Tensor, escaped: Tensor, told: Round) -> Tensor:
     """p(λ), for a moving average freed of its start from zero."""
-    correction = 1.0 if decay == 1.0 else 1.0 / (1.0 - decay**t)
-    energy, escaped = energy * correction, escaped * correction
-    base = ridge + escaped / 2 if recipe.robust else ridge
+    energy, escaped = energy * told.freed, escaped * told.freed
+    base = told.ridge + escaped / 2 if recipe.robust else told.ridge
     return inverse_metric(recipe.geometry, energy, base, escaped)
 
 
-def _apply(
-    grads: list[Tensor], states: list[State], recipe: Recipe, ridge: float, decay: float, t: int
-) -> list[Tensor]:
+def _apply(recipe: Recipe, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
     """``P g = p(0)g + Sᵀ diag((p(λ) − p(0))/λ) S g``, nothing absorbed."""
     filled, held = large.counts(states[0])
     rank = min(held, states[0]["transform"].shape[1])
     T = large.stack(states, "transform", slice(rank), slice(filled))
     energy = torch.nn.functional.pad(large.stack(states, "energy", slice(rank)), (0, 1))
-    p = _metric(recipe, energy, large.stack(states, "escaped"), ridge, decay, t)
+    p = _metric(recipe, energy, large.stack(states, "escaped"), told)
     bare = p[:, rank:]
     updates = [g * bare_i.to(g.dtype) for g, bare_i in zip(grads, large.split(states, bare), strict=True)]
     if filled and rank:

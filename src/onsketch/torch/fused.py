@@ -14,14 +14,14 @@ need not know, so that it never waits, and blocks behave as parameters of their 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from onsketch.torch import kernels
 from onsketch.torch.kernels import LARGEST, ROOM_FOR_U, SHARED_BYTES, THREADS, launch
-from onsketch.torch.rows import State
+from onsketch.torch.rows import Round, State
 from onsketch.torch.table import Table, addresses, table_of
 
 
@@ -50,21 +50,13 @@ def _contiguous(grads: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
     return made
 
 
-class Grafting(NamedTuple):
-    """The diagonal AdaGrad step that lends its length: see diagonal.py."""
-
-    decay: float
-    t: int
-
-
 def step(
     grads: Sequence[Tensor],
     states: Sequence[State],
     spectrum: str,
     small: str,
     arguments: list[Any],
-    absorb: bool,
-    grafting: Grafting | None = None,
+    told: Round,
     fourier: Sequence[tuple[Tensor, Tensor]] | None = None,
 ) -> list[Tensor]:
     """``P g`` for each gradient; ``small`` names the kernel of the method, and ``arguments`` are its own.
@@ -72,11 +64,12 @@ def step(
     A gradient may have any shape of B·b numbers. One that is not finite counts as zero. ``fourier`` are the rows and
     signs of RadaGrad's map.
     """
+    absorb, graft = told.absorb, told.graft_on_device
     dtype = states[0]["rows"].dtype
     computed = torch.promote_types(dtype, torch.float32)
     wide = int(dtype == computed or not any(g.dtype == dtype for g in grads))
     grads = _contiguous(grads, computed if wide else dtype)
-    table = table_of(states, spectrum, grafting is not None)
+    table = table_of(states, spectrum, graft)
     fields, owners, device = table.fields, table.owners, table.fields.device
     blocks, chunks, stride = len(fields), len(owners), table.slots + 1
     starts: list[int] = []
@@ -90,7 +83,7 @@ def step(
     partial, coefficients, matrices = work.split_with_sizes([chunks, blocks, 2 * blocks * stride])
     used, due, bad = torch.zeros(3, blocks, dtype=torch.int32, device=device).unbind()
     updates = torch.empty(table.total, dtype=computed, device=device)
-    lengths = work if grafting is None else torch.empty(2 * chunks, dtype=torch.float64, device=device)
+    lengths = work if not graft else torch.empty(2 * chunks, dtype=torch.float64, device=device)
 
     launch("dots", dtype, chunks, THREADS, [fields, owners, gradients, partial, bad, stride, int(absorb), wide])
     if fourier is not None:
@@ -99,8 +92,8 @@ def step(
     own = [fields, partial, matrices, coefficients, used, due, bad, stride, *arguments]
     launch(small, dtype, blocks, THREADS, own, shared)
     own = [fields, owners, gradients, used, coefficients, updates, lengths, stride, int(absorb), wide]
-    launch("combine", dtype, chunks, THREADS, [*own, *_diagonal(grafting)])
-    if grafting is not None:
+    launch("combine", dtype, chunks, THREADS, [*own, *_diagonal(told)])
+    if graft:
         launch("graft", dtype, chunks, THREADS, [fields, owners, lengths, updates])
     if absorb:
         _rotate(table, dtype, due, matrices, stride, small == "directions")
@@ -111,12 +104,11 @@ def step(
     ]
 
 
-def _diagonal(grafting: Grafting | None) -> list[int | float]:
+def _diagonal(told: Round) -> list[int | float]:
     """Whether to graft; what the sums keep, what a square adds to them, and what frees them of their start."""
-    if grafting is None:
-        return [0, 1.0, 1.0, 1.0]
-    decay, t = grafting
-    return [1, 1.0, 1.0, 1.0] if decay == 1.0 else [1, decay, 1.0 - decay, 1.0 / (1.0 - decay**t)]
+    if not told.graft_on_device or told.decay == 1.0:
+        return [int(told.graft_on_device), 1.0, 1.0, 1.0]
+    return [1, told.decay, told.weight, 1.0 / (1.0 - told.decay**told.t)]
 
 
 def _project(

@@ -14,6 +14,8 @@ anything of the layer's size is made, as RadaGrad's incremental QR would be.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,8 +23,8 @@ from torch import Tensor
 from onsketch.torch import draws, fused
 from onsketch.torch import rows as large
 from onsketch.torch.cosines import project
-from onsketch.torch.rows import State
-from onsketch.torch.spectrum import absorptions, eigh, gram_cutoff, ratio
+from onsketch.torch.rows import Round, State
+from onsketch.torch.spectrum import eigh, gram_cutoff, ratio
 
 
 def slots(size: int) -> int:
@@ -46,74 +48,51 @@ def precondition(
     states: Sequence[State],
     *,
     fourier: bool,
-    size: int,
-    ridge: float,
-    decay: float,
-    seed: int,
     steps: Sequence[int],
-    absorb: bool,
-    graft_on_device: bool = False,
-    every: int = 1,
+    **told: Any,
 ) -> list[Tensor]:
     """``P g`` for each gradient, (B, b): RadaGrad's (``fourier``) or AdaGP's.
+
+    ``told``: the fields of :class:`~onsketch.torch.rows.Round`.
 
     Cost for d numbers: reading about 1.25·size·d numbers twice, one eigendecomposition of size × size, and for
     RadaGrad 4·size·d operations of its cosines.
     """
-
-    def step(on_device: bool, some: list[Tensor], their: list[State], t: int) -> list[Tensor]:
-        absorbed = absorptions(t, every)
-        if on_device:
-            grafting = fused.Grafting(decay, t) if graft_on_device else None
-            return _on_device(some, their, fourier, size, ridge, decay, seed, t, absorbed, absorb, grafting)
-        if absorb:
-            return _absorb(some, their, _weights(some, fourier, size, seed, t), fourier, ridge, decay, absorbed)
-        return _apply(some, their, fourier, ridge, decay, absorbed)
-
-    return large.lockstep(grads, states, steps, [fused.serves(state) for state in states], large.counts, step)
+    served = [fused.serves(state) for state in states]
+    ways = partial(_on_device, fourier), partial(_absorb, fourier), partial(_apply, fourier)
+    return large.lockstep(grads, states, steps, served, large.counts, Round(**told), ways)
 
 
-def _on_device(
-    grads: list[Tensor],
-    states: list[State],
-    fourier: bool,
-    size: int,
-    ridge: float,
-    decay: float,
-    seed: int,
-    t: int,
-    absorbed: int,
-    absorb: bool,
-    grafting: fused.Grafting | None,
-) -> list[Tensor]:
+def _on_device(fourier: bool, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
     """The functions below as kernels: see cuda/projections.cu."""
-    keep, weight = _fading(fourier, decay)
+    size, seed = told.size, told.seed
+    keep, weight = _fading(fourier, told.decay)
     device = states[0]["rows"].device
     arguments = [
-        states[0]["gram"] if fourier else draws.round_vector(seed, t, size, device),  # RadaGrad's Πg comes in here
+        states[0]["gram"] if fourier else draws.round_vector(seed, told.t, size, device),  # RadaGrad's Πg comes in here
         size,
         int(fourier),
-        int(absorb),
-        float(ridge),
+        int(told.absorb),
+        float(told.ridge),
         keep,
         weight,
-        1.0 if decay == 1.0 else 1.0 / (1.0 - decay**absorbed),
+        told.freed,
         gram_cutoff(states[0]["rows"].dtype),
     ]
     maps = (
         [draws.fourier_sample(seed, size, state["rows"].shape[2], device) for state in states]
-        if fourier and absorb
+        if fourier and told.absorb
         else None
     )
-    return fused.step(grads, states, "gram", "projections", arguments, absorb, grafting, maps)
+    return fused.step(grads, states, "gram", "projections", arguments, told, maps)
 
 
-def _weights(grads: Sequence[Tensor], fourier: bool, size: int, seed: int, t: int) -> Tensor:
+def _weights(fourier: bool, grads: Sequence[Tensor], told: Round) -> Tensor:
     """r, (N, m)."""
     if fourier:
-        return torch.cat([project(g, size, seed) for g in grads])
+        return torch.cat([project(g, told.size, told.seed) for g in grads])
     count = sum(len(g) for g in grads)
-    return draws.round_vector(seed, t, size, grads[0].device).expand(count, size)
+    return draws.round_vector(told.seed, told.t, told.size, grads[0].device).expand(count, told.size)
 
 
 def _fading(fourier: bool, decay: float) -> tuple[float, float]:
@@ -123,14 +102,12 @@ def _fading(fourier: bool, decay: float) -> tuple[float, float]:
     return (decay, 1.0 - decay) if fourier else (decay**0.5, (1.0 - decay) ** 0.5)
 
 
-def _absorb(
-    grads: list[Tensor], states: list[State], r: Tensor, fourier: bool, ridge: float, decay: float, t: int
-) -> list[Tensor]:
+def _absorb(fourier: bool, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
     filled, _ = large.counts(states[0])
-    keep, weight = _fading(fourier, decay)
+    keep, weight = _fading(fourier, told.decay)
     large.place(states, filled, grads)
     dots = large.products(states, filled + 1, grads)
-    squared, r = dots[:, filled, None], r * weight
+    squared, r = dots[:, filled, None], _weights(fourier, grads, told) * weight
     old_T = large.stack(states, "transform", slice(None), slice(filled)) * keep
     old_K = large.stack(states, "gram") * keep**2
     k = (old_T @ dots[:, :filled, None])[:, :, 0]
@@ -139,7 +116,7 @@ def _absorb(
     T = torch.cat([old_T, r[:, :, None]], 2)
 
     noise = gram_cutoff(states[0]["rows"].dtype)
-    share, bare, failed = _small_step(K, k + squared * r, noise, fourier, ridge, decay, t)
+    share, bare, failed = _small_step(K, k + squared * r, noise, fourier, told)
     coefficients = (share[:, None] @ T)[:, 0]
     coefficients[:, filled] += bare
     updates = large.combinations(states, torch.where(failed, 0.0, coefficients))
@@ -159,28 +136,25 @@ def _absorb(
     return updates
 
 
-def _small_step(
-    K: Tensor, inside: Tensor, noise: float, fourier: bool, ridge: float, decay: float, t: int
-) -> tuple[Tensor, float, Tensor]:
+def _small_step(K: Tensor, inside: Tensor, noise: float, fourier: bool, told: Round) -> tuple[Tensor, float, Tensor]:
     """``U diag((p(μ) − p(0))/μ) Uᵀ S g``; p(0); and where the decomposition failed, (N, 1)."""
     values, U = eigh(K)
     failed = ~torch.isfinite(values).all(1, keepdim=True)
     values = torch.where(values > noise * values[:, :1], values, 0.0)
-    correction = 1.0 if decay == 1.0 else 1.0 / (1.0 - decay**t)
-    energy = (values.sqrt() if fourier else values) * correction
-    bare = 1.0 if fourier else 1.0 / ridge
-    share = ratio(1.0 / (ridge + energy.sqrt()) - bare, values)
+    energy = (values.sqrt() if fourier else values) * told.freed
+    bare = 1.0 if fourier else 1.0 / told.ridge
+    share = ratio(1.0 / (told.ridge + energy.sqrt()) - bare, values)
     along = share * (U.mT @ inside[:, :, None])[:, :, 0]
     return (U @ along[:, :, None])[:, :, 0], bare, failed
 
 
-def _apply(grads: list[Tensor], states: list[State], fourier: bool, ridge: float, decay: float, t: int) -> list[Tensor]:
+def _apply(fourier: bool, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
     """``P g`` with the sketch as it is."""
     filled, _ = large.counts(states[0])
     noise = gram_cutoff(states[0]["rows"].dtype)
     T = large.stack(states, "transform", slice(None), slice(filled))
     inside = (T @ large.products(states, filled, grads)[:, :, None])[:, :, 0]
-    share, bare, failed = _small_step(large.stack(states, "gram"), inside, noise, fourier, ridge, decay, t)
+    share, bare, failed = _small_step(large.stack(states, "gram"), inside, noise, fourier, told)
     share = torch.where(failed, 0.0, share)
     combined = large.combinations(states, (share[:, None] @ T)[:, 0])
     return [update + bare * g for update, g in zip(combined, grads, strict=True)]

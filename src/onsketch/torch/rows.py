@@ -10,10 +10,12 @@ and only when it has no free row left is it rotated itself, ``R ← T R``. So a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from onsketch.torch.spectrum import absorptions
 
 State = dict[str, Any]
 """What is kept for one parameter. Large: ``rows`` (B, slots, b). Small, float64: what the sketch's file says.
@@ -22,6 +24,35 @@ blocks of a layer are kept in step, or on the device, for each block on its own 
 
 _SLAB_BYTES = 64 << 20
 """Working memory of a rotation."""
+
+
+class Round(NamedTuple):
+    """What a method is told of a step."""
+
+    ridge: float
+    decay: float
+    absorb: bool
+    """Whether the gradient is taken in."""
+    size: int = 0
+    every: int = 1
+    """One gradient in so many is taken in."""
+    graft_on_device: bool = False
+    seed: int = 0
+    t: int = 0
+    """Steps the parameters have taken, this one counted."""
+
+    @property
+    def weight(self) -> float:
+        """Of the new gradient in what is summed up, or averaged."""
+        return 1.0 if self.decay == 1.0 else 1.0 - self.decay
+
+    @property
+    def freed(self) -> float:
+        """What frees an average of its start from zero."""
+        return 1.0 if self.decay == 1.0 else 1.0 / (1.0 - self.decay ** absorptions(self.t, self.every))
+
+
+Step = Callable[[list[Tensor], list[State], Round], list[Tensor]]
 
 
 def empty_rows(blocks: int, slots: int, width: int, like: Tensor) -> Tensor:
@@ -35,12 +66,13 @@ def lockstep(
     steps: Sequence[int],
     fused: Sequence[bool],
     shape: Callable[[State], tuple[int, ...]],
-    step: Callable[[bool, list[Tensor], list[State], int], list[Tensor]],
+    told: Round,
+    ways: tuple[Step, Step, Step],
 ) -> list[Tensor]:
     """Step the states that can go together together, and return what comes of each gradient.
 
     On a device the kernels take states of any ``shape``; elsewhere those of one shape have their small matrices
-    stacked.
+    stacked. The ``ways``: by kernels, a gradient taken in, and none taken in.
     """
     groups: dict[Any, list[int]] = {}
     for i, (ours, state, t) in enumerate(zip(fused, states, steps, strict=True)):
@@ -48,7 +80,8 @@ def lockstep(
         groups.setdefault(key, []).append(i)
     updates = list(grads)
     for (ours, t, *_), group in groups.items():
-        stepped = step(ours, [grads[i] for i in group], [states[i] for i in group], t)
+        step = ways[0 if ours else 1 if told.absorb else 2]
+        stepped = step([grads[i] for i in group], [states[i] for i in group], told._replace(t=t))
         for i, update in zip(group, stepped, strict=True):
             updates[i] = update
     return updates

@@ -158,7 +158,7 @@ def find_task(y: Array, kind: str | None = None, named: str | None = None, words
         return Task("regression")
     if named is not None:
         return Task("classification", -1.0, 1.0, named)
-    different = np.unique(y[~np.isnan(y)])
+    different = np.array(sorted(set(y[~np.isnan(y)].tolist())))  # np.unique imports masked arrays for it
     if not different.size:
         raise InputError("not one of the first rows has a label that can be learned; say what it is: --task.")
     if kind == "multiclass":

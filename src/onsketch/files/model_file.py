@@ -13,10 +13,8 @@ and renamed, so that a crash leaves the old file or the new one and never half o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -209,6 +207,8 @@ def _checked(name: str, text: str, arrays: Arrays) -> Content:
 
 
 def _checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    import hashlib  # with all of OpenSSL, which those who only learn need not wait for
+
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -222,6 +222,8 @@ def write_atomically(path: PathLike, write_to: Any) -> None:
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)}: not a plain file, so it cannot be replaced by one.")
+    import tempfile
+
     handle, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     lock_now(handle)  # so that nobody takes it for a leftover
     try:

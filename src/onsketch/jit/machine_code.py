@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import hashlib
 import os
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -83,6 +81,8 @@ def find(kernel: Kernel, forms: tuple[Form, ...]) -> MachineCode:
 
 def object_file(kernel: Kernel, forms: tuple[Form, ...]) -> tuple[str, str, bytes]:
     """A kernel's symbol, the form of its results and its object file: from the disk, or compiled and kept there."""
+    import hashlib
+
     from onsketch.jit.stamp import stamp_of
 
     name = name_of(kernel, forms)
@@ -153,6 +153,9 @@ def _compiled(kernel: Kernel, forms: tuple[Form, ...], symbol: str) -> tuple[str
 
 def _keep(place: Path, title: str, name: str, results: str, machine_code: bytes) -> None:
     """Write an object file, whole or not at all, and forget what only earlier versions of the code could use."""
+    import hashlib
+    import tempfile
+
     place.mkdir(parents=True, exist_ok=True)
     handle, path = tempfile.mkstemp(dir=place)
     with os.fdopen(handle, "wb") as file:

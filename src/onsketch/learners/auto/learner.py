@@ -17,8 +17,8 @@ from onsketch.jit.vectors import aligned_zeros, padded
 from onsketch.learners.auto.earlier_files import in_present_form
 from onsketch.learners.auto.merging import merge_auto, sketch_of_learner
 from onsketch.learners.auto.mixing import EXPERTS
-from onsketch.learners.auto.reading import fill_weights, leverage_rows, predict_rows
-from onsketch.learners.auto.round import learn_rows
+from onsketch.learners.auto.reading import fill_weights, leverage_rows, new_room, predict_rows
+from onsketch.learners.auto.round import learn_rows, new_working_room
 from onsketch.learners.auto.scaling import APART
 from onsketch.learners.auto.state import (
     COLD_WIDTH,
@@ -60,6 +60,9 @@ TOLD = 0.25
 FREE, PATIENCE = 1024, 10
 """So many features have sketch columns from the start, the others when they have come so many times; until then they
 are kept in float32."""
+
+_LONGEST_KEPT = 4096
+"""Entries of a row for which the arrays of a round are kept from call to call: 300 bytes each."""
 
 _MORE = [TALLY.more_warm, TALLY.more_cold, TALLY.more_buffer]
 
@@ -121,6 +124,9 @@ class AutoLearner(Learner):
 
     share_names = EXPERT_NAMES
 
+    _room: tuple[Any, ...] | None = None
+    """Scratch of rounds, see ``_working_room``; no part of the state."""
+
     @property
     def shares(self) -> Floats:
         """The coefficients of the experts in the mixture, in the order of ``EXPERT_NAMES``."""
@@ -160,38 +166,51 @@ class AutoLearner(Learner):
         self._light = with_room(self._light, 1, 1, self._map.count, 0)
         done = 0
         while True:
-            state = self._settings, self._light, self._table, self._small
+            state = self._settings, self._light, self._table, self._small, self._working_room(0)
             block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
             done += int(self._learn_rows(state, *block))
             if not self._small.counts[TALLY.full]:
                 break
+            self._working_room(int(np.diff(indptr).max()))
             warm, cold, buffered = (int(count) for count in self._small.counts[_MORE])
             if self._settings.size >= 2:
                 self._table = _with_room(self._table, warm)
                 warm = max(warm, self._table.rows.shape[0])  # the same places in both
             self._light = with_room(self._light, warm, cold, 0, buffered)
             self._predict_rows.forget()
+        if len(self._working_room(0)[0][3]) > _LONGEST_KEPT:
+            self._room = None
+            self._learn_rows.forget()
         return done
+
+    def _working_room(self, longest: int) -> tuple[Any, ...]:
+        """Arrays for rounds with rows of so many entries; they stay, for to make them takes longer than a short row."""
+        have = 0 if self._room is None else len(self._room[0][3])
+        if self._room is None or longest >= have:
+            self._room = new_working_room(self._settings, self._light, self._table, max(longest, 2 * have, 64))
+        return self._room
 
     def learning_row(self, row: OneRow) -> ShortWay:
         """As ``_learn``, for a row in arrays that stay."""
         translated = Translation(self._map, row.rows, learn=True, intercept=self.options.fit_intercept)
         light, table, block = self._light, self._table, (*translated.slotted, row.label, row.weight, row.out)
-        learn = Prepared(learn_rows, self._settings, light, table, self._small, *block)
+        room = self._working_room(row.rows.indices.size + 1)
+        learn = Prepared(learn_rows, self._settings, light, table, self._small, room, *block)
         return translated.then([Step(learn, 1)], lambda: self._light is light and self._table is table)
 
     def predicting_row(self, row: OneRow) -> ShortWay:
         """As ``_predict``, for such a row."""
         translated = Translation(self._map, row.rows, learn=False, intercept=self.options.fit_intercept)
         light, table = self._light, self._table
-        predict = Prepared(predict_rows, self._settings, light, table, self._small, *translated.slotted, row.out)
+        state = self._settings, light, table, self._small, new_room(table, self._small)
+        predict = Prepared(predict_rows, *state, *translated.slotted, row.out)
         return translated.then([Step(predict)], lambda: self._light is light and self._table is table)
 
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._translated(rows, learn=False)
         out = np.empty(rows.count)
         state = self._settings, self._light, self._table, self._small
-        self._predict_rows(state, indptr, slots, values, out)
+        self._predict_rows(state, new_room(self._table, self._small), indptr, slots, values, out)
         return out
 
     def _leverage(self, rows: Rows) -> Floats:
@@ -199,7 +218,8 @@ class AutoLearner(Learner):
         out = np.empty(rows.count)
         if self.rounds == 0:
             raise OptionError("auto: leverage is known once a row has been learned, for features have no scale before.")
-        leverage_rows(self._settings, self._light, self._table, self._small, indptr, slots, values, out)
+        room = new_room(self._table, self._small)
+        leverage_rows(self._settings, self._light, self._table, self._small, room, indptr, slots, values, out)
         return out
 
     @property
@@ -239,7 +259,7 @@ class AutoLearner(Learner):
 
     def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
         weights = np.empty(self._map.count)
-        fill_weights(self._light, self._table, self._small, weights)
+        fill_weights(self._light, self._table, self._small, weights, new_room(self._table, self._small))
         return self._map.features.copy(), weights
 
     def state_bytes(self) -> dict[str, int]:

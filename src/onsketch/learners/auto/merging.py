@@ -36,7 +36,7 @@ from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.auto.counting import own_or_common
 from onsketch.learners.auto.mixing import EXPERTS, FEATURES, PRECISION, PRIORS, RATE, STAGES, TINY, set_mix
 from onsketch.learners.auto.passes import seen_by
-from onsketch.learners.auto.reading import fill_sketch
+from onsketch.learners.auto.reading import fill_sketch, new_room
 from onsketch.learners.auto.scaling import MIXED, next_regime
 from onsketch.learners.auto.state import (
     FIGURE,
@@ -113,7 +113,7 @@ def _with_columns(part: AutoLearner, count: int, slots: NDArray[np.int32]) -> ND
 def sketch_of_learner(part: AutoLearner) -> Array:
     """Heads and entries of S of warm features, by place; place 0 has none."""
     out = np.zeros((int(part._small.counts[TALLY.warm]) + 1, FIRST_ROW + part._settings.capacity))
-    fill_sketch(part._light, part._table, part._small, out)
+    fill_sketch(part._light, part._table, part._small, out, new_room(part._table, part._small))
     return out
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.tolerances import CUTOFF
-from onsketch.jit.decorators import allocating_kernel, inner, inner_function
+from onsketch.jit.decorators import inner, kernel
 from onsketch.learners.auto.directions import apply_inverse, ridge_of
 from onsketch.learners.auto.mixing import EXPERTS, LANES
 from onsketch.learners.auto.passes import light_row, seen_by
@@ -24,8 +24,9 @@ from onsketch.learners.auto.state import (
     SKETCHED,
     TALLY,
     WIDTH,
+    Mixture,
 )
-from onsketch.learners.sketched.packed import CLOCK
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, Table
 from onsketch.learners.sketched.reading import current_row
 
 
@@ -37,15 +38,28 @@ class Scratch(NamedTuple):
     moved: NDArray[np.float64]
     sketch: NDArray[np.float64]
     """Heads and entries of S."""
-    weights: NDArray[np.float64]
+    along: NDArray[np.float64]
+    """What entries of S are worth in the mixture: the experts' coefficients on them, by their shares."""
+    common: float
+    """The inverse of the common scale."""
 
 
-@inner_function(error_model="numpy")
-def new_scratch(table, small):
-    """Made by the kernels themselves, so that several may read at a time."""
-    width = max(FIRST_ROW + small.gram.shape[0], table.rows.shape[1])
-    heavy, moved = np.empty((1, table.rows.shape[1])), np.empty(table.work.shape[1])
-    return Scratch(np.empty((1, WIDTH)), heavy, moved, np.zeros(width), np.empty(LANES))
+def new_room(table: Table, small: Mixture) -> NDArray[np.float64]:
+    """Where kernels have their scratch: made for each call, for several may read at a time."""
+    return np.empty((9, max(FIRST_ROW + small.gram.shape[0], table.rows.shape[1], table.work.shape[1], WIDTH)))
+
+
+@inner
+def scratch_in(room, table, small):
+    """Scratch in its first five rows."""
+    along = room[4]
+    for i in range(small.counts[TALLY.rows]):
+        along[i] = 0.0
+    for k in range(SKETCHED):
+        for i in range(small.counts[TALLY.rows]):
+            along[i] += small.mix[k] * small.a[k, i]
+    common = math.exp(-small.numbers[FIGURE.common])
+    return Scratch(room[:1], room[1:2, : table.rows.shape[1]], room[2], room[3], along, common)
 
 
 @inner
@@ -65,10 +79,10 @@ def sketch_of(light, table, small, place, scratch):
             scratch.sketch[FIRST_ROW + i] = light.buffer[buffered - 1, i - kept]
 
 
-@allocating_kernel
-def fill_sketch(light, table, small, out):
+@kernel
+def fill_sketch(light, table, small, out, room):
     """Heads and entries of S of all warm features, by place."""
-    scratch = new_scratch(table, small)
+    scratch = scratch_in(room, table, small)
     for place in range(out.shape[0]):
         sketch_of(light, table, small, place, scratch)
         for c in range(FIRST_ROW + small.counts[TALLY.rows]):
@@ -76,55 +90,58 @@ def fill_sketch(light, table, small, out):
 
 
 @inner
-def expert_weights(light, table, small, slot, scratch):
-    """The weights that the experts give to a feature, in its own unit; the constant's include no centre of labels."""
-    out = scratch.weights
-    place = light_row(light, slot, scratch.light, 0)
-    sketch_of(light, table, small, place, scratch)
-    for k in range(EXPERTS):
-        out[k] = scratch.light[0, k]
+def heavy_weight(light, table, small, heavy, at, scratch):
+    """What heads and sketch give to a feature whose heavy row, up to date, is this one."""
+    n, kept, total = small.counts[TALLY.rows], table.running.shape[1] - 1, 0.0
     for k in range(SKETCHED):
-        out[k] += scratch.sketch[HEADS[k]]
-        for i in range(small.counts[TALLY.rows]):
-            out[k] += small.a[k, i] * scratch.sketch[FIRST_ROW + i]
-    own = scratch.light[0, LIGHT.scale]
-    if slot == small.counts[TALLY.constant]:
-        size = math.sqrt(small.numbers[FIGURE.norm])
-        for k in range(SKETCHED):
-            out[k] *= size
-    elif own > 0.0:
-        first, second = seen_by(small.counts[TALLY.regime], 1.0 / own, math.exp(-small.numbers[FIGURE.common]))
-        for k in range(EXPERTS):
-            out[k] *= first if k <= OWN_ADAGRAD else second
-    else:
-        for k in range(EXPERTS):
-            out[k] = 0.0
+        total += small.mix[k] * heavy[at, HEADS[k]]
+    for i in range(min(n, kept)):
+        total += scratch.along[i] * heavy[at, FIRST_ROW + i]
+    buffered = np.int64(heavy[at, IN_BUFFER])
+    if buffered > 0:
+        for i in range(kept, n):
+            total += scratch.along[i] * light.buffer[buffered - 1, i - kept]
+    return total
 
 
 @inner
 def weight_of(light, table, small, slot, scratch):
-    """The mixture's weight of a feature."""
-    expert_weights(light, table, small, slot, scratch)
-    total = 0.0
-    for k in range(EXPERTS):
-        total += small.mix[k] * scratch.weights[k]
-    return total
+    """The mixture's weight of a feature, in its own unit; the constant's includes no centre of labels."""
+    place = light_row(light, slot, scratch.light, 0)
+    by_sketch = 0.0
+    if 0 < place < table.clock[CLOCK.seen]:
+        if table.rows[place, COLUMN.epoch] < table.clock[CLOCK.epoch]:
+            current_row(table, place, scratch.heavy, scratch.moved)
+            by_sketch = heavy_weight(light, table, small, scratch.heavy, 0, scratch)
+        else:
+            by_sketch = heavy_weight(light, table, small, table.rows, place, scratch)
+    for k in range(SKETCHED):
+        by_sketch += small.mix[k] * scratch.light[0, k]
+    in_own = small.mix[OWN_ADAGRAD] * scratch.light[0, OWN_ADAGRAD]
+    wide = 0.0
+    for k in range(OWN_ADAGRAD + 1, EXPERTS):
+        wide += small.mix[k] * scratch.light[0, k]
+    if slot == small.counts[TALLY.constant]:
+        return by_sketch * math.sqrt(small.numbers[FIGURE.norm]) + in_own + wide
+    own = scratch.light[0, LIGHT.scale]
+    first, second = seen_by(small.counts[TALLY.regime], 1.0 / own if own > 0.0 else 0.0, scratch.common)
+    return first * (by_sketch + in_own) + second * wide if own > 0.0 else 0.0
 
 
-@allocating_kernel
-def fill_weights(light, table, small, weights):
+@kernel
+def fill_weights(light, table, small, weights, room):
     """The mixture's weights of the first slots; the constant's has all that does not depend on the row."""
-    scratch = new_scratch(table, small)
+    scratch = scratch_in(room, table, small)
     for slot in range(weights.size):
         weights[slot] = weight_of(light, table, small, slot, scratch)
         if slot == small.counts[TALLY.constant]:
             weights[slot] += small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
 
 
-@allocating_kernel
-def predict_rows(settings, light, table, small, indptr, slots, values, predictions):
+@kernel
+def predict_rows(settings, light, table, small, room, indptr, slots, values, predictions):
     """The mixture's margins."""
-    scratch = new_scratch(table, small)
+    scratch = scratch_in(room, table, small)
     for i in range(indptr.size - 1):
         total = small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
         for j in range(indptr[i], indptr[i + 1]):
@@ -132,14 +149,13 @@ def predict_rows(settings, light, table, small, indptr, slots, values, predictio
         predictions[i] = within_bounds(settings, small, total)
 
 
-@allocating_kernel
-def leverage_rows(settings, light, table, small, indptr, slots, values, leverages):
+@kernel
+def leverage_rows(settings, light, table, small, room, indptr, slots, values, leverages):
     """x·A⁻¹x of each row: the mean over the two Newton experts, by their shares. A feature never met is as if it were
     not there.
     """
-    scratch = new_scratch(table, small)
-    p, q = np.zeros(scratch.sketch.size), np.zeros((3, settings.capacity))
-    common, norm = math.exp(-small.numbers[FIGURE.common]), small.numbers[FIGURE.norm]
+    scratch, p, q = scratch_in(room, table, small), room[5], room[6:]
+    norm = small.numbers[FIGURE.norm]
     trusted = small.shares[1, 0] + small.shares[1, 1]
     for i in range(indptr.size - 1):
         length = 0.0
@@ -152,7 +168,9 @@ def leverage_rows(settings, light, table, small, indptr, slots, values, leverage
             if slot == small.counts[TALLY.constant]:
                 x = math.sqrt(norm)
             else:
-                x, _ = seen_by(small.counts[TALLY.regime], values[j] / own if own > 0.0 else 0.0, values[j] * common)
+                x, _ = seen_by(
+                    small.counts[TALLY.regime], values[j] / own if own > 0.0 else 0.0, values[j] * scratch.common
+                )
             length += x * x
             sketch_of(light, table, small, place, scratch)
             for c in range(FIRST_ROW, FIRST_ROW + small.counts[TALLY.rows]):

@@ -7,11 +7,12 @@ sketch's size. Nothing is written before it is known to be finite, so a refused 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from onsketch.core.losses import POISSON, SQUARED
-from onsketch.jit.decorators import allocating_kernel, inlined, inner
+from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.auto.counting import (
     count_label,
     count_mixture,
@@ -37,9 +38,8 @@ from onsketch.learners.auto.passes import (
     write_row,
 )
 from onsketch.learners.auto.scaling import length_factor, next_regime
-from onsketch.learners.auto.state import FIGURE, FIRST_ROW, LAPLACE, SKETCHED, TALLY, WIDTH
-from onsketch.learners.first_order.steps import longest as longest_of
-from onsketch.learners.sketched.packed import CLOCK, SCRATCH
+from onsketch.learners.auto.state import FIGURE, FIRST_ROW, LAPLACE, SKETCHED, TALLY, WIDTH, Light, Settings
+from onsketch.learners.sketched.packed import CLOCK, SCRATCH, Table
 
 LEAST_FADE = 0.5
 """Forgetting is written into the sketch when so little is left."""
@@ -105,11 +105,34 @@ def finite(settings, small, rho, length, margins, moves, steps, gains, scales, n
     return reach * long <= settings.largest and math.sqrt(steep) * long <= settings.steepest
 
 
+def new_working_room(settings: Settings, light: Light, table: Table, longest: int) -> tuple[Any, ...]:
+    """Arrays in which rounds are played, of rows with so many entries; nothing in them outlives a round."""
+    n, widest = longest + 1, max(FIRST_ROW + settings.capacity, table.rows.shape[1])
+    by_length = (
+        np.zeros((6, n)),
+        *(np.zeros(4 * n) for _ in range(2)),
+        np.zeros((n, WIDTH)),
+        *(np.zeros(n, np.int64) for _ in range(4)),
+        *(np.zeros(n) for _ in range(2)),
+    )
+    of_experts = (
+        *(np.zeros(widest) for _ in range(2)),
+        np.zeros(light.buffer.shape[1]),
+        np.zeros((3, settings.capacity)),
+        *(np.zeros(LANES) for _ in range(2)),
+        *(np.zeros(4) for _ in range(4)),
+    )
+    of_row = (*(np.zeros(LANES) for _ in range(5)), np.zeros(5), np.zeros(3), np.zeros((7, 2 * LANES)))
+    return by_length, of_experts, of_row
+
+
 # Above the limit of complexity: the order of a round's parts is what there is to see, and it is one list.
-@inner
-def play_rounds(settings, light, table, small, block, predictions, by_length, of_experts, of_row):  # noqa: C901
-    """Play the rounds of a block, in the arrays that ``learn_rows`` has made; returns as it does."""
-    indptr, slots, values, labels, weights = block
+@kernel
+def learn_rows(settings, light, table, small, room, indptr, slots, values, labels, weights, predictions):  # noqa: C901
+    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused, or when the
+    tables or ``room`` have no room for one (counts[TALLY.full] is then 1).
+    """
+    by_length, of_experts, of_row = room
     x, by, energies, rows, found, places, moved, listed, along, beside = by_length
     p, shifts, buffered, q, margins, before, moves, steps, gains, squares = of_experts
     lengths, stepping, explicit, slopes, bends, figures, label, work = of_row
@@ -121,7 +144,9 @@ def play_rounds(settings, light, table, small, block, predictions, by_length, of
         low, high, y, weight = indptr[i], indptr[i + 1], labels[i], weights[i]
         constant = int(slots[high - 1]) if settings.intercept else -1
         known_unit = numbers[FIGURE.unit]
-        if not fetch(settings, light, small, table, slots, values, low, high, constant, known_unit, rows, found):
+        if high - low >= found.size or not fetch(
+            settings, light, small, table, slots, values, low, high, constant, known_unit, rows, found
+        ):
             counts[TALLY.full] = 1
             return i
         newest = counts[TALLY.seen]
@@ -227,32 +252,3 @@ def play_rounds(settings, light, table, small, block, predictions, by_length, of
             numbers[FIGURE.escaped] *= numbers[FIGURE.fade]
             numbers[FIGURE.fade] = 1.0
     return indptr.size - 1
-
-
-@allocating_kernel
-def learn_rows(settings, light, table, small, indptr, slots, values, labels, weights, predictions):
-    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused, or when the
-    tables have no room for one (counts[TALLY.full] is then 1).
-    """
-    longest = longest_of(indptr)
-    x = np.zeros((6, longest + 1))
-    by, energies = np.empty(4 * longest + 4), np.empty(4 * longest + 4)
-    rows, found, places = (
-        np.zeros((longest + 1, WIDTH)),
-        np.empty(longest + 1, np.int64),
-        np.empty(longest + 1, np.int64),
-    )
-    moved, listed = np.empty(longest + 1, np.int64), np.empty(longest + 1, np.int64)
-    along, beside = np.empty(longest + 1), np.empty(longest + 1)
-    widest = max(FIRST_ROW + settings.capacity, table.rows.shape[1])
-    p, shifts, buffered = np.zeros(widest), np.zeros(widest), np.zeros(light.buffer.shape[1])
-    q, margins, before = np.zeros((3, settings.capacity)), np.zeros(LANES), np.zeros(LANES)
-    moves, steps, gains, squares = np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)
-    lengths, stepping, explicit = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
-    slopes, bends = np.zeros(LANES), np.zeros(LANES)
-    figures, label, work = np.zeros(5), np.zeros(3), np.zeros((7, 2 * LANES))
-    block = indptr, slots, values, labels, weights
-    by_length = x, by, energies, rows, found, places, moved, listed, along, beside
-    of_experts = p, shifts, buffered, q, margins, before, moves, steps, gains, squares
-    of_row = lengths, stepping, explicit, slopes, bends, figures, label, work
-    return play_rounds(settings, light, table, small, block, predictions, by_length, of_experts, of_row)

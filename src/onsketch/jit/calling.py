@@ -189,8 +189,8 @@ class _Ready:
         """Slots with the state in them, their address, and what keeps them there."""
         slots = bytearray(self._size)
         struct.pack_into("=q", slots, 8 * RESULTS, _HEAD)
-        if self._first is not None:
-            self._first.write(slots, _FIRST, *self.state)
+        if self._first is not None and self._first.write(slots, _FIRST, *self.state):
+            raise TypeError("a state's parts have changed their classes.")  # compiled code would find no arrays there
         held = ctypes.c_char.from_buffer(slots)
         return slots, ctypes.addressof(held), held
 

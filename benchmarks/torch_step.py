@@ -18,7 +18,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,15 +198,18 @@ WHOLE: dict[str, Maker] = {
 """Optimizers of a whole network."""
 
 
-def networks(device: str, steps: int, repeats: int) -> dict[str, Any]:
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "MLP": lambda: mlp(torch.empty(1, 784)),
+    "transformer": lambda: Transformer(95, 128, 256, 4),
+    "ResNet-18": resnet18,
+}
+
+
+def networks(chosen: Sequence[str], device: str, steps: int, repeats: int) -> dict[str, Any]:
     """The networks of torch_training.py, whole, gradients random."""
     table = {}
-    models: dict[str, Callable[[], nn.Module]] = {
-        "MLP": lambda: mlp(torch.empty(1, 784)),
-        "transformer": lambda: Transformer(95, 128, 256, 4),
-        "ResNet-18": resnet18,
-    }
-    for name, model in models.items():
+    for name in chosen:
+        model = NETWORKS[name]
         print(f"\n{name}, {sum(p.numel() for p in model().parameters()):,} numbers")
         makers = {
             n: (lambda make=make, model=model: with_gradients(make, model().to(device))) for n, make in WHOLE.items()
@@ -294,6 +297,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--out", type=Path, help="write the figures here, as JSON")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -304,7 +308,7 @@ def main() -> None:
     conv = {"conv": [tuple(p.shape) for p in resnet18().parameters() if p.dim() == 4], "rest": []}
     parts: dict[str, tuple[str, Callable[[], Any]]] = {
         "cnn": ("the papers' CNN", lambda: race(contenders(CNN, args.device, args.sketch_size), args.device, *much)),
-        "networks": ("whole networks", lambda: networks(args.device, *much)),
+        "networks": ("whole networks", lambda: networks(args.networks, args.device, *much)),
     }
     if args.device == "cuda":
         every = WHOLE | {f"{name} m={args.sketch_size}": _paper(name, sketch_size=args.sketch_size) for name in METHODS}

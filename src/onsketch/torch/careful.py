@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from onsketch.core.errors import OptionError
@@ -100,12 +101,13 @@ class CarefulOptimizer(Optimizer):
         """Those that have a gradient, and numbers here; all processes of a DTensor's take part before any may skip."""
         params = [p for p in params if p.grad is not None]
         for p in params:
-            place_gradient(p)
-        return [p for p in params if local(p).numel()]
+            if type(p.grad) is not Tensor:
+                place_gradient(p)
+        return [p for p in params if (p if type(p) is Parameter else local(p)).numel()]
 
     def _refuse_devices(self, params: Sequence[Tensor]) -> None:
         for p in params:
-            if p.device.type not in ("cpu", "cuda"):
+            if not (p.is_cuda or p.is_cpu):
                 raise RuntimeError(
                     f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} on device {str(p.device)!r}. What "
                     "is as small as a sketch is kept in float64, which MPS has not, and other devices were never "

@@ -118,8 +118,6 @@ def real(p: Tensor) -> Tensor:
 
 def place_gradient(p: Any) -> None:
     """Lay the gradient of a DTensor over the processes as the parameter is: a partial sum in each is added up."""
-    if type(p.grad) is Tensor:
-        return
     placements = getattr(p.grad, "placements", None)
     if placements and hasattr(p, "placements") and placements != p.placements:
         p.grad = p.grad.redistribute(placements=p.placements)

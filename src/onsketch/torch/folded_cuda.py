@@ -16,6 +16,8 @@ In a graph of the user's a refresh is in every step, and the device decides whet
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from operator import is_
 from typing import Any, NamedTuple
 
 import torch
@@ -48,6 +50,8 @@ class Places:
         """Those that a graph of the user's goes on using."""
         self.known: dict[int, Known] = {}
         """Of each group, what its last step was."""
+        self.next: dict[int, Known | None] = {}
+        """The same, where that is its next step, too."""
 
     def knows(self, group: Mapping[str, Any]) -> bool:
         """Whether this group's last step was taken with these options."""
@@ -86,11 +90,6 @@ NUMBERS = ("eps", "weight_decay", "sketch_decay", "ridge", "damping", "power")
 """What a step is told besides, behind the rate and the betas, as cuda/numbers.cu has them."""
 
 
-def _lie(weights: Sequence[Tensor], states: Sequence[State]) -> list[int]:
-    """Where all of it lies."""
-    return [w.data_ptr() for w in weights] + [value.data_ptr() for state in states for value in state.values()]
-
-
 def take_steps(
     layers: Sequence[Stepped], group: Mapping[str, Any], places: Places, skipped: Tensor, params: Sequence[Tensor] = ()
 ) -> None:
@@ -100,7 +99,7 @@ def take_steps(
     are the same, :func:`known_step` finds the plan of the next ones.
     """
     weights, states = [layer.weight for layer in layers], [layer.state for layer in layers]
-    lie = _lie(weights, states)
+    lie = [x.data_ptr() for x in (*weights, *(value for state in states for value in state.values()))]
     options = [group[name] for name in OPTIONS]
     key = (*lie, weights[0].device)
     plan = places.plans.get(key)
@@ -112,7 +111,7 @@ def take_steps(
         del plan  # before another takes as much room
         plan = places.plans[key] = Plan(layers, group, skipped)
     if params:
-        places.known[id(group)] = Known(list(params), list(layers), states, lie, options, plan)
+        places.known[id(group)] = Known.of(params, layers, options, plan)
     plan.take(layers, [layer.g for layer in layers], group)
 
 
@@ -122,9 +121,22 @@ class Known(NamedTuple):
     params: list[Tensor]
     layers: list[Stepped]
     states: list[State]
+    entries: list[int]
+    """Which Tensors the states are."""
+    pointers: list[Callable[[], int]]
+    """Where the parameters and their momenta lie now: who moves a state elsewhere moves all of it,"""
     lie: list[int]
+    """and where they lay."""
     options: list[Any]
     plan: Plan
+
+    @staticmethod
+    def of(params: Sequence[Tensor], layers: Sequence[Stepped], options: list[Any], plan: Plan) -> Known:
+        """The step that these parameters take now."""
+        states = [layer.state for layer in layers]
+        entries = [id(value) for state in states for value in state.values()]
+        pointers = [x.data_ptr for x in (*params, *(state["exp_avg"] for state in states))]
+        return Known(list(params), list(layers), states, entries, pointers, [at() for at in pointers], options, plan)
 
 
 def known_step(
@@ -132,16 +144,17 @@ def known_step(
 ) -> Known | None:
     """The step before, where nothing but gradients and numbers changed: again it takes a host half of the time."""
     known = places.known.get(id(group))
-    if known is None or len(params) != len(known.params):
+    if known is None or len(params) != len(known.params) or not all(map(is_, params, known.params)):
         return None
-    if any(p is not q or state[p] is not s for p, q, s in zip(params, known.params, known.states, strict=True)):
+    if not set(map(id, state.values())).issuperset(map(id, known.states)):  # asking for each would hash Tensors
         return None
-    grads: list[Any] = [p.grad for p in params]
-    if any(type(g) is not Tensor or g.layout != torch.strided or not g.is_contiguous() for g in grads):
+    if list(map(id, chain.from_iterable([s.values() for s in known.states]))) != known.entries:
         return None
-    if any(g.dtype != torch.float32 for g in grads):
-        return None
-    if known.lie != _lie(params, known.states) or known.options != [group[name] for name in OPTIONS]:
+    for p in params:
+        g = p.grad
+        if type(g) is not Tensor or g.dtype != torch.float32 or g.layout != torch.strided or not g.is_contiguous():
+            return None
+    if [at() for at in known.pointers] != known.lie or known.options != [group[name] for name in OPTIONS]:
         return None
     return known
 

@@ -228,22 +228,24 @@ class Sketchy(CarefulOptimizer):
 
     def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         name = type(self).__name__
-        for p in params:
+        on_device = bool(params) and params[0].is_cuda
+        known = folded_cuda.known_step(params, group, self._places, self.state) if on_device else None
+        self._places.next[id(group)] = known
+        for p in params if known is None else ():
             assert p.grad is not None
             if p.grad.layout != torch.strided and (p.grad.sparse_dim() != 1 or group["graft"] == "sgd"):
                 raise RuntimeError(
                     f"{name}: a sparse gradient of shape {tuple(p.shape)}, graft={group['graft']!r}; "
                     "it takes those of torch.nn.Embedding(sparse=True), and with Adam's moments."
                 )
-        if any(p.is_cuda for p in params) and torch.cuda.is_current_stream_capturing():
-            known = folded_cuda.known_step(params, group, self._places, self.state)
-            if not group["capturable"] or group["error_if_nonfinite"] or known is None:
-                raise RuntimeError(
-                    f"{name}.step() is captured in a CUDA graph with capturable=True, without error_if_nonfinite, and "
-                    "after a step of the same parameters and options outside of it, all of them float32, with "
-                    "gradients, on one device, and graft='adam'."
-                )
-        if not self._places.knows(group):
+        captures = known is not None and group["capturable"] and not group["error_if_nonfinite"]
+        if not captures and any(p.is_cuda for p in params) and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                f"{name}.step() is captured in a CUDA graph with capturable=True, without error_if_nonfinite, and "
+                "after a step of the same parameters and options outside of it, all of them float32, with gradients, "
+                "on one device, and graft='adam'."
+            )
+        if known is None and not self._places.knows(group):
             for p in params:
                 self._refuse_misfit(p, group)
         if group["error_if_nonfinite"] and params:
@@ -261,7 +263,7 @@ class Sketchy(CarefulOptimizer):
 
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
         group["calls"] += 1  # kept with the group: what is due must not depend on what was skipped
-        known = folded_cuda.known_step(params, group, self._places, self.state) if params[0].is_cuda else None
+        known = self._places.next.pop(id(group), None)
         if known is not None:
             self._skipped.on(params[0].device)
             known.plan.take(known.layers, [p.grad for p in params if p.grad is not None], group)

@@ -369,16 +369,16 @@ def as_labels(y: Any, count: int, loss: Loss) -> NDArray[np.float64]:
     if labels.shape != (count,):
         raise InputError(f"y: expected shape ({count},) to match X, got {labels.shape}.")
     if loss.labels == "count":
-        unfit = np.flatnonzero(~((labels >= 0.0) & (labels <= LARGEST)))
+        fit = (labels >= 0.0) & (labels <= LARGEST)
         wanted = f"loss={loss.name!r} takes counts, 0 or more"
     elif loss.labels == "sign":
-        unfit = np.flatnonzero(np.abs(labels) != 1.0)
+        fit = np.abs(labels) == 1.0
         wanted = f"loss={loss.name!r} takes -1 and +1"
     else:
-        unfit = np.flatnonzero(~(np.abs(labels) <= LARGEST))
+        fit = np.abs(labels) <= LARGEST
         wanted = f"it must be finite and within ±{LARGEST:g}"
-    if unfit.size:
-        row = int(unfit[0])
+    if not fit.all():
+        row = int(fit.argmin())
         raise InputError(f"y: the label at row {row} is {labels[row]:g}; {wanted}. Nothing was learned.")
     return labels
 

@@ -163,7 +163,8 @@ class AutoLearner(Learner):
 
     def _learn_translated(self, slotted: Slotted, labels: Floats, weights: Floats, out: Floats) -> int:
         indptr, slots, values = slotted
-        self._light = with_room(self._light, 1, 1, self._map.count, 0)
+        if self._map.count > self._light.places.size:
+            self._light = with_room(self._light, 1, 1, self._map.count, 0)
         done = 0
         while True:
             state = self._settings, self._light, self._table, self._small, self._working_room(0)
@@ -178,7 +179,7 @@ class AutoLearner(Learner):
                 warm = max(warm, self._table.rows.shape[0])  # the same places in both
             self._light = with_room(self._light, warm, cold, 0, buffered)
             self._predict_rows.forget()
-        if len(self._working_room(0)[0][3]) > _LONGEST_KEPT:
+        if state[-1][0][0].size > 6 * _LONGEST_KEPT:
             self._room = None
             self._learn_rows.forget()
         return done

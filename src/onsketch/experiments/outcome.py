@@ -84,7 +84,12 @@ def table(experiment: Experiment, rows: Sequence[Row]) -> tuple[list[str], list[
     """Headings and cells of the columns to be shown."""
     shown = [name for name in experiment.columns if any(row.get(name) is not None for row in rows)]
     headings = [experiment.columns[name] for name in shown]
-    return headings, [[_shown(row.get(name)) for name in shown] for row in rows]
+    return headings, [[_shown(row.get(name)) + _at_end(name, row) for name in shown] for row in rows]
+
+
+def _at_end(column: str, row: Row) -> str:
+    """What the reader of a tuned setting must know: a grid that went on might have had a better one."""
+    return " (end of the grid)" if column == "setting" and row.get("at_edge") else ""
 
 
 def page(paper: str, pairs: Sequence[tuple[Experiment, Outcome]]) -> str:

@@ -7,9 +7,19 @@ from collections.abc import Sequence
 from onsketch.experiments.checks import ahead, curves, groups, pick
 from onsketch.experiments.contest import Contest, Entry, cells_of, rows_of
 from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row
-from onsketch.experiments.wan2021.paper import COLUMNS, NEWTON, PAPER, RULES, first_order, grids, sketched
+from onsketch.experiments.wan2021.paper import (
+    COLUMNS,
+    LARGER,
+    NEWTON,
+    PAPER,
+    RULES,
+    first_order,
+    grids,
+    newton,
+    sketched,
+)
 
-_BASELINES = ("adagrad", "radagrad", "fd-son", "ogd", "adam")
+_BASELINES = ("adagrad", "radagrad", "fd-son", LARGER, "ogd", "adam")
 _BEATEN_ON_EPSILON = ("adagrad", "radagrad", "ogd", "adam")
 
 
@@ -22,7 +32,7 @@ def _contests(conditions: Conditions) -> list[Contest]:
         mirror = [sketched("ada-ffd", "ada-ffd", 20, steps, "squared_hinge", ridge=1.0)]
         mirror += first_order(conditions, "squared_hinge")
         mirror.append(sketched("radagrad", "radagrad", 20, effort.of(thin, thin, both), "squared_hinge"))
-        mirror.append(sketched("fd-son", "fd-son", 20, effort.of(thin, both, both), "squared_hinge"))
+        mirror += newton(20, effort.of(thin, both, both), "squared_hinge")
         dual = [sketched("ada-ffd", "ada-ffd", 20, steps, "squared_hinge", ridge=10.0, update="dual")]
         options = {"loss": "squared_hinge", "ridge": 1e-8, "update": "dual"}
         dual.append(Entry("adagrad", "adagrad", options, steps))

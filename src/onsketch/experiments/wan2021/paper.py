@@ -23,6 +23,7 @@ SETUP = (
 )
 SHORT = "Effort short: 2,000 rows, d = 200 (figure 4: d = 100)."
 NEWTON = "FD-SON: rows enter unscaled (curvature 1), no clipping, step size tuned too."
+LARGER = "fd-son, larger ridges"
 
 
 def grids(conditions: Conditions) -> tuple[dict[str, list[float]], dict[str, list[float]], dict[str, list[float]]]:
@@ -44,6 +45,15 @@ def sketched(label: str, method: str, size: int, grid: dict[str, Any], loss: str
         options |= {"curvature": 1.0, "clip": None}
     given = {"loss": loss, "sketch_size": size, **options}
     return Entry(label, method, given, grid, random=method in ("radagrad", "ada-lr"))
+
+
+def newton(size: int, grid: dict[str, list[float]], loss: str) -> list[Entry]:
+    """FD-SON on the paper's grid, and on one of as many settings whose ridges are a thousand times as large.
+
+    Its ridge stands beside λ, where AdaGrad's stands beside √λ: the largest of the paper's, 10, is too small for it.
+    """
+    larger = {**grid, "ridge": [1e3 * ridge for ridge in grid["ridge"]]}
+    return [sketched("fd-son", "fd-son", size, grid, loss), sketched(LARGER, "fd-son", size, larger, loss)]
 
 
 def full(conditions: Conditions, loss: str, **options: Any) -> Entry:

@@ -23,7 +23,7 @@ SETUP = (
 )
 SHORT = "Effort short: 2,000 rows, d = 200 (figure 4: d = 100)."
 NEWTON = "FD-SON: rows enter unscaled (curvature 1), no clipping, step size tuned too."
-LARGER = "fd-son, larger ridges"
+LARGER = "fd-son with larger ridges"
 
 
 def grids(conditions: Conditions) -> tuple[dict[str, list[float]], dict[str, list[float]], dict[str, list[float]]]:

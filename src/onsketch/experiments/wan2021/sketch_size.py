@@ -85,7 +85,8 @@ EXPERIMENT = Experiment(
               "next; at effort short d is 200, where the paper has 500."),
         Claim("Ada-FD and Ada-FFD always outperform Ada-LR, RadaGrad and FD-SON.",
               ahead("loss", OURS, ("ada-lr", "radagrad", "fd-son", LARGER), "size"),
-              "the best ridge of FD-SON is the largest of the paper's grid; with larger ones it does better."),
+              "on the paper's grid it holds. The best ridge of FD-SON is the largest there; with larger ones it does "
+              "better."),
         Claim("At τ = 80 they slightly outperform full-matrix AdaGrad.", _beats_full),
         Claim("Ada-FFD is faster than Ada-FD.", _ffd_faster,
               "the paper's Ada-FD decomposes a τ × d matrix in every round; here only the small Gram matrix, so "

@@ -71,7 +71,7 @@ def _optimizer(learner: str, layer: nn.Linear, rate: float, ridge: float | None)
     from onsketch import torch as sketched
 
     if learner in WITH_RIDGE:
-        return getattr(sketched, OPTIMIZERS[learner])(layer.parameters(), lr=rate, sketch_size=20, ridge=ridge)
+        return getattr(sketched, OPTIMIZERS[learner]).paper(layer.parameters(), lr=rate, sketch_size=20, ridge=ridge)
     return getattr(torch.optim, OPTIMIZERS[learner])(layer.parameters(), lr=rate)
 
 

@@ -15,28 +15,24 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 
-class Command(TyperCommand):
+class _Sparing:
+    """Parses arguments as Typer does, with a plain validator first."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As Typer does."""
+        for parameter in self.get_params(ctx):  # type: ignore[attr-defined]
+            if getattr(parameter, "_runtime_param", "") is None:
+                parameter._runtime_param = _Plain()
+        found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return found
+
+
+class Command(_Sparing, TyperCommand):
     """A command of the program."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As Typer does."""
-        _spare(self.get_params(ctx))
-        return super().parse_args(ctx, args)
 
-
-class Group(TyperGroup):
+class Group(_Sparing, TyperGroup):
     """The program itself, with its commands."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As Typer does."""
-        _spare(self.get_params(ctx))
-        return super().parse_args(ctx, args)
-
-
-def _spare(parameters: Any) -> None:
-    for parameter in parameters:
-        if getattr(parameter, "_runtime_param", "") is None:
-            parameter._runtime_param = _Plain()
 
 
 class _Plain:

@@ -105,8 +105,8 @@ def _measured(files: list[str], reading: dict[str, Any], summary: Any, seen: See
     from onsketch.data import stream
     from onsketch.data.usable import usable
     from onsketch.jobs.training import rereadable
+    from onsketch.sketches.rows import widened
     from onsketch.sketches.study import spectral_error
-    from onsketch.sketches.width import widened
 
     if not rereadable(files):
         return None
@@ -138,7 +138,7 @@ def _sketched(
     live = None
     reading = {"everyday": True, "unlabelled": True, **reading}
     from onsketch.sketches.named import make
-    from onsketch.sketches.width import widened
+    from onsketch.sketches.rows import widened
 
     if n_features is None:
         if not rereadable(files):

@@ -66,6 +66,11 @@ def _bits(key, k):
     return _mix(key + (np.uint64(k) + np.uint64(1)) * np.uint64(_GOLDEN))
 
 
+def bits_of(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """64 random bits of each number, by its own."""
+    return np.asarray(_mix((numbers + np.uint64(1)) * np.uint64(_GOLDEN)))
+
+
 @exact_kernel
 def uniform(seed, kind, index, k):
     """The k-th uniform number in (0, 1) of this key."""

@@ -65,16 +65,16 @@ def curves(rows: Sequence[Row], column: str, label: str = "learner") -> list[Lin
     return lines
 
 
-def against(rows: Sequence[Row], x: str, y: str, label: str = "learner", spread: bool = True) -> list[Line]:
+def against(rows: Sequence[Row], x: str, y: str) -> list[Line]:
     """A line for each learner: one column against another."""
     lines = []
-    for name in groups(rows, label):
-        mine = [row for row in pick(rows, **{label: name}) if row.get(y) is not None and math.isfinite(row[y])]
+    for name in groups(rows, "learner"):
+        mine = [row for row in pick(rows, learner=name) if row.get(y) is not None and math.isfinite(row[y])]
         if not mine:
             continue
         sds = [row.get(f"{y}_sd") for row in mine]
         half = [float(sd) for sd in sds if sd is not None]
-        band = half if spread and len(half) == len(mine) else None
+        band = half if len(half) == len(mine) else None
         lines.append(Line(str(name), [float(row[x]) for row in mine], [float(row[y]) for row in mine], band))
     return lines
 

@@ -165,16 +165,16 @@ class Judge:
         found = true + false
         return float((gained * np.divide(true, found, out=np.zeros_like(true), where=found > 0.0)).sum())
 
-    def roc(self, points: int = 200) -> list[Point]:
+    def roc(self) -> list[Point]:
         """False-positive against true-positive rate."""
         curve = self._descending()
         if curve is None:
             return []
         true, false = curve
         rates = np.stack([false / max(false[-1], 1e-300), true / true[-1]], axis=1)
-        return [Point(0.0, 0.0), *(Point(*row) for row in _thinned(rates, points).tolist())]
+        return [Point(0.0, 0.0), *(Point(*row) for row in _thinned(rates).tolist())]
 
-    def precision_recall(self, points: int = 200) -> list[Point]:
+    def precision_recall(self) -> list[Point]:
         """Recall against precision."""
         curve = self._descending()
         if curve is None:
@@ -182,10 +182,11 @@ class Judge:
         true, false = curve
         kept = true > 0.0
         rows = np.stack([true / true[-1], np.divide(true, true + false, where=kept, out=np.ones_like(true))], axis=1)
-        return [Point(*row) for row in _thinned(rows[kept], points).tolist()]
+        return [Point(*row) for row in _thinned(rows[kept]).tolist()]
 
-    def reliability(self, bins: int = 10, least: float = 1e-300) -> list[Point]:
-        """Mean predicted probability, observed share and weight, for cells of equal width that have rows enough."""
+    def reliability(self, least: float = 1e-300) -> list[Point]:
+        """Mean predicted probability, observed share and weight, for ten cells of equal width that have rows enough."""
+        bins = 10
         if not self.task.signs or self.loss != "logistic":
             return []
         p = 1.0 / (1.0 + np.exp(-_centres()))
@@ -307,18 +308,17 @@ def _reservoir(before: int, count: int) -> list[int]:
 
     J. S. Vitter: "Random sampling with a reservoir", ACM TOMS 11(1), 1985, algorithm R, with draws keyed by the row.
     """
+    from onsketch.core.draws import bits_of
+
     rows = np.arange(before, before + count, dtype=np.uint64)
-    bits = (rows + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    drawn = (bits ^ (bits >> np.uint64(31))).astype(np.float64) / 2.0**64 * (rows.astype(np.float64) + 1.0)
+    drawn = bits_of(rows).astype(np.float64) / 2.0**64 * (rows.astype(np.float64) + 1.0)
     return np.where(rows < KEPT, rows.astype(np.int64), drawn.astype(np.int64)).tolist()  # type: ignore[no-any-return]
 
 
-def _thinned(rows: Array, points: int) -> Array:
-    """At most so many of the rows that differ from the one before; first and last among them."""
+def _thinned(rows: Array) -> Array:
+    """At most 200 of the rows that differ from the one before; first and last among them."""
     kept = rows[np.concatenate([[True], (np.diff(rows, axis=0) != 0.0).any(axis=1)])]
-    chosen: Array = kept[np.unique(np.linspace(0, len(kept) - 1, min(points, len(kept))).round().astype(int))]
+    chosen: Array = kept[np.unique(np.linspace(0, len(kept) - 1, min(200, len(kept))).round().astype(int))]
     return chosen
 
 

@@ -110,9 +110,17 @@ def class_of(method: Method, options: Options) -> type[Learner]:
 def plain_class_of(method: Method, options: Options) -> type[Learner]:
     """The same, whatever ``scaling`` says."""
     if method.kernel:
-        from onsketch.learners.kernel.build import kernel_class
+        if method.geometry == "gradient":
+            from onsketch.learners.kernel.gradient import KernelGradient
 
-        return kernel_class(method)
+            return KernelGradient
+        if method.moves.projects:
+            from onsketch.learners.kernel.projected import ProjectedNewton
+
+            return ProjectedNewton
+        from onsketch.learners.kernel.newton import KernelNewton
+
+        return KernelNewton
     if method.mixture and _sizes_itself(options):
         raise OptionError(
             "auto: sketch_size='auto' is for frequent directions by name, such as rfd-son; give a number."

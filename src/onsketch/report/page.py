@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from html import escape
 
 
-def imprint(command: Sequence[str] | None = None) -> str:
+def imprint() -> str:
     """The command that made a page, with version and date."""
     import onsketch
 
-    typed = shlex.join(["onsketch", *(sys.argv[1:] if command is None else command)])
+    typed = shlex.join(["onsketch", *sys.argv[1:]])
     return f"{typed} · onsketch {onsketch.__version__} · {datetime.now(UTC).strftime('%Y-%m-%d %H:%M UTC')}"
 
 

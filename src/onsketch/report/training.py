@@ -24,14 +24,14 @@ _DUST = 1e-9
 """Eigenvalues below this share of the largest are rounding."""
 
 
-def training_page(job: Training, seconds: float = 0.0, command: list[str] | None = None) -> str:
+def training_page(job: Training, seconds: float) -> str:
     """The page, as HTML."""
     assert job.progress is not None
     assert job.task is not None
     page = Page(f"{one_of(job.learner).method.name} on {', '.join(job.plan.sources)}")
     about = str(job.task)
     page.text(f"{about[:1].upper()}{about[1:]}. {described(job.learner)}, {job.loss} loss.")
-    page.note(imprint(command))
+    page.note(imprint())
     page.table(["", "this model", "best constant"], _figures(job, seconds))
     if job.judge is not None and job.judge.sorted_labels:
         page.text("Warning: labels come in long runs, as in a sorted file; these figures flatter the model.")
@@ -275,11 +275,11 @@ def _data(page: Page, job: Training) -> None:
 
 
 def made_of(
-    energies: Any, features: Any, vectors: Any, names: Mapping[int, str], total: float, count: int = 10
+    energies: Any, features: Any, vectors: Any, names: Mapping[int, str], total: float
 ) -> tuple[list[str], list[list[str]]]:
     """The first directions as a table: energy, share of the total, and the features that they are made of."""
     rows = []
-    for k, (energy, vector) in enumerate(zip(energies[:count], vectors, strict=False), start=1):
+    for k, (energy, vector) in enumerate(zip(energies[:10], vectors, strict=False), start=1):
         order = np.argsort(-np.abs(vector), kind="stable")[:5]
         sign = 1.0 if vector[order[0]] >= 0.0 else -1.0
         parts = [f"{names.get(int(features[j]), int(features[j]))} {sign * vector[j]:+.2f}" for j in order if vector[j]]

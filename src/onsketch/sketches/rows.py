@@ -24,6 +24,18 @@ def checked(rows: Any, n_features: int) -> Any:
     return _checked_sparse(rows, n_features) if is_sparse(rows) else _checked_dense(rows, n_features)
 
 
+def widened(X: Any, n_features: int) -> Any:
+    """The rows with empty features on the right, up to this width."""
+    missing = n_features - X.shape[1]
+    if missing <= 0:
+        return X
+    if hasattr(X, "indptr"):
+        from scipy.sparse import csr_array
+
+        return csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
+    return np.pad(X, ((0, 0), (0, missing)))
+
+
 def dense_chunks(block: Any) -> Iterator[Array]:
     """The checked block as dense pieces, in row order. Pieces are not copied if the block is dense."""
     if not is_sparse(block):

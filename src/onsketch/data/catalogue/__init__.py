@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError, meant
 from onsketch.data.catalogue.pictures import PICTURES
-from onsketch.data.catalogue.places import cache, folders, found
-from onsketch.data.catalogue.record import DataSet, File
+from onsketch.data.catalogue.record import DataSet, File, cache, folders, found
 from onsketch.data.catalogue.tables import TABLES
 
 __all__ = ["CATALOGUE", "DataSet", "File", "cache", "entry", "found", "is_at_hand", "load", "pictures"]

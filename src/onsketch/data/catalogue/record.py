@@ -1,8 +1,10 @@
-"""What the catalogue says of a set."""
+"""What the catalogue says of a set, and where copies of its files are looked for."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 UNSTATED = "none stated with the copies known here"
 
@@ -47,3 +49,28 @@ class DataSet:
     """SHA-256 of the rows of a copy known to work (``sets.rows_digest``), the same however a file writes them."""
     partial: bool = False
     """Whether the copy at hand may be a part; then it must not be quoted as the whole."""
+
+
+_COMPRESSED = ("", ".xz", ".gz", ".bz2")
+
+
+def cache() -> Path:
+    """Where downloads go: ``$XDG_CACHE_HOME/onsketch``, or ``~/.cache/onsketch``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "onsketch"
+
+
+def folders(given: Path | None = None) -> list[Path]:
+    """Where sets are looked for, in order."""
+    named = os.environ.get("ONSKETCH_DATA")
+    return [*([given] if given is not None else []), *([Path(named)] if named else []), cache()]
+
+
+def found(file: File, given: Path | None = None) -> Path | None:
+    """The file's copy, if there is one."""
+    for folder in folders(given):
+        for name in (file.name, *file.also):
+            for ending in _COMPRESSED:
+                path = folder / f"{name}{ending}"
+                if path.is_file():
+                    return path
+    return None

@@ -128,7 +128,7 @@ def sketch_shard(
 ) -> tuple[Seen, Snapshot | None]:
     """Sketch the rows of a shard; those too long to be squared are passed over, or an error, as bad lines are."""
     from onsketch.sketches.named import make
-    from onsketch.sketches.width import widened
+    from onsketch.sketches.rows import widened
 
     summary = make(kind, width, size, shard)
     passed_over = 0

@@ -75,13 +75,13 @@ def _classes(model: Model, margins: Floats) -> list[dict[str, Any]]:
     return found
 
 
-def contributions(model: Model, rows: Rows, margins: Floats, names: dict[int, str], most: int = 100) -> list[Any]:
+def contributions(model: Model, rows: Rows, margins: Floats, names: dict[int, str]) -> list[Any]:
     """What each feature adds to the margin, the largest first; with the intercept they sum up to it, before a clip.
 
     Where a model has no weights, ``left_out`` is true, and a part is what the margin loses without the feature.
     """
     found: list[Any] = []
-    for reason in Reasons(model.learner, model.task.many).behind(rows, margins, most):
+    for reason in Reasons(model.learner, model.task.many).behind(rows, margins, most=100):
         share = {"left_out": True} if reason.intercept is None else {"intercept": reason.intercept}
         found.append({**share, "features": reason.named(names)})
     return found

@@ -18,7 +18,7 @@ from onsketch.jobs.serve.batch import Floats, Rows, part_of
 from onsketch.jobs.serve.engine import Engine
 from onsketch.jobs.serve.requests import Label, Row
 from onsketch.jobs.serve.rows import RowReader
-from onsketch.jobs.serve.tickets import Outcome, Ticket
+from onsketch.jobs.serve.tickets import Outcome, Ticket, hand_over
 from onsketch.jobs.serve.waiting import Waitlist
 
 
@@ -53,7 +53,7 @@ class Service:
         self._loop = loop
 
         def deliver(tickets: list[Ticket]) -> None:
-            loop.call_soon_threadsafe(_resolve, tickets)
+            loop.call_soon_threadsafe(hand_over, tickets)
 
         self.engine.deliver = deliver
 
@@ -232,12 +232,6 @@ class Service:
         if engine.position:
             found["position"] = engine.position
         return found
-
-
-def _resolve(tickets: list[Ticket]) -> None:
-    for ticket in tickets:
-        assert ticket.result is not None
-        ticket.done(ticket.result)
 
 
 def _owned(matrix: Rows, place: int) -> Rows:

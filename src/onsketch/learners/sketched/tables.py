@@ -1,15 +1,14 @@
-"""Packed tables: making, growing, saving and restoring them."""
+"""Packed tables: making, growing, saving, and restoring them from files whose counts have been checked."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.files.arrays import Arrays, require, take
+from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.jit.vectors import aligned_zeros, padded
 from onsketch.learners.sketched.epochs import BITS, LEVELS, RADIX, epoch_limit
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, Table
-from onsketch.learners.sketched.table_checks import check_clock, check_epochs
 
 
 def new_table(columns: int, k: int, dtype: np.dtype[np.floating]) -> Table:
@@ -74,13 +73,13 @@ def filled(table: Table, arrays: Arrays, features: NDArray[np.int64], logs: bool
     seen = features.size
     clock = take(arrays, "clock", np.int64, (6,))
     rows = take(arrays, "rows", table.rows.dtype, (seen, table.rows.shape[1]))
-    check_clock(clock, seen)
+    _check_clock(clock, seen)
     epoch = int(clock[CLOCK.epoch])
     # auto's files of before cold features have rows up to twice as wide
     limit = epoch_limit.py_func(2 * seen * table.rows.strides[0], table.running.shape[1])
     require(epoch < max(limit, 1), "too many epochs", "table.clock")
     touched = take(arrays, "touched", np.int32, (int(clock[CLOCK.touched]),))
-    check_epochs(rows[:, COLUMN.epoch], touched, clock)
+    _check_epochs(rows[:, COLUMN.epoch], touched, clock)
     table = grown(table, features, logs)
     table.rows[:seen] = rows
     table.touched[: touched.size] = touched
@@ -98,3 +97,25 @@ def filled(table: Table, arrays: Arrays, features: NDArray[np.int64], logs: bool
 def _past_units(epoch: int, level: int) -> int:
     """How many past units of a level the log holds."""
     return RADIX * (epoch >> BITS * (level + 1))
+
+
+def _check_clock(clock: NDArray[np.int64], seen: int) -> None:
+    """Refuse counts that no stream can have led to."""
+    where = "table.clock"
+    require_within(clock, 0, LONGEST_COUNT, where)
+    require(clock[CLOCK.seen] == seen, f"{clock[CLOCK.seen]} slots for {seen} features", where)
+    require(clock[CLOCK.touched] <= seen, "more slots in the buffer than there are", where)
+    require(clock[CLOCK.current] in (0, 1), "neither asleep nor awake", where)
+
+
+def _check_epochs(epochs: NDArray[np.floating], touched: NDArray[np.int32], clock: NDArray[np.int64]) -> None:
+    """Refuse features of a future epoch, and a list of the buffer's slots that does not name each once.
+
+    A feature with rows in the buffer is of half an epoch more, which is how it is known to be listed already.
+    """
+    epoch = int(clock[CLOCK.epoch])
+    listed = epochs == epoch + 0.5
+    require((listed | (epochs == np.floor(epochs))).all(), "a feature is of no epoch", "table.rows")
+    require_within(epochs, 0.0, epoch + 0.5, "table.rows")
+    require(not clock[CLOCK.current] or (epochs >= epoch).all(), "a feature sleeps", "table.rows")
+    require(np.array_equal(np.sort(touched), np.flatnonzero(listed)), "the buffer's slots are others", "table.touched")

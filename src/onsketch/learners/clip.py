@@ -23,8 +23,8 @@ def clipped(margin, bound):
 
 @inlined
 def shortest_move(margin, bound, length):
-    """γ, given ``length = x·P x``, which must be above 0; where it is 0, nothing can move."""
-    return (margin - clipped(margin, bound)) / length
+    """γ for a margin beyond the bound, given ``length = x·P x`` above 0; where that is 0, nothing can move."""
+    return (margin - bound if margin > 0.0 else margin + bound) / length
 
 
 @inner

@@ -58,7 +58,7 @@ def _find(table, features, feature):
         place = (place + np.uint64(1)) & mask
 
 
-@inner
+@inlined
 def _file(listed, table, features, tally, slot):
     """Note the slot where its feature is looked for."""
     feature = features[slot]

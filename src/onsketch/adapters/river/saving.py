@@ -10,6 +10,7 @@ from onsketch.adapters.options import described, revived
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.files import model_file
 from onsketch.files.arrays import require
+from onsketch.learners.options import from_json
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
@@ -37,8 +38,7 @@ def from_file(content: model_file.Content) -> Any:
     header = content.header
     try:
         made_by = {"OnlineClassifier": OnlineClassifier, "OnlineRegressor": OnlineRegressor}[header["class"]]
-        given = {name: tuple(v) if isinstance(v, list) else v for name, v in header["parameters"].items()}
-        estimator: Any = made_by(**given)
+        estimator: Any = made_by(**from_json(header["parameters"]))
         estimator._names.numbers = {name: number for number, name in enumerate(header["names"])}
         if made_by is OnlineClassifier:
             estimator._codes = {label: code for code, label in enumerate(header["classes"])}

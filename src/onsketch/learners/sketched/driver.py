@@ -65,7 +65,9 @@ def project(sketch, setup, p, square, margin, bound, q):
     for i in range(sketch.counts[COUNT.rows]):
         length += q[i] * p[COLUMN.sketch + i]
     length = max(length, least)
-    gamma = shortest_move(margin, bound, length) if length > 0.0 else 0.0
+    if length <= 0.0:
+        return 0.0
+    gamma = shortest_move(margin, bound, length)
     for i in range(sketch.counts[COUNT.rows]):
         sketch.lines[LINE.a, i] -= gamma * q[i]
     return -gamma * scale

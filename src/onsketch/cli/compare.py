@@ -235,7 +235,7 @@ def _best_fixed(
     from onsketch.data.block import stacked
     from onsketch.jobs.labelled import Labelled
     from onsketch.jobs.offline import best_fixed_loss
-    from onsketch.jobs.training import rereadable
+    from onsketch.jobs.plans import rereadable
 
     if not files or not rereadable(files):
         console.print("\nNo regret: the best fixed weights need a file that can be read a second time.")

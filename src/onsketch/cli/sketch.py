@@ -104,7 +104,7 @@ def _measured(files: list[str], reading: dict[str, Any], summary: Any, seen: See
 
     from onsketch.data import stream
     from onsketch.data.usable import usable
-    from onsketch.jobs.training import rereadable
+    from onsketch.jobs.plans import rereadable
     from onsketch.sketches.rows import widened
     from onsketch.sketches.study import spectral_error
 
@@ -133,7 +133,7 @@ def _sketched(
     from onsketch.core.errors import OptionError
     from onsketch.data import stream
     from onsketch.data.usable import refuse_nothing, usable
-    from onsketch.jobs.training import rereadable
+    from onsketch.jobs.plans import rereadable
 
     live = None
     reading = {"everyday": True, "unlabelled": True, **reading}

@@ -170,7 +170,7 @@ def _plan(
     passes: int, holdout: int, patience: int,
 ) -> Plan:  # fmt: skip
     """The plan of a job that starts with nothing."""
-    from onsketch.jobs.training import Plan
+    from onsketch.jobs.plans import Plan
 
     method = known_method(learner or DEFAULT_METHOD)
     check_concerns(method, learning)
@@ -185,8 +185,8 @@ def _continued(
     from onsketch.core.errors import OptionError
     from onsketch.data.block import SAFETY
     from onsketch.jobs.models import one_of
+    from onsketch.jobs.plans import Plan
     from onsketch.jobs.prediction import open_model
-    from onsketch.jobs.training import Plan
 
     model = open_model(start)
     one = one_of(model.learner)

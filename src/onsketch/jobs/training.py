@@ -26,14 +26,14 @@ from onsketch.jobs.checkpoints import Resumable
 from onsketch.jobs.evaluation import Course, Progress, Record, new_progress
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import asked_task, make_learner
-from onsketch.jobs.plans import Plan, rereadable
-from onsketch.jobs.predictions import lines, words
+from onsketch.jobs.plans import Plan
+from onsketch.jobs.predictions import words
 from onsketch.jobs.weights import Scales
 
 if TYPE_CHECKING:
     from onsketch.data import Block
 
-__all__ = ["Plan", "Training", "lines", "rereadable", "words"]
+__all__ = ["Plan", "Training"]
 
 Array = NDArray[np.float64]
 

@@ -19,8 +19,8 @@ from onsketch.data.usable import labelled_rows, usable
 from onsketch.jobs.cluster.plan import Plan
 from onsketch.jobs.cluster.snapshot import Snapshot, rebuilt, snapshot
 from onsketch.jobs.evaluation import new_progress
+from onsketch.jobs.plans import Plan as JobPlan
 from onsketch.jobs.training import READ_BY_THE_PROGRAM, Training
-from onsketch.jobs.training import Plan as JobPlan
 
 
 @dataclass(frozen=True)

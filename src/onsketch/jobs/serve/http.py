@@ -287,7 +287,7 @@ def _tagged(found: list[dict[str, Any]], tags: list[str] | None) -> list[dict[st
 
 def _text(margins: Any, tags: list[str] | None) -> Response:
     """A line for each row, as ``onsketch predict`` writes them."""
-    from onsketch.jobs.training import lines
+    from onsketch.jobs.predictions import lines
 
     if margins.ndim != 1:
         raise InputError("lines as answers are for two labels and for numbers; ask for JSON.")

@@ -86,6 +86,17 @@ def test_importing_the_package_imports_no_compiler():
     assert run("-c", learn) == (0, "set()\n")
 
 
+def test_dense_rows_are_learned_without_scipy():
+    """It takes up to half a second to import; only what compiles needs it."""
+    learn = (
+        "import sys, onsketch\n"
+        "for name in ('ada-lr', 'radagrad', 'kernel-ogd', 'kons', 'sketched-kons', 'pros-n-kons'):\n"
+        "    onsketch.learner(name).learn([[1.0, 2.0], [0.0, 1.0]], [1.0, -1.0])\n"
+        "print({name for name in sys.modules if name.startswith('scipy')} if 'numba' not in sys.modules else set())"
+    )
+    assert [run("-c", learn) for _ in range(2)][1] == (0, "set()\n")  # the first may compile
+
+
 def test_the_extra_that_compiles_is_what_wheels_without_kernels_depend_on():
     import tomllib
 

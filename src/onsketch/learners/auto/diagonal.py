@@ -111,10 +111,9 @@ def expert_steps(settings, margins, y, lengths, explicit, slopes, bends):
 
 
 @inlined
-def write_diagonal(rows, slot, x, by, energies, steps, shrinking, thin):
-    """Write the experts' steps into a light row."""
+def write_diagonal(rows, slot, weights, x, by, energies, steps, shrinking, thin):
+    """Write the experts' steps from these weights into a light row."""
     start = slot * WIDTH
-    weights = load(rows, start + OWN_ADAGRAD, 4)
     store(rows, start + OWN_ADAGRAD, minus(weights, product(steps, product(x, by))))
     reach = product(x, energies)
     shrunk = product(spread(thin, 4), minus(energies, product(spread(shrinking, 4), product(reach, reach))))

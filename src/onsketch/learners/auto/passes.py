@@ -13,7 +13,7 @@ from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import element, fma, load, plus, product, spread, store, where_less
 from onsketch.learners.auto.diagonal import lanes_of, next_energies, write_diagonal
 from onsketch.learners.auto.scaling import ALIKE, APART, followed
-from onsketch.learners.auto.state import COLD_LIMIT, COLD_WIDTH, IN_BUFFER, LIGHT, TALLY, WIDTH
+from onsketch.learners.auto.state import COLD_LIMIT, COLD_WIDTH, IN_BUFFER, LIGHT, OWN_ADAGRAD, TALLY, WIDTH
 from onsketch.learners.sketched.packed import CLOCK
 
 LEAST_COLD = 1.0 / COLD_LIMIT
@@ -245,22 +245,27 @@ def measure_row(rows, n, constant, x, gains, first, prior, thin, by, energies, l
 def write_row(rows, n, constant, size, x, moves, by, energies, steps, shrinking, thin):
     """Write a round into its light rows: scales, and all experts' steps; the constant is of this ``size`` to the first
     three experts.
+
+    The diagonal experts' weights are read before the others' are written, with which they share a lane: a vector that
+    is read while one that it overlaps is being written waits for it.
     """
     change = load(moves, 0, 4)
     along = load(steps, 0, 4)
     for j in range(n):
         start = j * WIDTH
+        weights = load(rows, start + OWN_ADAGRAD, 4)
         store(rows, start, fma(spread(x[OWN, j], 4), change, load(rows, start, 4)))
         value = lanes_of(x[OWN, j], x[WIDE, j])
-        write_diagonal(rows, j, value, load(by, 4 * j, 4), load(energies, 4 * j, 4), along, shrinking, thin)
+        write_diagonal(rows, j, weights, value, load(by, 4 * j, 4), load(energies, 4 * j, 4), along, shrinking, thin)
         rows[j, LIGHT.log] = x[LOGS_OF, j]
         rows[j, LIGHT.scale] = x[SCALES, j]
         rows[j, LIGHT.mean] = x[MEANS, j]
         rows[j, LIGHT.met] += 1.0
     if constant >= 0:
         start = n * WIDTH
+        weights = load(rows, start + OWN_ADAGRAD, 4)
         store(rows, start, fma(spread(size, 4), change, load(rows, start, 4)))
         one = spread(1.0, 4)
-        write_diagonal(rows, n, one, load(by, 4 * n, 4), load(energies, 4 * n, 4), along, shrinking, thin)
+        write_diagonal(rows, n, weights, one, load(by, 4 * n, 4), load(energies, 4 * n, 4), along, shrinking, thin)
         rows[n, LIGHT.scale] = 1.0
         rows[n, LIGHT.met] += 1.0

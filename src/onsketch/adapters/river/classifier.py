@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Unpack
+from typing import Any, NoReturn, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,15 +106,20 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     def _learn(self, rows: Rows, labels: list[Any], weights: NDArray[np.float64]) -> None:
         if len(labels) != rows.count:
             raise InputError(f"y: {len(labels)} labels for {rows.count} rows.")
-        for row, label in enumerate(labels):
-            _check_label(label, row)
+        different = _different(labels)
+        if not all(map(_is_class, different)):
+            _refuse_label(labels)
         if self._learner is None:
-            self._first(labels)
-        if self._two and any(not _is_truth(label) for label in labels):
+            self._first(different)
+        others = [label for label in different if not _is_truth(label)]
+        if self._two and others:
             self._become_many()
         try:
             if isinstance(self._learner, Learner):
-                signs = np.array([self._sign(label) for label in labels])
+                if others:
+                    told = "comes after labels True and False; use words or numbers for all."
+                    raise InputError(f"y: the label {others[0]!r} {told}")
+                signs = np.where(np.array(labels, dtype=bool), 1.0, -1.0)
                 self._learner.learn_checked(rows, signs, weights)
                 self._keep(rows, labels, weights)
             else:
@@ -178,11 +183,6 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         self._codes = {}
         for block in rows or ():
             self._learn_classes(*block)
-
-    def _sign(self, label: Any) -> float:
-        if not _is_truth(label):
-            raise InputError(f"y: the label {label!r} comes after labels True and False; use words or numbers for all.")
-        return 1.0 if label else -1.0
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """The probability of each class met so far."""
@@ -251,17 +251,28 @@ def _is_truth(label: Any) -> bool:
     return isinstance(label, (bool, np.bool_)) or (isinstance(label, (int, np.integer)) and label in (0, 1))
 
 
-def _check_label(label: Any, row: int) -> None:
-    """Refuse what is no class: nothing at all, what does not equal itself, and what cannot be looked up."""
+def _different(labels: list[Any]) -> list[Any]:
+    """One label of each type and value, so that the others need not be looked at one by one."""
     try:
-        fit = label is not None and hash(label) is not None and bool(label == label)
+        return list(dict(zip(zip(map(type, labels), labels, strict=True), labels, strict=True)).values())
+    except TypeError:  # one cannot be looked up
+        return labels
+
+
+def _is_class(label: Any) -> bool:
+    """Whether a label is something, equals itself, and can be looked up."""
+    try:
+        return label is not None and hash(label) is not None and bool(label == label)
     except (TypeError, ValueError):
-        fit = False
-    if not fit:
-        raise InputError(
-            f"y: the label at row {row} is {label!r}, which is no class; use words, whole numbers or True and False. "
-            "Nothing was learned."
-        )
+        return False
+
+
+def _refuse_label(labels: list[Any]) -> NoReturn:
+    row = next(row for row, label in enumerate(labels) if not _is_class(label))
+    raise InputError(
+        f"y: the label at row {row} is {labels[row]!r}, which is no class; use words, whole numbers or True and False. "
+        "Nothing was learned."
+    )
 
 
 def _plain(label: Any) -> Any:

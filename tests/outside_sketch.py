@@ -9,7 +9,7 @@ import numpy as np
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.jit.decorators import inner
 from onsketch.jit.secular import LINES
-from onsketch.learners.setup import limited_step
+from onsketch.learners.clip import limited_step
 from onsketch.learners.sketch_table import SketchKind, register
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts

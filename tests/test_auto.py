@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -377,3 +378,13 @@ def test_two_standard_deviations_cover_what_they_should() -> None:
         assert 0.93 < np.mean(off < 2.0) < 0.999
     with pytest.raises(OptionError, match="squared"):
         onsketch.learner("auto", loss="logistic").deviation(X)  # type: ignore[attr-defined]
+
+
+def test_a_pickle_has_no_room_to_work_in():
+    X = np.random.default_rng(0).normal(size=(50, 30))
+    learner = onsketch.learner("auto", loss="squared")
+    learner.learn(X, X[:, 0])
+    twin = pickle.loads(pickle.dumps(learner))
+    assert learner._room is not None
+    assert twin._room is None
+    np.testing.assert_array_equal(twin.learn(X, X[:, 0]), learner.learn(X, X[:, 0]))

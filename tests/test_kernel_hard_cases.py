@@ -382,3 +382,15 @@ def test_a_study_is_regret_against_the_best_function() -> None:
         study(onsketch.learner("ons"), X, y)
     with pytest.raises(InputError, match="offline solution"):
         study(learner, np.zeros((4000, 1)), np.zeros(4000))
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+def test_distances_take_any_layout_and_refuse_other_widths(name):
+    kernel, rng = Kernel(name, gamma=0.1), np.random.default_rng(0)
+    X, Y = rng.normal(size=(4, 3)), rng.normal(size=(5, 3))
+    wanted = kernel.between(X, Y)
+    np.testing.assert_array_equal(kernel.between(np.asfortranarray(X), np.asfortranarray(Y)), wanted)
+    with pytest.raises(ValueError, match=r"features|mismatch|broadcast"):
+        kernel.between(X, Y[:, :2])
+    with pytest.raises(ValueError, match=r"features|mismatch|broadcast"):
+        kernel.of_row(X[0], Y[:, :2])

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import onsketch
+from onsketch.learners import features
 from onsketch.learners.first_order.learner import FirstOrderLearner
+from onsketch.learners.multiclass.softmax.learner import SoftmaxAuto
+from onsketch.learners.multiclass.softmax.state import Dense
 from onsketch.learners.scaled.rows import RowScales
 
 
@@ -41,4 +44,55 @@ def test_rows_without_room_have_not_come(name, options, owner, attribute, monkey
     twin = onsketch.learner(name, loss="logistic", **options)
     twin.learn(X, y)
     np.testing.assert_array_equal(learner.learn(wide, [1.0]), twin.learn(wide, [1.0]))
+    np.testing.assert_array_equal(learner.predict(wide), twin.predict(wide))
+
+
+def interrupted(monkeypatch):
+    """Ctrl-C as soon as a row's features have been entered, which is when compiled code comes back to Python."""
+    whole = features.translate_rows
+
+    def translate(*arguments: object) -> None:
+        whole(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(features, "translate_rows", translate)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("auto", {}), ("adagrad", {}), ("adagrad", {"scaling": "magnitude"}), ("rfd-son", {})]
+)
+def test_features_of_an_interrupted_call_have_not_come(name, options, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 3))
+    y = np.sign(X[:, 0])
+    wide = np.hstack([X[:1], np.ones((1, 40))])
+    learner, twin = (onsketch.learner(name, loss="logistic", **options) for _ in range(2))
+    for one in (learner, twin):
+        one.learn(X, y)
+    with monkeypatch.context() as patch:
+        interrupted(patch)
+        with pytest.raises(KeyboardInterrupt):
+            learner.learn(wide, [1.0])
+    np.testing.assert_array_equal(learner.predict(wide), twin.predict(wide))
+    np.testing.assert_array_equal(learner.learn(wide, [1.0]), twin.learn(wide, [1.0]))
+    np.testing.assert_array_equal(learner.predict(wide), twin.predict(wide))
+
+
+def test_features_of_a_failed_call_have_not_come_with_many_classes(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(20, 3)), rng.integers(0, 3, 20)
+    wide = np.hstack([X[:1], np.ones((1, 4000))])
+    learner, twin = SoftmaxAuto(n_classes=3), SoftmaxAuto(n_classes=3)
+    for one in (learner, twin):
+        one.learn(X, codes)
+    with monkeypatch.context() as patch:
+        interrupted(patch)
+        with pytest.raises(KeyboardInterrupt):
+            learner.learn(wide, [1])
+    with monkeypatch.context() as patch:
+        patch.setattr(Dense, "resized", refuse)
+        with pytest.raises(MemoryError):
+            learner.learn(wide, [1])
+    np.testing.assert_array_equal(learner.predict(wide), twin.predict(wide))
+    np.testing.assert_array_equal(learner.learn(wide, [1]), twin.learn(wide, [1]))
     np.testing.assert_array_equal(learner.predict(wide), twin.predict(wide))

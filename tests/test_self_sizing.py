@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 import onsketch
 from onsketch.errors import OptionError
+from onsketch.learners.multiclass import SoftmaxAuto
 from onsketch.learners.sketched.resizing import resized
 from onsketch.learners.sketched.self_sizing import CEILING, CHECK, START
 from streams import sparse_stream
@@ -111,3 +112,8 @@ def test_learners_of_different_sizes_merge_at_the_larger() -> None:
 def test_sketches_that_cannot_tell_what_escapes_refuse(method: str) -> None:
     with pytest.raises(OptionError, match="sketch_size='auto'"):
         onsketch.learner(method, sketch_size="auto")
+
+
+def test_many_classes_refuse_as_auto_does() -> None:
+    with pytest.raises(OptionError, match="sketch_size='auto'"):
+        SoftmaxAuto("auto", 4, sketch_size="auto")

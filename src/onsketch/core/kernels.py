@@ -139,6 +139,9 @@ class Kernel:
 
 def _distances(X: Array, Y: Array, form: int) -> Array:
     """|x − y|² or |x − y|₁ of all pairs."""
+    X, Y = (np.ascontiguousarray(rows, np.float64) for rows in (X, Y))
+    if X.ndim != 2 or Y.ndim != 2 or X.shape[1] != Y.shape[1]:
+        raise InputError(f"kernel: rows of shapes {X.shape} and {Y.shape} have not as many features.")
     distances = np.empty((len(X), len(Y)))
     _fill_distances(form, X, Y, distances)
     return distances

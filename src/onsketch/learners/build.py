@@ -13,7 +13,7 @@ from onsketch.files.model_file import Content
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, Method, compose_method
-from onsketch.learners.options import Options, from_json, resolve
+from onsketch.learners.options import Options, from_json, refuse_own_size, resolve
 
 
 def methods() -> dict[str, str]:
@@ -121,10 +121,8 @@ def plain_class_of(method: Method, options: Options) -> type[Learner]:
         from onsketch.learners.kernel.newton import KernelNewton
 
         return KernelNewton
-    if method.mixture and _sizes_itself(options):
-        raise OptionError(
-            "auto: sketch_size='auto' is for frequent directions by name, such as rfd-son; give a number."
-        )
+    if method.mixture:
+        refuse_own_size(options.sketch_size)
     if method.mixture and options.forget == "auto":
         from onsketch.learners.auto.drifting import DriftingLearner
 

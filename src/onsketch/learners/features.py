@@ -247,8 +247,7 @@ class FeatureMap:
         size = 32
         while size // 4 * 3 < hashed + more:
             size *= 2
-        self._listed = np.full(listed, _EMPTY)
-        self._table = np.full(size, _EMPTY)
+        self._listed, self._table = np.full(listed, _EMPTY), np.full(size, _EMPTY)  # both, or no memory for either
         _refill(self._listed, self._table, self._features, self._tally)
 
     def translate(self, rows: Rows, *, learn: bool, intercept: bool = False, once: bool = False) -> Slotted:
@@ -256,6 +255,9 @@ class FeatureMap:
 
         The values are those of ``rows`` themselves, not a copy, where none was left out: never change them. With
         ``once``, rows that have all features alike (dense ones without zeros) share the slots of one row.
+
+        Whoever learns must ``forget`` what he did not learn, also when he is interrupted in here: features of the map
+        without a row in the learner's table would be read beyond its end.
         """
         if rows.slotted is not None:
             return rows.slotted
@@ -299,7 +301,9 @@ class FeatureMap:
         """Keep only the first ``count`` features: the others are as if they had never been seen."""
         if count < self.count:
             self._tally[COUNT] = count
-            self._file(self._listed.size, 0)
+            self._listed.fill(_EMPTY)  # in place: there may be no memory, which is why they are forgotten
+            self._table.fill(_EMPTY)
+            _refill(self._listed, self._table, self._features, self._tally)
 
     def refill(self, features: NDArray[np.int64], width: int | None = None, intercept: bool = True) -> None:
         """Let an empty map have seen these features, in this order, if rows of this width can have had them."""

@@ -290,6 +290,14 @@ def _strange(name: str, value: Any, method: str, concerns: frozenset[str]) -> Op
     )
 
 
+def refuse_own_size(sketch_size: Any) -> None:
+    """Refuse ``sketch_size="auto"`` where the sketch cannot choose its size."""
+    if sketch_size == "auto":
+        raise OptionError(
+            "auto: sketch_size='auto' is for frequent directions by name, such as rfd-son; give a number."
+        )
+
+
 def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], given: Mapping[str, Any]) -> Options:
     """The options of a learner: what was given over the method's defaults over the general ones.
 

@@ -74,15 +74,21 @@ class GrowingFactor:
 
     def solve(self, v: Array) -> Array:
         """L⁻¹v."""
-        solution = np.array(v)
+        solution = self._right_side(v)
         _solve(self.rows, solution)
         return solution
 
     def solve_transposed(self, v: Array) -> Array:
         """L⁻ᵀv, so that ``solve_transposed(solve(v))`` is E⁻¹v."""
-        solution = np.array(v)
+        solution = self._right_side(v)
         _solve_transposed(self.rows, solution)
         return solution
+
+    def _right_side(self, v: Array) -> Array:
+        """A copy that a loop may write on, which takes its word for the length."""
+        if np.shape(v) != (self.size,):
+            raise ValueError(f"v has shape {np.shape(v)}, for a factor of {self.size} rows.")
+        return np.array(v, dtype=np.float64)
 
     def pivot(self, remainder: float, diagonal: float) -> float:
         """√(d − |L⁻¹e|²) for a new diagonal entry d, given ``d − |L⁻¹e|²``, but never below the cutoff.

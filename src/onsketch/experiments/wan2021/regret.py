@@ -112,7 +112,7 @@ EXPERIMENTS = (
                   "at smaller sizes than the paper's RadaGrad, whose ridge is tuned, does better; with 10,000 rows and "
                   "d = 500 the claim holds."),
         ),
-        COLUMNS, notes=(THINNED, NEWTON, "With larger ridges FD-SON has 378 (figure 3, τ = 20).", SHORT),
+        COLUMNS, notes=(THINNED, NEWTON, "At full effort FD-SON with larger ridges has 378 (figure 3, τ = 20).", SHORT),
     ),
     Experiment(
         "wan2021-fig2", PAPER, "Figure 2", "Sensitivity to the step size",

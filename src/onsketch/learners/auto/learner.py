@@ -127,6 +127,9 @@ class AutoLearner(Learner):
     _room: tuple[Any, ...] | None = None
     """Scratch of rounds, see ``_working_room``; no part of the state."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: part for name, part in vars(self).items() if name != "_room"}
+
     @property
     def shares(self) -> Floats:
         """The coefficients of the experts in the mixture, in the order of ``EXPERT_NAMES``."""
@@ -168,6 +171,7 @@ class AutoLearner(Learner):
         done = 0
         while True:
             state = self._settings, self._light, self._table, self._small, self._working_room(0)
+            self._small.counts[_MORE] = 0  # asked for by the loop, unless a row is only longer than its room
             block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
             done += int(self._learn_rows(state, *block))
             if not self._small.counts[TALLY.full]:

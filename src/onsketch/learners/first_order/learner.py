@@ -123,14 +123,13 @@ class FirstOrderLearner(Learner):
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         known = self._map.count
-        indptr, slots, values = self._map.translate(rows, learn=True, intercept=self.options.fit_intercept)
-        if self.method.moves.every_feature and self._map.count > DENSE_LIMIT:
-            self._map.forget(known)
-            raise OptionError(
-                f"adam moves every feature in every round, and this stream has more than {DENSE_LIMIT:,}; "
-                "use lazy-adam, which moves those of the row only."
-            )
         try:
+            indptr, slots, values = self._map.translate(rows, learn=True, intercept=self.options.fit_intercept)
+            if self.method.moves.every_feature and self._map.count > DENSE_LIMIT:
+                raise OptionError(
+                    f"adam moves every feature in every round, and this stream has more than {DENSE_LIMIT:,}; "
+                    "use lazy-adam, which moves those of the row only."
+                )
             self._grow()
         except BaseException:  # no memory, or interrupted: what has no place in the table has not been seen
             self._map.forget(known)

@@ -64,8 +64,8 @@ class RowScales:
     def enter(self, rows: Rows, labels: Floats) -> Passed:
         """Scale rows in their order, each by what was known before it, and take it in."""
         known = self._map.count
-        indptr, _, values = slotted = self._map.translate(rows, learn=True)
         try:
+            indptr, _, values = slotted = self._map.translate(rows, learn=True)
             self._grow()
         except BaseException:  # no memory, or interrupted: what has no place in the table has not been seen
             self._map.forget(known)

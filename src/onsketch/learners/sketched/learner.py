@@ -76,14 +76,15 @@ class SketchedLearner(Learner):
     def _learn(
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
     ) -> int:
-        indptr, slots, values = self._map.translate(rows, learn=True, intercept=self.options.fit_intercept, once=True)
-        if self._table.features.size != self._map.count:
-            try:
+        intercept = self.options.fit_intercept
+        try:
+            indptr, slots, values = self._map.translate(rows, learn=True, intercept=intercept, once=True)
+            if self._table.features.size != self._map.count:
                 self._table = grown(self._table, self._map.features, self._logs)
                 self._predict_rows.forget()
-            except BaseException:  # no memory, or interrupted
-                self._map.forget(int(self._table.clock[CLOCK.seen]))
-                raise
+        except BaseException:  # no memory, or interrupted
+            self._map.forget(int(self._table.clock[CLOCK.seen]))
+            raise
         state = self._setup, self._table, self._sketch, self._spare
         x = np.empty_like(values) if self.options.diagonal else values
         done = int(self._learn_rows(state, indptr, slots, values, x, labels, weights, out))

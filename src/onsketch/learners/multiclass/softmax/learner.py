@@ -25,8 +25,8 @@ from onsketch.learners.multiclass.softmax.saving import arrays_of, restored_stat
 from onsketch.learners.multiclass.softmax.state import OUTPUTS, RUNNING, STOP, TALLY, Common, Dense, Scratch
 from onsketch.learners.multiclass.softmax.ways import FEW
 from onsketch.learners.multiclass.softmax.wide_rounds import learn_wide, predict_wide
-from onsketch.learners.options import resolve
-from onsketch.learners.rows import Rows, as_rows, as_weights, finite, refuse_endless, unseen_squares
+from onsketch.learners.options import refuse_own_size, resolve
+from onsketch.learners.rows import Rows, Slotted, as_rows, as_weights, finite, refuse_endless, unseen_squares
 
 Floats = NDArray[np.float64]
 
@@ -72,6 +72,7 @@ class SoftmaxAuto(ManyClasses):
             raise OptionError(f"loss={loss!r}: auto for many classes has softmax alone; use multiclass='one-vs-rest'.")
         if options.get("clip") is not None:
             raise OptionError("multiclass='softmax': probabilities are not clipped; leave clip out or give None.")
+        refuse_own_size(options.get("sketch_size"))
         self._made_with: dict[str, Any] = {"method": method, "options": {**options, "open_ended": open_ended}}
         given = {"fit_intercept": True, **options, "loss": "logistic"}
         self.options = resolve("auto for many classes", CONCERNS, {"sketch_size": 20}, {**given, "clip": None})
@@ -170,13 +171,20 @@ class SoftmaxAuto(ManyClasses):
         return out
 
     def _learn(self, rows: Rows, labels: NDArray[np.int64], weights: Floats, out: Floats) -> int:
-        indptr, slots, values = self._map.translate(rows, learn=True)
+        try:
+            return self._learn_translated(self._map.translate(rows, learn=True), labels, weights, out)
+        finally:  # the features of rows that were not learned have not been seen, even if there was no memory for them
+            self._common.tally[TALLY.why] = 0
+            self._map.forget(int(self._common.tally[TALLY.seen]))
+
+    def _learn_translated(self, slotted: Slotted, labels: NDArray[np.int64], weights: Floats, out: Floats) -> int:
+        indptr, slots, values = slotted
         longest = int(np.diff(indptr).max(initial=0))
         done = 0
         needs = _features_needed(indptr, slots)
         if isinstance(self._table, Dense) and 0 < self._table.capacity < 2 * self._directions:  # classes have come
             self._table = self._table.resized(len(self._table.energies), self._room, 2 * self._directions)
-        while done < rows.count:
+        while done < len(labels):
             stop = self._grow(needs, done)
             room = self._rooms(longest)
             state = self._common, self._table, self._pool, *room
@@ -191,8 +199,7 @@ class SoftmaxAuto(ManyClasses):
                 assert isinstance(self._table, Wide)
                 size = len(self._table.classes)
                 self._table = self._table.with_pairs(size + size // 4 + 4 * self._room * (longest + 1))
-            elif done < stop:  # the features of rows that were not learned have not been seen
-                self._map.forget(int(self._common.tally[TALLY.seen]))
+            elif done < stop:
                 break
         return done
 

@@ -272,7 +272,7 @@ def _stepped_there(optimizer, params, gradients, launch, skipped=None):
                 if not state:
                     state.update(optimizer._fresh(p, group, "cpu"))
                 layers.append(Stepped(p.detach(), g.clone().contiguous(), state, Folded.of(p, group)))
-            folded_cuda.take_steps(layers, group, optimizer._places, skipped)
+            folded_cuda.take_steps(layers, group, optimizer._places, skipped, params)
 
 
 def test_sketchys_kernels_take_the_same_steps(on_cpu):
@@ -357,15 +357,36 @@ def test_a_step_in_a_graph_of_the_users_refreshes_when_that_is_due(on_cpu, monke
     reference, optimizer = (Sketchy(p, lr=0.01, rank=3, refresh_every=3, capturable=True) for p in (plain, ours))
     _stepped_there(reference, plain, gradients, on_cpu.launch)
     _stepped_there(optimizer, ours, gradients[:1], on_cpu.launch)
-    monkeypatch.setattr(folded_cuda.Plan, "_captured", lambda self: True)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
-    for grads in gradients[1:]:
+    for i, grads in enumerate(gradients[1:]):  # some between replays, of which the host does not know
+        monkeypatch.setattr(folded_cuda.Plan, "_captured", lambda self, i=i: i % 4 < 2)
         optimizer.param_groups[0]["calls"] = 0
         _stepped_there(optimizer, ours, [grads], on_cpu.launch)
     for p, q in zip(plain, ours, strict=True):
         assert torch.equal(p, q)
         assert all(torch.equal(optimizer.state[q][name], value) for name, value in reference.state[p].items())
     assert optimizer.state[ours[0]]["refreshes"] == 4
+    assert optimizer.state_dict()["param_groups"][0]["calls"] == 11
+
+
+@pytest.mark.parametrize("options", [{"rank": 40}, {"rank": 4, "block_size": 35}, {"rank": 4}])
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_refresh_by_a_gradient_that_is_not_finite_is_not_counted(options, bad, on_cpu):
+    """As on a CPU, where its layer skips the whole step; the other one of its shape is refreshed."""
+    shapes = [(70, 45), (70, 45)]
+    gradients = stream(shapes, 4, dtype=torch.float32)
+    gradients[bad][0][3, 2] = torch.nan
+    plain, ours = start(shapes, "cpu", torch.float32), start(shapes, "cpu", torch.float32)
+    reference, optimizer = (Sketchy(p, lr=0.01, refresh_every=1, **options) for p in (plain, ours))
+    with pytest.warns(RuntimeWarning, match="not finite"):
+        steps(reference, plain, gradients)
+    _stepped_there(optimizer, ours, gradients, on_cpu.launch)
+    assert [float(optimizer.state[q]["refreshes"]) for q in ours] == [3.0, 4.0]
+    for p, q in zip(plain, ours, strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-4)
+        assert reference.state[p]["refreshes"] == optimizer.state[q]["refreshes"]
+        totals = optimizer.state[q]["left_total"], reference.state[p]["left_total"]
+        torch.testing.assert_close(*totals, rtol=1e-5, atol=0.0)
 
 
 def test_two_warps_take_the_steps_of_sketchy(on_cpu, tmp_path):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import weakref
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -58,6 +62,43 @@ def test_a_parameter_whose_data_has_another_size_is_refused():
     w.grad, w.data = None, torch.ones(12, 8)
     with pytest.raises(OptionError, match="is of 72 numbers"):
         steps(optimizer, [w], stream([(12, 8)], 1))
+
+
+@pytest.mark.parametrize("name", ["step", "refreshes", "exp_avg_sq", "right_energy"])
+def test_a_state_elsewhere_than_its_parameter_is_refused(name):
+    """Kernels would take an address of the host's for one of the device's."""
+    (w,) = start([(9, 8)], "cpu", torch.float32)
+    optimizer = Sketchy([w])
+    steps(optimizer, [w], stream([(9, 8)], 1))
+    before = w.detach().clone()
+    optimizer.state[w][name] = optimizer.state[w][name].to("meta")
+    with pytest.raises(OptionError, match=f"has '{name}' on meta where it is on cpu itself"):
+        steps(optimizer, [w], stream([(9, 8)], 1))
+    assert torch.equal(w, before)
+
+
+def test_a_state_whose_entries_have_other_shapes_is_refused():
+    (w,) = start([(9, 8)], "cpu", torch.float32)
+    optimizer = Sketchy([w], rank=3)
+    steps(optimizer, [w], stream([(9, 8)], 1))
+    optimizer.state[w]["left_energy"] = torch.ones(1, 2, dtype=torch.float64)
+    with pytest.raises(OptionError, match=r"has 'left_energy' of shape \(1, 2\) where \(1, 3\) is needed"):
+        steps(optimizer, [w], stream([(9, 8)], 1))
+
+
+def test_counts_of_an_old_pickle_come_to_their_parameter():
+    """Where hosts counted steps and refreshes; another device than theirs stands for a GPU."""
+    (w,) = start([(9, 8)], "cpu", torch.float32)
+    optimizer = Sketchy([w])
+    steps(optimizer, [w], stream([(9, 8)], 1))
+    state = optimizer.__getstate__()
+    moved = torch.nn.Parameter(torch.empty(9, 8, device="meta"))
+    pickled = copy.deepcopy({**state, "param_groups": [{**state["param_groups"][0], "params": []}], "state": {}})
+    pickled["param_groups"][0]["params"] = [moved]
+    pickled["state"][moved] = dict(optimizer.state[w])
+    whole = Sketchy.__new__(Sketchy)
+    whole.__setstate__(pickled)
+    assert {whole.state[moved][name].device.type for name in ("step", "refreshes")} == {"meta"}
 
 
 @pytest.fixture
@@ -121,6 +162,30 @@ def test_a_plan_that_the_user_captured_is_kept(taken):
         folded_cuda.take_steps(_layers(optimizer, params), group, places, skipped)
     assert len(places.plans) <= 8
     assert places.captured == [taken[0]]
+
+
+def test_each_of_many_groups_keeps_its_plan(taken):
+    params = start([(9, 8)] * 12, "cpu", torch.float32)
+    optimizer = Sketchy([{"params": [p]} for p in params], lr=0.1)
+    places, skipped = optimizer._places, torch.zeros(1, dtype=torch.int32)
+    places.groups = len(params)
+    layers = _layers(optimizer, params)
+    for _ in range(3):
+        for p, layer, group in zip(params, layers, optimizer.param_groups, strict=True):
+            folded_cuda.take_steps([layer], group, places, skipped, [p])
+    assert len(set(map(id, taken))) == len(places.plans) == len(places.known) == 12
+
+
+def test_gradients_do_not_outlive_their_step(taken):
+    params = start(SHAPES, "cpu", torch.float32)
+    optimizer = Sketchy(params, lr=0.1)
+    layers = _layers(optimizer, params)
+    gradients = [weakref.ref(layer.g) for layer in layers]
+    skipped = torch.zeros(1, dtype=torch.int32)
+    folded_cuda.take_steps(layers, optimizer.param_groups[0], optimizer._places, skipped, params)
+    del layers
+    gc.collect()
+    assert not any(g() is not None for g in gradients)
 
 
 @pytest.mark.parametrize("rank", [3, 32, 40, 2000])

@@ -25,17 +25,17 @@ def precondition(
     **told: Any,
 ) -> list[Tensor]:
     """``(ridge·I + G^{1/2})⁻¹ g`` for each gradient, (B, b); O(d³) a step."""
-    updates, round = [], Round(**told)
-    decay = round.decay
+    updates, now = [], Round(**told)
+    decay = now.decay
     for g, state, t in zip(grads, states, steps, strict=True):
         matrix, wide = state["matrix"], g.double()
-        if round.absorb:
-            matrix.mul_(decay).add_(wide[:, :, None] * wide[:, None, :], alpha=round.weight)
+        if now.absorb:
+            matrix.mul_(decay).add_(wide[:, :, None] * wide[:, None, :], alpha=now.weight)
         values, V = eigh(matrix)
         failed = ~torch.isfinite(values).all(1, keepdim=True)
         values = torch.where(values > cutoff(torch.float64) * values[:, :1], values, 0.0)
-        values = values if decay == 1.0 else values / (1.0 - decay ** absorptions(t, round.every))
-        p = inverse_metric("adagrad", values, round.ridge, values[:, :1])
+        values = values if decay == 1.0 else values / (1.0 - decay ** absorptions(t, now.every))
+        p = inverse_metric("adagrad", values, now.ridge, values[:, :1])
         update = (V @ (p[:, :, None] * (V.mT @ wide[:, :, None])))[:, :, 0]
         updates.append(torch.where(failed, 0.0, update).to(g.dtype))
     return updates

@@ -45,6 +45,14 @@ class Folded:
         left = self.row_blocks, self.rows // self.row_blocks, self.rank
         return {"left": left, "right": (self.column_blocks, self.columns // self.column_blocks, self.rank)}
 
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Those of all that a state keeps of the axes."""
+        made: dict[str, tuple[int, ...]] = dict(self.sides)
+        for name, (blocks, _, rank) in self.sides.items():
+            made |= {f"{name}_energy": (blocks, rank), f"{name}_escaped": (blocks,), f"{name}_total": (blocks,)}
+        return made
+
     @staticmethod
     def of(weight: Tensor, group: Mapping[str, Any]) -> Folded:
         """The first axis against all others together; axes of one number do not count."""
@@ -57,15 +65,18 @@ SHAPING = ("rank", "block_size", "diagonal", "diagonal_above", "graft")
 
 def misfit(state: State, weight: Tensor, group: Mapping[str, Any]) -> str:
     """What of a state is not what a step with these options works on, or nothing: kernels do not look at sizes."""
-    sides = Folded.of(weight, group).sides
+    shapes, place = Folded.of(weight, group).shapes, weight.device
     if local(state["exp_avg"]).numel() != weight.numel():
         return f"is of {state['exp_avg'].numel()} numbers"
     if (group["graft"] == "sgd") == ("exp_avg_sq" in state):
         return f"has {'no ' if 'exp_avg_sq' not in state else ''}'exp_avg_sq'"
-    for name in ("left", "right"):
-        found, wanted = local(state[name]).shape if name in state else None, sides.get(name)
+    for name in ("left", "right", *shapes):
+        found, wanted = local(state[name]).shape if name in state else None, shapes.get(name)
         if found != wanted:
             return f"has {name!r} of shape {found and tuple(found)} where {wanted} is needed"
+    for name, value in state.items():
+        if local(value).device != place:
+            return f"has {name!r} on {value.device} where it is on {place} itself (after a move, load a state_dict)"
     return ""
 
 
@@ -87,16 +98,31 @@ class Stepped(NamedTuple):
     g: Tensor
     state: State
     folded: Folded
+    t: int = 0
+    """Its steps so far,"""
+    age: int = 0
+    """and its refreshes, where a host has asked for them."""
 
-    @property
-    def t(self) -> int:
-        """Its steps so far."""
-        return int(self.state["step"])
+
+def counted(layers: Sequence[Stepped]) -> list[Stepped]:
+    """The layers with their numbers of steps and refreshes; each device is waited for once."""
+    places: dict[torch.device, list[int]] = {}
+    for i, layer in enumerate(layers):
+        places.setdefault(layer.state["step"].device, []).append(i)
+    found = list(layers)
+    for chosen in places.values():
+        states = [layers[i].state for i in chosen]
+        asked = [*(s["step"] for s in states), *(s.get("refreshes", s["step"]) for s in states)]
+        numbers = torch.stack([x.view(()) for x in asked]).tolist()
+        for i, t, age in zip(chosen, numbers, numbers[len(chosen) :], strict=False):
+            found[i] = layers[i]._replace(t=int(t), age=int(age))
+    return found
 
 
 def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) -> None:
     """One step of each layer, whose count has gone up already."""
     rate = float(usable(group["lr"]))
+    layers = counted(layers)
     if group["maximize"]:
         layers = [layer._replace(g=-layer.g) for layer in layers]
     alike: dict[tuple[Any, ...], list[Stepped]] = {}
@@ -147,7 +173,7 @@ def _refresh_and_step(layers: Sequence[Stepped], pace: Pace, group: Mapping[str,
 def due(layers: Sequence[Stepped], number: int, group: Mapping[str, Any]) -> list[Stepped]:
     """Those to be refreshed: all at their first step, then layers of different shapes, numbered, at different steps."""
     all_of_them = (group["calls"] - 1 + number) % group["refresh_every"] == 0
-    return [layer for layer in layers if all_of_them or not layer.state["refreshes"]]
+    return [layer for layer in layers if all_of_them or not layer.age]
 
 
 def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float, room: Room) -> None:
@@ -182,11 +208,11 @@ def _rmsprop_length(layer: Stepped, pace: Pace, kind: torch.dtype) -> Tensor:
 
 
 def refresh(layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
-    """Take the gradients of layers of one shape into their sketches, those as often refreshed together."""
+    """Take the gradients of layers of one shape, counted, into their sketches, those as often refreshed together."""
     ages: dict[tuple[int, int], list[Stepped]] = {}
     for i, layer in enumerate(layers):
         alone = i if layer.g.is_cpu and layer.g.numel() > 1 << 16 else -1  # bringing large ones together costs more
-        ages.setdefault((int(layer.state["refreshes"]), alone), []).append(layer)
+        ages.setdefault((layer.age, alone), []).append(layer)
     for (n, _), some in ages.items():
         states, folded = [layer.state for layer in some], some[0].folded
         kind = torch.promote_types(states[0]["left"].dtype, torch.float32)
@@ -195,8 +221,17 @@ def refresh(layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
         left, right = (axis_of(states, name, kind) for name in ("left", "right"))
         decay = fading(n, group["sketch_decay"])
         keep_sketches(states, *axes.refresh([(G, left, right, decay)], metric_of(group))[0])
-        for state in states:
-            state["refreshes"] += 1.0
+        count_refreshes(states, G)
+
+
+def count_refreshes(states: Sequence[State], G: Tensor) -> None:
+    """Count the refresh of each layer, but where its gradient or the square of it is not finite: none was made of it.
+
+    On a CPU such layers skip the whole step; on a device nobody waits to know.
+    """
+    largest = torch.linalg.vector_norm(G.flatten(1), torch.inf, dim=1)
+    fine = torch.isfinite(largest * largest).to(torch.float32)
+    torch._foreach_add_([state["refreshes"].view(()) for state in states], list(fine.unbind()))
 
 
 def fading(n: Any, beta: Any) -> Any:

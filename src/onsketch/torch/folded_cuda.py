@@ -10,7 +10,8 @@ Steps and refreshes are counted on the device. A host needs longer to ask for al
 from the third step on it is a CUDA graph, as is a refresh: what changes from step to step, all numbers among the
 options and where the gradients lie, is sent to places that the graph knows. All layers are refreshed in the same step.
 
-In a graph of the user's a refresh is in every step, and the device decides whether it is due.
+In a graph of the user's a refresh is in every step, and the device decides whether it is due; so it is in steps between
+replays, of which the host does not know.
 """
 
 from __future__ import annotations
@@ -28,13 +29,23 @@ from onsketch.torch.adaptive import Room
 from onsketch.torch.axes import Metric
 from onsketch.torch.axes_cuda import LANES, TALL, WIDE, Axes, refreshes, row_bytes
 from onsketch.torch.careful import State
-from onsketch.torch.folded import SHAPING, Folded, Stepped, axis_of, fading, keep_sketches, refresh
+from onsketch.torch.folded import (
+    SHAPING,
+    Folded,
+    Stepped,
+    axis_of,
+    count_refreshes,
+    counted,
+    fading,
+    keep_sketches,
+    refresh,
+)
 from onsketch.torch.kernels import CHUNK, RANKS, THREADS, launch
 
 LAYER_FIELDS = 19
 """Of a layer in the table, as cuda/layers.cu has them."""
 _PLANS = 8
-"""Sets of parameters that step together whose plans are kept."""
+"""Sets of parameters that step together whose plans are kept, where two for each group are not more."""
 _EAGER = 2
 """Steps and refreshes before a graph is made of them."""
 
@@ -44,6 +55,7 @@ class Places:
 
     def __init__(self) -> None:
         self.room = Room()
+        self.groups = 1
         self.plans: dict[tuple[Any, ...], Plan] = {}
         """For each set of addresses, one plan."""
         self.captured: list[Plan] = []
@@ -78,6 +90,7 @@ def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
         w.is_cuda
         and group["graft"] == "adam"
         and g.layout == torch.strided
+        and g.device == w.device
         and layer.folded.rank <= RANKS
         and all(x.dtype == torch.float32 and x.is_contiguous() for x in (w, g, state["exp_avg"]))
         and kernels.ready("layers", torch.float32, w.device)
@@ -106,7 +119,7 @@ def take_steps(
     if plan is None or plan.made_for != options:
         if plan is not None:
             places.forget([key])
-        elif len(places.plans) >= _PLANS:  # parameters that came and went
+        elif len(places.plans) >= max(_PLANS, 2 * places.groups):  # parameters that came and went
             places.forget(list(places.plans))
         del plan  # before another takes as much room
         plan = places.plans[key] = Plan(layers, group, skipped)
@@ -120,6 +133,7 @@ class Known(NamedTuple):
 
     params: list[Tensor]
     layers: list[Stepped]
+    """Without their gradients, which would stay alive: for those the weights stand."""
     states: list[State]
     entries: list[int]
     """Which Tensors the states are."""
@@ -136,7 +150,9 @@ class Known(NamedTuple):
         states = [layer.state for layer in layers]
         entries = [id(value) for state in states for value in state.values()]
         pointers = [x.data_ptr for x in (*params, *(state["exp_avg"] for state in states))]
-        return Known(list(params), list(layers), states, entries, pointers, [at() for at in pointers], options, plan)
+        lie = [at() for at in pointers]
+        kept = [layer._replace(g=layer.weight) for layer in layers]
+        return Known(list(params), kept, states, entries, pointers, lie, options, plan)
 
 
 def known_step(
@@ -187,9 +203,9 @@ class Plan:
         self.told: tuple[Any, Any] = (None, None)
         self.sent: list[Tensor] = []
         """What a graph of the user's sends again."""
-        self.due, self.rest = torch.zeros(2, device=self.device).unbind()
-        """For kernels: 0, a refresh is due; of a graph of the user's: what is left of its steps divided by their number
-        from refresh to refresh."""
+        self.due = torch.zeros((), device=self.device)
+        """For kernels: 0, a refresh is due; once the user has captured a step: what is left of the number of steps
+        divided by that from refresh to refresh."""
         self.G: dict[Folded, Tensor] = {}
         ages = [layers[i].state["refreshes"] for i in sketched]
         self.waits = bool(ages) and not bool(torch.stack(ages).all())
@@ -236,9 +252,17 @@ class Plan:
 
     def take(self, layers: Sequence[Stepped], grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         """A step along these gradients, of the layers that this is the plan of, and what is due before it."""
+        device_decides = not self.others or group["refresh_every"] == 1
+        if self._captured() and not device_decides:
+            raise RuntimeError(
+                "Sketchy: in a CUDA graph layers are refreshed every few steps where kernels do that, with rank up to "
+                f"{RANKS // 2} and no block_size; others with refresh_every=1 (not {group['refresh_every']})."
+            )
         self._tell(grads, group)
-        if self.folded and self._captured():
-            self._refresh_in_a_graph(grads, group)
+        if self.folded and self.sent and device_decides:  # nobody here knows how many replays there were
+            step = self.states[self.order[0]]["step"]
+            torch.remainder(step, float(group["refresh_every"]), out=self.due)
+            self._refresh_where_due(grads)
         elif self.folded and (self.waits or (group["calls"] - 1) % group["refresh_every"] == 0):
             self.refresh(layers, grads, group)
         self._run("step", self._step)
@@ -301,41 +325,29 @@ class Plan:
             for i in self.order[: len(self.folded)]:
                 shapes.setdefault(layers[i].folded, []).append(layers[i]._replace(g=grads[i]))
             for some in shapes.values():
-                refresh(some, group)
+                refresh(counted(some), group)
             self.waits = False
             return
-        self._take_in(grads)
-        self._run("refresh", lambda: self._refresh(self.due))
+        self._refresh_where_due(grads)
 
-    def _refresh_in_a_graph(self, grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
-        """The refresh of a graph of the user's, where the first layer has taken so many steps that it is due."""
-        if self.others and group["refresh_every"] > 1:
-            raise RuntimeError(
-                "Sketchy: in a CUDA graph layers are refreshed every few steps where kernels do that, with rank up to "
-                f"{RANKS // 2} and no block_size; others with refresh_every=1 (not {group['refresh_every']})."
-            )
-        step = self.states[self.order[0]]["step"]
-        torch.remainder(step, float(group["refresh_every"]), out=self.rest)
-        self._take_in(grads)
-        self._refresh(self.rest)
-
-    def _take_in(self, grads: Sequence[Tensor]) -> None:
-        """Copy the gradients of layers that PyTorch's operations refresh to where a graph finds them."""
+    def _refresh_where_due(self, grads: Sequence[Tensor]) -> None:
+        """Copy the gradients of layers that PyTorch's operations refresh to where a graph finds them, and refresh."""
         for folded, which in self.others.items():
             if folded not in self.G:
                 size = len(which) * folded.rows * folded.columns
                 self.G[folded] = self._room(size).view(len(which), folded.rows, folded.columns)
             chosen = [grads[i].view(folded.rows, folded.columns) for i in which]
             torch._foreach_copy_(list(self.G[folded].unbind()), chosen)
+        self._run("refresh", self._refresh)
 
-    def _refresh(self, wait: Tensor) -> None:
-        self.axes.refresh(self, wait)
+    def _refresh(self) -> None:
+        self.axes.refresh(self, self.due)
         some = [[self.states[i] for i in which] for which in self.others.values()]
         items = []
         for folded, states in zip(self.others, some, strict=True):
             left, right = (axis_of(states, name, torch.float32) for name in ("left", "right"))
             ages = torch.stack([state["refreshes"] for state in states]).double()
             items.append((self.G[folded], left, right, fading(ages, self.numbers[3 + NUMBERS.index("sketch_decay")])))
-        for states, made in zip(some, axes.refresh(items, self.metric), strict=True):
+        for states, (G, *_), made in zip(some, items, axes.refresh(items, self.metric), strict=True):
             keep_sketches(states, *made)
-            torch._foreach_add_([state["refreshes"] for state in states], 1.0)
+            count_refreshes(states, G)

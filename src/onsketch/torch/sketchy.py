@@ -38,8 +38,9 @@ class Sketchy(CarefulOptimizer):
     and outside of the sketch its direction is Adam's, too. Multiplying the loss by a number changes nothing (as long as
     ``eps`` does not matter).
 
-    The sketches take in one gradient of ``refresh_every``, layers of different shapes at different steps. A refresh
-    is one step of power iteration (see :mod:`onsketch.torch.axes`): no matrix of an axis' length squared is ever made.
+    The sketches take in one gradient of ``refresh_every``, on a CPU layers of different shapes at different steps.
+    A refresh is one step of power iteration (see :mod:`onsketch.torch.axes`): no matrix of an axis' length squared is
+    ever made.
 
     Vladimir Feinberg, Xinyi Chen, Y. Jennifer Sun, Rohan Anil, Elad Hazan: "Sketchy: memory-efficient adaptive
     regularization with frequent directions", NeurIPS 2023. Theirs decomposes each sketch in full and whitens the
@@ -150,6 +151,27 @@ class Sketchy(CarefulOptimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._places = folded_cuda.Places()
+        for p in (p for group in self.param_groups for p in group["params"]):
+            kept = self.state.get(p, {})
+            for name in {"step", "refreshes"} & kept.keys():  # of a pickle from when a host counted them
+                if isinstance(kept[name], Tensor):
+                    kept[name] = kept[name].to(p.device)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._count_replays()
+        return super().__getstate__()
+
+    def state_dict(self) -> dict[str, Any]:
+        """As torch.optim's; where a step was captured in a CUDA graph, this waits for the number of its replays."""
+        self._count_replays()
+        return super().state_dict()
+
+    def _count_replays(self) -> None:
+        """Steps of which the host does not know: that a run goes on from a checkpoint with a refresh when it is due."""
+        for group in self.param_groups:
+            known = self._places.known.get(id(group))
+            if known is not None and known.plan.sent:
+                group["calls"] = int(known.plan.states[known.plan.order[0]]["step"])
 
     def _check(self, group: Mapping[str, Any]) -> None:
         name = type(self).__name__
@@ -245,7 +267,7 @@ class Sketchy(CarefulOptimizer):
                 "after a step of the same parameters and options outside of it, all of them float32, with gradients, "
                 "on one device, and graft='adam'."
             )
-        if known is None and not self._places.knows(group):
+        if known is None and not (on_device and self._places.knows(group)):
             for p in params:
                 self._refuse_misfit(p, group)
         if group["error_if_nonfinite"] and params:
@@ -290,6 +312,7 @@ class Sketchy(CarefulOptimizer):
         if others:
             torch._foreach_add_([layer.state["step"] for layer in others], 1.0)
             take_steps(others, group, self._places.room)
+        self._places.groups = len(self.param_groups)
         alike = len(served) == 1 and not rest and all(is_plain(p) for p in params)
         for device, some in served.items():
             folded_cuda.take_steps(some, group, self._places, self._skipped.on(device), params if alike else ())

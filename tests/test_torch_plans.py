@@ -176,6 +176,19 @@ def test_each_of_many_groups_keeps_its_plan(taken):
     assert len(set(map(id, taken))) == len(places.plans) == len(places.known) == 12
 
 
+def test_a_step_is_known_as_long_as_states_stay_with_their_parameters(taken):
+    params = start([(9, 8)] * 2, "cpu", torch.float32)
+    optimizer = Sketchy(params, lr=0.1)
+    (group,), places, layers = optimizer.param_groups, optimizer._places, _layers(optimizer, params)
+    folded_cuda.take_steps(layers, group, places, torch.zeros(1, dtype=torch.int32), params)
+    for p in params:
+        p.grad = torch.ones_like(p)
+    kept = [layer.state for layer in layers]
+    assert folded_cuda.known_step(params, group, places, dict(zip(params, kept, strict=True))) is not None
+    assert folded_cuda.known_step(params, group, places, dict(zip(params, kept[::-1], strict=True))) is None
+    assert folded_cuda.known_step(params, group, places, {}) is None
+
+
 def test_gradients_do_not_outlive_their_step(taken):
     params = start(SHAPES, "cpu", torch.float32)
     optimizer = Sketchy(params, lr=0.1)

@@ -74,9 +74,12 @@ def misfit(state: State, weight: Tensor, group: Mapping[str, Any]) -> str:
         found, wanted = local(state[name]).shape if name in state else None, shapes.get(name)
         if found != wanted:
             return f"has {name!r} of shape {found and tuple(found)} where {wanted} is needed"
-    for name, value in state.items():
-        if local(value).device != place:
-            return f"has {name!r} on {value.device} where it is on {place} itself (after a move, load a state_dict)"
+    if shapes and "refreshes" not in state:
+        return "has no 'refreshes'"
+    for name in ("step", "refreshes", "exp_avg", "exp_avg_sq", *shapes):
+        if name in state and state[name].device != place:
+            found = state[name].device
+            return f"has {name!r} on {found} where it is on {place} itself (after a move, load a state_dict)"
     return ""
 
 

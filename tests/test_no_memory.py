@@ -58,6 +58,13 @@ def interrupted(monkeypatch):
     monkeypatch.setattr(features, "translate_rows", translate)
 
 
+def assert_alike(learner, twin, rows, labels):
+    """They predict the same, before they learn these rows and after."""
+    np.testing.assert_array_equal(learner.predict(rows), twin.predict(rows))
+    np.testing.assert_array_equal(learner.learn(rows, labels), twin.learn(rows, labels))
+    np.testing.assert_array_equal(learner.predict(rows), twin.predict(rows))
+
+
 @pytest.mark.parametrize(
     ("name", "options"), [("auto", {}), ("adagrad", {}), ("adagrad", {"scaling": "magnitude"}), ("rfd-son", {})]
 )
@@ -73,9 +80,7 @@ def test_features_of_an_interrupted_call_have_not_come(name, options, monkeypatc
         interrupted(patch)
         with pytest.raises(KeyboardInterrupt):
             learner.learn(wide, [1.0])
-    np.testing.assert_array_equal(learner.predict(wide), twin.predict(wide))
-    np.testing.assert_array_equal(learner.learn(wide, [1.0]), twin.learn(wide, [1.0]))
-    np.testing.assert_array_equal(learner.predict(wide), twin.predict(wide))
+    assert_alike(learner, twin, wide, [1.0])
 
 
 def test_features_of_a_failed_call_have_not_come_with_many_classes(monkeypatch):
@@ -93,6 +98,4 @@ def test_features_of_a_failed_call_have_not_come_with_many_classes(monkeypatch):
         patch.setattr(Dense, "resized", refuse)
         with pytest.raises(MemoryError):
             learner.learn(wide, [1])
-    np.testing.assert_array_equal(learner.predict(wide), twin.predict(wide))
-    np.testing.assert_array_equal(learner.learn(wide, [1]), twin.learn(wide, [1]))
-    np.testing.assert_array_equal(learner.predict(wide), twin.predict(wide))
+    assert_alike(learner, twin, wide, [1])

@@ -44,7 +44,7 @@ def _smaller_is_better(rows: Sequence[Row]) -> Verdict:
         best, last = min(mine, key=lambda row: row["loss"]), mine[-1]
         holds.append(best["loss"] < 0.98 * last["loss"])
         parts.append(f"{name} {best['loss']:.4g} at τ = {best['size']}, {last['loss']:.4g} at {last['size']}")
-    return Verdict(any(holds), "; ".join(parts))
+    return Verdict(any(holds) if holds else None, "; ".join(parts) or "none of the learners finished")
 
 
 def _charts(rows: Sequence[Row]) -> list[Chart]:

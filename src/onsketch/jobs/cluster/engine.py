@@ -7,8 +7,10 @@ asks for it. To put another engine there, write one more subclass.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -78,11 +80,19 @@ def in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     of processors. Needs threadpoolctl, which ``onsketch[ray]`` brings; without it the threads are what they are.
     """
     try:
-        from threadpoolctl import threadpool_limits
+        pools = _pools(len(sys.modules))
     except ImportError:
         return function(*arguments)
-    with threadpool_limits(1):
+    with pools.limit(limits=1):
         return function(*arguments)
+
+
+@lru_cache(maxsize=1)
+def _pools(modules: int) -> Any:
+    """The libraries with threads of their own. To find them takes milliseconds; more modules may have brought more."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def open_engine(cluster: str | Engine) -> Engine:

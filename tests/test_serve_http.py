@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import socket
@@ -16,6 +17,7 @@ for needed in ("starlette", "uvicorn", "msgspec", "prometheus_client", "httpx", 
 
 import onsketch
 from onsketch.data.json_rows import rows_of
+from onsketch.jobs.serve.run import _listen
 from onsketch.jobs.serve.service import Limits
 from serving import as_vw, objects, served
 
@@ -371,3 +373,19 @@ def test_a_model_of_numbered_features_or_of_a_table_goes_on(tmp_path):
         learned = client.post("/learn", json={"features": {"height": 0.5, "age": 1}, "label": 1}).json()
         assert learned["margin"] == pytest.approx(one["margin"])  # scales take the row in first: they round otherwise
         assert "without this column" in client.post("/predict", json={"features": {"weight": 1}}).json()["error"]
+
+
+def test_an_answer_in_several_parts_does_not_wait_for_the_client():
+    """Else the second part is held back until the client has confirmed the first, which it does 40 ms later."""
+
+    async def accepted():
+        found = asyncio.get_running_loop().create_future()
+        server = await asyncio.start_server(lambda _, writer: found.set_result(writer), sock=_listen("127.0.0.1", 0))
+        with socket.create_connection(server.sockets[0].getsockname()):
+            writer = await found
+            at_once = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            writer.close()
+        server.close()
+        return at_once
+
+    assert asyncio.run(accepted())

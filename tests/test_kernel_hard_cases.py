@@ -362,6 +362,8 @@ def test_a_study_is_regret_against_the_best_function() -> None:
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=300)
     learner = onsketch.learner("pros-n-kons", gamma=1.0, ridge=0.5, clip=None)
     found = study(learner, X, y)
+    wide = csr_array((X[:, 0], np.full(300, 100_000), np.arange(301)))
+    np.testing.assert_allclose(study(learner, wide, y).regret, found.regret)  # columns of zeros cost nothing
     assert learner.rounds == 0  # it was not touched
     predictions = learner.fork().learn(X, y)
     np.testing.assert_allclose(found.regret, regret(predictions, X, y, found.learner.kernel, 0.5))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.core.kernels import OWN
 from onsketch.core.losses import loss_values, losses_and_slopes
 from onsketch.learners.kernel.diagnostics import Array, effective_dimension, kernel_ridge, online_effective_dimension
 from onsketch.learners.kernel.learner import KernelLearner
@@ -44,12 +45,14 @@ def study(learner: KernelLearner, X: Any, y: Any) -> Study:
     """
     if not isinstance(learner, KernelLearner):
         raise OptionError(f"{learner!r} has no kernel; regret against kernel ridge regression is for kernel learners.")
-    rows = X.toarray() if hasattr(X, "toarray") else np.asarray(X, dtype=np.float64)
-    if not 0 < len(rows) <= MOST_ROWS:
-        raise InputError(f"X: {len(rows):,} rows; an offline solution is for 1 to {MOST_ROWS:,} of them.")
+    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
+    if not 0 < X.shape[0] <= MOST_ROWS:
+        raise InputError(f"X: {X.shape[0]:,} rows; an offline solution is for 1 to {MOST_ROWS:,} of them.")
     fresh = type(learner)(learner.method, learner.options)
-    predictions, labels = fresh.learn(rows, y), np.asarray(y, dtype=np.float64)
-    K = fresh.kernel.between(rows, rows)
+    predictions, labels = fresh.learn(X, y), np.asarray(y, dtype=np.float64)
+    if hasattr(X, "toarray"):  # zeros count for nothing; but of a function of one's own nobody knows
+        X = (X if fresh.kernel.form == OWN else X[:, np.unique(X.indices)]).toarray()
+    K = fresh.kernel.between(X, X)
     ridge = learner.options.ridge or 1.0
     fitted = best_function(K, labels, ridge, learner.loss)
     if isinstance(learner.options.clip, float):

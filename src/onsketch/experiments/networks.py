@@ -24,6 +24,8 @@ NOTES = (
     "As many epochs and seeds as shown (the papers: 5 and 20 seeds, epochs not said), 30,000 of CIFAR-10's 50,000 "
     "training images (20,000 in the search), Fashion-MNIST in the place of SVHN, no CIFAR-100. The layers that the "
     "papers leave to AdaGrad are left to it.",
+    "Rates were chosen on one seed. That of OGD on Fashion-MNIST fails on four of twelve others (training loss 2.3); "
+    "the other eight have 0.343 in the mean.",
 )
 NAMES = {
     "AdaGP": "ada-gp", "AdaFFD": "ada-ffd", "AdaFD": "ada-fd", "SAdaGrad": "s-adagrad", "RadaGrad": "radagrad",

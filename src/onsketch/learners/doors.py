@@ -96,10 +96,12 @@ _SLOW = {"ridge": 2.0, "step_size": 4.0}
 def _longer_steps(method: Method, loss: Any) -> float:
     """How much longer steps are for classes: a margin has to go far, and a step that is too long does no harm.
 
-    Numbers have noise, which longer steps follow.
+    Numbers have noise, which longer steps follow; and so do rare classes where each feature has a rate of its own.
     """
     if loss not in LOSSES or LOSSES[loss].labels != "sign" or method.moves.moments:
         return 1.0
+    if method.sketch == "diagonal":
+        return 1.5
     return 4.0 if method.geometry == "gradient" and method.steps else 2.0
 
 

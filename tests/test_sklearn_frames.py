@@ -10,7 +10,7 @@ import pytest
 
 import onsketch
 from onsketch import data
-from onsketch.errors import InputError, OptionError
+from onsketch.errors import InputError, OptionError, UpdateError
 from onsketch.learners.multiclass import SharedSketch
 from onsketch.sklearn import OnlineClassifier, OnlineRegressor
 
@@ -140,6 +140,33 @@ def test_several_targets_through_one_sketch_are_each_alone() -> None:
         alone = onsketch.learner("rfd-son", loss="squared", clip=None, **options)
         assert margins[:, k] == pytest.approx(alone.learn(X, Y[:, k]), rel=1e-6, abs=1e-6)
         assert shared.weights[k] == pytest.approx(alone.weights, rel=1e-6)
+
+
+@pytest.mark.parametrize(("method", "loss"), [("rfd-son", "absolute"), ("ada-fd", "squared"), ("rfd-son", "squared")])
+def test_the_unit_of_a_target_does_not_matter(method: str, loss: str, tmp_path: Any) -> None:
+    """Targets of 1e-3 and of 1e6 beside each other are learned as well as all of one size: factors of 2 are exact."""
+    X, Y = several()
+    units = np.array([2.0**-10, 1.0, 2.0**20])
+    plain, mixed = (OnlineRegressor(method, loss=loss, shuffle=False).fit(X[:200], Y[:200] * c) for c in (1.0, units))
+    mixed.save(tmp_path / "model")
+    mixed = onsketch.load(tmp_path / "model")
+    plain.partial_fit(X[200:], Y[200:])
+    mixed.partial_fit(X[200:], Y[200:] * units)
+    assert mixed.predict(X) == pytest.approx(plain.predict(X) * units, rel=1e-9)
+    assert mixed.predict(X) == pytest.approx(X @ mixed.coef_.T + mixed.intercept_, rel=1e-9)
+    assert (np.mean(np.abs(mixed.predict(X) / units - Y), axis=0) < 0.5 * np.mean(np.abs(Y - Y.mean(0)), axis=0)).all()
+
+
+def test_scales_of_targets_know_nothing_of_a_row_that_is_refused(monkeypatch: Any) -> None:
+    X, Y = several(60)
+    model, twin = (SharedSketch("rfd-son", 3, loss="absolute", scaling="magnitude", sketch_size=4) for _ in range(2))
+    for each in (model, twin):
+        each.learn(X[:40], Y[:40])
+    monkeypatch.setattr(model, "_learn_blocks", lambda *block: 2)  # the third row is refused
+    with pytest.raises(UpdateError, match="row 2"):
+        model.learn(X[40:], Y[40:] * 1e3)
+    twin.learn(X[40:42], Y[40:42] * 1e3)
+    assert (model._arrays()["targets.others"] == twin._arrays()["targets.others"]).all()
 
 
 def test_a_regressor_of_several_targets(tmp_path: Any) -> None:

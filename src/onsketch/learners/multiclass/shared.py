@@ -19,6 +19,7 @@ from onsketch.learners.multiclass.slopes import SOFTMAX
 from onsketch.learners.options import Options, resolve
 from onsketch.learners.rows import Rows, as_rows, as_weights, finite, refuse_endless
 from onsketch.learners.scaled.rows import RowScales
+from onsketch.learners.scaled.targets import TargetScales
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketched.frequent_directions import Directions
 from onsketch.learners.sketched.state import COUNT
@@ -44,8 +45,8 @@ class SharedSketch(ManyClasses):
 
     Labels may be K signs or K numbers to a row as well, (rows, K): several targets through one sketch, with a loss of
     each alone. With ``summary="curvature"`` and the squared loss these are K recursive least squares.
-    ``scaling="magnitude"`` puts features in scales of their own, as for any learner; numbers as labels have none, which
-    matters to other losses and to AdaGrad's geometry: give them in units of about 1. Steps are explicit.
+    ``scaling="magnitude"`` puts features in scales of their own, as for any learner, and targets too, but for these
+    recursive least squares, which are linear in the targets anyway. Steps are explicit.
 
     ``loss="softmax"`` couples the classes: multinomial logistic regression. Margins are not clipped; see
     :mod:`onsketch.learners.unclipped` for what that does to the default schedule.
@@ -76,6 +77,9 @@ class SharedSketch(ManyClasses):
         self._rows = np.zeros((len(self._heads), capacity))
         self._coefficients = np.zeros((capacity, n_classes))
         self._scales = RowScales(of_labels=False) if self.options.scaling != "none" else None
+        linear = self.method.newton and loss == "squared" and self.options.summary != "gradient"  # in the targets
+        real = self._loss != SOFTMAX and loss_of(self.options).labels == "real" and not linear
+        self._targets = TargetScales(n_classes) if real and self._scales is not None else None
 
     @property
     def n_classes(self) -> int:
@@ -96,12 +100,18 @@ class SharedSketch(ManyClasses):
         """Make room for a class not met so far, which starts from zero weights; returns its code."""
         self._heads = np.append(self._heads, np.zeros((len(self._heads), 1)), axis=1)
         self._coefficients = np.append(self._coefficients, np.zeros((len(self._coefficients), 1)), axis=1)
+        self._count_targets()
         return self.n_classes - 1
 
     def drop_class(self) -> None:
         """Forget the class that was added last, of which no row has been learned."""
         self._heads = self._heads[:, :-1].copy()
         self._coefficients = self._coefficients[:, :-1].copy()
+        self._count_targets()
+
+    def _count_targets(self) -> None:
+        if self._targets is not None:
+            self._targets.resize(self.n_classes)
 
     def learn(self, X: Any, codes: Any, sample_weight: Any = None) -> Floats:
         """Learn from these rows in one pass; returns the margins (rows, K) predicted before each was learned.
@@ -125,12 +135,19 @@ class SharedSketch(ManyClasses):
         margins = np.empty((rows.count, self.n_classes))
         passed = None if self._scales is None else self._scales.enter(rows, np.zeros(rows.count))
         lengths = np.ones(rows.count) if passed is None else passed.lengths
+        targets = self._targets if labels.ndim == 2 else None  # codes have no units
+        units = np.ones((rows.count, 1))
         done = 0
         try:
+            if targets is not None:
+                labels, units = targets.enter(labels)
             done = self._learn_blocks(rows if passed is None else passed.rows, labels, weights, lengths, margins)
         finally:
             if passed is not None and self._scales is not None:
                 self._scales.leave(passed, done)
+            if targets is not None:
+                targets.leave(done)
+        margins[:done] *= units[:done]
         if done < rows.count:
             if done == 0:
                 self._heads, self._rows = self._heads[: 1 + width].copy(), self._rows[: 1 + width].copy()
@@ -207,18 +224,23 @@ class SharedSketch(ManyClasses):
         block = _block(rows)[:, :known] if rows.n_features > known else _block(rows)  # the rest has no weight yet
         with np.errstate(over="ignore", invalid="ignore"):
             margins: Floats = block @ current[1 : 1 + block.shape[1]] + float(self.options.fit_intercept) * current[0]
+            margins *= self._units
         return finite(margins)
+
+    @property
+    def _units(self) -> Any:
+        return 1.0 if self._targets is None else self._targets.units
 
     @property
     def weights(self) -> Floats:
         """(K, d)."""
-        weights: Floats = self._current()[1:].T.copy()
+        weights: Floats = (self._current()[1:] * self._units).T.copy()
         return weights if self._scales is None else weights / self._scales.of(np.arange(self.n_features))
 
     @property
     def intercept(self) -> Floats:
         """(K,)."""
-        constants: Floats = self._current()[0].copy()
+        constants: Floats = self._current()[0] * self._units
         return constants
 
     def _header(self) -> dict[str, Any]:
@@ -227,7 +249,8 @@ class SharedSketch(ManyClasses):
     def _arrays(self) -> Arrays:
         own = {"heads": self._heads, "rows": self._rows, "coefficients": self._coefficients, "clock": self._clock}
         scales = {} if self._scales is None else named("scaling", self._scales.arrays())
-        return own | packed(self._sketch, "sketch") | scales
+        targets = {} if self._targets is None else named("targets", self._targets.arrays())
+        return own | packed(self._sketch, "sketch") | scales | targets
 
     def _restore(self, arrays: Arrays, header: Mapping[str, Any]) -> None:
         capacity, width = self._setup.capacity, None if self.options.n_features is None else len(self._heads)
@@ -241,6 +264,11 @@ class SharedSketch(ManyClasses):
         self._sketch.check(fresh, self._setup)
         if self._scales is not None:
             self._scales.restore(under("scaling", arrays))
+        told = under("targets", arrays)
+        if self._targets is not None and told:
+            self._targets.restore(told)
+        elif self._clock[0]:
+            self._targets = None  # a file of before: its weights are in the units of the targets
 
 
 def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:

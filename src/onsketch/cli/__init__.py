@@ -77,8 +77,7 @@ def _show_version(wanted: bool) -> None:
 
 def _program(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version and leave."),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version and leave.")
     ] = False,
 ) -> None:
     """Second-order online learning by matrix sketching."""

@@ -13,14 +13,7 @@ from onsketch.core.errors import InputError, ModelFileError, some
 from onsketch.data.hashing import column_mask, hash_name
 from onsketch.data.separated import CATEGORICAL, IGNORED, LABEL, NUMERIC, TAG, WEIGHT
 
-KINDS = {
-    "number": NUMERIC,
-    "category": CATEGORICAL,
-    "label": LABEL,
-    "weight": WEIGHT,
-    "tag": TAG,
-    "ignored": IGNORED,
-}
+KINDS = {"number": NUMERIC, "category": CATEGORICAL, "label": LABEL, "weight": WEIGHT, "tag": TAG, "ignored": IGNORED}
 """What a column may be, and how the compiled parser calls it."""
 
 _FEATURES = ("number", "category")

@@ -188,12 +188,7 @@ class Options:
         lambda m: m.steps and not m.square,
     )
     fit_intercept: bool = _option(False, flag, "A constant feature.", switch="--intercept/--no-intercept")
-    average: bool = _option(
-        False,
-        flag,
-        "Predict with the mean of the iterates.",
-        lambda m: m.moves.averages,
-    )
+    average: bool = _option(False, flag, "Predict with the mean of the iterates.", lambda m: m.moves.averages)
     forget: float | str = _option(
         1.0,
         Either("auto", Number(0.0, 1.0, above=True)),
@@ -234,11 +229,7 @@ class Options:
         lambda m: m.samples_rows,
     )
     max_points: int | None = _option(
-        None,
-        Whole(1),
-        "Most rows that are kept.",
-        lambda m: m.moves.capped,
-        shown="the method's",
+        None, Whole(1), "Most rows that are kept.", lambda m: m.moves.capped, shown="the method's"
     )
     restart: bool = _option(
         False,

@@ -167,15 +167,7 @@ class DenseLearner(Learner):
             clip = np.inf
         intercept = self._one * float(weights[:1].sum()) if self._constant else 0.0
         predictions = np.empty(rows.count)
-        _margins(
-            rows.indptr,
-            rows.indices,
-            rows.values,
-            rows.dense,
-            weights[self._constant :],
-            intercept,
-            predictions,
-        )
+        _margins(rows.indptr, rows.indices, rows.values, rows.dense, weights[self._constant :], intercept, predictions)
         return np.clip(predictions, -clip, clip)
 
     def _leverage(self, rows: Rows) -> Array:

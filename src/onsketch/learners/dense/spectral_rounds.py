@@ -77,12 +77,7 @@ class SpectralRounds(Engine):
         assert summary is not None
         directions, energy = summary.spectrum()
         return from_spectrum(
-            self.method.geometry,
-            directions,
-            energy,
-            self._ridge_of(summary),
-            summary.escaped,
-            summary.outside,
+            self.method.geometry, directions, energy, self._ridge_of(summary), summary.escaped, summary.outside
         )
 
     def _ridge_of(self, summary: Summary) -> float:

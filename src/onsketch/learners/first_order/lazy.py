@@ -24,16 +24,7 @@ from onsketch.learners.first_order.sleep import (
     shrunk,
     shrunk_in_window,
 )
-from onsketch.learners.first_order.steps import (
-    CELL,
-    TIMER,
-    dual_weight,
-    flat_part,
-    longest,
-    metric_at,
-    play,
-    proximal,
-)
+from onsketch.learners.first_order.steps import CELL, TIMER, dual_weight, flat_part, longest, metric_at, play, proximal
 
 WINDOW = 1 << 14
 """Rounds in a window of online gradient descent."""

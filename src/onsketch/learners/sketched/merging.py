@@ -31,14 +31,7 @@ from onsketch.core.errors import OptionError
 from onsketch.core.geometry import geometry_of
 from onsketch.core.shrinking import ridge_growth
 from onsketch.learners.setup import knowledge
-from onsketch.learners.sketched.merged_sketches import (
-    Array,
-    Parts,
-    added,
-    form_dual,
-    less_base,
-    spectrum,
-)
+from onsketch.learners.sketched.merged_sketches import Array, Parts, added, form_dual, less_base, spectrum
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
 from onsketch.learners.sketched.reading import fill_rows
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER

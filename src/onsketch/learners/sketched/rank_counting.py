@@ -311,11 +311,7 @@ def _absorb_dual(setup, sketch, p, square, rho, g, energy, change):
         _shrink(setup, sketch)
         _move(sketch, p)
         _solve_lower(
-            sketch.squares[FFD_SQUARE.lower],
-            sketch.counts[COUNT.rows],
-            p,
-            COLUMN.sketch,
-            sketch.work[FFD_WORK.along],
+            sketch.squares[FFD_SQUARE.lower], sketch.counts[COUNT.rows], p, COLUMN.sketch, sketch.work[FFD_WORK.along]
         )
         verdict = VERDICT.full_before
     if energy > 0.0:

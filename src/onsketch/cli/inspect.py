@@ -69,7 +69,10 @@ def inspect(
         if content.kind == "sketch" and (data or weights):
             raise OptionError("--data and --weights are for models, not for sketches.")
         console = out()
-        facts = _sketch_facts(thing) if content.kind == "sketch" else learner_facts(thing, content)
+        if content.kind == "sketch":
+            facts = [("sketch", repr(thing)), ("rows", f"{thing.n_rows:,}"), ("ridge", f"{thing.ridge:g}")]
+        else:
+            facts = learner_facts(thing, content)
         found = _studied(thing, content, data, rows or 1000) if kernel and data is not None else None
         listed = [] if kernel or content.kind == "sketch" else _weights(thing, content, data)
         print_rows(console, (content.kind, str(model)), facts)
@@ -220,10 +223,6 @@ def _write_report(path: Path, model: Path, learner: Any, found: Any) -> None:
             f"{found.effective_dimension:.4g}, online {found.online_effective_dimension:.4g}."
         )
     path.write_text(page.html(), encoding="utf-8")
-
-
-def _sketch_facts(sketch: Any) -> list[tuple[str, str]]:
-    return [("sketch", repr(sketch)), ("rows", f"{sketch.n_rows:,}"), ("ridge", f"{sketch.ridge:g}")]
 
 
 def print_spectrum(console: Any, thing: Any, most: int = _BARS) -> None:

@@ -142,7 +142,8 @@ def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelle
             slots.append(place[name, id(here)] if is_feature else 0)
             absent.append(numbers + slots[-1])
     gone = [field for fields in wanted.values() for field in fields]
-    needed = [field.name for field in gone if not (field.kind == "ignored" or _may_be_absent(field, unlabelled))]
+    optional = _ABSENT_WHEN_PREDICTING if unlabelled else ("ignored",)
+    needed = [field.name for field in gone if field.kind not in optional]
     if needed:
         columns, are, were = ("columns", "are", "were") if len(needed) > 1 else ("column", "is", "was")
         raise InputError(
@@ -158,10 +159,6 @@ def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelle
         mask + 1 if hashed else numbers if schema.dense else 2 * numbers,
         tuple(extra),
     )
-
-
-def _may_be_absent(field: Field, unlabelled: bool) -> bool:
-    return unlabelled and field.kind in _ABSENT_WHEN_PREDICTING
 
 
 def _places(schema: Schema, path: str, names: Sequence[str], unlabelled: bool) -> list[str]:

@@ -191,7 +191,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         if self.class_weight is not None:
             raise ValueError("class_weight: several labels to a row have no classes to weigh; give sample_weight.")
         options = self._options(self._width(X))
-        return shared_model(self.method, labels, {**options, "loss": _of_one_label(options["loss"])})
+        loss = "logistic" if options["loss"] == "softmax" else options["loss"]  # of a label alone
+        return shared_model(self.method, labels, {**options, "loss": loss})
 
     def decision_function(self, X: Any) -> Floats:
         """The margins: (rows,) for two classes, positive for ``classes_[1]``; (rows, K) for more."""
@@ -265,11 +266,6 @@ def _labels(y: Any) -> NDArray[Any]:
 def _targets(learner: Any, codes: NDArray[np.int64]) -> NDArray[Any]:
     """What the learner is told: ±1 for two classes, codes for more."""
     return np.where(codes > 0, 1.0, -1.0) if isinstance(learner, Learner) else codes
-
-
-def _of_one_label(loss: str) -> str:
-    """The loss of a label alone."""
-    return "logistic" if loss == "softmax" else loss
 
 
 def _places(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:

@@ -83,7 +83,7 @@ def admitted(model: Model, tickets: list[Ticket]) -> tuple[Batch, Any, dict[int,
         labels = [label for ticket in some for label in ticket.labels]
     weights = None
     if any(ticket.weights is not None for ticket in some):
-        weights = np.concatenate([_or_ones(ticket) for ticket in some])
+        weights = np.concatenate([np.ones(one.count) if one.weights is None else one.weights for one in some])
     codes, refused, classes = model.admit(labels)
     kept = ~np.isnan(codes)
     if refused:
@@ -92,10 +92,6 @@ def admitted(model: Model, tickets: list[Ticket]) -> tuple[Batch, Any, dict[int,
     if classes:
         notes["classes"] = classes
     return Batch(rows, codes, weights, notes), kept, refused
-
-
-def _or_ones(ticket: Ticket) -> Floats:
-    return np.ones(ticket.count) if ticket.weights is None else ticket.weights
 
 
 def share(tickets: list[Ticket], kept: Any, refused: dict[int, str], learned: Learned) -> int:

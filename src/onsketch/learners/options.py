@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -254,6 +255,7 @@ OF_THE_LEARNER_ALONE = ("n_features", "loss", "fit_intercept", "seed")
 """Options that an estimator has arguments of its own for, or works out from the rows."""
 
 
+@lru_cache(maxsize=256)
 def concerning(method: Method) -> frozenset[str]:
     """The options that mean something to this method."""
     return frozenset(name for name, option in DECLARED.items() if option.concerns(method))

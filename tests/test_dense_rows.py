@@ -21,7 +21,7 @@ from dense_support import (
     make,
     stream,
 )
-from onsketch.errors import InputError, OptionError, UpdateError
+from onsketch.errors import OptionError, UpdateError
 
 pytestmark = pytest.mark.learners
 
@@ -91,17 +91,38 @@ def test_learners_grow_with_the_stream(name: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["ada-lr", "radagrad"])
-def test_random_maps_refuse_a_change_of_width(method: str) -> None:
-    X, y = stream()
+def test_random_maps_grow_with_the_stream(method: str) -> None:
+    """A map of as many rows as features loses nothing; nor does RadaGrad's of fewer, while few directions were met."""
+    X, y = stream(d=9)
+    X[:30, 5:] = 0.0
+    grown, fixed = make(method, sketch_size=12), make(method, sketch_size=12, n_features=9)
+    got = np.concatenate([grown.learn(X[:30, :5], y[:30]), grown.learn(X[30:], y[30:])])
+    np.testing.assert_allclose(got, fixed.learn(X, y), atol=1e-9)
     learner = make(method, sketch_size=3)
-    learner.learn(X[:20], y[:20])
+    few, wide = (learner.method.kind.dense_form(width, learner.options) for width in (5, 9))
+    for row in X[:30, :5] * [1.0, 1.0, 0.0, 0.0, 0.0]:
+        few.absorb(row)
+        wide.absorb(np.pad(row, (0, 4)))
+    few.widen(9)
+    totals = [each.Q @ each.R if method == "radagrad" else each.projected for each in (few, wide)]
+    np.testing.assert_allclose(*totals, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["ada-lr", "radagrad"])
+def test_random_maps_that_grew_go_on_from_a_file_and_know_nothing_of_refused_rows(method: str, tmp_path: Path) -> None:
+    X, y = stream(d=9)
+    learner = make(method, sketch_size=3)
+    learner.learn(X[:20, :5], y[:20])
     before = copy.deepcopy(learner)
-    for block in (X[:, :5], np.column_stack([X, X])):
-        with pytest.raises(InputError, match="number of features"):
-            learner.learn(block, y)
+    with pytest.raises(UpdateError):
+        learner.learn(1e149 * X[:1], y[:1], [1e149])
     assert_same_state(learner, before)
-    assert learner.n_features == 7
-    learner.learn(X[20:], y[20:])
+    learner.learn(X[20:40], y[20:40])
+    learner.learn(X[40:50, :4], y[40:50])  # a narrower block
+    learner.save(tmp_path / "model")
+    twin = onsketch.load(tmp_path / "model")
+    assert (twin.learn(X[50:], y[50:]) == learner.learn(X[50:], y[50:])).all()
+    assert (twin.weights == learner.weights).all()
 
 
 def test_float32_holds_the_weights() -> None:

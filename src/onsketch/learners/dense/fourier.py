@@ -5,7 +5,7 @@ signs:
 
     Π = √(d/τ) · (τ rows, sampled without replacement) · (orthonormal DCT-II) · diag(signs),    τ×d
 
-so that ``Πg`` costs O(d log d). It depends on the number of features, which must be known from the start.
+so that ``Πg`` costs O(d log d). It depends on the number of features d: where more come, Π is drawn for these.
 
 Gabriel Krummenacher, Brian McWilliams, Yannic Kilcher, Joachim Buhmann, Nicolai Meinshausen: "Scalable
 adaptive stochastic optimization using random projections", NIPS 2016.
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from onsketch.core import draws
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import kernel
-from onsketch.learners.dense.summaries import Summary
+from onsketch.learners.dense.summaries import Summary, wider
 from onsketch.learners.options import Options
 
 Array = NDArray[np.float64]
@@ -73,6 +73,10 @@ class FourierSketch:
         """Πg."""
         return np.asarray((np.fft.rfft((self.signs * g)[self._order])[self._found] * self._turn).real)
 
+    def of_columns(self, matrix: Array) -> Array:
+        """Π times a matrix."""
+        return np.array([self(column) for column in matrix.T]).reshape(matrix.shape[1], self.rows.size).T
+
 
 class LowRank(Summary):
     """Ada-LR: with ``QR = GΠᵀ`` and ``QᵀG = UΣVᵀ``, directions V with energies Σ; no step leaves them.
@@ -80,12 +84,12 @@ class LowRank(Summary):
     O(τd²) a round and d² numbers of memory: for small d only. Merging adds G.
     """
 
-    grows = False
     outside = math.inf
 
     def __init__(self, width: int, options: Options) -> None:
         super().__init__(width, options)
-        self.project = FourierSketch(options.seed, options.sketch_size, width)
+        self._draw = options.seed, options.sketch_size  # no numbers of the state
+        self.project = FourierSketch(*self._draw, width)
         self.matrix = np.zeros((width, width))
         self.projected = np.zeros((width, self.project.rows.size))  # GΠᵀ
 
@@ -104,6 +108,12 @@ class LowRank(Summary):
         left, values = left_vectors(triangle)
         return (W @ left).T, values
 
+    def widen(self, width: int) -> None:
+        """Zeros for the new features, and GΠᵀ for the Π of so many: as if they had been known from the start."""
+        self.project = FourierSketch(*self._draw, width)
+        self.matrix = wider(self.matrix, width, width)
+        self.projected = np.ascontiguousarray(self.project.of_columns(self.matrix).T)
+
     def merge(self, other: Self, base: Self) -> None:
         """Matrices add."""
         self.matrix += other.matrix - base.matrix
@@ -117,12 +127,12 @@ class Rada(Summary):
     O(τ²d + d log d). Merging adds G̃.
     """
 
-    grows = False
     outside = 1.0
 
     def __init__(self, width: int, options: Options) -> None:
         super().__init__(width, options)
-        self.project = FourierSketch(options.seed, options.sketch_size, width)
+        self._draw = options.seed, options.sketch_size  # no numbers of the state
+        self.project = FourierSketch(*self._draw, width)
         size = self.project.rows.size
         self.Q = np.eye(width, size)
         self.R = np.zeros((size, size))
@@ -158,6 +168,22 @@ class Rada(Summary):
         """V and Σ."""
         left, values = left_vectors(self.R)
         return (self.Q @ left).T, values
+
+    def widen(self, width: int) -> None:
+        """``G̃ = GΠᵀ`` for the Π of so many features, with what the old one has told of G.
+
+        That is ``G̃(ΠG̃)⁺G̃ᵀ`` (Nyström): G itself, while its rank is at most τ.
+        """
+        unit = np.abs(self.R).max(initial=0.0) or 1.0  # so that nothing overflows
+        told = self.R / unit
+        small = self.project.of_columns(self.Q) @ told
+        values, vectors = np.linalg.eigh((small + small.T) / 2.0)
+        kept = values > CUTOFF * values.max(initial=0.0)
+        root = self.Q @ (told @ (vectors[:, kept] / np.sqrt(values[kept])))  # G is this times its transpose
+        self.project = FourierSketch(*self._draw, width)
+        root = wider(root, width, root.shape[1])
+        self.Q, told = np.linalg.qr(root @ self.project.of_columns(root).T)
+        self.R = unit * told
 
     def merge(self, other: Self, base: Self) -> None:
         """Matrices add, and are factored anew."""

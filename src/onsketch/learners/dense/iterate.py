@@ -59,9 +59,6 @@ def largest_weight(options: Options) -> float:
 class Engine(ABC):
     """Holds a learner's metric, in one form or another, and plays rounds with it."""
 
-    grows = True
-    """Whether features may be added once the first are known."""
-
     @abstractmethod
     def widen(self, width: int) -> None:
         """Make room for this many features."""

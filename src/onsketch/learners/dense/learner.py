@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, OptionError
+from onsketch.core.errors import OptionError
 from onsketch.core.memory import refuse_beyond_memory
 from onsketch.files.arrays import LONGEST_COUNT, Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.jit.decorators import kernel
@@ -48,7 +48,7 @@ class DenseLearner(Learner):
       round. Beyond 2,000 features such a learner goes on only if ``n_features`` was given.
 
     Rows may come sparse, but are made dense. Without ``n_features`` the learner grows with the stream, new
-    features having nothing but the ridge; ``ada-lr`` and ``radagrad`` take the width of their first block.
+    features having nothing but the ridge; the random maps of ``ada-lr`` and ``radagrad`` are drawn anew then.
     The constant feature of ``fit_intercept`` is coordinate 0 inside. Where ``ons`` is recursive least squares (squared
     loss, curvature rows, no clip) it is so large that the intercept is as good as free: what is added to all labels
     does not matter. Elsewhere it is 1. ``dtype="float32"`` concerns the weights and the sums of weights and gradients;
@@ -109,11 +109,6 @@ class DenseLearner(Learner):
         try:
             self._refuse_large(width)
             refuse_beyond_memory(width * self.options.sketch_size, f"{self.method.name}: weights of {width:,} features")
-            if self.rounds and width != self._known and not self._engine.grows:
-                raise InputError(
-                    f"{self.method.name}: began with {self._known} features and cannot go on with {width}, "
-                    "as its random map needs the number of features fixed. Give every block the same width."
-                )
         except ValueError:
             self._width = self._known  # as before the rows that are refused
             raise
@@ -137,6 +132,9 @@ class DenseLearner(Learner):
 
     def _learn(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
         self._refuse_costly(rows.n_features)
+        before = None
+        if self.rounds and rows.n_features > self._known:
+            before = copy.deepcopy(self._engine, {id(self.method): self.method}), self._iterate
         self._widen(rows.n_features)
         done = 0
         for X in self._blocks(rows, self._iterate.weights.size):
@@ -145,6 +143,8 @@ class DenseLearner(Learner):
             done += learned
             if learned < len(X):
                 break
+        if before is not None and not done:  # a refused row has told of no features
+            self._engine, self._iterate = before
         return done
 
     def _blocks(self, rows: Rows, width: int) -> Iterator[Array]:

@@ -52,11 +52,6 @@ class SpectralRounds(Engine):
         self.summary: Summary | None = None
         self._metric: Metric | None = None
 
-    @property
-    def grows(self) -> bool:  # type: ignore[override]
-        """Unless a random map of all features is fixed."""
-        return self.summary is None or self.summary.grows
-
     def widen(self, width: int) -> None:
         """Make the summary, or widen it."""
         if self.summary is None:

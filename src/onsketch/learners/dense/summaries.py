@@ -36,8 +36,6 @@ Array = NDArray[np.float64]
 class Summary(ABC):
     """A summary of the rows absorbed so far."""
 
-    grows = True
-    """Whether features may be added later."""
     fixed: tuple[str, ...] = ("_ridge", "size", "project")
     """Numbers that the options give, and that a file can only repeat."""
     outside: float | None = None
@@ -70,9 +68,9 @@ class Summary(ABC):
     def spectrum(self) -> tuple[Array, Array]:
         """Orthonormal directions, (k, d), and their energies, (k,), above the cutoff."""
 
+    @abstractmethod
     def widen(self, width: int) -> None:
         """Make room for this many features; the new ones have no energy."""
-        raise AssertionError("the number of features is fixed")
 
     @abstractmethod
     def merge(self, other: Self, base: Self) -> None:

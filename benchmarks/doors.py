@@ -1,10 +1,10 @@
 """Every named method as the front doors make it, beside the majority class and Vowpal Wabbit as it comes.
 
-``python benchmarks/doors.py FOLDER OUT.json [--rows 3000] [--seeds 2] [--only METHOD …]`` reads the raw sets of
-``study_sets.py``, shuffles and cuts them, and runs one pass of each learner: errors of predictions made before a row
-was learned. OUT.json keeps what is done, so that a run may be stopped and gone on with; the table comes at the end.
-Methods with a whole matrix run where there are at most 300 features. A third of the sets is put aside
-for judging (``JUDGED``).
+``python benchmarks/doors.py FOLDER OUT.json [--rows 3000] [--seeds 2] [--only METHOD …] [--sets SET …]`` reads the raw
+sets of ``study_sets.py``, shuffles and cuts them, and runs one pass of each learner: errors of predictions made before a
+row was learned. OUT.json keeps what is done, so that a run may be stopped and gone on with; the table comes at the end.
+Methods with a whole matrix run where there are at most 300 features. A third of the sets is put aside for judging
+(``JUDGED``).
 
 "Majority" is the rarer class's share, known in hindsight; "majority so far" is the error of one who always predicts the
 class that came more often before a row, as a learner of nothing but an intercept would. On balanced sets of few rows
@@ -54,12 +54,12 @@ def majority_so_far(y: Any) -> float:
     return float(np.mean(np.where(lead == 0.0, 0.5, lead * y < 0.0)))
 
 
-def run(folder: Path, out: Path, rows: int, seeds: int, methods: list[str]) -> dict[str, Any]:
+def run(folder: Path, out: Path, rows: int, seeds: int, methods: list[str], wanted: list[str]) -> dict[str, Any]:
     """All errors, by set and seed."""
     found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
     names = [*study_sets.readers(folder), *(f"luo2016 κ={k}" for k in study_sets.SYNTHETIC)]
     for seed in range(seeds):
-        for name, X, y in study_sets.sets(folder, seed, rows, VALUES, [n for n in names if n not in TWINS]):
+        for name, X, y in study_sets.sets(folder, seed, rows, VALUES, wanted or [n for n in names if n not in TWINS]):
             X, y = X[:rows], y[:rows]
             entry = found.setdefault(f"{name}|{seed}", {"majority": float(min(np.mean(y > 0), np.mean(y < 0)))})
             entry["so far"] = majority_so_far(y)
@@ -114,6 +114,7 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--sets", nargs="*", default=[])
     given = parser.parse_args()
     chosen = given.only or [name for name, method in METHODS.items() if not method.kernel]
-    table(run(given.folder, given.out, given.rows, given.seeds, chosen), chosen)
+    table(run(given.folder, given.out, given.rows, given.seeds, chosen, given.sets), chosen)

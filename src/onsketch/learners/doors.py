@@ -100,7 +100,7 @@ def _longer_steps(method: Method, loss: Any) -> float:
     """
     if loss not in LOSSES or LOSSES[loss].labels != "sign" or method.moves.moments:
         return 1.0
-    if method.sketch == "diagonal":
+    if method.sketch == "diagonal" and method.geometry == "adagrad":
         return 1.5
     return 4.0 if method.geometry == "gradient" and method.steps else 2.0
 

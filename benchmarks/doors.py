@@ -1,8 +1,8 @@
 """Every named method as the front doors make it, beside the majority class and Vowpal Wabbit as it comes.
 
 ``python benchmarks/doors.py FOLDER OUT.json [--rows 3000] [--seeds 2] [--only METHOD …] [--sets SET …]`` reads the raw
-sets of ``study_sets.py``, shuffles and cuts them, and runs one pass of each learner: errors of predictions made before a
-row was learned. OUT.json keeps what is done, so that a run may be stopped and gone on with; the table comes at the end.
+sets of ``study_sets.py``, shuffles and cuts them, and runs one pass of each learner: errors of predictions made before
+a row was learned. OUT.json keeps what is done, so that a run may be stopped and gone on with; the table comes last.
 Methods with a whole matrix run where there are at most 300 features. A third of the sets is put aside for judging
 (``JUDGED``).
 

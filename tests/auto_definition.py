@@ -88,6 +88,7 @@ class Definition:
         self.order: list[int] = []  # features in order of appearance, d for the constant
         self.sketched = np.zeros(d + 1, dtype=bool)
         self.common = self.norm = self.wide_norm = self.escaped = self.total = self.credit = 0.0
+        self.heaviest = 1.0
         self.regime = "mixed"
         self.logs: list[float] = []
         self.own_length = self.common_length = 0.0
@@ -113,7 +114,8 @@ class Definition:
         return np.array([np.append(first, size)] * 3 + [np.append(first, 1.0)] + [np.append(second, 1.0)] * 3)
 
     def ridge(self, k: int) -> float:
-        return RIDGES[k] * self.norm + GROWTHS[k] * self.escaped
+        heavier = math.sqrt(self.heaviest) if k == 0 else 1.0
+        return RIDGES[k] * heavier * self.norm + GROWTHS[k] * self.escaped
 
     def direction(self, k: int, x: np.ndarray) -> np.ndarray:
         """A⁻¹x of the Newton experts, A^{-1/2}x of the third (by the rows that the last shrink has left)."""
@@ -155,7 +157,7 @@ class Definition:
 
     def learn(self, features: np.ndarray, y: float, h: float = 1.0) -> float:
         prediction = self.predict(features)
-        on, rounds = features != 0, len(self.labels) + 1
+        on, rounds, weight = features != 0, len(self.labels) + 1, h
         self.order += [j for j in [*np.flatnonzero(on), self.d] if j not in self.order]
         # scales
         self.count += on
@@ -188,6 +190,7 @@ class Definition:
             target, self.unit = y, 1.0
         self.sketched_steps(x[0], z, target, h)
         self.diagonal_steps(x, z, target, h, np.append(on, True))
+        self.heaviest = max(self.heaviest, weight)
         self.mix_learns(z, target, h, rounds, x[-1, -1])
         self.labels.append(y)
         away = self.mean_label
@@ -306,7 +309,7 @@ class Definition:
                 worse = power * self.total * np.log(np.maximum(sums, 1e-290) / max(sums.min(), 1e-290))
             else:
                 worse = sums - sums.min()
-            trust = (PRIORS if i < 2 else 1.0) * np.exp(-0.5 * worse)
+            trust = (PRIORS if i < 2 else 1.0) * np.exp(-0.5 * worse / self.heaviest)
             self.shares[i] = trust / trust.sum()
 
     def count_row(self, on: np.ndarray, squares: tuple[float, float], rounds: int) -> None:

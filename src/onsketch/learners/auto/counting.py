@@ -88,6 +88,14 @@ def count_label(settings, light, small, y, label, constant, size):
 
 
 @inner
+def count_weight(settings, small, weight):
+    """Take in a sample weight."""
+    if weight > small.numbers[FIGURE.heaviest]:
+        small.numbers[FIGURE.heaviest] = weight
+        rebuild(settings, small)
+
+
+@inner
 def count_mixture(settings, small, margins, target, weight, unit, label, rounds, one, work):
     """Judge the experts and let the mixture learn; ``one`` is its constant feature."""
     numbers = small.numbers
@@ -111,7 +119,7 @@ def count_mixture(settings, small, margins, target, weight, unit, label, rounds,
         margins[k] = min(max(margins[k] / unit, low), high)
     learn_mixing(settings.loss, margins, target / unit, weight, unit, one,
                  small.sums, small.shares, small.calibration, small.stack, small.covariance, work)  # fmt: skip
-    set_shares(settings.loss, small.sums, small.shares, numbers[FIGURE.weight], work)
+    set_shares(settings.loss, small.sums, small.shares, numbers[FIGURE.weight], numbers[FIGURE.heaviest], work)
     set_mix(small.shares, small.calibration, small.stack, small.mix)
 
 

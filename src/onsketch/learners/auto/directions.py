@@ -2,7 +2,7 @@
 
 The sketch of the curvature rows √κ·x is shared: the experts differ in their ridge and in the power of the metric alone,
 
-    A_k = ridge_k·I + SᵀS,   ridge_k = c_k·(mean |x|²) + γ_k·Σρ
+    A_k = ridge_k·I + SᵀS,   ridge_k = c_k·(typical |x|²) + γ_k·Σρ
 
 (Luo, Chen, Zhang, Li and Zhang 2019, for the growing ridge; with γ = ½ for all, Σρ would swamp what tells them apart).
 Two Newton experts step through A_k⁻¹, so one set of sketch rows serves both and only the small inverses ``(ridge_k·I +
@@ -24,9 +24,16 @@ _left_of = inlined(left_of)
 
 
 @inlined
+def ridge_with(settings, numbers, k, escaped):
+    """The ridge of expert k where so much has escaped; the first one's is more where rows have weights."""
+    heavier = math.sqrt(numbers[FIGURE.heaviest]) if k == 0 else 1.0
+    return settings.ridges[k] * heavier * numbers[FIGURE.norm] + settings.growths[k] * escaped
+
+
+@inlined
 def ridge_of(settings, small, k):
     """The ridge of expert k."""
-    return settings.ridges[k] * small.numbers[FIGURE.norm] + settings.growths[k] * small.numbers[FIGURE.escaped]
+    return ridge_with(settings, small.numbers, k, small.numbers[FIGURE.escaped])
 
 
 @inner

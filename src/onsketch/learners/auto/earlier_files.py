@@ -1,11 +1,13 @@
-"""Model files of before cold features: one light row per feature, and the buffer within the heavy rows."""
+"""Model files of before: without the heaviest weight; and of before cold features, with one light row per feature and
+the buffer within the heavy rows.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from onsketch.files.arrays import Arrays, require
-from onsketch.learners.auto.state import FIRST_ROW, LIGHT, TALLY, WIDTH, Light, beyond_float32, light_of
+from onsketch.learners.auto.state import FIGURE, FIRST_ROW, LIGHT, TALLY, WIDTH, Light, beyond_float32, light_of
 from onsketch.learners.sketched.packed import CLOCK, COLUMN
 
 COLUMNS = [*range(7), 13, *range(8, 13), 14, 7, 15]
@@ -25,6 +27,8 @@ _FORMS = {
 
 def in_present_form(arrays: Arrays, free: int, patience: int, empty: Light) -> Arrays:
     """The arrays of a file as they would be written today; those of today as they are."""
+    if arrays.get("small.numbers", np.zeros(0)).shape == (FIGURE.heaviest,):  # weights have been counted since
+        arrays = arrays | {"small.numbers": np.append(arrays["small.numbers"], 1.0)}
     if "light.heavy" not in arrays:
         return arrays
     for name, form in _FORMS.items():

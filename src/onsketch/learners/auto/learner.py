@@ -14,6 +14,7 @@ from onsketch.files.arrays import Arrays, named, packed, require, require_within
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
 from onsketch.jit.vectors import aligned_zeros, padded
+from onsketch.learners.auto.directions import ridge_with
 from onsketch.learners.auto.earlier_files import in_present_form
 from onsketch.learners.auto.merging import merge_auto, sketch_of_learner
 from onsketch.learners.auto.mixing import EXPERTS
@@ -230,8 +231,7 @@ class AutoLearner(Learner):
     @property
     def ridge(self) -> float:
         """The ridge of the first Newton expert, for rows in scales of their own."""
-        norm, growth = self._small.numbers[FIGURE.norm], GROWTHS[0] * self.escaped
-        return float(RIDGES[0] * norm + growth)
+        return float(ridge_with.py_func(self._settings, self._small.numbers, 0, self.escaped))
 
     @property
     def escaped(self) -> float:

@@ -34,6 +34,7 @@ from onsketch.core.errors import OptionError
 from onsketch.core.losses import POISSON, SQUARED
 from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.auto.counting import own_or_common
+from onsketch.learners.auto.directions import ridge_with
 from onsketch.learners.auto.mixing import EXPERTS, FEATURES, PRECISION, PRIORS, RATE, STAGES, TINY, set_mix
 from onsketch.learners.auto.passes import seen_by
 from onsketch.learners.auto.reading import fill_sketch, new_room
@@ -196,7 +197,8 @@ def _figures(parts: tuple[AutoLearner, ...], spreads: list[Spread], constant: in
     real = one._settings.real
     numbers[FIGURE.unit] = math.sqrt(max(_mean(variances, rounds), 0.0)) if real else given[0][FIGURE.unit]
     numbers[FIGURE.low] = min(given[0][FIGURE.low], given[1][FIGURE.low])
-    numbers[FIGURE.high] = max(given[0][FIGURE.high], given[1][FIGURE.high])
+    for place in (FIGURE.high, FIGURE.heaviest):
+        numbers[place] = max(given[0][place], given[1][place])
     numbers[FIGURE.escaped] = max(less_base(_escaped(part, small) for part in parts), 0.0)
     numbers[FIGURE.credit] = min(max(less_base(g[FIGURE.credit] for g in given), 0.0), one._settings.told)
     return small, light
@@ -263,13 +265,13 @@ def _weights(
               for i in range(2)]  # fmt: skip
     weights = start.copy()
     for k in range(ROOT):
-        ridge = settings.ridges[k] * small.numbers[FIGURE.norm] + settings.growths[k] * _escaped(base, small)
+        ridge = ridge_with.py_func(settings, small.numbers, k, _escaped(base, small))
         metrics = [(ridge + flat, np.vstack([known, rows])) for flat, rows in zip(hidden, gained, strict=True)]
         whole = ridge + hidden[0] + hidden[1], np.vstack([known, *gained])
         weights[k] += _solve(whole, _target(metrics, [m[k] for m in moved], heavy), heavy)
     metrics = []
     for part, spread in zip(parts, spreads[:2], strict=False):
-        ridge = settings.ridges[ROOT] * small.numbers[FIGURE.norm] + settings.growths[ROOT] * _escaped(part, small)
+        ridge = ridge_with.py_func(settings, small.numbers, ROOT, _escaped(part, small))
         values, directions = spectrum(spread.rows)
         seen = spread.light[:, LIGHT.met] - spreads[2].light[:, LIGHT.met]
         roots = np.sqrt((part.rounds - base.rounds) * (np.sqrt(ridge + values) - math.sqrt(ridge)))
@@ -331,7 +333,7 @@ def _shrunk(one: AutoLearner, small: Mixture, rows: Array) -> Array:
     small.spectrum[:n] = energy
     small.gram[:kept, :kept] = np.diag(small.spectrum[:kept])
     for k in range(2):
-        ridge = settings.ridges[k] * small.numbers[FIGURE.norm] + settings.growths[k] * small.numbers[FIGURE.escaped]
+        ridge = ridge_with.py_func(settings, small.numbers, k, small.numbers[FIGURE.escaped])
         small.inverses[k, :kept, :kept] = np.diag(1.0 / (ridge + small.spectrum[:kept]))
     merged = np.zeros((kept, rows.shape[1]))
     merged[:n] = np.sqrt(energy)[:, None] * directions[:n]
@@ -357,11 +359,12 @@ def _mix(parts: tuple[AutoLearner, ...], small: Mixture) -> None:
     small.covariance[:] = _inverse(less_base(known), PRECISION)
     small.stack[:] = small.covariance @ less_base(p @ s.stack for p, s in zip(known, states, strict=True))
     loss, weight = parts[0]._settings.loss, float(small.numbers[FIGURE.weight])
+    rate = RATE / small.numbers[FIGURE.heaviest]
     for sums, shares, priors in zip(small.sums, small.shares, (PRIORS, PRIORS, (1.0,) * STAGES), strict=True):
         number = len(priors)
         losses = np.maximum(sums[:number], TINY) if loss.degree else sums[:number]
         worse = weight / loss.degree * np.log(losses / losses.min()) if loss.degree else losses - losses.min()
-        shares[:number] = priors * np.exp(-RATE * worse)
+        shares[:number] = priors * np.exp(-rate * worse)
         shares[:number] /= shares[:number].sum()
     set_mix.py_func(small.shares, small.calibration, small.stack, small.mix)
 

@@ -49,8 +49,10 @@ TINY = 1e-290
 
 
 @inner
-def set_shares(loss, sums, shares, count, work):
-    """Fill the shares from the sums of losses over rows of total weight ``count``; ``work`` is scratch."""
+def set_shares(loss, sums, shares, count, heaviest, work):
+    """Fill the shares from the sums of losses over rows of total weight ``count``, none above ``heaviest``; ``work`` is
+    scratch.
+    """
     degree = loss.degree
     for row in range(3):
         number = EXPERTS if row < STACKED else STAGES
@@ -66,7 +68,7 @@ def set_shares(loss, sums, shares, count, work):
             worse = product(spread(-count / degree, LANES), logarithms(load(work, place, LANES), LANES))
         else:
             worse = load(work, place, LANES)
-        worse = product(spread(RATE, LANES), worse)
+        worse = product(spread(RATE / heaviest, LANES), worse)
         share = where_less(worse, spread(-700.0, LANES), spread(0.0, LANES), exponentials(worse, LANES))
         store(work, place, share)
         whole = 0.0

@@ -17,6 +17,7 @@ from onsketch.learners.auto.counting import (
     count_label,
     count_mixture,
     count_row,
+    count_weight,
     forget_row,
     own_or_common,
     see_label,
@@ -238,6 +239,7 @@ def learn_rows(settings, light, table, small, room, indptr, slots, values, label
         if rho != 0.0:
             append(settings, small, p, f * f * square, rho, q)
         table.clock[CLOCK.rounds] = rounds
+        count_weight(settings, small, weights[i])
         count_mixture(
             settings, small, margins, target, weight, unit, label, rounds, f if settings.intercept else 0.0, work
         )

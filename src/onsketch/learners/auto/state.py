@@ -127,9 +127,11 @@ class Figures(NamedTuple):
     """likewise of AdaGrad's energies"""
     credit: int
     """what rows that were not sketched would have told"""
+    heaviest: int
+    """the largest sample weight so far, at least 1"""
 
 
-FIGURE = Figures(*range(18))
+FIGURE = Figures(*range(19))
 
 _FAR = float(np.finfo(np.float64).max)
 """The range of labels starts here and at its negative: no label has been met."""
@@ -277,7 +279,7 @@ class Mixture(NamedTuple):
     def empty(cls, capacity: int, kept: int) -> Self:
         """The state before the first row."""
         numbers = np.zeros(len(FIGURE))
-        numbers[[FIGURE.low, FIGURE.high, FIGURE.fade, FIGURE.thin]] = _FAR, -_FAR, 1.0, 1.0
+        numbers[[FIGURE.low, FIGURE.high, FIGURE.fade, FIGURE.thin, FIGURE.heaviest]] = _FAR, -_FAR, 1.0, 1.0, 1.0
         shares = np.zeros((3, LANES))
         shares[:2, :EXPERTS], shares[2, :3] = np.divide(PRIORS, sum(PRIORS)), 1.0 / 3.0
         mix = np.zeros(LANES)

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from streams import REAL
 
 RIDGES, GROWTHS, ROOT_STEP, PRECISION, TOLD = (0.03, 0.003, 0.03), (0.5, 0.05, 0.05), 10.0, 0.1, 0.25
-STEPS = {0: 3.0, 2: 10.0, 3: 3.0}
+STEPS = {0: 1.5, 2: 10.0, 3: 3.0}
 K, LAPLACE = 7, 4
 PRIORS = np.array([4.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0])
 

@@ -128,6 +128,14 @@ def test_blocks_and_layouts_do_not_matter(seed: int, loss: str, cuts: list[int],
     assert (parts.weights == whole.weights).all()
 
 
+def test_a_heavy_row_does_not_decide_between_the_experts() -> None:
+    X, y = stream("logistic", n=400, d=6)
+    heavy: Any = onsketch.learner("auto", loss="logistic", sketch_size=4)
+    heavy.learn(X, y, np.where(np.arange(400) < 3, 1e6, 1.0))
+    weighed = heavy._small.shares[0]
+    assert weighed.max() < 0.9 * weighed.sum()
+
+
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
 def test_a_row_of_weight_h_is_like_h_rows(loss: str) -> None:
     ratios = []
@@ -232,6 +240,20 @@ def test_files_of_before_rare_features_were_kept_small_are_read() -> None:
     loaded._restore(earlier)
     np.testing.assert_allclose(loaded.predict(X), learner.predict(X), rtol=1e-12)
     np.testing.assert_allclose(loaded.learn(X, y), learner.learn(X, y), rtol=1e-6)
+
+
+def test_learners_of_before_the_heaviest_weight_was_kept_go_on() -> None:
+    X, y = rare(250)
+    learner: Any = onsketch.learner("auto", loss="logistic", sketch_size=4)
+    learner.learn(X, y)
+    arrays = learner._arrays()
+    loaded: Any = onsketch.learner("auto", loss="logistic", sketch_size=4, n_features=X.shape[1])
+    loaded._restore(arrays | {"small.numbers": arrays["small.numbers"][:18]})
+    pickled: Any = learner.fork()
+    pickled._small = pickled._small._replace(numbers=pickled._small.numbers[:18])
+    expected = learner.learn(X, y)
+    for other in (loaded, pickle.loads(pickle.dumps(pickled))):
+        assert (other.learn(X, y) == expected).all()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

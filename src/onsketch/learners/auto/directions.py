@@ -83,6 +83,13 @@ def sketched_lengths(settings, small, p, length, pace, lengths, by, q):
     return largest
 
 
+@inlined
+def newton_share(small, k):
+    """How much of the trust in the two Newton experts is in this one."""
+    trusted = small.shares[1, 0] + small.shares[1, 1]
+    return small.shares[1, k] / trusted if trusted > 0.0 else 0.5
+
+
 @inner
 def worth_sketching(settings, small, weight, bends, leverage):
     """The scale ρ of the row to sketch (0: none), and what rows left out would have told.
@@ -90,9 +97,7 @@ def worth_sketching(settings, small, weight, bends, leverage):
     A row that tells little (curvature times leverage) is left out, and what such rows would have told is saved up; when
     it is enough, a row is sketched in the place of all of them.
     """
-    numbers, shares = small.numbers, small.shares
-    trusted = shares[1, 0] + shares[1, 1]
-    first = shares[1, 0] / trusted if trusted > 0.0 else 0.5
+    numbers, first = small.numbers, newton_share(small, 0)
     curvature = weight * (first * bends[0] + (1.0 - first) * bends[1])
     told = curvature * leverage
     credit = numbers[FIGURE.credit] + told

@@ -4,7 +4,10 @@ the buffer within the heavy rows.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from onsketch.files.arrays import Arrays, require
 from onsketch.learners.auto.state import FIGURE, FIRST_ROW, LIGHT, TALLY, WIDTH, Light, beyond_float32, light_of
@@ -25,10 +28,15 @@ _FORMS = {
 """Kind of number and dimensions of what is looked at here; the rest is checked with what is read today."""
 
 
+def with_heaviest(numbers: NDArray[Any]) -> NDArray[Any]:
+    """The figures of a learner; those of before had no heaviest weight, and all weights counted as one of 1 does."""
+    return np.append(numbers, 1.0) if numbers.shape == (FIGURE.heaviest,) else numbers
+
+
 def in_present_form(arrays: Arrays, free: int, patience: int, empty: Light) -> Arrays:
     """The arrays of a file as they would be written today; those of today as they are."""
-    if arrays.get("small.numbers", np.zeros(0)).shape == (FIGURE.heaviest,):  # weights have been counted since
-        arrays = arrays | {"small.numbers": np.append(arrays["small.numbers"], 1.0)}
+    if "small.numbers" in arrays:
+        arrays = arrays | {"small.numbers": with_heaviest(arrays["small.numbers"])}
     if "light.heavy" not in arrays:
         return arrays
     for name, form in _FORMS.items():

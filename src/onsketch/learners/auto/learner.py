@@ -15,7 +15,7 @@ from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
 from onsketch.jit.vectors import aligned_zeros, padded
 from onsketch.learners.auto.directions import ridge_with
-from onsketch.learners.auto.earlier_files import in_present_form
+from onsketch.learners.auto.earlier_files import in_present_form, with_heaviest
 from onsketch.learners.auto.merging import merge_auto, sketch_of_learner
 from onsketch.learners.auto.mixing import EXPERTS
 from onsketch.learners.auto.reading import fill_weights, leverage_rows, new_room, predict_rows
@@ -49,7 +49,7 @@ RIDGES, GROWTHS = (0.03, 0.003, 0.03), (0.5, 0.05, 0.05)
 """Ridges of the experts with a sketch, for rows of mean squared length 1 (a margin is expected to be of size 1/√ridge),
 and the parts of what the sketch loses that are added to them."""
 
-ROOT_STEP, OWN_STEP, STEP, BOLD_STEP = 10.0, 3.0, 10.0, 3.0
+ROOT_STEP, OWN_STEP, STEP, BOLD_STEP = 10.0, 1.5, 10.0, 3.0
 """Steps of the third expert and of the AdaGrads, for such rows and labels of size 1."""
 
 PRECISION = 0.1
@@ -130,6 +130,10 @@ class AutoLearner(Learner):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "_room"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._small = self._small._replace(numbers=with_heaviest(self._small.numbers))
 
     @property
     def shares(self) -> Floats:

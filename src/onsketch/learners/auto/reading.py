@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inner, kernel
-from onsketch.learners.auto.directions import apply_inverse, ridge_of
-from onsketch.learners.auto.mixing import EXPERTS, LANES
+from onsketch.learners.auto.directions import apply_inverse, newton_share, ridge_of
+from onsketch.learners.auto.mixing import EXPERTS
 from onsketch.learners.auto.passes import light_row, seen_by
-from onsketch.learners.auto.round import within_bounds
+from onsketch.learners.auto.round import within_bounds, without_features
 from onsketch.learners.auto.state import (
     FIGURE,
     FIRST_ROW,
@@ -135,7 +135,7 @@ def fill_weights(light, table, small, weights, room):
     for slot in range(weights.size):
         weights[slot] = weight_of(light, table, small, slot, scratch)
         if slot == small.counts[TALLY.constant]:
-            weights[slot] += small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
+            weights[slot] += without_features(small)
 
 
 @kernel
@@ -143,7 +143,7 @@ def predict_rows(settings, light, table, small, room, indptr, slots, values, pre
     """The mixture's margins."""
     scratch = scratch_in(room, table, small)
     for i in range(indptr.size - 1):
-        total = small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
+        total = without_features(small)
         for j in range(indptr[i], indptr[i + 1]):
             total += values[j] * weight_of(light, table, small, slots[j], scratch)
         predictions[i] = within_bounds(settings, small, total)
@@ -156,7 +156,6 @@ def leverage_rows(settings, light, table, small, room, indptr, slots, values, le
     """
     scratch, p, q = scratch_in(room, table, small), room[5], room[6:]
     norm = small.numbers[FIGURE.norm]
-    trusted = small.shares[1, 0] + small.shares[1, 1]
     for i in range(indptr.size - 1):
         length = 0.0
         for c in range(p.size):
@@ -179,5 +178,4 @@ def leverage_rows(settings, light, table, small, room, indptr, slots, values, le
         for k in range(2):
             inside = apply_inverse(small, k, p, q)
             ridge = ridge_of(settings, small, k) * small.numbers[FIGURE.fade]
-            share = small.shares[1, k] / trusted if trusted > 0.0 else 0.5
-            leverages[i] += share * max(length - inside, CUTOFF * length) / ridge
+            leverages[i] += newton_share(small, k) * max(length - inside, CUTOFF * length) / ridge

@@ -79,10 +79,16 @@ def within_bounds(settings, small, prediction):
     return min(max(prediction, -settings.clip), settings.clip)
 
 
+@inlined
+def without_features(small):
+    """What the mixture adds to the experts' margins: the centre of labels, and the stacked constant."""
+    return small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
+
+
 @inner
 def mixed(small, margins):
     """The prediction: the experts' margins under the mixture's coefficients."""
-    total = small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
+    total = without_features(small)
     for k in range(EXPERTS):
         total += small.mix[k] * margins[k]
     return total

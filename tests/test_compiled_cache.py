@@ -25,12 +25,11 @@ ASK = "from onsketch.core.losses import loss_values; print(loss_values('squared'
 
 
 def answer(tree: Path, cache: Path) -> float:
-    environment = {"PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(cache), "ONSKETCH_KERNELS": "jit"}
-    environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", ASK], env=os.environ | environment, capture_output=True, text=True, check=True
-    )
-    return float(run.stdout)
+    # Lines of a tree that is gone when the tests have ended are not to be counted.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
+    own = {"PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(cache), "ONSKETCH_KERNELS": "jit"}
+    command = [sys.executable, "-B", "-c", ASK]
+    return float(subprocess.run(command, env=inherited | own, capture_output=True, text=True, check=True).stdout)
 
 
 def test_a_changed_callee_is_seen_through_a_warm_cache(tmp_path):

@@ -189,7 +189,7 @@ class Definition:
         X = np.array(self.rows)
         there = np.append((X[-1] != 0.0) | ((X != 0.0).mean(axis=0) > 0.5), True)
         for e, (c, step) in enumerate([(0.1, 1.5), (0.001, 2.0)]):
-            active = z[e] > z[e, y] - np.log(1e5 * step * (x @ x) / (c * norm))
+            active = z[e] > z[e, y] - np.log(10.0 * max(h, 1.0) * step * (x @ x) / (c * norm))
             for k in np.flatnonzero(active):
                 fresh = np.flatnonzero(there & (np.diag(self.P[e][k]) == 0.0))
                 self.P[e][k][fresh, fresh] = 1.0 / (c * norm)
@@ -209,7 +209,7 @@ class Definition:
         trust = self.pool.shares[[0, 1]] + self.pool.shares[[4, 5]] + 1e-9
         trust /= trust.sum()
         curvature, told = 0.0, 0.0
-        for e, (c, gamma, step) in enumerate([(0.1, 0.5, 4.0), (0.01, 0.05, 2.0)]):
+        for e, (c, gamma, step) in enumerate([(0.1, 0.5, 4.0), (0.001, 0.005, 2.0)]):
             A = (c * self.used + gamma * self.escaped) * np.eye(len(x)) + self.S.T @ self.S
             direction = np.linalg.solve(A, x)
             leverage = x @ direction

@@ -25,9 +25,9 @@ from onsketch.learners.multiclass.softmax.state import AVERAGE, NEWTON, RUNNING,
 
 _left_of = exact_inlined(left_of)
 
-RIDGES = (0.1, 0.01)
+RIDGES = (0.1, 0.001)
 """c of the two experts."""
-ESCAPED = (HALF, 0.05)
+ESCAPED = (HALF, 0.005)
 """γ of the two; with ½ for both, both ridges drown in what a small sketch loses."""
 A_CLASS, AT_MOST = 3, 4
 """Directions for each class, and how many times those asked for there may be."""

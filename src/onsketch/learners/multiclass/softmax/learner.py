@@ -18,7 +18,7 @@ from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes
 from onsketch.learners.multiclass.softmax import changes
 from onsketch.learners.multiclass.softmax.dense_rounds import learn_dense, predict_dense
-from onsketch.learners.multiclass.softmax.directions import ESCAPED, directions_for, fold
+from onsketch.learners.multiclass.softmax.directions import ESCAPED, RIDGES, directions_for, fold
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, Wide
 from onsketch.learners.multiclass.softmax.pool import PRIOR, Pool
 from onsketch.learners.multiclass.softmax.saving import arrays_of, restored_state
@@ -301,7 +301,7 @@ class SoftmaxAuto(ManyClasses):
 
     def _header(self) -> dict[str, Any]:
         header = {"class": "SoftmaxAuto", "n_classes": self.n_classes, "width": self.n_features, "way": self.way}
-        return {**header, "ridges": ESCAPED, **self._made_with}
+        return {**header, "ridges": [*RIDGES, *ESCAPED], **self._made_with}
 
     def _arrays(self) -> Arrays:
         return arrays_of(self._map.features, self._common, self._pool, self._table)
@@ -311,7 +311,7 @@ class SoftmaxAuto(ManyClasses):
         features, self._common, self._pool, self._table = state
         self._map.refill(features)
         self._width = int(header["width"])
-        if "ridges" not in header:  # a file of other ones: the inverses are made anew before the next row
+        if header.get("ridges") != [*RIDGES, *ESCAPED]:  # the inverses are made anew before the next row
             self._common.running[RUNNING.used] = 0.0
 
 

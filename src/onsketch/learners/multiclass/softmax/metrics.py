@@ -16,14 +16,16 @@ RIDGES = (0.1, 0.001)
 """c of the two experts."""
 STEPS = (1.5, 2.0)
 """η: how many Newton steps a step is; their averages make up for it."""
+SMALL = 0.1
+"""A move of a margin that is not worth d² operations."""
 SLIGHT = 1e-5
 """A row that tells a class less than this (curvature times leverage) leaves its metric as it is."""
 
 
 @exact
-def _reach(e, length, norm):
-    """Classes whose margin is lower than the label's by more than this are not moved."""
-    return math.log(1e5 * STEPS[e] * length / (RIDGES[e] * norm))
+def _reach(e, length, norm, h):
+    """Classes whose margin is lower than the label's by more than this are not moved: it would be by SMALL at most."""
+    return math.log(max(h, 1.0) * STEPS[e] * length / (RIDGES[e] * norm * SMALL))
 
 
 @exact
@@ -52,7 +54,7 @@ def metric_step(table, scratch, e, places, x, count, width, length, norm, y, cla
     start = 1.0 / (RIDGES[e] * norm)
     step = STEPS[e]
     longest = 0.0
-    lowest = z[y] - _reach(e, length, norm)
+    lowest = z[y] - _reach(e, length, norm, h)
     for k in range(classes):
         tau[k] = 0.0
         if k == y or z[k] > lowest:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from onsketch.jit.decorators import exact
 from onsketch.learners.multiclass.softmax.state import TALLY
 
-FEW = 200_000
+FEW = 700_000
 """K·(d + 1)² up to which each class has a metric."""
 WIDE, SPARSE = 2000, 0.1
 """With more features, of which a row has a smaller share, a stream is wide; …"""

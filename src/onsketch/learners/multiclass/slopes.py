@@ -23,24 +23,13 @@ import math
 
 from onsketch.core import losses
 from onsketch.jit.decorators import inner
+from onsketch.learners.multiclass.softmax.implicit import fill_softmax
 from onsketch.learners.setup import SUMMARY, row_scale
 
 SOFTMAX = losses.Form(-1)
 """The loss that all classes share, which is none of onsketch.core.losses."""
 
-
-@inner
-def fill_softmax(margins, out):
-    """``out = softmax(margins)``, whatever their size."""
-    top = margins[0]
-    for k in range(margins.size):
-        top = max(top, margins[k])
-    total = 0.0
-    for k in range(margins.size):
-        out[k] = math.exp(margins[k] - top)
-        total += out[k]
-    for k in range(margins.size):
-        out[k] /= total
+_fill_softmax = inner(fill_softmax.py_func)
 
 
 @inner
@@ -48,7 +37,7 @@ def fill_slopes(loss, margins, targets, weight, slopes):
     """``slopes[k] = weight·ℓ'`` for a row with these K labels (of softmax, +1 for its class); the mean curvature."""
     bend = 0.0
     if loss.code == SOFTMAX.code:
-        fill_softmax(margins, slopes)
+        _fill_softmax(margins, margins.size, slopes)
         bend = 1.0
         for k in range(margins.size):
             bend -= slopes[k] * slopes[k]

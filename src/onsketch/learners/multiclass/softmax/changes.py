@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.multiclass.softmax.metrics import RIDGES
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, SMALLEST, Wide, level_of
-from onsketch.learners.multiclass.softmax.scaling import TINY
+from onsketch.learners.multiclass.softmax.scaling import TINY, UNIT_CONSTANT
 from onsketch.learners.multiclass.softmax.state import (
     AVERAGE,
     FIGURE,
@@ -22,7 +22,6 @@ from onsketch.learners.multiclass.softmax.state import (
     Common,
     Dense,
 )
-from onsketch.learners.multiclass.softmax.wide_rounds import UNIT_CONSTANT
 
 Floats = NDArray[np.float64]
 

@@ -13,14 +13,12 @@ from onsketch.learners.multiclass.softmax.adagrad import dense_step
 from onsketch.learners.multiclass.softmax.directions import follow_norm, sketch_step
 from onsketch.learners.multiclass.softmax.metrics import metric_step
 from onsketch.learners.multiclass.softmax.pool import all_within, clear_nan, combine, teach
-from onsketch.learners.multiclass.softmax.scaling import centred_row, keep_figures, update_figures
+from onsketch.learners.multiclass.softmax.scaling import UNIT_CONSTANT, centred_row, keep_figures, update_figures
 from onsketch.learners.multiclass.softmax.state import AVERAGE, NEWTON, OUTPUTS, RUNNING, SCALED, STOP, TALLY, UNIT
 from onsketch.learners.multiclass.softmax.ways import outgrown
 
 PACE = 2.0
 """Step of AdaGrad."""
-UNIT_CONSTANT = 0.3
-"""The constant feature beside a row of unit length; beside others it is as long as a typical row."""
 OLDEST = 1e7
 """From this row on, averages weigh all rows alike: sums stay within what float32 can hold."""
 

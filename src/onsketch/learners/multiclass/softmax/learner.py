@@ -192,7 +192,6 @@ class SoftmaxAuto(ManyClasses):
             play = learn_wide if isinstance(self._table, Wide) else learn_dense
             done += int(play(*state, self.options.fit_intercept, self._largest, *given))
             why = int(self._common.tally[TALLY.why])
-            self._common.tally[TALLY.why] = 0
             if why == STOP.outgrown:
                 self._change()
             elif why == STOP.full:

@@ -13,7 +13,7 @@ from onsketch.learners.multiclass.softmax.changes import filled
 from onsketch.learners.multiclass.softmax.directions import AT_MOST
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, Wide
 from onsketch.learners.multiclass.softmax.pool import COOLEST, HOTTEST, PARTS, Pool
-from onsketch.learners.multiclass.softmax.state import NEWTON, OUTPUTS, TALLY, Common, Dense
+from onsketch.learners.multiclass.softmax.state import OUTPUTS, TALLY, Common, Dense
 
 
 def arrays_of(features: NDArray[np.int64], common: Common, pool: Pool, table: Dense | Wide) -> Arrays:
@@ -50,7 +50,7 @@ def restored_state(
     pool = Pool.empty(outputs, classes)
     if "pool.gaps" not in arrays:  # files of before there was a map of the likeliest class's probability
         arrays = {**arrays, "pool.gaps": pool.gaps}
-    pool = Pool(**{name: _floats(arrays, f"pool.{name}", fresh) for name, fresh in pool._asdict().items()})
+    pool = Pool(**_like(pool, arrays, "pool"))
     _check_pool(pool)
     spare = Pool.empty(outputs, room)
     spare.biases[:classes], spare.firmness[:classes] = pool.biases, pool.firmness
@@ -79,23 +79,22 @@ def _check_pool(pool: Pool) -> None:
     require(bool(curved.min() >= -1e-3 * max(1.0, curved.max())), "its pool bends the wrong way", "pool.hessian")
 
 
-def _floats(arrays: Arrays, name: str, fresh: NDArray[Any]) -> NDArray[np.float64]:
-    array = take(arrays, name, np.float64, (None,) * fresh.ndim)
-    require(array.shape == fresh.shape, f"{name} has shape {array.shape} and should have {fresh.shape}")
-    return array
+def _like(fresh: Any, arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays of this prefix, of the names, types and shapes of a fresh tuple of arrays."""
+    found = {}
+    for name, array in fresh._asdict().items():
+        found[name] = take(arrays, f"{prefix}.{name}", array.dtype, (None,) * array.ndim)
+        shape = found[name].shape
+        require(shape == array.shape, f"{prefix}.{name} has shape {shape} and should have {array.shape}")
+    return found
 
 
 def _dense(arrays: Arrays, common: Common, features: int, classes: int, most: int, dtype: Any) -> Dense:
     capacity = len(take(arrays, "table.gram", np.float64, (None, None)))
     require(most // AT_MOST <= capacity <= most and capacity % 2 == 0, "its sketch has an impossible size")
-    fresh = Dense.empty(features, classes, capacity, dtype)
-    found = {}
-    for name, array in fresh._asdict().items():
-        found[name] = take(arrays, f"table.{name}", array.dtype, (None,) * array.ndim)
-        require(found[name].shape == array.shape, f"table.{name} has the wrong shape")
+    table = Dense(**_like(Dense.empty(features, classes, capacity, dtype), arrays, "table"))
     require(common.tally[TALLY.sketched] < max(capacity, 1), "its sketch has impossible counts")
-    require(found["metrics"].shape[0] == NEWTON, "its metrics are impossible")
-    return Dense(**found).resized(features, max(classes, 1))
+    return table.resized(features, max(classes, 1))
 
 
 def _wide(arrays: Arrays, features: int, classes: int, dtype: Any) -> Wide:

@@ -18,6 +18,8 @@ import math
 from onsketch.jit.decorators import exact
 from onsketch.learners.multiclass.softmax.state import FIGURE, RUNNING, TALLY
 
+UNIT_CONSTANT = 0.3
+"""The constant feature beside a row of unit length; beside others it is as long as a typical row."""
 LARGEST_SUM = 1e304
 """Σ(v − mean)² is kept below what float64 can hold."""
 TINY = 1e-14

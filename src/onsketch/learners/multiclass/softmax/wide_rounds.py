@@ -20,7 +20,13 @@ from onsketch.learners.multiclass.softmax.adagrad import SILENT, TINY, energy_af
 from onsketch.learners.multiclass.softmax.implicit import LONGEST, implicit_slopes
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, add_margins, add_to, missing, needed
 from onsketch.learners.multiclass.softmax.pool import all_within, clear_nan, combine, teach
-from onsketch.learners.multiclass.softmax.scaling import common_scale, keep_figures, rarity, update_figures
+from onsketch.learners.multiclass.softmax.scaling import (
+    UNIT_CONSTANT,
+    common_scale,
+    keep_figures,
+    rarity,
+    update_figures,
+)
 from onsketch.learners.multiclass.softmax.state import FIGURE, RUNNING, STOP, TALLY
 
 STEPS = (3.0, 2.0, 100.0, 3.0)
@@ -28,7 +34,6 @@ PROX = 2
 """The expert of constant steps."""
 COLUMNS = (0, 1, -1, 2)
 """Where the energies of each expert are."""
-UNIT_CONSTANT = 0.3
 REACH = 20.0
 """Classes whose margin is lower than the label's by more than this do not move the constant-step expert."""
 
@@ -36,7 +41,7 @@ REACH = 20.0
 @exact
 def _row(common, slots, values, low, high, unseen, fresh, scale, learning, places, x):
     """Fill places and the four experts' rows (without the constant); returns Σx² of the scaled row."""
-    square, weighted = unseen / scale / scale, 0.0
+    square = unseen / scale / scale
     rare = rarity(common, 0.0, learning)
     weighted = square * rare * rare
     for j in range(low, high):

@@ -30,6 +30,9 @@ EXACT = ("rfd-son", "ons")
 """Least squares by these are recursive least squares when the sketch has room for every direction, and there the two
 are the same: without scales, which see a row of weight 2 once, the regressors pass these checks as well."""
 
+EXACT_KERNELS = ("kons", "pros-n-kons")
+"""Kernel methods, which have no scales, for which that holds as they come."""
+
 
 def failures(estimator: Any, expected: dict[str, str]) -> dict[str, str]:
     """What did not pass, by name; what was expected to fail counts only when it does not."""
@@ -54,7 +57,7 @@ def test_the_classifier_with_a_shared_sketch() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("method", METHODS)
 def test_the_regressor(method: str) -> None:
-    assert failures(OnlineRegressor(method), NOT_REPETITION) == {}
+    assert failures(OnlineRegressor(method), {} if method in EXACT_KERNELS else NOT_REPETITION) == {}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -397,3 +397,21 @@ def test_a_file_of_a_smaller_sketch_and_other_ridges_goes_on() -> None:
     again.learn(X, codes)
     assert again._table.capacity == 2 * 12
     assert np.mean(again.predict(X).argmax(axis=1) == codes) > 0.9
+
+
+@pytest.mark.parametrize("classes", [3, 26, 100])
+def test_words_a_class_of_one_row_and_rows_of_no_weight_are_fine(classes: int) -> None:
+    sklearn = pytest.importorskip("onsketch.sklearn")
+    X, codes = blobs(n=600, classes=classes)
+    words = np.array([f"class {k}" for k in range(classes + 1)])
+    names = words[codes]
+    names[300] = words[-1]
+    weights = np.where(np.arange(600) % 50 == 0, 0.0, 1.0)
+    model = sklearn.OnlineClassifier(class_weight={words[0]: 2.0})
+    model.partial_fit(X[:5], names[:5], classes=words)  # most classes come later
+    model.partial_fit(X[5:], names[5:], sample_weight=weights[5:])
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert (model.predict(X) == model.classes_[p.argmax(axis=1)]).all()
+    assert p.min() > 0.0
+    assert model.score(X, names) > 2.0 / classes

@@ -142,13 +142,14 @@ def main() -> None:
     parser.add_argument("--values", type=int, default=700_000, help="and to so many non-zeros (0: all)")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="SECTION")
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="run these only")
-    parser.add_argument("--again", nargs="+", default=[], metavar="NAME", help="run these anew")
+    parser.add_argument("--again", nargs="+", default=[], metavar="NAME", help="run these anew, in the sections chosen")
     parser.add_argument("--results", type=Path, default=DOCS / "results" / "auto" / "study.json", metavar="FILE")
     parser.add_argument("--page", type=Path, default=DOCS / "auto_study.md", metavar="FILE")
     parser.add_argument("--page-only", action="store_true")
     arguments = parser.parse_args()
     results = json.loads(arguments.results.read_text()) if arguments.results.exists() else {}
-    kept = {key: figures for key, figures in results.items() if key.rsplit("|", 1)[1] not in arguments.again}
+    again = {(section, name) for section in arguments.only for name in arguments.again}
+    kept = {key: figures for key, figures in results.items() if (key.split("|")[0], key.rsplit("|", 1)[1]) not in again}
     for section in [] if arguments.page_only else arguments.only:
         for seed in range(arguments.seeds):
             for parts, run in SECTIONS[section](arguments, seed):

@@ -89,10 +89,17 @@ def count_label(settings, light, small, y, label, constant, size):
 
 @inner
 def count_weight(settings, small, weight):
-    """Take in a sample weight."""
-    if weight > small.numbers[FIGURE.heaviest]:
-        small.numbers[FIGURE.heaviest] = weight
-        rebuild(settings, small)
+    """Take in a sample weight; returns the share of it that the mixture counts.
+
+    A row at most doubles the heaviest weight, and counts no more than that in the mixture: one row that is far heavier
+    than all others neither decides between the experts nor makes all later rows too light to.
+    """
+    heaviest = small.numbers[FIGURE.heaviest]
+    if weight <= heaviest:
+        return 1.0
+    small.numbers[FIGURE.heaviest] = min(weight, 2.0 * heaviest)
+    rebuild(settings, small)
+    return small.numbers[FIGURE.heaviest] / weight
 
 
 @inner

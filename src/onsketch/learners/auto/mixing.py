@@ -7,7 +7,7 @@ From the experts' margins m_k (in units of labels) three predictions are made,
     stacked      θ₀·b + Σ θ_k·(a_k·m_k − b) + θ_c, an online Laplace regression that starts at b, precision 10
 
 and mixed once more. With L_k the (weighted) sum of the losses of what is to be mixed, n the sum of sample weights, and
-rate = ½ over the heaviest of them (at least 1: a loss times h is mixable at 1/h of the rate only),
+rate = ½ over the heaviest of them (at least 1: a loss times h is mixable at 1/h of the rate only; see count_weight),
 
     sign labels   share_k ∝ prior_k·exp(−rate·L_k)
     real labels   share_k ∝ prior_k·L_k^{−rate·n/p}, p = 2 for the squared, 1 for the absolute and the quantile loss

@@ -245,9 +245,9 @@ def learn_rows(settings, light, table, small, room, indptr, slots, values, label
         if rho != 0.0:
             append(settings, small, p, f * f * square, rho, q)
         table.clock[CLOCK.rounds] = rounds
-        count_weight(settings, small, weights[i])
+        counted = weight * count_weight(settings, small, weights[i])
         count_mixture(
-            settings, small, margins, target, weight, unit, label, rounds, f if settings.intercept else 0.0, work
+            settings, small, margins, target, counted, unit, label, rounds, f if settings.intercept else 0.0, work
         )
         count_label(settings, light, small, y, label, constant, size)
         count_row(settings, small, figures, n, rounds)

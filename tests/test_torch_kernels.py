@@ -22,11 +22,6 @@ def on_cpu(tmp_path_factory):
     return Kernels(tmp_path_factory.mktemp("kernels"))
 
 
-@pytest.fixture(scope="module")
-def in_two_warps(tmp_path_factory):
-    return Kernels(tmp_path_factory.mktemp("warps"), threads=64)
-
-
 @pytest.fixture
 def fuse(on_cpu, monkeypatch):
     """Send every step through the kernels."""
@@ -159,7 +154,7 @@ def test_a_checkpoint_moves_between_devices(name, fuse):
 
 
 @pytest.mark.parametrize("name", ["AdaFFD", "RadaGrad"])  # between them, every kernel
-def test_two_warps_take_the_steps_of_one_thread(name, fuse, monkeypatch, in_two_warps):
+def test_two_warps_take_the_steps_of_one_thread(name, fuse, monkeypatch, on_cpu):
     """Threads that meet at barriers, in every kernel of a step: what depends on how the work is shared shows here."""
     shapes = [(5, 7), (64, 66)]  # the second has more than one chunk
     options = {"lr": 0.1, "ridge": 0.5, "sketch_size": 3, "graft": True, "decay": 0.9}
@@ -168,7 +163,7 @@ def test_two_warps_take_the_steps_of_one_thread(name, fuse, monkeypatch, in_two_
     launched = fuse()
     steps(make(name, alone, **options), alone, gradients)
     assert {"dots", "combine", "graft", "rotate", "gram", "respectrum"} < set(launched)
-    monkeypatch.setattr(fused, "launch", in_two_warps.launch)
+    monkeypatch.setattr(fused, "launch", on_cpu.in_two_warps.launch)
     steps(make(name, together, **options), together, gradients)
     for a, b in zip(alone, together, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
@@ -394,12 +389,12 @@ def test_a_refresh_by_a_gradient_that_is_not_finite_is_not_counted(options, bad,
         torch.testing.assert_close(*totals, rtol=1e-5, atol=0.0)
 
 
-def test_two_warps_take_the_steps_of_sketchy(on_cpu, in_two_warps):
+def test_two_warps_take_the_steps_of_sketchy(on_cpu):
     """Threads that meet at barriers, in its kernels."""
     shapes = [(17, 35)]
     gradients = stream(shapes, 2, dtype=torch.float32)
     alone, together = start(shapes, "cpu", torch.float32), start(shapes, "cpu", torch.float32)
-    for params, launch in ((alone, on_cpu.launch), (together, in_two_warps.launch)):
+    for params, launch in ((alone, on_cpu.launch), (together, on_cpu.in_two_warps.launch)):
         _stepped_there(Sketchy(params, lr=0.01, rank=2, refresh_every=1), params, gradients, launch)
     for a, b in zip(alone, together, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)

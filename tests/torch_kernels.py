@@ -12,6 +12,7 @@ import ctypes
 import shutil
 import subprocess
 import threading
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,13 @@ class Kernels:
         self.threads = threads
         self.options = options
         self.libraries: dict[str, ctypes.CDLL] = {}
+
+    @cached_property
+    def in_two_warps(self) -> Kernels:
+        """The same with two warps in each block."""
+        folder = self.folder / "warps"
+        folder.mkdir()
+        return Kernels(folder, 64, self.options)
 
     def _library(self, text: str) -> ctypes.CDLL:
         text = text.replace("extern __shared__ __align__(16) double room[];", "")

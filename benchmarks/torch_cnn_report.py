@@ -51,11 +51,18 @@ def report(out: Path, runs: list[Job]) -> None:
     print("\n".join(lines))
 
 
+def timed(runs: list[Job], dataset: str) -> set[int]:
+    """The seeds that all methods have: seconds are of these alone, for others ran at another time."""
+    seeds = [{run["seed"] for run in runs if run["stage"] == "final" and is_of(run, dataset, m)} for m in METHODS]
+    return set.intersection(*filter(None, seeds))
+
+
 def finals(runs: list[Job]) -> list[Job]:
     """Mean and spread over the seeds, best training loss first."""
     rows = []
     runs = [run for run in runs if run["stage"] == "final"]
     for dataset, method in sorted({(run["dataset"], run["method"]) for run in runs}):
+        seeds = timed(runs, dataset)
         mine = [run for run in runs if is_of(run, dataset, method)]
         losses = [last_loss(run) for run in mine]
         accuracies = [run["curve"][-1]["accuracy"] for run in mine]
@@ -63,7 +70,8 @@ def finals(runs: list[Job]) -> list[Job]:
         row |= {"seeds": len(mine), "loss": statistics.fmean(losses), "accuracy": statistics.fmean(accuracies)}
         row["loss_sd"] = statistics.pstdev(losses) if all(map(math.isfinite, losses)) else math.nan
         row["accuracy_sd"] = statistics.pstdev(accuracies)
-        row["seconds"] = statistics.fmean(run["curve"][-1]["seconds"] / len(run["curve"]) for run in mine)
+        curves = [run["curve"] for run in mine if run["seed"] in seeds or not seeds]
+        row["seconds"] = statistics.fmean(curve[-1]["seconds"] / len(curve) for curve in curves)
         rows.append(row)
     return sorted(rows, key=lambda row: (row["dataset"], row["loss"]))
 
@@ -86,11 +94,15 @@ def words(options: dict[str, Any]) -> str:
 
 
 def picture(dataset: str, runs: list[Job]) -> str:
-    """Four small plots: training loss and test accuracy against epochs and against seconds; means over seeds."""
+    """Four small plots: training loss and test accuracy against epochs and against seconds.
+
+    Means over the seeds that all methods have.
+    """
     series: dict[str, tuple[str, list[dict[str, float]]]] = {}
-    names = ("epoch", "loss", "accuracy", "seconds")
+    names, seeds = ("epoch", "loss", "accuracy", "seconds"), timed(runs, dataset)
     for colour, method in zip(COLOURS, METHODS, strict=True):
-        mine = [r["curve"] for r in runs if r["stage"] == "final" and is_of(r, dataset, method)]
+        of_method = [run for run in runs if run["stage"] == "final" and is_of(run, dataset, method)]
+        mine = [run["curve"] for run in of_method if run["seed"] in seeds]
         mine = [curve for curve in mine if curve[-1]["loss"] is not None]
         length = min(map(len, mine), default=0)
         if length:

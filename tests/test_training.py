@@ -261,7 +261,11 @@ KILLED = f"""
 import os, random, signal, sys, threading
 
 rng, replace = random.Random(int(sys.argv.pop(1))), os.replace
-left = rng.randrange(1, 8)
+left = rng.randrange(8)
+
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def replaced(source, target, **options):
@@ -269,15 +273,17 @@ def replaced(source, target, **options):
     replace(source, target, **options)
     left -= os.path.basename(target) == "checkpoint"
     if left == 0:
-        threading.Timer(rng.random() * 0.004, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        threading.Timer(rng.random() * 0.004, kill).start()
     elif left == -3:  # on a busy machine the timer may come late
-        os.kill(os.getpid(), signal.SIGKILL)
+        kill()
 
 
 os.replace = replaced
+if left == 0:  # while it starts, or soon after
+    threading.Timer(rng.random(), kill).start()
 {PROGRAM}
 """
-"""The program, which a few checkpoints on kills itself, whatever it is doing then."""
+"""The program, which kills itself at its start or a few checkpoints on, whatever it is doing then."""
 
 
 def program(*arguments, code=PROGRAM, **options):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
 from onsketch.experiments.checks import curves, groups, pick
 from onsketch.experiments.design import Cell, Chart, Conditions, Results, Row
@@ -24,8 +25,8 @@ NOTES = (
     "As many epochs and seeds as shown (the papers: 5 and 20 seeds, epochs not said), 30,000 of CIFAR-10's 50,000 "
     "training images (20,000 in the search), Fashion-MNIST in the place of SVHN, no CIFAR-100. The layers that the "
     "papers leave to AdaGrad are left to it.",
-    "Rates were chosen on one seed. That of OGD on Fashion-MNIST fails on four of twelve others (training loss 2.3); "
-    "the other eight have 0.343 in the mean.",
+    "Rates were chosen on one seed. Where OGD is shown, its rate on Fashion-MNIST fails on four of twelve others "
+    "(training loss 2.3); the other eight have 0.343 in the mean.",
 )
 NAMES = {
     "AdaGP": "ada-gp", "AdaFFD": "ada-ffd", "AdaFD": "ada-fd", "SAdaGrad": "s-adagrad", "RadaGrad": "radagrad",
@@ -47,15 +48,19 @@ def rows_of(path: Path, learners: Sequence[str]) -> list[Row]:
     finals = [run for run in lines if run["stage"] == "final" and run["curve"]]
     rows = []
     for data in dict.fromkeys(run["dataset"] for run in finals):
+        found = {}
         for name, label in NAMES.items():
             runs = [run for run in finals if run["dataset"] == data and run["method"] == name]
             runs = [run for run in runs if run["curve"][-1]["loss"] is not None]
             if label in learners and runs:
-                rows.append(_row(data, label, runs))
+                found[label] = runs
+        timed = set.intersection(*({run["seed"] for run in runs} for runs in found.values())) if found else set()
+        rows += [_row(data, label, runs, timed) for label, runs in found.items()]
     return rows
 
 
-def _row(data: str, label: str, runs: Sequence[dict[str, list[dict[str, float]]]]) -> Row:
+def _row(data: str, label: str, runs: Sequence[dict[str, Any]], timed: Collection[int]) -> Row:
+    """One learner's; its seconds are of the seeds that all learners beside it have, for others ran at another time."""
     length = min(len(run["curve"]) for run in runs)
     row: Row = {"data": data, "learner": label, "repeats": len(runs)}
     row["curve_x"] = [runs[0]["curve"][k]["epoch"] for k in range(length)]
@@ -66,7 +71,8 @@ def _row(data: str, label: str, runs: Sequence[dict[str, list[dict[str, float]]]
         row[f"curve_{name}"] = [fmean(values) for values in columns]
         row[f"curve_{name}_sd"] = [stdev(values) for values in columns] if len(runs) > 1 else None
     row["error"] = 1.0 - row["accuracy"]
-    row["seconds"] = fmean(run["curve"][-1]["seconds"] / len(run["curve"]) for run in runs)
+    shared = [run["curve"] for run in runs if run["seed"] in timed] or [run["curve"] for run in runs]
+    row["seconds"] = fmean(curve[-1]["seconds"] / len(curve) for curve in shared)
     return row
 
 

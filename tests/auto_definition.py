@@ -190,8 +190,8 @@ class Definition:
             target, self.unit = y, 1.0
         self.sketched_steps(x[0], z, target, h)
         self.diagonal_steps(x, z, target, h, np.append(on, True))
-        self.heaviest = min(max(self.heaviest, weight), 2.0 * self.heaviest)
-        self.mix_learns(z, target, h * min(1.0, self.heaviest / weight), rounds, x[-1, -1])
+        self.heaviest *= 2.0 if weight > self.heaviest else 1.0
+        self.mix_learns(z, target, h if weight <= self.heaviest else h * self.heaviest / weight, rounds, x[-1, -1])
         self.labels.append(y)
         away = self.mean_label
         if self.loss == "poisson":

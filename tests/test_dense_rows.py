@@ -125,6 +125,28 @@ def test_random_maps_that_grew_go_on_from_a_file_and_know_nothing_of_refused_row
     assert (twin.weights == learner.weights).all()
 
 
+@pytest.mark.parametrize("method", ["ada-lr", "radagrad"])
+def test_a_wide_row_that_is_refused_or_finds_no_memory_leaves_no_trace(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = stream(d=9)
+    learner, twin = (make(method, sketch_size=3) for _ in range(2))
+    with pytest.raises(UpdateError):
+        learner.learn(1e149 * X[:1], y[:1], [1e149])
+    for each in (learner, twin):
+        each.learn(X[:20, :5], y[:20])
+
+    def no_memory(*arguments: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("onsketch.learners.dense.fourier.wider", no_memory)
+        with pytest.raises(MemoryError):
+            learner.learn(X[:1], y[:1])
+    assert (learner.learn(X[20:, :5], y[20:]) == twin.learn(X[20:, :5], y[20:])).all()
+    assert (learner.weights == twin.weights).all()
+
+
 def test_float32_holds_the_weights() -> None:
     X, y = stream()
     for name in ("ons", "ada-full", "s-adagrad, l2"):

@@ -220,17 +220,22 @@ def test_grids_grow_with_the_effort():
 def test_the_runs_of_the_networks_are_read(tmp_path):
     assert rows_of(tmp_path / "none", ["ada-ffd"]) == []
     runs = [
-        {"stage": stage, "dataset": "mnist", "method": "AdaFFD",
-         "curve": [{"epoch": e, "loss": loss / e, "accuracy": 0.9, "seconds": 2.0 * e} for e in (1, 2)]}
-        for stage, loss in (("search", 9.0), ("final", 1.0), ("final", 3.0))
+        {"stage": stage, "dataset": "mnist", "method": method, "seed": seed,
+         "curve": [{"epoch": e, "loss": loss / e, "accuracy": 0.9, "seconds": 2.0 * seed * e} for e in (1, 2)]}
+        for stage, method, seed, loss in (
+            ("search", "AdaFFD", 1, 9.0), ("final", "AdaFFD", 1, 1.0), ("final", "AdaFFD", 3, 3.0),
+            ("final", "Adam", 1, 1.0),
+        )
     ]  # fmt: skip
     path = tmp_path / "runs.jsonl"
     path.write_text("\n".join(map(json.dumps, runs)))
     (row,) = rows_of(path, ["ada-ffd"])
     assert row["loss"] == 1.0
     assert row["repeats"] == 2
-    assert row["seconds"] == 2.0
-    assert rows_of(path, ["adam"]) == []
+    assert row["seconds"] == 4.0
+    row, _ = rows_of(path, ["ada-ffd", "adam"])
+    assert row["seconds"] == 2.0  # of the seed that both have
+    assert rows_of(path, ["ogd"]) == []
 
 
 def test_the_program_lists_and_refuses(tmp_path):

@@ -386,6 +386,18 @@ def test_the_sketch_grows_with_the_classes_whenever_they_come(tmp_path: Any) -> 
     assert (onsketch.load(tmp_path / "model").predict(X) == model.predict(X)).all()
 
 
+def test_classes_that_are_added_at_once_get_no_metrics_that_are_given_up_with_the_next_row() -> None:
+    model = SoftmaxAuto("auto", 1)
+    rows = np.random.default_rng(0).normal(size=(5, 200))
+    model.learn(rows, np.zeros(5, np.int64))
+    before = model.predict(rows)
+    for _ in range(60):
+        model.add_class()
+    assert model.way == "dense"
+    assert model.state_bytes()["total"] < 2_000_000  # 39 MB with a metric for each class
+    assert (model.predict(rows)[:, :1] <= before).all()
+
+
 def test_a_file_of_a_smaller_sketch_and_other_ridges_goes_on() -> None:
     X, codes = blobs(n=200, d=250)
     model, again = SoftmaxAuto("auto", 4, sketch_size=3), SoftmaxAuto("auto", 4, sketch_size=3)

@@ -157,6 +157,14 @@ def test_the_unit_of_a_target_does_not_matter(method: str, loss: str, tmp_path: 
     assert (np.mean(np.abs(mixed.predict(X) / units - Y), axis=0) < 0.5 * np.mean(np.abs(Y - Y.mean(0)), axis=0)).all()
 
 
+@pytest.mark.parametrize("first", [0.0, 0.01, 1e-6, 1e-160])
+def test_a_first_target_that_is_next_to_nothing_is_left_behind(first: float) -> None:
+    X, Y = several()
+    Y[0, 1] = first
+    found = OnlineRegressor("rfd-son", loss="absolute", shuffle=False).fit(X, Y).predict(X)
+    assert (np.mean(np.abs(found - Y), axis=0) < 0.5 * np.mean(np.abs(Y - Y.mean(0)), axis=0)).all()
+
+
 def test_scales_of_targets_know_nothing_of_a_row_that_is_refused(monkeypatch: Any) -> None:
     X, Y = several(60)
     model, twin = (SharedSketch("rfd-son", 3, loss="absolute", scaling="magnitude", sketch_size=4) for _ in range(2))

@@ -91,15 +91,14 @@ def count_label(settings, light, small, y, label, constant, size):
 def count_weight(settings, small, weight):
     """Take in a sample weight; returns the share of it that the mixture counts.
 
-    A row at most doubles the heaviest weight, and counts no more than that in the mixture: one row that is far heavier
-    than all others neither decides between the experts nor makes all later rows too light to.
+    A heavier row doubles the heaviest weight, and counts no more than that in the mixture: one row that is far heavier
+    than all others neither decides between the experts nor makes all later rows too light to. (It moves the experts.)
     """
-    heaviest = small.numbers[FIGURE.heaviest]
-    if weight <= heaviest:
+    if weight <= small.numbers[FIGURE.heaviest]:
         return 1.0
-    small.numbers[FIGURE.heaviest] = min(weight, 2.0 * heaviest)
+    small.numbers[FIGURE.heaviest] *= 2.0
     rebuild(settings, small)
-    return small.numbers[FIGURE.heaviest] / weight
+    return min(1.0, small.numbers[FIGURE.heaviest] / weight)
 
 
 @inner

@@ -364,6 +364,7 @@ class AutoLearner(Learner):
         require_within(factor, -LARGEST, LARGEST, "small.calibration")
         require_within(precision, 1.0, LARGEST * LARGEST, "small.calibration")
         require_within(self._small.shares, 0.0, 1.001, "small.shares")
+        require_within(self._small.numbers[FIGURE.heaviest], 1.0, LARGEST, "small.numbers")
         require_within(self._small.sums, -LARGEST * LARGEST, LARGEST * LARGEST, "small.sums")
 
 

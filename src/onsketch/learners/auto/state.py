@@ -128,7 +128,7 @@ class Figures(NamedTuple):
     credit: int
     """what rows that were not sketched would have told"""
     heaviest: int
-    """the largest sample weight so far, at least 1; each row that is heavier at most doubles it"""
+    """1, doubled by every row whose sample weight is larger"""
 
 
 FIGURE = Figures(*range(19))

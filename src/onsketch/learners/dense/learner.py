@@ -132,19 +132,21 @@ class DenseLearner(Learner):
 
     def _learn(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
         self._refuse_costly(rows.n_features)
-        before = None
-        if self.rounds and rows.n_features > self._known:
+        played, before = self.rounds, None
+        if rows.n_features > self._known:
             before = copy.deepcopy(self._engine, {id(self.method): self.method}), self._iterate
-        self._widen(rows.n_features)
         done = 0
-        for X in self._blocks(rows, self._iterate.weights.size):
-            part = slice(done, done + len(X))
-            learned = self._engine.learn(self._iterate, X, labels[part], weights[part], out[part])
-            done += learned
-            if learned < len(X):
-                break
-        if before is not None and not done:  # a refused row has told of no features
-            self._engine, self._iterate = before
+        try:
+            self._widen(rows.n_features)
+            for X in self._blocks(rows, self._iterate.weights.size):
+                part = slice(done, done + len(X))
+                learned = self._engine.learn(self._iterate, X, labels[part], weights[part], out[part])
+                done += learned
+                if learned < len(X):
+                    break
+        finally:
+            if before is not None and self.rounds == played:  # no row has told of these features
+                self._engine, self._iterate = before
         return done
 
     def _blocks(self, rows: Rows, width: int) -> Iterator[Array]:

@@ -32,6 +32,9 @@ ROW, LABEL = range(2)
 LEAP, LABEL_LEAP = 1.1, 3.0
 """How far a scale in use and the running one may come apart. A leap of the labels' scale moves every prediction."""
 
+EARLY, EARLY_LEAP = 30.0, 10.0
+"""Of so many first labels, one that is so many times their scale becomes it: the first may be next to nothing."""
+
 LONGEST = 30.0
 """Rows are learned as if they were at most so many times as long as others."""
 
@@ -113,7 +116,9 @@ def scale_rows(features, others, seen, indptr, slots, values, labels, x, indices
         y[i] = labels[i]
         if units.size > 0:
             size = abs(labels[i])
-            units[i] = others[LABEL, USED] if others[LABEL, COUNT] > 0.0 else (size if size > 0.0 else 1.0)
+            if others[LABEL, COUNT] < EARLY and size > EARLY_LEAP * others[LABEL, USED]:
+                others[LABEL, USED] = others[LABEL, RUNNING] = size
+            units[i] = others[LABEL, USED] if others[LABEL, USED] > 0.0 else 1.0
             y[i] = labels[i] / units[i]
             if size > 0.0:
                 follow(others[LABEL], size, LABEL_LEAP)

@@ -140,8 +140,9 @@ class SoftmaxAuto(ManyClasses):
                 firmness=np.append(self._pool.firmness, np.full(more, PRIOR)),
             )
             if isinstance(self._table, Dense):
+                if self.way == "few" and (code + 1) * (self._common.tally[TALLY.seen] + 1.0) ** 2 > FEW:
+                    self._change()  # before there are metrics for so many classes
                 self._table = self._table.resized(len(self._table.energies), self._room)
-
         self._common.tally[TALLY.classes] = code + 1
         return code
 

@@ -12,7 +12,8 @@ factor of ``LEAP``, so that most of the time it stands still; weights are per un
 The mean squared length of the scaled rows is followed in the same way and divided out, so that rows have length 1
 and a ridge or a step means the same on every stream: with the rows it rises and falls. A row more than ``LONGEST``
 times as long as others is learned as if it were that long. Labels that are numbers are divided by their magnitude, too
-(but for least squares by Newton steps on the curvature, whose weights are linear in the labels anyway).
+(but for least squares by Newton steps on the curvature, whose weights are linear in the labels anyway); of the first
+``EARLY`` of them, one that is ``EARLY_LEAP`` times their scale becomes it.
 
 Multiplying a feature, all rows or the labels by a constant changes nothing but rounding errors. O(1) per non-zero.
 """

@@ -43,3 +43,22 @@ def words(n: int = 300, d: int = 8) -> tuple[Array, NDArray[np.str_]]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
     return X, np.where(X @ rng.normal(size=d) > 0.0, "yes", "no")
+
+
+def mixed_units(
+    loss: str, n: int = 150, d: int = 9, seed: int = 0, density: float = 0.6, spread: float = 3.0
+) -> tuple[Array, Array]:
+    """Mixed scales, zeros, heavy tails; labels that a line explains but for some noise."""
+    rng = np.random.default_rng(seed)
+    scales = 10.0 ** rng.uniform(-spread, spread, d)
+    X = rng.standard_t(4, size=(n, d)) * (rng.random((n, d)) < density)
+    y = X @ rng.normal(size=d) + 0.5 + 0.3 * rng.normal(size=n)
+    return X * scales, y * 7.0 + 30.0 if loss in REAL else labels_for(loss, y)
+
+
+def blobs(n: int = 300, d: int = 6, classes: int = 4, seed: int = 0) -> tuple[Array, NDArray[np.int64]]:
+    """Clouds of classes around centres of their own, features in units that are far apart."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(classes, size=n)
+    X = rng.normal(size=(classes, d))[codes] + rng.normal(size=(n, d))
+    return X * 10.0 ** rng.uniform(-3, 3, d) + rng.normal(size=d), codes

@@ -16,15 +16,9 @@ from onsketch.learners.multiclass import SoftmaxAuto
 from onsketch.learners.multiclass.softmax import ways
 from onsketch.learners.multiclass.softmax.state import TALLY
 from softmax_definition import Definition
+from streams import blobs
 
 pytestmark = pytest.mark.learners
-
-
-def blobs(n: int = 300, d: int = 6, classes: int = 4, seed: int = 0) -> tuple[Any, Any]:
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(classes, size=n)
-    X = rng.normal(size=(classes, d))[codes] + rng.normal(size=(n, d))
-    return X * 10.0 ** rng.uniform(-3, 3, d) + rng.normal(size=d), codes
 
 
 def text(n: int = 400, words: int = 3000, classes: int = 5, seed: int = 0, length: int = 30) -> tuple[Any, Any]:
@@ -342,37 +336,6 @@ def test_a_file_whose_numbers_do_not_fit_is_refused(way: str, tmp_path: Any) -> 
             onsketch.load(tmp_path / "model")
 
 
-def test_the_estimators_use_it_for_many_classes_and_not_for_two() -> None:
-    sklearn = pytest.importorskip("onsketch.sklearn")
-    X, codes = blobs(n=300)
-    model = sklearn.OnlineClassifier(random_state=0).fit(X, codes)
-    assert isinstance(model.learner_, SoftmaxAuto)
-    p = model.predict_proba(X)
-    np.testing.assert_allclose(p, np.exp(model.decision_function(X)), atol=1e-12)
-    assert isinstance(sklearn.OnlineClassifier().fit(X, codes > 1).learner_, onsketch.Learner)
-    for multiclass in ("ovr", "one-vs-rest"):
-        each = sklearn.OnlineClassifier(multiclass=multiclass).fit(X, codes)
-        assert type(each.learner_).__name__ == "OneVersusRest"
-    named = sklearn.OnlineClassifier("adagrad").fit(X, codes)
-    assert type(named.learner_).__name__ == "OneVersusRest"
-    declared = sklearn.OnlineClassifier().partial_fit(X[codes < 2], codes[codes < 2], classes=[0, 1, 2, 3])
-    declared.partial_fit(X, codes)
-    assert np.mean(declared.predict(X) == codes) > 0.7
-
-
-def test_river_meets_new_labels_at_any_time() -> None:
-    river = pytest.importorskip("onsketch.river")
-    X, codes = blobs(n=300)
-    labels = np.array(["a", "b", "c", "d"])[np.where(np.arange(300) < 100, codes % 2, codes)]
-    model = river.OnlineClassifier()
-    for row, label in zip(X, labels, strict=True):
-        model.learn_one({f"x{j}": v for j, v in enumerate(row)}, label)
-    assert isinstance(model._learner, SoftmaxAuto)
-    p = model.predict_proba_one({f"x{j}": v for j, v in enumerate(X[0])})
-    assert set(p) == set(labels)
-    assert sum(p.values()) == pytest.approx(1.0)
-
-
 def test_the_sketch_grows_with_the_classes_whenever_they_come(tmp_path: Any) -> None:
     X, codes = blobs(n=200, d=500)
     model = SoftmaxAuto("auto", 3, sketch_size=3)
@@ -409,21 +372,3 @@ def test_a_file_of_a_smaller_sketch_and_other_ridges_goes_on() -> None:
     again.learn(X, codes)
     assert again._table.capacity == 2 * 12
     assert np.mean(again.predict(X).argmax(axis=1) == codes) > 0.9
-
-
-@pytest.mark.parametrize("classes", [3, 26, 100])
-def test_words_a_class_of_one_row_and_rows_of_no_weight_are_fine(classes: int) -> None:
-    sklearn = pytest.importorskip("onsketch.sklearn")
-    X, codes = blobs(n=600, classes=classes)
-    words = np.array([f"class {k}" for k in range(classes + 1)])
-    names = words[codes]
-    names[300] = words[-1]
-    weights = np.where(np.arange(600) % 50 == 0, 0.0, 1.0)
-    model = sklearn.OnlineClassifier(class_weight={words[0]: 2.0})
-    model.partial_fit(X[:5], names[:5], classes=words)  # most classes come later
-    model.partial_fit(X[5:], names[5:], sample_weight=weights[5:])
-    p = model.predict_proba(X)
-    np.testing.assert_allclose(p.sum(axis=1), 1.0)
-    assert (model.predict(X) == model.classes_[p.argmax(axis=1)]).all()
-    assert p.min() > 0.0
-    assert model.score(X, names) > 2.0 / classes

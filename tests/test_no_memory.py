@@ -47,15 +47,18 @@ def test_rows_without_room_have_not_come(name, options, owner, attribute, monkey
     np.testing.assert_array_equal(learner.predict(wide), twin.predict(wide))
 
 
-def interrupted(monkeypatch):
-    """Ctrl-C as soon as a row's features have been entered, which is when compiled code comes back to Python."""
+def interrupt(monkeypatch, learner, rows, labels):
+    """Learn until Ctrl-C, as soon as features have been entered, which is when compiled code comes back to Python."""
     whole = features.translate_rows
 
     def translate(*arguments: object) -> None:
         whole(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(features, "translate_rows", translate)
+    with monkeypatch.context() as patch:
+        patch.setattr(features, "translate_rows", translate)
+        with pytest.raises(KeyboardInterrupt):
+            learner.learn(rows, labels)
 
 
 def assert_alike(learner, twin, rows, labels):
@@ -76,10 +79,7 @@ def test_features_of_an_interrupted_call_have_not_come(name, options, monkeypatc
     learner, twin = (onsketch.learner(name, loss="logistic", **options) for _ in range(2))
     for one in (learner, twin):
         one.learn(X, y)
-    with monkeypatch.context() as patch:
-        interrupted(patch)
-        with pytest.raises(KeyboardInterrupt):
-            learner.learn(wide, [1.0])
+    interrupt(monkeypatch, learner, wide, [1.0])
     assert_alike(learner, twin, wide, [1.0])
 
 
@@ -90,10 +90,7 @@ def test_features_of_a_failed_call_have_not_come_with_many_classes(monkeypatch):
     learner, twin = SoftmaxAuto(n_classes=3), SoftmaxAuto(n_classes=3)
     for one in (learner, twin):
         one.learn(X, codes)
-    with monkeypatch.context() as patch:
-        interrupted(patch)
-        with pytest.raises(KeyboardInterrupt):
-            learner.learn(wide, [1])
+    interrupt(monkeypatch, learner, wide, [1])
     with monkeypatch.context() as patch:
         patch.setattr(Dense, "resized", refuse)
         with pytest.raises(MemoryError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import zlib
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ pytest.importorskip("msgspec", reason="the service needs the extra 'serve'")
 from onsketch.data.block import Sparse
 from onsketch.data.json_rows import rows_of
 from onsketch.jobs.serve.batch import Batch, joined, part_of
-from onsketch.jobs.serve.log import Log, LogError, read_log, segments
+from onsketch.jobs.serve.log import _CHECK, _HEAD, _MAGIC, HEAD_BYTES, Log, LogError, read_log, segments
 
 
 def _payloads(folder, start=0, **options):
@@ -34,15 +35,20 @@ def _written(folder, payloads, synced=0):
     return segments(folder)[0][1]
 
 
-@given(st.lists(st.binary(max_size=50), max_size=6), st.integers(0, 400))
+def _starts(content, payloads):
+    """Where the records with these payloads begin."""
+    return [content.index(payload) - HEAD_BYTES for payload in payloads]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), max_size=6), st.integers(0, 400))
 @settings(max_examples=60)
 def test_a_log_cut_anywhere_gives_its_whole_records(tmp_path_factory, payloads, cut):
     folder = tmp_path_factory.mktemp("log")
     path = _written(folder, payloads, synced=0)
     whole = path.read_bytes()
     path.write_bytes(whole[: min(cut, len(whole))])
-    ends = np.cumsum([0, *(len(payload) + 32 for payload in payloads)])
-    expected = payloads[: int(np.searchsorted(ends, min(cut, len(whole)), side="right")) - 1]
+    ends = np.cumsum([0, HEAD_BYTES, *(len(payload) + HEAD_BYTES for payload in payloads)])
+    expected = payloads[: max(int(np.searchsorted(ends, min(cut, len(whole)), side="right")) - 2, 0)]
     found, notes = _payloads(folder)
     assert found == expected
     assert len(notes) == int(min(cut, len(whole)) not in ends)
@@ -50,28 +56,75 @@ def test_a_log_cut_anywhere_gives_its_whole_records(tmp_path_factory, payloads, 
 
 
 @pytest.mark.parametrize("byte", [0, 5, 9, 17, 30, 40])
-def test_damage_among_acknowledged_rows_is_refused(tmp_path, byte):
-    path = _written(tmp_path, [b"a" * 20, b"b" * 20, b"c" * 20], synced=3)
+@pytest.mark.parametrize("record", [1, 2])
+def test_damage_among_acknowledged_rows_is_refused(tmp_path, record, byte):
+    payloads = [b"a" * 20, b"b" * 20, b"c" * 20]
+    path = _written(tmp_path, payloads, synced=3)
     content = bytearray(path.read_bytes())
-    content[52 + byte] ^= 0xFF  # in the second of three records of 52 bytes
+    start = _starts(content, payloads)[record]
+    content[start + byte] ^= 1
     path.write_bytes(content)
-    with pytest.raises(LogError, match=r"damaged at byte 52.*--cut-damaged"):
+    with pytest.raises(LogError, match=rf"damaged at byte {start}.*--cut-damaged"):
         _payloads(tmp_path)
     assert path.read_bytes() == content  # nothing was cut
     found, notes = _payloads(tmp_path, cut_damaged=True)
-    assert found == [b"a" * 20]
+    assert found == payloads[:record]
     assert "damaged" in notes[0]
 
 
 def test_damage_among_rows_that_were_never_acknowledged_is_cut(tmp_path):
-    path = _written(tmp_path, [b"a" * 20, b"b" * 20, b"c" * 20], synced=1)
+    payloads = [b"a" * 20, b"b" * 20, b"c" * 20]
+    path = _written(tmp_path, payloads, synced=1)
     content = bytearray(path.read_bytes())
-    content[60] ^= 0xFF
+    start = _starts(content, payloads)[1]
+    content[start + 8] ^= 0xFF
     path.write_bytes(content)
     found, notes = _payloads(tmp_path)
     assert found == [b"a" * 20]
     assert "torn" in notes[0]
-    assert path.with_suffix(".torn").read_bytes() == content[52:]
+    assert path.with_suffix(".torn").read_bytes() == content[start:]
+
+
+def test_a_record_forged_in_a_payload_does_not_make_a_torn_record_look_damaged(tmp_path):
+    head = _HEAD.pack(_MAGIC, 0, 3, 1 << 62, 0)
+    forged = head + _CHECK.pack(zlib.crc32(head))
+    path = _written(tmp_path, [b"a" * 20, b"b" * 9 + forged + b"b" * 9], synced=1)
+    path.write_bytes(path.read_bytes()[:-4])
+    found, notes = _payloads(tmp_path)
+    assert found == [b"a" * 20]
+    assert "torn" in notes[0]
+
+
+def test_a_segment_that_cannot_be_created_changes_nothing(tmp_path, monkeypatch):
+    log = Log(tmp_path, 0)
+    log.append(b"first")
+    opened = os.open
+
+    def full(path, *options, **named):
+        if str(path).endswith(".rows"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(path, *options, **named)
+
+    def unsynced(folder):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("onsketch.jobs.serve.log.os.open", full)
+    assert not log.rotate()
+    log.append(b"second")
+    log.sync(2)
+    monkeypatch.undo()
+    monkeypatch.setattr("onsketch.jobs.serve.log.sync_folder", unsynced)
+    assert not log.rotate()  # a file that is empty is left behind
+    log.append(b"third")
+    log.sync(3)
+    assert _payloads(tmp_path, start=2) == ([b"third"], [])
+    monkeypatch.undo()
+    log.append(b"fourth")
+    assert log.rotate()
+    log.append(b"fifth")
+    log.close()
+    assert _payloads(tmp_path) == ([b"first", b"second", b"third", b"fourth", b"fifth"], [])
+    assert [first for first, _ in segments(tmp_path)] == [0, 4]
 
 
 def test_a_damaged_segment_before_another_is_refused(tmp_path):

@@ -313,12 +313,8 @@ class Engine:
             model, shadow = self.model.copy(), None if self.shadow is None else self.shadow.copy()
         number, told = self._number, self._notes()
         self.snapshot_rows = self.model.rows
-        try:
-            if self._log is not None:
-                self._log.rotate()
-        except OSError:
-            self.disk_full = True
-            return
+        if self._log is not None and not self._log.rotate():
+            self.disk_full = True  # the snapshot does not need a new segment
         self._saver = threading.Thread(target=self._save, args=(number, model, shadow, told), name="onsketch-saver")
         self._saver.start()
 

@@ -4,10 +4,14 @@ A record is a head and a payload:
 
     magic (4)  length (4)  number (8)  safe (8)  checksum of the payload (4)  checksum of the head (4)  payload
 
-``number`` counts records from the beginning of the log. ``safe`` is the number of records known to be on the disk when
-this one was written: all that was acknowledged by then. So what a crash has torn can be told from what a disk has
-lost. A bad record that no later one calls safe is what a crash leaves at the end: it and what follows are cut off, and
-kept beside. One that a later record calls safe was acknowledged: nothing is cut, and the log is refused.
+``number`` counts records from the beginning of the log. ``safe`` is the number of records that were on the disk when
+this one was written, that is, all that may have been acknowledged. After each sync a mark follows: a record without a
+payload, which has the number of the next record and only says how many are safe. So a record that a crash tore can be
+distinguished from one that the disk damaged. If no later record calls a bad record safe, a crash has torn it: it and
+what follows are cut off and kept in a file. Otherwise it was acknowledged: nothing is cut, and the log is refused.
+
+The damaged part is searched for later records from the end of the bad record on where its head is whole, so that bytes
+of its payload (which clients choose) are not taken for records.
 
 A segment is a file ``log-NUMBER.rows``, named by its first record; a snapshot begins a new one, so that those before
 it can be removed.
@@ -20,6 +24,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,12 +57,13 @@ def segment_name(number: int) -> str:
 
 
 def segments(folder: Path) -> list[tuple[int, Path]]:
-    """The segments of a folder, in order, with the number of the first record of each."""
-    return sorted((int(path.name[4:-5]), path) for path in folder.glob("log-" + "[0-9]" * 16 + ".rows"))
+    """The segments of a folder that are in use, in order, with the number of the first record of each."""
+    found = folder.glob("log-" + "[0-9]" * 16 + ".rows")
+    return sorted((int(path.name[4:-5]), path) for path in found if path.stat().st_size)
 
 
 class Log:
-    """The end of a log, for appending. Not for two threads, but for ``sync``, which may run beside ``append``."""
+    """The end of a log, for appending. One thread appends and rotates; another may call ``sync`` at the same time."""
 
     def __init__(self, folder: Path, number: int) -> None:
         self.folder = folder
@@ -65,22 +71,44 @@ class Log:
         """Of the next record."""
         self.safe = number
         """Records on the disk."""
-        self._file = -1
-        self._size = 0
         self._lock = threading.Lock()
-        self.rotate()
+        """Held while the segment is synced or replaced."""
+        self._appending = threading.Lock()
+        """Held while a record or a mark is written."""
+        self._file, self._size = self._opened()
 
-    def rotate(self) -> None:
-        """Go on in a new segment; the one before is whole on the disk by then."""
-        with self._lock:
-            if self._file >= 0:
-                os.fsync(self._file)
-                os.close(self._file)
-                self.safe = self.number
-            path = self.folder / segment_name(self.number)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            self._size = os.fstat(self._file).st_size
+    def _opened(self) -> tuple[int, int]:
+        """Open the segment that begins with the next record; return its descriptor and size.
+
+        A segment begins with a mark. One that is empty was never used: its creation has failed.
+        """
+        file = os.open(
+            self.folder / segment_name(self.number), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        try:
             sync_folder(self.folder)
+            size = os.fstat(file).st_size
+            return file, size or self._write(file, 0, b"")
+        except BaseException:
+            os.close(file)
+            raise
+
+    def rotate(self) -> bool:
+        """Continue in a new segment, after the present one is on the disk.
+
+        Returns False if the new segment cannot be created (no space, no inode, no descriptor). The log then continues
+        in the present one. An OSError is raised if the present segment could not be synced: the log is then unusable.
+        """
+        with self._lock, self._appending:
+            os.fsync(self._file)
+            self.safe = self.number
+            try:
+                file, size = self._opened()
+            except OSError:
+                return False
+            os.close(self._file)
+            self._file, self._size = file, size
+        return True
 
     @property
     def size(self) -> int:
@@ -88,33 +116,46 @@ class Log:
         return self._size
 
     def append(self, payload: bytes) -> int:
-        """Write a record; returns how many records there are now. Where the disk is full nothing has changed."""
+        """Write a record and return the number of records. If the disk is full, an OSError is raised, and the log is as
+        it was.
+        """
+        with self._appending:
+            self._size = self._write(self._file, self._size, payload)
+            self.number += 1
+            return self.number
+
+    def _write(self, file: int, size: int, payload: bytes) -> int:
+        """Write a record to a segment of this size, completely or not at all; return the new size."""
         head = _HEAD.pack(_MAGIC, len(payload), self.number, self.safe, zlib.crc32(payload))
         whole = memoryview(b"".join([head, _CHECK.pack(zlib.crc32(head)), payload]))
         written = 0
         try:
             while written < len(whole):
-                written += os.write(self._file, whole[written:])
+                written += os.write(file, whole[written:])
         except OSError:
-            os.ftruncate(self._file, self._size)
+            try:
+                os.ftruncate(file, size)
+            except OSError as error:
+                raise LogError(f"{self.folder}: half a record could not be removed from the log ({error}).") from error
             raise
-        self._size += written
-        self.number += 1
-        return self.number
+        return size + written
 
     def sync(self, number: int) -> None:
-        """Put the first ``number`` records on the disk."""
+        """Put the first ``number`` records on the disk, and mark them as safe."""
         with self._lock:
             if self.safe < number:
                 os.fdatasync(self._file)
                 self.safe = max(self.safe, number)
+                with suppress(OSError), self._appending:  # if no mark can be written, the next record says it
+                    self._size = self._write(self._file, self._size, b"")
 
     def close(self) -> None:
         """Put all on the disk and end."""
-        if self._file >= 0:
-            os.fsync(self._file)
-            os.close(self._file)
-            self._file = -1
+        with self._lock:
+            if self._file >= 0:
+                os.fsync(self._file)
+                os.close(self._file)
+                self._file = -1
 
 
 def sync_folder(folder: Path) -> None:
@@ -144,34 +185,43 @@ def read_log(folder: Path, start: int, cut_damaged: bool = False) -> Iterator[Re
                 "Restore the folder from a backup."
             )
         content = path.read_bytes()
-        end = number = 0
+        end, number = 0, first
         for record in _records(content, first):
-            end, number = record.end, record.number + 1
-            if record.number >= wanted:
+            end, number = record.end, record.number + bool(record.payload)
+            if number > wanted:
                 yield record
-                wanted = record.number + 1
-        number = number or first
+                wanted = number
         if end < len(content):
             yield from _torn(path, content, end, number, last, cut_damaged)
             return
 
 
 def _records(content: bytes, number: int) -> Iterator[Record]:
-    """Records from the beginning of a segment up to the first that is not whole."""
+    """Records and marks from the beginning of a segment up to the first that is not whole."""
     at = 0
     while (record := _record(content, at)) is not None and record.number == number:
         yield record
-        at, number = record.end, number + 1
+        at, number = record.end, number + bool(record.payload)
+
+
+def _head(content: bytes, at: int) -> tuple[int, int, int, int] | None:
+    """Length of the payload, number, safe and checksum of the payload, as a whole head here says; None without one."""
+    if at + HEAD_BYTES > len(content):
+        return None
+    head = content[at : at + _HEAD.size]
+    magic, *found = _HEAD.unpack(head)
+    if magic != _MAGIC or _CHECK.unpack_from(content, at + _HEAD.size)[0] != zlib.crc32(head) or found[0] > _LARGEST:
+        return None
+    length, number, safe, checksum = found
+    return length, number, safe, checksum
 
 
 def _record(content: bytes, at: int) -> Record | None:
     """The record here, None if there is no whole one."""
-    if at + HEAD_BYTES > len(content):
+    head = _head(content, at)
+    if head is None:
         return None
-    head = content[at : at + _HEAD.size]
-    magic, length, number, safe, checksum = _HEAD.unpack(head)
-    if magic != _MAGIC or _CHECK.unpack_from(content, at + _HEAD.size)[0] != zlib.crc32(head) or length > _LARGEST:
-        return None
+    length, number, safe, checksum = head
     start = at + HEAD_BYTES
     payload = content[start : start + length]
     if len(payload) < length or zlib.crc32(payload) != checksum:
@@ -182,7 +232,8 @@ def _record(content: bytes, at: int) -> Record | None:
 def _torn(path: Path, content: bytes, end: int, number: int, last: bool, cut_damaged: bool) -> Iterator[str]:
     """Cut off what follows the last whole record, or refuse where some of it had been acknowledged."""
     acknowledged = not last  # a snapshot was begun after it, with everything before on the disk
-    at = content.find(_MAGIC, end)
+    head = _head(content, end)
+    at = content.find(_MAGIC, end if head is None else end + HEAD_BYTES + head[0])
     while at >= 0 and not acknowledged:
         record = _record(content, at)
         acknowledged = record is not None and record.safe > number

@@ -116,6 +116,24 @@ def test_a_label_may_come_later(client):
     assert status["labels"]["unknown"] == 2
 
 
+def test_a_list_of_labels_is_learned_together_or_not_at_all(client):
+    before = client.get("/status").json()["rows"]
+    for k in range(3):
+        client.post("/predict", json={"features": {"a": 1}, "id": f"list-{k}", "weight": 1 + k})
+    bad = [{"id": "list-0", "label": 1}, {"id": "list-1", "label": 1, "weight": -1}]
+    answer = client.post("/label", json=bad)
+    assert answer.status_code == 422
+    assert "row 1: weight" in answer.json()["error"]
+    assert client.get("/status").json()["rows"] == before
+    some = [{"id": f"list-{k}", "label": label} for k, label in ((0, 1), (1, "maybe"), (2, 0), (2, 0))]
+    answer = client.post("/label", json=some)
+    assert answer.status_code == 200
+    assert [("error" in one, one["id"]) for one in answer.json()] == [
+        (False, "list-0"), (True, "list-1"), (False, "list-2"), (True, "list-2"),
+    ]  # fmt: skip
+    assert client.get("/status").json()["rows"] == before + 2
+
+
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [

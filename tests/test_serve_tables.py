@@ -8,11 +8,15 @@ import pytest
 for needed in ("starlette", "uvicorn", "msgspec", "prometheus_client", "httpx", "httptools"):
     pytest.importorskip(needed, reason="the service needs the extra 'serve'")
 
-from onsketch.core.errors import InputError
+from onsketch.core.errors import InputError, OptionError
+from onsketch.data.json_rows import rows_of
 from onsketch.jobs.prediction import predict_stream
-from onsketch.jobs.serve.model import load_model
+from onsketch.jobs.serve.batch import Batch
+from onsketch.jobs.serve.engine import Settings
+from onsketch.jobs.serve.model import load_model, new_model
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.training import Plan, Training
+from serving import served
 
 pytestmark = pytest.mark.learners
 
@@ -68,3 +72,34 @@ def test_lines_are_refused(model):
     loaded = load_model(model)[0]
     with pytest.raises(InputError, match="table"):
         RowReader(loaded, dict(loaded.job.names), 1000).lines(b"| age:3", "vw")
+
+
+@pytest.mark.parametrize("other", [{"quadratic": ["xz"]}, {"bits": 20}])
+def test_a_second_model_with_other_columns_is_refused(tmp_path, other):
+    for name, reading in (("first", {}), ("second", other)):
+        made = new_model("adagrad", {}, "binary", reading)
+        made.learn(Batch(rows_of([{"a": 1.0}], reading.get("bits", 18)), np.ones(1)))
+        made.save(tmp_path / name)
+    with (
+        pytest.raises(OptionError, match="other columns than the first"),
+        served(model=tmp_path / "first", shadow=tmp_path / "second"),
+    ):
+        pass
+
+
+def test_a_second_learner_takes_over_with_words_as_labels_and_snapshots_go_on(model, tmp_path):
+    row = {"features": {"age": 31, "city": "Rome", "income": 2.5}, "label": "yes"}
+    wishes = {"model": model, "log": tmp_path / "log", "settings": Settings(snapshot_rows=20)}
+    with served(shadow_method="oja-son", **wishes) as (client, running):
+        client.post("/learn", json=[row] * 5)
+        assert client.post("/promote").status_code == 200
+        answer = client.post("/predict", json={"features": row["features"]}).json()
+        assert answer["prediction"] == "yes"
+        status = client.get("/status").json()
+        assert (status["learner"], status["rows"], status["unsaved_rows"]) == ("oja-son", 5, 5)
+        client.post("/learn", json=[row] * 20)
+        assert running.service.engine.unsaved_rows == 0
+        margin = client.post("/predict", json={"features": row["features"]}).json()["margin"]
+    with served(log=tmp_path / "log") as (client, _):
+        again = client.post("/predict", json={"features": row["features"]}).json()
+        assert (again["prediction"], again["margin"]) == ("yes", margin)

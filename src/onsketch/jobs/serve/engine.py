@@ -65,7 +65,8 @@ class Engine:
         """Rows waiting or being learned."""
         self.refused_rows = 0
         self.snapshots = 0
-        self.snapshot_rows = model.rows
+        self.unsaved_rows = 0
+        """Rows learned since the last snapshot."""
         self._queue: deque[Ticket] = deque()
         self._learned: deque[tuple[int, list[Ticket]]] = deque()
         self._change = threading.Condition()
@@ -91,10 +92,10 @@ class Engine:
                 self._apply(batch)
                 number = found + 1
             self._number = number
-            self.snapshot_rows = self.model.rows
             if self.durability != "none":
                 self._log = self.store.log(number)
             self.store.snapshot(number, self.model, self.shadow, self._notes())
+            self.unsaved_rows = 0
 
     def start(self) -> None:
         """Begin to learn."""
@@ -240,6 +241,7 @@ class Engine:
                 watch.add(model, labels, margins)
                 if model is self.model:
                     learned = found
+                    self.unsaved_rows += int(np.count_nonzero(taken))
         return learned
 
     def _pause(self) -> None:
@@ -305,14 +307,14 @@ class Engine:
 
     def _snapshot_when_due(self) -> None:
         """Copy the models and let another thread write them, while the log goes on in a new segment."""
-        if self.store is None or self.model.rows - self.snapshot_rows < self.settings.snapshot_rows:
+        if self.store is None or self.unsaved_rows < self.settings.snapshot_rows:
             return
         if self._saver is not None and self._saver.is_alive():
             return
         with self._step:
             model, shadow = self.model.copy(), None if self.shadow is None else self.shadow.copy()
         number, told = self._number, self._notes()
-        self.snapshot_rows = self.model.rows
+        self.unsaved_rows = 0
         if self._log is not None and not self._log.rotate():
             self.disk_full = True  # the snapshot does not need a new segment
         self._saver = threading.Thread(target=self._save, args=(number, model, shadow, told), name="onsketch-saver")

@@ -79,7 +79,7 @@ class _State:
         yield _gauge("onsketch_queue_rows", "Rows waiting to be learned.", engine.queued)
         yield _gauge("onsketch_ready", "1 while rows are taken.", float(engine.ready))
         yield _gauge("onsketch_disk_full", "1 while the log cannot be written.", float(engine.disk_full))
-        yield _gauge("onsketch_unsaved_rows", "Rows since the last snapshot.", tally["rows"] - engine.snapshot_rows)
+        yield _gauge("onsketch_unsaved_rows", "Rows since the last snapshot.", engine.unsaved_rows)
         counts = waitlist.counts()
         yield _gauge("onsketch_labels_waiting", "Rows waiting for their labels.", counts.pop("waiting"))
         labels = CounterMetricFamily("onsketch_labels", "Delayed labels, by what became of them.", labels=["outcome"])

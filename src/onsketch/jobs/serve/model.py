@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.probabilities import probabilities
 from onsketch.core.tolerances import LARGEST
+from onsketch.data.hashing import DEFAULT_BITS
+from onsketch.data.interactions import as_pairs
 from onsketch.data.json_rows import shown
 from onsketch.data.task import Task
 from onsketch.files import model_file
@@ -90,6 +92,20 @@ class Model:
     def names(self) -> list[str]:
         """Classes met so far, where there are many."""
         return self.task.names if self.task.many and self.task.names is not None else []
+
+    @property
+    def meaning(self) -> tuple[Any, ...]:
+        """What labels mean, for comparison with another model; a label of the negative class may not have come yet."""
+        return self.kind, self.task.positive, self.task.named, self.task.names
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """How named values become columns, for comparison with another model."""
+        return (
+            self.job.schema,
+            self.reading.get("bits") or DEFAULT_BITS,
+            tuple(as_pairs(self.reading.get("quadratic", ()))),
+        )
 
     @property
     def progress(self) -> Progress:
@@ -334,8 +350,18 @@ def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str
         meaning = Task("classification", -1.0, 1.0, str(named))
     else:
         meaning = Task("classification", None, 1.0)
-    job = _Fed(Plan([], method, options, reading))
-    job.task, job.learner = meaning, make_learner(meaning, method, **options)
+    return _empty(_Fed(Plan([], method, options, reading)), meaning)
+
+
+def beside(model: Model, method: str) -> Model:
+    """An empty model of another method for the same labels and columns as ``model``."""
+    job = _Fed(Plan([], method, {}, model.reading))
+    job.schema, job.format, job.names = model.job.schema, model.job.format, dict(model.job.names)
+    return _empty(job, copy.deepcopy(model.task))
+
+
+def _empty(job: _Fed, meaning: Task) -> Model:
+    job.task, job.learner = meaning, make_learner(meaning, job.plan.method, **job.plan.options)
     job.progress = Progress(job.loss, meaning.signs or meaning.many)
     job.judge = Judge(meaning, job.loss)
     return Model(job)

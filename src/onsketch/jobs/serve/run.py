@@ -23,7 +23,7 @@ from onsketch.jobs.serve.access import Access, is_loopback, read_tokens
 from onsketch.jobs.serve.engine import DURABILITY, Engine, Settings
 from onsketch.jobs.serve.http import Door
 from onsketch.jobs.serve.limits import with_time_limits
-from onsketch.jobs.serve.model import Model, load_model, new_model
+from onsketch.jobs.serve.model import Model, beside, load_model, new_model
 from onsketch.jobs.serve.service import Limits, Service
 from onsketch.jobs.serve.store import Store
 from onsketch.jobs.serve.vw_daemon import VWDaemon
@@ -114,14 +114,20 @@ def _shadow(wish: Wish, model: Model) -> Model | None:
     if wish.shadow is not None:
         shadow = load_model(wish.shadow)[0]
     elif wish.shadow_method is not None:
-        shadow = new_model(wish.shadow_method, {}, model.kind, model.reading)
+        return beside(model, wish.shadow_method)
     else:
         return None
-    if shadow.kind != model.kind or shadow.names != model.names:
-        raise OptionError(f"the second model is for {shadow.kind}, the first for {model.kind}, or of other classes.")
+    if shadow.meaning != model.meaning:
+        raise OptionError(
+            f"{wish.shadow}: the second model was trained for {shadow.task}, the first for {model.task}. "
+            "Both must be trained for the same labels."
+        )
     width, other = model.learner.n_features, shadow.learner.n_features
-    if shadow.reading.get("bits") != model.reading.get("bits") or (width and other and width != other):
-        raise OptionError("the second model has other columns than the first; both must be trained alike.")
+    if shadow.columns != model.columns or (width and other and width != other):
+        raise OptionError(
+            f"{wish.shadow}: the second model has other columns than the first (other files, --bits or --quadratic). "
+            "Both must be trained alike."
+        )
     return shadow
 
 

@@ -14,12 +14,12 @@ import onsketch
 from onsketch.core.errors import InputError
 from onsketch.core.tolerances import LARGEST
 from onsketch.jobs.serve.answers import answers, contributions
-from onsketch.jobs.serve.batch import Floats, Rows, part_of
+from onsketch.jobs.serve.batch import Floats, Rows, joined, part_of
 from onsketch.jobs.serve.engine import Engine
 from onsketch.jobs.serve.requests import Label, Row
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.tickets import Outcome, Ticket, hand_over
-from onsketch.jobs.serve.waiting import Waitlist
+from onsketch.jobs.serve.waiting import Waiting, Waitlist
 
 
 @dataclass(frozen=True)
@@ -161,31 +161,42 @@ class Service:
         return await future
 
     async def label(self, labels: list[Label]) -> list[tuple[int, dict[str, Any]]]:
-        """Learn rows that were predicted before under their ids; a status and an answer for each."""
+        """Learn rows that were predicted before under their ids, all together; a status and an answer for each."""
         if len(labels) > self.limits.rows:
             raise InputError(f"{len(labels):,} labels in one request; the limit is {self.limits.rows:,}.")
-        return [await self._label(label, place) for place, label in enumerate(labels)]
-
-    async def _label(self, label: Label, place: int) -> tuple[int, dict[str, Any]]:
-        key = str(label.id)
-        waiting = self.waitlist.get(key)
-        if waiting is None:
-            status, why = self.waitlist.why_not(key)
-            return status, {"id": label.id, "error": why}
-        given = waiting.weight if label.weight is None else _weight(label.weight, place)
-        refused = self.engine.model.admit([label.label]).refused
-        if refused:
-            return 422, {"id": label.id, "error": refused[0]}
-        self.waitlist.done(key)  # before it is learned, so that a second label at the same moment finds it gone
-        weights = None if given is None else np.array([given])
+        weights = [None if one.weight is None else _weight(one.weight, place) for place, one in enumerate(labels)]
+        refused = self.engine.model.admit([one.label for one in labels]).refused
+        found: list[tuple[int, dict[str, Any]]] = []
+        taken: dict[int, Waiting] = {}
+        for place, one in enumerate(labels):
+            key, status = str(one.id), 422
+            waiting, why = self.waitlist.get(key), refused.get(place)
+            if waiting is None:
+                status, why = self.waitlist.why_not(key)
+            elif why is None:
+                self.waitlist.done(key)  # before it is learned, so that a second label finds it gone
+                taken[place] = waiting
+            found.append((status, {"id": one.id, "error": why}))
+        if not taken:
+            return found
+        given = [taken[place].weight if weights[place] is None else weights[place] for place in taken]
         try:
-            outcome = await self.queued(waiting.rows, [label.label], weights)
+            outcome = await self.queued(
+                joined([waiting.rows for waiting in taken.values()]),
+                [labels[place].label for place in taken],
+                np.array([1.0 if weight is None else weight for weight in given])
+                if given != [None] * len(given)
+                else None,
+            )
         except Exception:
-            self.waitlist.put(key, waiting.rows, waiting.weight, waiting.predicted)
-            self.waitlist.labelled -= 1
+            for place, waiting in taken.items():
+                self.waitlist.put(str(labels[place].id), waiting.rows, waiting.weight, waiting.predicted)
+                self.waitlist.labelled -= 1
             raise
-        answer = self.told(outcome)[0]
-        return 422 if outcome.refused else 200, {"id": label.id, "predicted": waiting.predicted, **answer}
+        for k, (place, answer) in enumerate(zip(taken, self.told(outcome), strict=True)):
+            status = 422 if k in outcome.refused else 200
+            found[place] = status, {"id": labels[place].id, "predicted": taken[place].predicted, **answer}
+        return found
 
     async def promote(self) -> dict[str, Any]:
         """Let the second model answer from now on, and the first learn beside it."""
@@ -215,7 +226,7 @@ class Service:
             "durability": engine.durability,
             "disk_full": engine.disk_full,
             "failure": engine.failure,
-            "unsaved_rows": tally["rows"] - engine.snapshot_rows,
+            "unsaved_rows": engine.unsaved_rows,
             "labels": self.waitlist.counts(),
             "seconds": round(time.time() - self.began, 3),
             "features": learner.n_features,

@@ -2,7 +2,7 @@
 
     python benchmarks/auto_study.py --data FOLDER [--seeds N] [--only SECTION ...] [--again NAME ...]
 
-Sections (see docs/auto_study.md for what each of them means):
+Sections (see docs/studies/auto.md for what each of them means):
 
     errors      every set, shuffled: errors, log loss and calibration of ``auto``, VW's variants, and AdaGrad and
                 gradient descent tuned in hindsight
@@ -12,7 +12,7 @@ Sections (see docs/auto_study.md for what each of them means):
     regression  R² on held-out rows, ``auto``, ``ons`` and offline ridge regression, whatever is added to y
 
 Every finished run is a line of --results (docs/results/auto/study.json unless said) and is not made again unless its
-contender is named by --again. The page docs/auto_study.md is written from that file (--page-only does nothing else).
+contender is named by --again. The page docs/studies/auto.md is written from that file (--page-only does nothing else).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="run these only")
     parser.add_argument("--again", nargs="+", default=[], metavar="NAME", help="run these anew, in the sections chosen")
     parser.add_argument("--results", type=Path, default=DOCS / "results" / "auto" / "study.json", metavar="FILE")
-    parser.add_argument("--page", type=Path, default=DOCS / "auto_study.md", metavar="FILE")
+    parser.add_argument("--page", type=Path, default=DOCS / "studies" / "auto.md", metavar="FILE")
     parser.add_argument("--page-only", action="store_true")
     arguments = parser.parse_args()
     results = json.loads(arguments.results.read_text()) if arguments.results.exists() else {}

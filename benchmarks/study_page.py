@@ -1,4 +1,4 @@
-"""The study's page: docs/auto_study.md, from the results alone; what is lost comes first."""
+"""The study's page: docs/studies/auto.md, from the results alone; what is lost comes first."""
 
 from __future__ import annotations
 

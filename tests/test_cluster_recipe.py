@@ -14,7 +14,7 @@ from onsketch.cli import app
 
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with Ray")
 
-PAGE = Path(__file__).parents[1] / "docs" / "cluster.md"
+PAGE = Path(__file__).parents[1] / "docs" / "howto" / "cluster.md"
 
 CONTAINER = {"name": str, "image": str, "resources": {"limits": {"cpu": str, "memory": str}}}
 POD = {"spec": {"containers": [CONTAINER]}}

@@ -1,4 +1,4 @@
-"""docs/papers.md names methods, tests and experiments: they must exist."""
+"""docs/papers/items.md names methods, tests and experiments: they must exist."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from onsketch.experiments import every
 from onsketch.learners.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[1]
-TEXT = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "papers" / "items.md").read_text(encoding="utf-8")
 QUOTED = set(re.findall(r"`([^`]+)`", TEXT))
 
 

@@ -20,15 +20,6 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("ONSKETCH_DATA", ROOT.parent / "shared" / "data"))
 
 
-def test_the_example_of_the_page_runs(capsys):
-    text = (ROOT / "docs" / "torch.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    exec(compile(example, "docs/torch.md", "exec"), {})
-    loss, *plan = capsys.readouterr().out.splitlines()
-    assert float(loss) < 0.01
-    assert plan[-1].startswith("total")
-
-
 @pytest.mark.skipif(not (DATA / "mnist-train-images-idx3-ubyte.gz").exists(), reason=f"no MNIST in {DATA}")
 def test_the_papers_network_learns_mnist():
     command = [sys.executable, ROOT / "examples" / "papers_cnn.py", "--data", DATA, "--limit", "512", "--device", "cpu"]

@@ -8,6 +8,8 @@ from typing import Any
 from onsketch.learners.methods import METHODS, Method, ridge_share
 from onsketch.learners.options import DECLARED, Options
 
+FOLDER = "reference/methods"
+
 GEOMETRY = {
     "newton": "P = (ridge·I + SᵀS)⁻¹: along a direction of energy λ the step is divided by `ridge + λ`.",
     "adagrad": "P = (ridge·I + (SᵀS)^½)⁻¹: along a direction of energy λ the step is divided by `ridge + √λ`.",
@@ -28,7 +30,7 @@ WHEN = {
     "fd-son": "Correlated features, when a ridge has been found that suits the data.",
     "rfd-son": "The first to try on correlated or badly conditioned features: with `ridge=0` there is nothing to tune. "
     "On wide sparse rows give it a ridge: at 0 its first steps can overshoot for good (see "
-    "[luo2019](../reproduction/luo2019.md)).",
+    "[luo2019](../../papers/luo2019.md)).",
     "pfd-son": "When the leading directions are known to matter and should not pay for the others.",
     "cfd-son": "To compare with.",
     "oja-son": "Sparse rows and a spectrum that is stable over time; cheap per non-zero.",
@@ -40,7 +42,7 @@ WHEN = {
     "ada-ffd": "As ada-fd, for sparse rows too; equals full-matrix AdaGrad where 2m exceeds d.",
     "s-adagrad": "As ada-fd, without its fragility in the ridge.",
     "kons": "A non-linear function and some thousand rows: the yardstick of the kernel methods.",
-    "sketched-kons": "To study the trade of regret for time; see [Kernels](../kernel.md).",
+    "sketched-kons": "To study the trade of regret for time; see [Kernels](../../howto/kernel_methods.md).",
     "pros-n-kons": "A non-linear function on a long stream: cost in the dictionary alone.",
     "kernel-ogd": "To compare with.",
     "budget-kernel-ogd": "A non-linear function in a fixed memory.",
@@ -52,8 +54,11 @@ def menu() -> list[dict[str, Any]]:
     """The pages, by kind."""
     groups: dict[str, list[dict[str, str]]] = {}
     for name, method in METHODS.items():
-        groups.setdefault(_kind(method), []).append({name: f"methods/{name}.md"})
-    return [{"All options": "methods/options.md"}, *({kind: groups[kind]} for kind in KINDS if kind in groups)]
+        groups.setdefault(_kind(method), []).append({name: f"{FOLDER}/{name}.md"})
+    return [
+        {"All options": "reference/methods/options.md"},
+        *({kind: groups[kind]} for kind in KINDS if kind in groups),
+    ]
 
 
 KINDS = ("No tuning", "Newton steps, sketched", "AdaGrad, sketched", "First order", "Kernels")
@@ -82,8 +87,12 @@ def pages() -> dict[str, str]:
     ]
     for name, method in METHODS.items():
         lines.append(f"| [{name}]({name}.md) | {method.line} | {method.parts} | {method.citation} |")
-    made = {f"methods/{name}.md": _page(method) for name, method in METHODS.items()}
-    return {"methods/index.md": "\n".join(lines) + "\n", "methods/options.md": _options_page(), **made}
+    made = {f"reference/methods/{name}.md": _page(method) for name, method in METHODS.items()}
+    return {
+        "reference/methods/index.md": "\n".join(lines) + "\n",
+        "reference/methods/options.md": _options_page(),
+        **made,
+    }
 
 
 def _page(method: Method) -> str:
@@ -114,7 +123,7 @@ def _page(method: Method) -> str:
         "```",
         "",
     ]
-    parts += [f'In Python: `onsketch.learner("{method.name}", ...)`; see the [tutorial](../tutorial.md).']
+    parts += [f'In Python: `onsketch.learner("{method.name}", ...)`; see the [tutorial](../../start/tutorial.md).']
     return "\n".join(parts) + "\n"
 
 

@@ -22,12 +22,12 @@ def _found() -> dict[str, list[tuple[Experiment, Outcome]]]:
 
 def menu() -> list[dict[str, str]]:
     """A page for each paper with results."""
-    return [{paper: f"reproduction/{paper}.md"} for paper, pairs in _found().items() if pairs]
+    return [{paper: f"papers/{paper}.md"} for paper, pairs in _found().items() if pairs]
 
 
 def pages() -> dict[str, str]:
     """The pages and their pictures."""
-    made: dict[str, str] = {"reproduction/index.md": _overview()}
+    made: dict[str, str] = {"papers/index.md": _overview()}
     for paper, pairs in _found().items():
         if not pairs:
             continue
@@ -35,8 +35,8 @@ def pages() -> dict[str, str]:
         for experiment, outcome in pairs:
             parts += _section(experiment, outcome)
             for chart in experiment.charts(outcome.rows):
-                made[f"reproduction/{experiment.name}-{chart.name}.svg"] = standalone(drawn(chart))
-        made[f"reproduction/{paper}.md"] = "\n".join(parts) + "\n"
+                made[f"papers/{experiment.name}-{chart.name}.svg"] = standalone(drawn(chart))
+        made[f"papers/{paper}.md"] = "\n".join(parts) + "\n"
     return made
 
 

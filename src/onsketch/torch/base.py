@@ -70,7 +70,7 @@ class SketchedOptimizer(CarefulOptimizer):
     """
 
     default_ridge: ClassVar[float] = 0.01
-    """Of the papers' form: the best of their grid over three data sets (docs/torch.md)."""
+    """Of the papers' form: the best of their grid over three data sets (docs/howto/pytorch.md)."""
     scale_free_ridge: ClassVar[float] = 1.0
     """Of the scale-free form."""
     least_ridge_is_zero: ClassVar[bool] = False

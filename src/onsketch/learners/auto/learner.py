@@ -71,7 +71,7 @@ EXPERT_NAMES = ("Newton", "second Newton", "root", "AdaGrad in own scales", "Lap
 
 
 class AutoLearner(Learner):
-    """Seven experts and their mixture; see the package's page for what they do, and ``docs/auto.md`` for why.
+    """Seven experts and their mixture; ``docs/explanation/auto.md`` explains them.
 
     Cost of a round: O(m) per non-zero plus O(m²), whatever d.
 

@@ -17,7 +17,7 @@ feature, or by A^{1/2} times how often a feature was met. Calibration and stacki
 precisions add, and so do precisions times coefficients. Mixing weights follow from the sums of losses.
 
 Merging with a learner that has learned nothing since the base changes nothing; the order does not matter but for
-rounding. It is an approximation of learning one stream, not the same: docs/auto.md has the figures.
+rounding. It is an approximation of learning one stream, not the same: docs/explanation/auto.md has the figures.
 O(m²) per feature with sketch columns, O(1) per feature without.
 """
 

@@ -24,7 +24,7 @@ with the mean of the squares they hid all the others from the experts.
 
 For sign labels every row, its constant included, is *learned* at one length: long rows would drown the others. That
 multiplies all margins of a row by one factor, which no sign depends on, so predictions are made without it and stay
-linear. (With it the log loss would be 2.6 % less on the sets of docs/auto_study.md, but ``predict`` not linear.)
+linear. (With it the log loss would be 2.6 % less on the sets of docs/studies/auto.md, but ``predict`` not linear.)
 """
 
 from __future__ import annotations

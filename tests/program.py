@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import onsketch
 from onsketch.cli import app

@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from typer.main import get_command
 
 from onsketch.cli import app
 
@@ -76,10 +76,12 @@ def test_the_commands_of_the_page_are_understood() -> None:
     commands = re.findall(r"^onsketch ((?:.*\\\n)*.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     commands += [recipe()["spec"]["entrypoint"].removeprefix("onsketch ")]
     assert len(commands) >= 4
-    program: Any = get_command(app)
+    parent = click.Context(app)
     for command in commands:
         name, *arguments = shlex.split(command)
-        context = program.commands[name].make_context(name, arguments)
+        known = app.get_command(parent, name)
+        assert known is not None
+        context = known.make_context(name, arguments)
         assert context.params["cluster"]
         if name == "train":
             assert context.params["learner"] != "auto"

@@ -14,7 +14,6 @@ PACKAGE = Path(onsketch.__file__).parent
 
 ALLOWED = {
     "numba": ("jit/",),
-    "typer": ("cli/command.py",),
     "ray": ("jobs/cluster/ray_engine.py",),
     "torch": ("torch/",),
 }
@@ -22,9 +21,9 @@ ALLOWED = {
 
 
 def is_private(name):
-    """Numba documents nothing below ``core``, nor Typer its own ``core``; the others mark theirs by an underscore."""
+    """Numba documents nothing below ``core``, the others mark theirs by an underscore."""
     library, *rest = name.split(".")
-    if library in ("numba", "typer") and rest[:1] == ["core"]:
+    if library == "numba" and rest[:1] == ["core"]:
         return True
     return any(part.startswith("_") and not part.startswith("__") for part in rest)
 

@@ -70,12 +70,12 @@ def test_parquet_tells_how_far_it_has_been_read(tmp_path):
 def test_completion(shell):
     program = [sys.executable, "-c", "import sys; sys.argv[0] = 'onsketch'; from onsketch.cli import main; main()"]
     script = subprocess.run(
-        program, env=environment(_ONSKETCH_COMPLETE=f"source_{shell}"), capture_output=True, text=True, check=True
+        program, env=environment(_ONSKETCH_COMPLETE=f"{shell}_source"), capture_output=True, text=True, check=True
     ).stdout
     assert "_ONSKETCH_COMPLETE" in script
     assert "onsketch" in script
-    asked = {"_ONSKETCH_COMPLETE": f"complete_{shell}", "COMP_WORDS": "onsketch train --lea", "COMP_CWORD": "2"}
-    asked |= {"_TYPER_COMPLETE_ARGS": "onsketch train --lea", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    asked = {"_ONSKETCH_COMPLETE": f"{shell}_complete", "COMP_WORDS": "onsketch train --lea"}
+    asked["COMP_CWORD"] = "--lea" if shell == "fish" else "2"
     offered = subprocess.run(program, env=environment(**asked), capture_output=True, text=True, check=False).stdout
     assert "--learner" in offered
     assert "--ridge" not in offered

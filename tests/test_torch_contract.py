@@ -124,7 +124,7 @@ def test_imports_with_pytorch_and_numpy_alone():
     script = """
         import sys
 
-        refused = ["numba", "scipy", "typer", "rich", "ray", "river", "pyarrow", "pandas", "sklearn", "safetensors"]
+        refused = ["numba", "scipy", "click", "rich", "ray", "river", "pyarrow", "pandas", "sklearn", "safetensors"]
         sys.modules.update(dict.fromkeys(refused))  # as if they were not installed
         import torch
         from onsketch.torch import AdaFD, AdaFFD, AdaFull, AdaGP, FDSON, RadaGrad, RFDSON, SAdaGrad

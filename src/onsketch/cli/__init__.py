@@ -1,91 +1,91 @@
-"""The program ``onsketch``: what it asks and what it shows. The work is done elsewhere.
+"""The program ``onsketch``: its commands, their options and their output.
 
-Everything heavy is imported inside the commands, so that ``--version`` and ``--help`` answer at once.
+Each command is imported when it is run, and imports what it needs itself, so that ``--version`` and ``--help`` answer
+at once.
 """
 
 from __future__ import annotations
 
-import functools
 import gc
 import importlib
 import io
 import os
 import sys
-from typing import Annotated, Any
+from functools import partial
+from pathlib import Path
 
-import typer
+import click
 
 import onsketch
-from onsketch.cli.command import Command, Group
 
-COMMANDS = ("train", "predict", "compare", "serve", "sketch", "inspect", "reproduce", "doctor")
-"""Each a function in a module of its name."""
+COMMANDS = {
+    "train": "train", "predict": "predict", "compare": "compare", "serve": "serve", "sketch": "sketch",
+    "inspect": "inspect", "reproduce": "reproduce", "doctor": "doctor", "methods": "doctor", "data": "data",
+}  # fmt: skip
+"""The module of each command; the function has the command's name."""
+
+
+class Program(click.Group):
+    """The program, whose commands are imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; for a name that does not exist import all, from which click suggests the nearest."""
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
+            if name not in self.commands:
+                self.add_command(getattr(importlib.import_module(f"onsketch.cli.{COMMANDS[name]}"), name), name)
+        return super().get_command(ctx, cmd_name)
 
 
 def main() -> None:
     """Entry point of the console script."""
-    # Looking for garbage among what hundreds of modules define takes a quarter of a second, while they are imported
-    # and once more at the end, and finds nothing.
+    # Collecting garbage among the definitions of hundreds of modules takes a quarter of a second during the imports
+    # and once more at the end, and frees nothing.
     gc.set_threshold(200_000)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a bar or a µ must not end a run where the terminal has none
-    wanted = sys.argv[1] if len(sys.argv) > 1 and "_ONSKETCH_COMPLETE" not in os.environ else ""
-    app = program((wanted,) if wanted in COMMANDS else COMMANDS)
-    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)  # beyond it are names of files
-    shown = ["--help" if word == "--help-all" else word for word in sys.argv[:end]]  # what it shows is decided by now
-    sys.argv = shown + sys.argv[end:]
     try:
-        app()
+        app(prog_name="onsketch")
     finally:
         gc.freeze()
 
 
-@functools.cache
-def program(commands: tuple[str, ...]) -> typer.Typer:
-    """The program with these commands: one that is run need not wait for the options of the others."""
-    app = typer.Typer(
-        cls=Group,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-    app.callback()(_program)
-    for name in commands:
-        more = "--help-all shows the options of second-order and of kernel methods, too."
-        epilog = more if name in ("train", "compare", "serve") and "--help-all" not in sys.argv else None
-        app.command(cls=Command, epilog=epilog)(getattr(importlib.import_module(f"onsketch.cli.{name}"), name))
-    if commands == COMMANDS:
-        from onsketch.cli.data import data
+def _complete(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:
+    """Print the completion script of the shell in use, or install it."""
+    if not wanted:
+        return
+    from click.shell_completion import get_completion_class
 
-        app.command("methods")(_methods)
-        app.add_typer(data, name="data")
-    return app
-
-
-def __getattr__(name: str) -> Any:
-    if name == "app":
-        return program(COMMANDS)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    shell = os.path.basename(os.environ.get("SHELL", ""))
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.ClickException("set the variable SHELL to bash, zsh or fish: no other shell has completion here.")
+    script = kind(app, {}, "onsketch", "_ONSKETCH_COMPLETE").source()
+    if option.name == "show_completion":
+        click.echo(script)
+    else:
+        fish = shell == "fish"
+        path = Path.home() / (".config/fish/completions/onsketch.fish" if fish else f".onsketch-complete.{shell}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(script, encoding="utf-8")
+        settings, line = Path.home() / f".{shell}rc", f". {path}\n"
+        if not fish and not (settings.is_file() and line in settings.read_text(encoding="utf-8")):
+            with settings.open("a", encoding="utf-8") as file:
+                file.write(f"\n{line}")
+        click.echo(f"Completion for {shell} is in {path}; it is there in every new shell.")
+    ctx.exit()
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"onsketch {onsketch.__version__}")
-        raise typer.Exit
+_completion = partial(click.option, is_flag=True, is_eager=True, expose_value=False, callback=_complete)
 
 
-def _program(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version and leave.")
-    ] = False,
-) -> None:
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(onsketch.__version__, message="onsketch %(version)s")
+@_completion("--install-completion", help="Install completion for the shell in use.")
+@_completion("--show-completion", help="Show the script of completion for the shell in use.")
+def app() -> None:
     """Second-order online learning by matrix sketching."""
-
-
-def _methods() -> None:
-    """List every method, with one line and its citation."""
-    from onsketch.cli.console import out, print_rows
-
-    rows = [(name, str(entry)) for name, entry in onsketch.methods().items()]
-    print_rows(out(), ("method", "what it is"), rows)

@@ -6,15 +6,16 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 import onsketch
 from onsketch.cli.console import out, print_rows, table, told_plainly
-from onsketch.cli.declaring import option, refuse
+from onsketch.cli.declaring import FILE, command, flag, option, refuse
+from onsketch.cli.declaring import files as files_
 from onsketch.cli.interrupt import leave
-from onsketch.cli.options import gathering, known_method, learner_options
+from onsketch.cli.options import known_method, learner_options, learning, reading
 from onsketch.cli.outputs import check_outputs, write_json, write_page
 
 if TYPE_CHECKING:
@@ -30,46 +31,38 @@ FIELD = ("auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ogd")
 """Who runs on a file unless told."""
 
 
-@gathering("reading", "learning", without=("ridge", "step_size", "sketch_size"))
+@command(shared=(*reading(), *learning(without=("ridge", "step_size", "sketch_size"))))
+@files_("Files, globs, or - for stdin; left out, two embedded streams.", required=False)
+@option(
+    "--learner", "-l", multiple=True, metavar="NAME", show_default="a field of six", help="A method; repeat for more."
+)
+@option("--ridge", metavar="A,B,...", help="Ridges to try, all in the same pass.")
+@option("--step-size", metavar="A,B,...", help="Step sizes to try.")
+@option("--sketch-size", default="20", metavar="M,...", help="Rows of a sketch.")
+@option("--task", show_default="by the first labels", help="classification or regression.")
+@flag("--regret", help="Solve for the best fixed weights afterwards and show the regret.")
+@option("--by", show_default="loss; on embedded streams error", help="Choose settings and sort by loss or error.")
+@option("--threads", type=click.IntRange(1), metavar="N", show_default="cores", help="Learners at a time.")
+@option("--json", "json_file", type=FILE, metavar="FILE", help="Write the standings and curves.")
+@option("--csv", "csv_file", type=FILE, metavar="FILE", help="Write the curves, a line a point.")
+@option("--report", type=FILE, metavar="FILE", help="Write a page with table and plots.")
+@option("--save", type=FILE, metavar="FILE", help="Write the winner's model here, for predict and train --from.")
+@option("--rows", type=click.IntRange(1), show_default="10000", panel=EMBEDDED, help="Rows of each stream.")
+@option("--dimension", type=click.IntRange(1), show_default="100", panel=EMBEDDED, help="Features of each row.")
+@option(
+    "--condition",
+    type=click.FloatRange(1.0),
+    multiple=True,
+    show_default="10 and 200",
+    panel=EMBEDDED,
+    help="Condition number of a stream; repeat for more.",
+)
 def compare(
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="FILE", help="Files, globs, or - for stdin; left out, two embedded streams."),
-    ] = None,
-    learner: Annotated[
-        list[str] | None,
-        option("A method; repeat for more.", "--learner", "-l", shown="a field of six", metavar="NAME"),
-    ] = None,
-    ridge: Annotated[str | None, option("Ridges to try, all in the same pass.", metavar="A,B,...")] = None,
-    step_size: Annotated[str | None, option("Step sizes to try.", metavar="A,B,...")] = None,
-    sketch_size: Annotated[str, option("Rows of a sketch.", metavar="M,...")] = "20",
-    task: Annotated[str | None, option("classification or regression.", shown="by the first labels")] = None,
-    regret: Annotated[
-        bool, option("Solve for the best fixed weights afterwards and show the regret.", "--regret")
-    ] = False,
-    by: Annotated[
-        str | None, option("Choose settings and sort by loss or error.", shown="loss; on embedded streams error")
-    ] = None,
-    threads: Annotated[int | None, option("Learners at a time.", shown="cores", min=1)] = None,
-    json_file: Annotated[
-        Path | None, option("Write the standings and curves.", "--json", metavar="FILE", dir_okay=False)
-    ] = None,
-    csv_file: Annotated[
-        Path | None, option("Write the curves, a line a point.", "--csv", metavar="FILE", dir_okay=False)
-    ] = None,
-    report: Annotated[Path | None, option("Write a page with table and plots.", dir_okay=False)] = None,
-    save: Annotated[
-        Path | None, option("Write the winner's model here, for predict and train --from.", dir_okay=False)
-    ] = None,
-    rows: Annotated[int | None, option("Rows of each stream.", shown="10000", panel=EMBEDDED, min=1)] = None,
-    dimension: Annotated[int | None, option("Features of each row.", shown="100", panel=EMBEDDED, min=1)] = None,
-    condition: Annotated[
-        list[float] | None,
-        option("Condition number of a stream; repeat for more.", shown="10 and 200", panel=EMBEDDED, min=1.0),
-    ] = None,
-    reading: dict[str, Any] = {},  # noqa: B006
-    learning: dict[str, Any] = {},  # noqa: B006
-) -> None:
+    files: list[str], learner: Sequence[str], ridge: str | None, step_size: str | None, sketch_size: str,
+    task: str | None, regret: bool, by: str | None, threads: int | None, json_file: Path | None, csv_file: Path | None,
+    report: Path | None, save: Path | None, rows: int | None, dimension: int | None, condition: Sequence[float],
+    reading: dict[str, Any], learning: dict[str, Any],
+) -> None:  # fmt: skip
     """Race learners, and grids of their settings, over the same rows in one pass.
 
     Each learner is shown by the best of its settings so far. Without FILE the race is run on two embedded streams
@@ -160,12 +153,12 @@ def _numbers(text: str, option: str, whole: bool = False) -> list[float]:
         return [(int if whole else float)(part) for part in text.split(",")]
     except ValueError:
         kind = "whole numbers" if whole else "numbers"
-        raise typer.BadParameter(f"expected {kind} separated by commas, not {text!r}", param_hint=option) from None
+        raise click.BadParameter(f"expected {kind} separated by commas, not {text!r}", param_hint=option) from None
 
 
 def _race_embedded(
     names: list[str], grid: dict[str, Any], options: dict[str, Any], rows: int, dimension: int,
-    conditions: list[float] | None, threads: int | None, by: str,
+    conditions: Sequence[float], threads: int | None, by: str,
 ) -> tuple[Race, str]:  # fmt: skip
     from onsketch.jobs.compare import CONTENDERS, Race, contender, embedded
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, cast
 
-import typer
+import click
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,11 +57,11 @@ def told_plainly() -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of our output has gone: nothing to tell
     except (OnsketchError, OSError, ImportError) as error:
-        typer.echo(f"Error: {as_typed(str(error))}", err=True)
-        raise typer.Exit(1) from error
+        click.echo(f"Error: {as_typed(str(error))}", err=True)
+        raise SystemExit(1) from error
     except KeyboardInterrupt:
-        typer.echo("\nInterrupted.", err=True)
-        raise typer.Exit(130) from None
+        click.echo("\nInterrupted.", err=True)
+        raise SystemExit(130) from None
 
 
 _TWICE = re.compile(r"(--[a-z-]+ \S+) \(\1\)")

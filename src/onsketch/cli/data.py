@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from onsketch.cli.console import err, out, print_rows, told_plainly
-from onsketch.cli.declaring import option
+from onsketch.cli.declaring import FOLDER, Command, flag, option
 
 if TYPE_CHECKING:
     from onsketch.data.catalogue import DataSet, File
     from onsketch.data.download import Advance
 
-data = typer.Typer(no_args_is_help=True, help="The data sets of the papers.")
 
-_Folder = Annotated[
-    Path | None, typer.Option("--data", help="Folder of local copies.", show_default="$ONSKETCH_DATA, then the cache")
-]
+@click.group()
+def data() -> None:
+    """The data sets of the papers."""
 
 
-@data.command("list")
-def _list(folder: _Folder = None) -> None:
+_folder = option(
+    "--data", "folder", type=FOLDER, show_default="$ONSKETCH_DATA, then the cache", help="Folder of local copies."
+)
+
+
+@data.command("list", cls=Command)
+@_folder
+def _list(folder: Path | None) -> None:
     """Every set: its size, the papers that use it, and whether it is at hand."""
     from onsketch.data.catalogue import CATALOGUE, is_at_hand
 
@@ -35,8 +40,10 @@ def _list(folder: _Folder = None) -> None:
     print_rows(out(), ("set", "rows", "features", "at hand", "papers", "what to know"), rows)
 
 
-@data.command("info")
-def _info(name: str, folder: _Folder = None) -> None:
+@data.command("info", cls=Command)
+@click.argument("name")
+@_folder
+def _info(name: str, folder: Path | None) -> None:
     """What is known of a set: addresses, checksums, licence, and the copy at hand."""
     with told_plainly():
         from onsketch.data.catalogue import entry, found
@@ -70,12 +77,11 @@ def _info(name: str, folder: _Folder = None) -> None:
             console.print(line, soft_wrap=True)
 
 
-@data.command("get")
-def _get(
-    names: list[str],
-    folder: Annotated[Path | None, option("Where the files go.", "--to", shown="the cache")] = None,
-    again: Annotated[bool, option("Fetch even what is at hand.", "--again")] = False,
-) -> None:
+@data.command("get", cls=Command)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@option("--to", "folder", type=FOLDER, show_default="the cache", help="Where the files go.")
+@flag("--again", help="Fetch even what is at hand.")
+def _get(names: tuple[str, ...], folder: Path | None, again: bool) -> None:
     """Download sets, going on where an earlier attempt stopped, and verify them."""
     with told_plainly():
         from onsketch.data.catalogue import cache, entry

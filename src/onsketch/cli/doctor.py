@@ -1,11 +1,13 @@
-"""``onsketch doctor``: what this installation is made of."""
+"""``onsketch doctor`` and ``onsketch methods``: what this installation is made of, and what it knows."""
 
 from __future__ import annotations
 
 import onsketch
 from onsketch.cli.console import out, print_rows
+from onsketch.cli.declaring import command
 
 
+@command()
 def doctor() -> None:
     """Say which versions are in use, and where compiled code comes from."""
     import platform
@@ -24,3 +26,9 @@ def _version(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
+
+
+@command()
+def methods() -> None:
+    """List every method, with one line and its citation."""
+    print_rows(out(), ("method", "what it is"), [(name, str(entry)) for name, entry in onsketch.methods().items()])

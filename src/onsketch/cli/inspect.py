@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from onsketch.cli.console import out, print_rows, told_plainly
-from onsketch.cli.declaring import option, refuse
+from onsketch.cli.declaring import FILE, FOLDER, command, option, refuse
 from onsketch.cli.outputs import check_outputs, write_json
 from onsketch.core.errors import OptionError
 
@@ -19,27 +19,27 @@ _BARS = 40
 """Eigenvalues shown."""
 
 
+@command()
+@click.argument("model", type=FOLDER, metavar="MODEL", help="A model, a checkpoint or a sketch.")
+@option("--top", type=click.IntRange(0), default=10, help="Largest weights to show.")
+@option(
+    "--data",
+    metavar="FILE",
+    help="Rank weights by weight × scale of its features. Kernel learners: show the regret on its rows.",
+)
+@option(
+    "--rows",
+    type=click.IntRange(1),
+    show_default="1000",
+    help="Kernel learners, with --data: how many rows, at a cost of their cube.",
+)
+@option("--weights", type=FILE, metavar="FILE", help="Write all weights here (CSV).")
+@option("--json", "json_file", type=FILE, metavar="FILE", help="Write all this for other programs.")
+@option("--report", type=FILE, metavar="FILE", help="Kernel learners: write a page with plots here (HTML).")
 def inspect(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model, a checkpoint or a sketch.")],
-    top: Annotated[int, option("Largest weights to show.", min=0)] = 10,
-    data: Annotated[
-        str | None,
-        option(
-            "Rank weights by weight × scale of its features. Kernel learners: show the regret on its rows.",
-            metavar="FILE",
-        ),
-    ] = None,
-    rows: Annotated[
-        int | None, option("Kernel learners, with --data: how many rows, at a cost of their cube.", shown="1000", min=1)
-    ] = None,
-    weights: Annotated[Path | None, option("Write all weights here (CSV).", metavar="FILE", dir_okay=False)] = None,
-    json_file: Annotated[
-        Path | None, option("Write all this for other programs.", "--json", metavar="FILE", dir_okay=False)
-    ] = None,
-    report: Annotated[
-        Path | None, option("Kernel learners: write a page with plots here (HTML).", dir_okay=False)
-    ] = None,
-) -> None:
+    model: Path, top: int, data: str | None, rows: int | None, weights: Path | None, json_file: Path | None,
+    report: Path | None,
+) -> None:  # fmt: skip
     """Show what a model file holds: method, options, features, spectrum, largest weights.
 
     Of kernel learners also effective dimensions, p_min and how the dictionary grew; with --data, the regret of such a

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-import typer
+import click
 
 _STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """What asks a program to stop: Ctrl-C, a system that shuts down, a terminal that is closed."""
@@ -29,7 +29,7 @@ def interruptible(waiting: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
         asked = True
         if waiting():
             raise Interrupted
-        typer.echo("\nStopping after this block; press Ctrl-C again to stop at once.", err=True)
+        click.echo("\nStopping after this block; press Ctrl-C again to stop at once.", err=True)
 
     before = {number: signal.getsignal(number) for number in _STOPPING}
     for number, handler in before.items():
@@ -60,5 +60,5 @@ def between_blocks(blocks: Iterator[Any]) -> Iterator[Any]:
 def leave(rows: int, kept: str = "") -> NoReturn:
     """Say that all this was cut short, and exit as programs do after Ctrl-C."""
     when = f"after {rows:,} rows" if rows else "before the first rows came"
-    typer.echo(f"\nInterrupted {when}{kept and '; '}{kept}.", err=True)
-    raise typer.Exit(130)
+    click.echo(f"\nInterrupted {when}{kept and '; '}{kept}.", err=True)
+    raise SystemExit(130)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 
 
 def check_outputs(inputs: Iterable[str | Path] = (), **outputs: Path | str | None) -> None:
@@ -25,20 +25,20 @@ def check_outputs(inputs: Iterable[str | Path] = (), **outputs: Path | str | Non
             continue
         path = Path(given).absolute()
         if str(given) in ("", ".") or path.is_dir():
-            raise typer.BadParameter(f"{str(given)!r} is not the name of a file", param_hint=option)
+            raise click.BadParameter(f"{str(given)!r} is not the name of a file", param_hint=option)
         if not path.parent.is_dir():
-            raise typer.BadParameter(f"there is no directory {path.parent}", param_hint=option)
+            raise click.BadParameter(f"there is no directory {path.parent}", param_hint=option)
         if path in taken:
-            raise typer.BadParameter(f"{given} is what {taken[path]} writes; give different files", param_hint=option)
+            raise click.BadParameter(f"{given} is what {taken[path]} writes; give different files", param_hint=option)
         taken[path] = option
         if path.exists():
             known = path.stat()
             place = known.st_dev, known.st_ino
             if place in read:
                 what = f"{given} is {read[place]}, which is to be read: it would be lost"
-                raise typer.BadParameter(f"{what}; give another file", param_hint=option)
+                raise click.BadParameter(f"{what}; give another file", param_hint=option)
             if place in written and path.is_file():
-                raise typer.BadParameter(
+                raise click.BadParameter(
                     f"{given} is what {written[place]} writes; give different files", param_hint=option
                 )
             written[place] = option

@@ -6,34 +6,37 @@ import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Any, TextIO
 
-import typer
+import click
 
 from onsketch.cli.console import told_plainly
-from onsketch.cli.declaring import option, refuse
+from onsketch.cli.declaring import FILE, FOLDER, command, files, flag, option, refuse
 from onsketch.cli.interrupt import leave
-from onsketch.cli.options import gathering
+from onsketch.cli.options import reading
 from onsketch.cli.outputs import check_outputs, write_json
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A file that 'onsketch train --save' wrote.")]
 
-
-@gathering("reading")
+@command(shared=reading())
+@click.argument("model", type=FOLDER, metavar="MODEL", help="A file that 'onsketch train --save' wrote.")
+@files("Files, globs or addresses; - for stdin.")
+@option("--output", "-o", type=FILE, metavar="FILE", help="Write here.")
+@option(
+    "--kind", metavar="KIND", show_default="margin; else label", help="margin, probability (logistic loss) or label."
+)
+@option(
+    "--explain",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Tell the N largest contributions behind each prediction.",
+)
+@option("--json", "json_file", type=FILE, metavar="FILE", help="Write the figures for other programs.")
+@flag("--quiet", help="Do not compare with the labels in the file.")
 def predict(
-    model: Model,
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files, globs or addresses; - for stdin.")],
-    output: Annotated[Path | None, option("Write here.", "--output", "-o", dir_okay=False)] = None,
-    kind: Annotated[
-        str | None, option("margin, probability (logistic loss) or label.", shown="margin; else label")
-    ] = None,
-    explain: Annotated[int, option("Tell the N largest contributions behind each prediction.", metavar="N", min=0)] = 0,
-    json_file: Annotated[
-        Path | None, option("Write the figures for other programs.", "--json", metavar="FILE", dir_okay=False)
-    ] = None,
-    quiet: Annotated[bool, option("Do not compare with the labels in the file.", "--quiet")] = False,
-    reading: dict[str, Any] = {},  # noqa: B006
-) -> None:
+    model: Path, files: list[str], output: Path | None, kind: str | None, explain: int, json_file: Path | None,
+    quiet: bool, reading: dict[str, Any],
+) -> None:  # fmt: skip
     """Predict with a saved model, a line for each row; the model does not change.
 
     Rows are read the way the model's training read them, unless told otherwise; the columns of a table are found by
@@ -57,15 +60,15 @@ def predict(
         leave(0)
     if outcome.left_out:
         shown = ", ".join(outcome.left_out[:5]) + (", …" if len(outcome.left_out) > 5 else "")
-        typer.echo(f"Warning: columns that the model does not know are left out: {shown}", err=True)
+        click.echo(f"Warning: columns that the model does not know are left out: {shown}", err=True)
     if outcome.skipped:
-        typer.echo(f"{outcome.skipped:,} bad lines or rows were skipped and have no prediction", err=True)
+        click.echo(f"{outcome.skipped:,} bad lines or rows were skipped and have no prediction", err=True)
     if interrupted:
         leave(outcome.rows)
     if not outcome.rows:
-        typer.echo(f"{', '.join(files)}: there is not a single row to predict.", err=True)
+        click.echo(f"{', '.join(files)}: there is not a single row to predict.", err=True)
     if outcome.unknown:
-        typer.echo(f"{outcome.unknown:,} rows have a label that the model has never met; they are not judged", err=True)
+        click.echo(f"{outcome.unknown:,} rows have a label that the model has never met; they are not judged", err=True)
     if not quiet and outcome.tally.rows:
         _judge(outcome)
     if json_file is not None:
@@ -98,8 +101,8 @@ def _judge(outcome: Any) -> None:
     """Say on the standard error what the labels of the file say of the predictions."""
     from onsketch.cli.summary import confusion, judged
 
-    typer.echo(f"{outcome.tally.rows:,} rows with labels", err=True)
+    click.echo(f"{outcome.tally.rows:,} rows with labels", err=True)
     for name, text in judged(outcome.tally, outcome.judge):
-        typer.echo(f"{name:14s}{text}", err=True)
+        click.echo(f"{name:14s}{text}", err=True)
     for line in confusion(outcome.judge):
-        typer.echo(line, err=True)
+        click.echo(line, err=True)

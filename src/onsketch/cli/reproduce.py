@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from onsketch.cli.console import err, out, print_rows, told_plainly
-from onsketch.cli.declaring import option
+from onsketch.cli.declaring import FOLDER, as_list, command, flag, option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,21 +22,33 @@ if TYPE_CHECKING:
 _EFFORTS = ("quick", "short", "full")
 
 
+@command()
+@click.argument(
+    "names",
+    nargs=-1,
+    required=True,
+    metavar="list | NAME... | all",
+    help="An experiment, a paper's name for all of its.",
+    callback=as_list,
+)
+@flag("--quick", help="Tiny sizes: a few minutes for everything.")
+@option("--effort", help="quick; short: smaller grids, hours; full: the papers' sizes.")
+@option("--data", type=FOLDER, show_default="the cache", help="Folder of data sets ('onsketch data' gets them).")
+@option(
+    "--out",
+    "target",
+    type=FOLDER,
+    default=Path("reproduced"),
+    help="Where results go; runs found there are not repeated.",
+)
+@option("--jobs", type=click.IntRange(1), default=1, help="Runs at a time, each in a process of its own.")
+@option(
+    "--networks", type=FOLDER, show_default="cnn/runs.jsonl under --out", help="Runs of benchmarks/torch_cnn_study.py."
+)
 def reproduce(
-    names: Annotated[
-        list[str], typer.Argument(metavar="list | NAME... | all", help="An experiment, a paper's name for all of its.")
-    ],
-    quick: Annotated[bool, option("Tiny sizes: a few minutes for everything.", "--quick")] = False,
-    effort: Annotated[str | None, option("quick; short: smaller grids, hours; full: the papers' sizes.")] = None,
-    data: Annotated[Path | None, option("Folder of data sets ('onsketch data' gets them).", shown="the cache")] = None,
-    target: Annotated[Path, option("Where results go; runs found there are not repeated.", "--out")] = Path(
-        "reproduced"
-    ),
-    jobs: Annotated[int, option("Runs at a time, each in a process of its own.", min=1)] = 1,
-    networks: Annotated[
-        Path | None, option("Runs of benchmarks/torch_cnn_study.py.", shown="cnn/runs.jsonl under --out")
-    ] = None,
-) -> None:
+    names: list[str], quick: bool, effort: str | None, data: Path | None, target: Path, jobs: int,
+    networks: Path | None,
+) -> None:  # fmt: skip
     """Run the papers' experiments: figures, tables, and a verdict on each claim.
 
     Each run is kept as a file under --out, so that one stopped half-way goes on where it was.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from onsketch.cli.console import told_plainly
-from onsketch.cli.declaring import option, refuse
-from onsketch.cli.options import gathering, known_method, learner_options
+from onsketch.cli.declaring import FOLDER, command, flag, option, refuse
+from onsketch.cli.options import known_method, learner_options, learning, reading
 
 _WITHOUT = (
     "format", "label", "weight", "tag", "ignore", "categorical", "delimiter", "header", "names", "zero_based",
@@ -21,53 +21,79 @@ _WITHOUT = (
 _DOORS, _SAFETY, _LIMITS = "Doors", "Durability", "Limits"
 
 
-@gathering("learning", "reading", without=_WITHOUT)
+@command(shared=(*learning(), *reading(_WITHOUT)))
+@click.argument(
+    "model",
+    type=FOLDER,
+    required=False,
+    metavar="[MODEL]",
+    help="A file that 'onsketch train --save' wrote; none: empty.",
+)
+@option("--learner", "-l", default="auto", metavar="NAME", help="The method of an empty model.")
+@option("--task", show_default="binary", help="binary, classes or regression.")
+@option("--log", type=FOLDER, metavar="FOLDER", help="Keep what is learned here; a restart goes on from it.")
+@option("--shadow", type=FOLDER, metavar="MODEL", help="A second model that learns the same rows without answering.")
+@option("--shadow-learner", metavar="NAME", help="The same, empty, with this method.")
+@option("--consume", metavar="ADDRESS", help="Learn a live stream, too: redis://… or kafka://….")
+@option("--host", default="127.0.0.1", panel=_DOORS, help="The address to listen on.")
+@option("--port", type=click.IntRange(0, 65535), default=8000, panel=_DOORS, help="0 for any free one.")
+@option("--vw-port", type=click.IntRange(0, 65535), panel=_DOORS, help="Vowpal Wabbit's daemon protocol.")
+@option("--tokens", type=FOLDER, panel=_DOORS, help="Lines 'read TOKEN' and 'learn TOKEN'.")
+@flag("--insecure", panel=_DOORS, help="Listen for other machines without tokens.")
+@option("--tls-cert", type=FOLDER, panel=_DOORS, help="Certificate (PEM).")
+@option("--tls-key", type=FOLDER, panel=_DOORS, help="Its key (PEM).")
+@option("--durability", default="batch", panel=_SAFETY, help="none, batch (one fsync for all that wait) or row.")
+@option(
+    "--commit-delay",
+    type=click.FloatRange(0.0),
+    default=0.0,
+    panel=_SAFETY,
+    help="Milliseconds to gather rows before an fsync.",
+)
+@option(
+    "--snapshot-every",
+    type=click.IntRange(1),
+    default=100_000,
+    metavar="ROWS",
+    panel=_SAFETY,
+    help="Write a snapshot and cut the log.",
+)
+@flag("--keep-log", panel=_SAFETY, help="Keep the log behind snapshots in FOLDER/archive.")
+@flag("--cut-damaged", panel=_SAFETY, help="Go on from a damaged log, without what follows the damage.")
+@option(
+    "--queue",
+    type=click.IntRange(1),
+    default=100_000,
+    metavar="ROWS",
+    panel=_LIMITS,
+    help="Rows that may wait; more get 503.",
+)
+@option("--max-body", type=click.IntRange(1), default=16 << 20, panel=_LIMITS, help="Bytes of a request.")
+@option("--max-rows", type=click.IntRange(1), default=10_000, panel=_LIMITS, help="Rows of a request.")
+@option("--max-features", type=click.IntRange(1), default=10_000, panel=_LIMITS, help="Features of a row.")
+@option("--max-waiting", type=click.IntRange(1), default=100_000, panel=_LIMITS, help="Rows that may wait for labels.")
+@option(
+    "--label-timeout",
+    type=click.FloatRange(0.0),
+    default=3600.0,
+    panel=_LIMITS,
+    help="Seconds that a row waits for its label.",
+)
+@option(
+    "--header-timeout",
+    type=click.FloatRange(0.1),
+    default=10.0,
+    panel=_LIMITS,
+    help="Seconds for the head of a request.",
+)
 def serve(
-    model: Annotated[
-        Path | None, typer.Argument(metavar="[MODEL]", help="A file that 'onsketch train --save' wrote; none: empty.")
-    ] = None,
-    learner: Annotated[str, option("The method of an empty model.", "--learner", "-l", metavar="NAME")] = "auto",
-    task: Annotated[str | None, option("binary, classes or regression.", shown="binary")] = None,
-    log: Annotated[
-        Path | None, option("Keep what is learned here; a restart goes on from it.", metavar="FOLDER")
-    ] = None,
-    shadow: Annotated[
-        Path | None, option("A second model that learns the same rows without answering.", metavar="MODEL")
-    ] = None,
-    shadow_learner: Annotated[str | None, option("The same, empty, with this method.", metavar="NAME")] = None,
-    consume: Annotated[
-        str | None, option("Learn a live stream, too: redis://… or kafka://….", metavar="ADDRESS")
-    ] = None,
-    host: Annotated[str, option("The address to listen on.", panel=_DOORS)] = "127.0.0.1",
-    port: Annotated[int, option("0 for any free one.", panel=_DOORS, min=0, max=65535)] = 8000,
-    vw_port: Annotated[int | None, option("Vowpal Wabbit's daemon protocol.", panel=_DOORS, min=0, max=65535)] = None,
-    tokens: Annotated[Path | None, option("Lines 'read TOKEN' and 'learn TOKEN'.", panel=_DOORS)] = None,
-    insecure: Annotated[bool, option("Listen for other machines without tokens.", "--insecure", panel=_DOORS)] = False,
-    tls_cert: Annotated[Path | None, option("Certificate (PEM).", panel=_DOORS)] = None,
-    tls_key: Annotated[Path | None, option("Its key (PEM).", panel=_DOORS)] = None,
-    durability: Annotated[str, option("none, batch (one fsync for all that wait) or row.", panel=_SAFETY)] = "batch",
-    commit_delay: Annotated[
-        float, option("Milliseconds to gather rows before an fsync.", panel=_SAFETY, min=0.0)
-    ] = 0.0,
-    snapshot_every: Annotated[
-        int, option("Write a snapshot and cut the log.", panel=_SAFETY, min=1, metavar="ROWS")
-    ] = 100_000,
-    keep_log: Annotated[
-        bool, option("Keep the log behind snapshots in FOLDER/archive.", "--keep-log", panel=_SAFETY)
-    ] = False,
-    cut_damaged: Annotated[
-        bool, option("Go on from a damaged log, without what follows the damage.", "--cut-damaged", panel=_SAFETY)
-    ] = False,
-    queue: Annotated[int, option("Rows that may wait; more get 503.", panel=_LIMITS, min=1, metavar="ROWS")] = 100_000,
-    max_body: Annotated[int, option("Bytes of a request.", panel=_LIMITS, min=1)] = 16 << 20,
-    max_rows: Annotated[int, option("Rows of a request.", panel=_LIMITS, min=1)] = 10_000,
-    max_features: Annotated[int, option("Features of a row.", panel=_LIMITS, min=1)] = 10_000,
-    max_waiting: Annotated[int, option("Rows that may wait for labels.", panel=_LIMITS, min=1)] = 100_000,
-    label_timeout: Annotated[float, option("Seconds that a row waits for its label.", panel=_LIMITS, min=0.0)] = 3600.0,
-    header_timeout: Annotated[float, option("Seconds for the head of a request.", panel=_LIMITS, min=0.1)] = 10.0,
-    learning: dict[str, Any] = {},  # noqa: B006
-    reading: dict[str, Any] = {},  # noqa: B006
-) -> None:
+    model: Path | None, learner: str, task: str | None, log: Path | None, shadow: Path | None,
+    shadow_learner: str | None, consume: str | None, host: str, port: int, vw_port: int | None, tokens: Path | None,
+    insecure: bool, tls_cert: Path | None, tls_key: Path | None, durability: str, commit_delay: float,
+    snapshot_every: int, keep_log: bool, cut_damaged: bool, queue: int, max_body: int, max_rows: int,
+    max_features: int, max_waiting: int, label_timeout: float, header_timeout: float, learning: dict[str, Any],
+    reading: dict[str, Any],
+) -> None:  # fmt: skip
     """Serve a model that learns while it answers, over HTTP.
 
     Predict now, learn when the label comes. With --log every row that was acknowledged survives a crash.
@@ -111,6 +137,6 @@ def serve(
             settings=Settings(durability, commit_delay / 1000.0, queue, snapshot_rows=snapshot_every),
             limits=Limits(max_body, max_rows, max_features, max_waiting, label_timeout, header_timeout),
         )
-        code = running.run(wish, typer.echo)
+        code = running.run(wish, click.echo)
     if code:
-        raise typer.Exit(code)
+        raise SystemExit(code)

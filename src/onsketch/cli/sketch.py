@@ -4,41 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
+import click
 
 from onsketch.cli.console import out, print_rows, told_plainly
-from onsketch.cli.declaring import option, refuse
+from onsketch.cli.declaring import FILE, command, flag, option, refuse
+from onsketch.cli.declaring import files as files_
 from onsketch.cli.interrupt import between_blocks, leave
-from onsketch.cli.options import gathering
+from onsketch.cli.options import reading
 from onsketch.cli.outputs import check_outputs, write_page
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-@gathering("reading")
+@command(shared=reading())
+@files_("Data files; with --merge, saved sketches.")
+@option("--kind", default="fast-fd", help="fd, fast-fd, rfd, fast-rfd, cfd, pfd, rp or oja.")
+@option("--size", type=click.IntRange(1), default=20, help="Rows of the sketch.")
+@option(
+    "--n-features", type=click.IntRange(1), show_default="found by reading the file once", help="Width of the rows."
+)
+@option("--errors", metavar="M,...", help="Compare all kinds at these sizes instead.")
+@flag("--merge", help="Merge saved sketches.")
+@option("--save", type=FILE, metavar="FILE", help="Write the sketch here.")
+@option("--report", type=FILE, metavar="FILE", help="Write a page.")
+@option("--cluster", metavar="ADDRESS", help="Every file a shard, on Ray: auto, local or an address.")
+@option("--checkpoint", metavar="FILE", help="With --cluster: keep the unmerged parts beside this file.")
+@flag("--resume", help="Go on from the parts that are there.")
 def sketch(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Data files; with --merge, saved sketches.")],
-    kind: Annotated[str, option("fd, fast-fd, rfd, fast-rfd, cfd, pfd, rp or oja.")] = "fast-fd",
-    size: Annotated[int, option("Rows of the sketch.", min=1)] = 20,
-    n_features: Annotated[
-        int | None, option("Width of the rows.", shown="found by reading the file once", min=1)
-    ] = None,
-    errors: Annotated[str | None, option("Compare all kinds at these sizes instead.", metavar="M,...")] = None,
-    merge: Annotated[bool, option("Merge saved sketches.", "--merge")] = False,
-    save: Annotated[Path | None, option("Write the sketch here.", dir_okay=False)] = None,
-    report: Annotated[Path | None, option("Write a page.", dir_okay=False)] = None,
-    cluster: Annotated[
-        str | None, option("Every file a shard, on Ray: auto, local or an address.", metavar="ADDRESS")
-    ] = None,
-    checkpoint: Annotated[
-        str | None, option("With --cluster: keep the unmerged parts beside this file.", metavar="FILE")
-    ] = None,
-    resume: Annotated[bool, option("Go on from the parts that are there.", "--resume")] = False,
-    reading: dict[str, Any] = {},  # noqa: B006
-) -> None:
+    files: list[str], kind: str, size: int, n_features: int | None, errors: str | None, merge: bool, save: Path | None,
+    report: Path | None, cluster: str | None, checkpoint: str | None, resume: bool, reading: dict[str, Any],
+) -> None:  # fmt: skip
     """Sketch the rows of a file, and show the spectrum captured.
 
     \b
@@ -242,7 +240,7 @@ def _compare(console: Console, files: list[str], reading: dict[str, Any], errors
     try:
         sizes = [int(part) for part in errors.split(",")]
     except ValueError:
-        raise typer.BadParameter(f"expected whole numbers, not {errors!r}", param_hint="--errors") from None
+        raise click.BadParameter(f"expected whole numbers, not {errors!r}", param_hint="--errors") from None
     passed_over = 0
 
     def rows() -> Iterator[Any]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from onsketch.cli.bar import progress_bar
 from onsketch.cli.console import out, told_plainly, wrapped
-from onsketch.cli.declaring import option, refuse
+from onsketch.cli.declaring import FILE, command, flag, option, refuse
+from onsketch.cli.declaring import files as files_
 from onsketch.cli.interrupt import Interrupted, interruptible, leave
-from onsketch.cli.options import check_concerns, gathering, known_method, learner_options
+from onsketch.cli.options import check_concerns, known_method, learner_options, learning, reading
 from onsketch.cli.outputs import check_outputs, write_json
 from onsketch.files.locks import held
 
@@ -25,62 +26,70 @@ if TYPE_CHECKING:
 
 DEFAULT_METHOD = "auto"
 
-File = Annotated[list[str], typer.Argument(metavar="FILE", help="Files, globs or addresses; - for standard input.")]
 
-
-@gathering("reading", "learning")
+@command(shared=(*reading(), *learning()))
+@files_("Files, globs or addresses; - for standard input.")
+@option("--learner", "-l", metavar="NAME", show_default=DEFAULT_METHOD, help="The method.")
+@option("--task", show_default="by the first labels", help="binary, multiclass or regression.")
+@option("--save", type=FILE, metavar="FILE", help="Write the model here.")
+@option("--from", "start", type=FILE, metavar="MODEL", help="Go on from this model; --save may name it, too.")
+@flag("--describe", help="Say how the file is understood, and learn nothing.")
+@option("--predictions", metavar="FILE", help="Write the prediction made before each row was learned; - for stdout.")
+@option(
+    "--predictions-as",
+    "kind",
+    metavar="KIND",
+    show_default="margin; else label",
+    help="margin, probability or label.",
+)
+@option("--passes", type=click.IntRange(1), default=1, metavar="N", help="Times over the data.")
+@option(
+    "--holdout", type=click.IntRange(0), default=0, metavar="N", help="Predict every N-th row without ever learning it."
+)
+@option(
+    "--early-stop",
+    "patience",
+    type=click.IntRange(0),
+    default=0,
+    metavar="K",
+    help="Stop when K passes did not lower the held-out loss; keep the best.",
+)
+@option("--report", type=FILE, metavar="FILE", help="Write a page with curves, classes and weights.")
+@option("--json", "json_file", type=FILE, metavar="FILE", help="Write the figures for other programs.")
+@flag("--quiet", help="Say only what went wrong.")
+@option("--checkpoint", metavar="FILE", panel="Long runs", help="Write checkpoints here.")
+@option(
+    "--every",
+    type=int,
+    metavar="N",
+    show_default="1000000; 60",
+    panel="Long runs",
+    help="Rows between checkpoints; on a cluster seconds.",
+)
+@flag("--resume", panel="Long runs", help="Go on from the checkpoint, if it is there.")
+@option("--cluster", metavar="ADDRESS", panel="Cluster", help="Every file a shard, on Ray: auto, local or an address.")
+@option(
+    "--sync",
+    type=click.IntRange(1),
+    metavar="K",
+    show_default="whole shards",
+    panel="Cluster",
+    help="Merge after every K blocks of each shard.",
+)
+@option(
+    "--together",
+    type=click.IntRange(1),
+    metavar="N",
+    show_default="all",
+    panel="Cluster",
+    help="Shards that start from the same model.",
+)
 def train(
-    files: File,
-    learner: Annotated[
-        str | None, option("The method.", "--learner", "-l", shown=DEFAULT_METHOD, metavar="NAME")
-    ] = None,
-    task: Annotated[str | None, option("binary, multiclass or regression.", shown="by the first labels")] = None,
-    save: Annotated[Path | None, option("Write the model here.", dir_okay=False, metavar="FILE")] = None,
-    start: Annotated[
-        Path | None,
-        option("Go on from this model; --save may name it, too.", "--from", metavar="MODEL", dir_okay=False),
-    ] = None,
-    describe: Annotated[bool, option("Say how the file is understood, and learn nothing.", "--describe")] = False,
-    predictions: Annotated[
-        str | None, option("Write the prediction made before each row was learned; - for stdout.", metavar="FILE")
-    ] = None,
-    kind: Annotated[
-        str | None,
-        option("margin, probability or label.", "--predictions-as", shown="margin; else label", metavar="KIND"),
-    ] = None,
-    passes: Annotated[int, option("Times over the data.", min=1, metavar="N")] = 1,
-    holdout: Annotated[int, option("Predict every N-th row without ever learning it.", metavar="N", min=0)] = 0,
-    patience: Annotated[
-        int,
-        option(
-            "Stop when K passes did not lower the held-out loss; keep the best.", "--early-stop", metavar="K", min=0
-        ),
-    ] = 0,
-    report: Annotated[Path | None, option("Write a page with curves, classes and weights.", dir_okay=False)] = None,
-    json_file: Annotated[
-        Path | None, option("Write the figures for other programs.", "--json", metavar="FILE", dir_okay=False)
-    ] = None,
-    quiet: Annotated[bool, option("Say only what went wrong.", "--quiet")] = False,
-    checkpoint: Annotated[str | None, option("Write checkpoints here.", panel="Long runs", metavar="FILE")] = None,
-    every: Annotated[
-        int | None, option("Rows between checkpoints; on a cluster seconds.", shown="1000000; 60", panel="Long runs")
-    ] = None,
-    resume: Annotated[
-        bool, option("Go on from the checkpoint, if it is there.", "--resume", panel="Long runs")
-    ] = False,
-    cluster: Annotated[
-        str | None, option("Every file a shard, on Ray: auto, local or an address.", panel="Cluster", metavar="ADDRESS")
-    ] = None,
-    sync: Annotated[
-        int | None,
-        option("Merge after every K blocks of each shard.", shown="whole shards", panel="Cluster", min=1, metavar="K"),
-    ] = None,
-    together: Annotated[
-        int | None, option("Shards that start from the same model.", shown="all", panel="Cluster", min=1, metavar="N")
-    ] = None,
-    reading: dict[str, Any] = {},  # noqa: B006
-    learning: dict[str, Any] = {},  # noqa: B006
-) -> None:
+    files: list[str], learner: str | None, task: str | None, save: Path | None, start: Path | None, describe: bool,
+    predictions: str | None, kind: str | None, passes: int, holdout: int, patience: int, report: Path | None,
+    json_file: Path | None, quiet: bool, checkpoint: str | None, every: int | None, resume: bool, cluster: str | None,
+    sync: int | None, together: int | None, reading: dict[str, Any], learning: dict[str, Any],
+) -> None:  # fmt: skip
     """Learn a model from a stream, one example at a time.
 
     Every row is predicted before it is learned, so the average loss shown is that of a model which has never seen

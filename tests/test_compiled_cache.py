@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from onsketch.jit.calling import Bound, form_of
-from onsketch.jit.decorators import allocating_kernel, inner, inner_function, kernel
+from onsketch.jit.decorators import allocating_kernel, exact_kernel, inner, inner_function, kernel
 from onsketch.jit.machine_code import object_file
 from onsketch.jit.stamp import stamp_of
 from onsketch.learners.sketched import driver, parts
@@ -152,7 +152,7 @@ class _Table(NamedTuple):
     step: np.float32
 
 
-@kernel
+@exact_kernel  # without fused multiply-adds, so that the bits are the same on every processor
 def _descend(table, places, values, scale):
     moved = np.float32(0.0)
     for i in range(places.size):

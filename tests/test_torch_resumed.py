@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import io
-import subprocess
 import sys
 import textwrap
+from contextlib import ExitStack
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from processes import started
 from torch_support import DEVICES, NAMES, make, start, steps, stream
 
 device_of = pytest.mark.parametrize("device", DEVICES)
@@ -230,6 +231,7 @@ def test_shards_go_on_bit_for_bit_from_a_distributed_checkpoint(tmp_path):
 
 
 BEGIN = """
+import os
 import sys
 
 import torch
@@ -239,18 +241,23 @@ torch.set_num_threads(1)
 rank = int(sys.argv[1])
 dist.init_process_group("gloo", init_method="file://{folder}/store", rank=rank, world_size=2)
 """
-END = "dist.destroy_process_group()"
+END = """
+dist.barrier()  # neither closes its connections while the other still uses them
+dist.destroy_process_group()
+os._exit(0)  # a thread of gloo that asks for the GIL while the interpreter ends would abort the process
+"""
 
 
 def _run_twice(script, folder):
-    """Two processes that know of each other run the script, each with its ``rank``."""
+    """Run the script in two processes of one group, each with its ``rank``; a failure shows what both wrote."""
     if not torch.distributed.is_available():
         pytest.skip("this PyTorch has no torch.distributed")
     command = [sys.executable, "-c", BEGIN.format(folder=folder) + textwrap.dedent(script) + END]
-    pair = [subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True) for rank in range(2)]
-    for process in pair:
-        _, said = process.communicate(timeout=120)
-        assert process.returncode == 0, said
+    with ExitStack() as stack:
+        logs = [stack.enter_context(open(folder / f"{rank}.log", "w")) for rank in range(2)]
+        pair = [stack.enter_context(started([*command, str(rank)], stderr=logs[rank])) for rank in range(2)]
+        codes = [process.wait(timeout=300) for process in pair]
+    assert codes == [0, 0], "\n".join((folder / f"{rank}.log").read_text() for rank in range(2))
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # one process

@@ -20,9 +20,9 @@ from scipy import sparse
 
 import onsketch
 from onsketch import sketch
+from onsketch.core.arrays import packed
 from onsketch.errors import OnsketchError
 from onsketch.files import model_file
-from onsketch.files.arrays import packed
 from onsketch.learners.methods import METHODS
 from onsketch.learners.options import Options
 

@@ -78,10 +78,10 @@ def stream(n: int = 80, d: int = 9, seed: int = 0) -> tuple[Floats, Floats, Floa
 def state(learner: FirstOrderLearner) -> tuple[bytes, bytes, bytes, int, int]:
     """Everything that a later round could depend on."""
     count = learner._map.count
-    packed = learner._table[:count].tobytes() + learner._map.features.tobytes()
-    now = learner._clock[TIMER.rounds] - learner._clock[TIMER.start]
-    window = learner._window[: now + 1 if len(learner._window) > 1 else 1]
-    return packed, learner._clock.tobytes(), window.tobytes(), count, learner.rounds
+    packed = learner._state.table[:count].tobytes() + learner._map.features.tobytes()
+    now = learner._state.clock[TIMER.rounds] - learner._state.clock[TIMER.start]
+    window = learner._state.window[: now + 1 if len(learner._state.window) > 1 else 1]
+    return packed, learner._state.clock.tobytes(), window.tobytes(), count, learner.rounds
 
 
 def lazy_adam(X: Floats, y: Floats, o: definitions.Options) -> definitions.Result:

@@ -6,9 +6,9 @@ form for sparse rows, at the cost of the non-zeros. The second entry has no pack
 
 import numpy as np
 
+from onsketch.core.secular import LINES
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.jit.decorators import inner
-from onsketch.jit.secular import LINES
 from onsketch.learners.clip import limited_step
 from onsketch.learners.sketch_table import SketchKind, register
 from onsketch.learners.sketched.packed import COLUMN

@@ -16,8 +16,6 @@ import onsketch.learners.auto.learner as module
 from auto_definition import Definition
 from onsketch.data.synthetic import ill_conditioned, low_rank_regression
 from onsketch.errors import OptionError, UpdateError
-from onsketch.learners.auto.earlier_files import COLUMNS
-from onsketch.learners.auto.state import IN_BUFFER, rows_of
 from streams import LOSSES, REAL, level
 from streams import mixed_units as stream
 
@@ -211,41 +209,6 @@ def test_rare_features_are_kept_small_and_go_on_bit_for_bit(
     met = np.bincount(X.indices)
     assert np.mean(met[met > 0] < module.PATIENCE) > 0.8
     assert whole.state_bytes()["packed"] / np.count_nonzero(met) < 110
-
-
-def test_files_of_before_rare_features_were_kept_small_are_read() -> None:
-    X, y = rare(250)
-    learner: Any = onsketch.learner("auto", loss="logistic", sketch_size=4)
-    learner.learn(X, y)
-    arrays = learner._arrays()
-    rows, table, touched = rows_of(learner._light, learner._map.count), arrays["table.rows"], arrays["table.touched"]
-    before = np.empty_like(rows)
-    before[:, COLUMNS] = rows
-    wide = np.zeros((len(table), 16))
-    wide[:, :8] = table
-    wide[:, IN_BUFFER] = 0.0
-    wide[touched, 8:13] = arrays["light.buffer"][:, :5]
-    earlier = {name: array for name, array in arrays.items() if not name.startswith("light.")}
-    earlier |= {"light.rows": before, "light.heavy": np.maximum(arrays["light.places"], 0), "table.rows": wide}
-    earlier["small.counts"] = arrays["small.counts"][:6]
-    loaded: Any = onsketch.learner("auto", loss="logistic", sketch_size=4, n_features=X.shape[1])
-    loaded._restore(earlier)
-    np.testing.assert_allclose(loaded.predict(X), learner.predict(X), rtol=1e-12)
-    np.testing.assert_allclose(loaded.learn(X, y), learner.learn(X, y), rtol=1e-6)
-
-
-def test_learners_of_before_the_heaviest_weight_was_kept_go_on() -> None:
-    X, y = rare(250)
-    learner: Any = onsketch.learner("auto", loss="logistic", sketch_size=4)
-    learner.learn(X, y)
-    arrays = learner._arrays()
-    loaded: Any = onsketch.learner("auto", loss="logistic", sketch_size=4, n_features=X.shape[1])
-    loaded._restore(arrays | {"small.numbers": arrays["small.numbers"][:18]})
-    pickled: Any = learner.fork()
-    pickled._small = pickled._small._replace(numbers=pickled._small.numbers[:18])
-    expected = learner.learn(X, y)
-    for other in (loaded, pickle.loads(pickle.dumps(pickled))):
-        assert (other.learn(X, y) == expected).all()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

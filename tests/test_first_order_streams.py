@@ -57,7 +57,7 @@ def test_extreme_rows_never_make_nan(name: str, options: dict[str, Any]) -> None
             learned += 1
         except UpdateError:
             pass
-        assert np.isfinite(learner._table[: learner._map.count]).all()
+        assert np.isfinite(learner._state.table[: learner._map.count]).all()
     assert np.isfinite(learner.weights).all()
     assert learner.rounds == learned
     assert learned > 100
@@ -121,7 +121,7 @@ def test_long_sleeps(name: str, update: str, l1: float, l2: float, start: int) -
     options = {"step_size": 0.5, "l1": l1, "l2": l2, "update": update, "average": True, "loss": "hinge"}
     ridge = {} if name == "ogd" else {"ridge": 0.1}
     learner = make(name, **options, **ridge)
-    learner._clock[[TIMER.rounds, TIMER.start]] = start
+    learner._state.clock[[TIMER.rounds, TIMER.start]] = start
     learner.learn(X, signs)
     last, mean = dense_recursion(
         features, values, signs, d, start, name == "adagrad", update == "dual", (0.5, 0.1, l1, l2)
@@ -129,7 +129,7 @@ def test_long_sleeps(name: str, update: str, l1: float, l2: float, start: int) -
     largest = np.abs(last).max()
     np.testing.assert_allclose(learner.weights, mean, rtol=1e-7, atol=1e-9 * largest * n / (n + start))
     plain = make(name, **{**options, "average": False}, **ridge)
-    plain._clock[[TIMER.rounds, TIMER.start]] = start
+    plain._state.clock[[TIMER.rounds, TIMER.start]] = start
     plain.learn(X, signs)
     np.testing.assert_allclose(plain.weights, last, rtol=1e-7, atol=1e-9 * largest)
 

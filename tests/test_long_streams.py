@@ -19,8 +19,7 @@ from onsketch.errors import UpdateError
 from onsketch.jit.decorators import allocating_kernel, kernel
 from onsketch.jit.vectors import padded
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch
-from onsketch.learners.sketched.packed import CLOCK, COLUMN
-from onsketch.learners.sketched.tables import grown, new_table
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy
 from streams import sparse_stream
 
 pytestmark = pytest.mark.learners
@@ -36,14 +35,14 @@ def _close(table, transform, n, k):
 @allocating_kernel
 def _wake(table, slot):
     scratch = np.empty(table.running.shape[2])
-    bring_up_to_date(table.rows, slot, table.clock[CLOCK.epoch], table.running, table.past, table.places, scratch)
+    bring_up_to_date(table.rows, slot, table.clock[CLOCK.epoch], table.running, table.past, scratch)
 
 
 def test_sleeping_features_catch_up_over_thousands_of_epochs() -> None:
     """The log against transforms applied at once, through several levels of the log and without a settlement."""
     rng = np.random.default_rng(0)
     k, slots, epochs = 3, 40, 5000
-    table = grown(new_table(k, k, np.dtype(float)), np.arange(200_000), logs=True)
+    table = roomy(new_table(k, k, np.dtype(float)), 200_000)
     table.clock[CLOCK.seen] = 200_000  # many features: the log may grow long
     table.rows[:slots, COLUMN.sketch : COLUMN.sketch + k] = rng.normal(size=(slots, k))
     expected = table.rows[:slots].copy()

@@ -184,7 +184,6 @@ def test_foreign_newer_and_missing_files_say_what_they_are(tmp_path):
 CHANGES = {
     "features": np.zeros_like,
     "table.clock": lambda a: a + 1_000_000,
-    "table.touched": lambda a: a + 1_000_000,
     "table.rows": lambda a: a[:-1],
     "sketch.counts": lambda a: a + 1_000_000,
     "sketch.lines": lambda a: a[:, :-1],

@@ -199,7 +199,7 @@ def test_what_memory_cannot_hold_has_not_been_seen(monkeypatch: pytest.MonkeyPat
     for candidate in (learner, spared):
         candidate.learn(np.ones((1, 3)), [1.0])
     with monkeypatch.context() as patch:
-        patch.setattr("onsketch.learners.sketched.learner.grown", no_memory)
+        patch.setattr("onsketch.learners.sketched.learner.roomy", no_memory)
         with pytest.raises(MemoryError):
             learner.learn(np.ones((1, 5000)), [1.0])
     X = np.random.default_rng(0).normal(size=(20, 40))

@@ -7,21 +7,20 @@ import pytest
 
 import onsketch
 from onsketch.learners import features
-from onsketch.learners.first_order.learner import FirstOrderLearner
 from onsketch.learners.multiclass.softmax.learner import SoftmaxAuto
 from onsketch.learners.multiclass.softmax.state import Dense
 from onsketch.learners.scaled.rows import RowScales
 
 
-def refuse(*arguments: object) -> None:
+def refuse(*arguments: object, **sizes: object) -> None:
     raise MemoryError
 
 
 @pytest.mark.parametrize(
     ("name", "options", "owner", "attribute"),
     [
-        ("auto", {}, "onsketch.learners.auto.learner", "with_room"),
-        ("adagrad", {}, FirstOrderLearner, "_grow"),
+        ("auto", {}, "onsketch.core.state", "grow"),
+        ("adagrad", {}, "onsketch.core.state", "grow"),
         ("adagrad", {"scaling": "magnitude"}, RowScales, "_grow"),
     ],
 )

@@ -14,13 +14,13 @@ from sklearn.linear_model import PoissonRegressor, QuantileRegressor
 
 import onsketch
 import onsketch.sklearn
+from onsketch.core.implicit import implicit_step
 from onsketch.core.losses import LOSSES, in_units_of_labels, loss_values, named, slope
 from onsketch.data.task import Task
 from onsketch.errors import InputError, OptionError
 from onsketch.jit.decorators import kernel
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.offline import best_fixed_loss
-from onsketch.learners.auto.implicit import implicit_step
 from onsketch.sklearn import OnlineRegressor
 from program import run
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onsketch.core.eigen import eigh
+from onsketch.core.secular import LINES, absorb_row
 from onsketch.jit.decorators import kernel
-from onsketch.jit.eigen import eigh
-from onsketch.jit.secular import LINES, absorb_row
 from onsketch.jit.vectors import add, dot, rotate, times
 
 pytestmark = pytest.mark.learners

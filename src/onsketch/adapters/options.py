@@ -7,10 +7,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_type_hints
 
+from onsketch.core.arrays import Arrays
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.core.losses import LOSSES
 from onsketch.files import model_file
-from onsketch.files.arrays import Arrays
 from onsketch.learners.base import Learner
 from onsketch.learners.doors import at_the_door, fitting_loss, for_unit_rows, safe_learner
 from onsketch.learners.keywords import EstimatorOptions

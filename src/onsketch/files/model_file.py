@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import Arrays
 from onsketch.core.errors import ModelFileError
-from onsketch.files.arrays import Arrays
 from onsketch.files.locks import lock_now
 
 FORMAT = 6

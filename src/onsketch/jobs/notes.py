@@ -9,12 +9,12 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
+from onsketch.core.arrays import LONGEST_COUNT, require
 from onsketch.core.errors import ModelFileError
 from onsketch.core.losses import LOSSES
 from onsketch.data import stream
 from onsketch.data.sniff import FORMATS
 from onsketch.files import model_file
-from onsketch.files.arrays import LONGEST_COUNT, require
 from onsketch.jobs.judging import CELLS, KEPT
 
 Shape = Any

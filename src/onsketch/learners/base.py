@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import Arrays
 from onsketch.core.errors import InputError, OnsketchError, OptionError, UpdateError
 from onsketch.core.losses import loss_of
 from onsketch.core.memory import refuse_beyond_memory
 from onsketch.core.turns import TakesTurns, reading, together
 from onsketch.files import model_file
-from onsketch.files.arrays import Arrays
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
 from onsketch.learners.one_row import OneRow, ShortWay

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
+from onsketch.core.arrays import require, require_room
 from onsketch.core.errors import ModelFileError, OptionError
-from onsketch.files.arrays import require, require_room
 from onsketch.files.model_file import Content
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import LearnerOptions

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import require, require_within
 from onsketch.core.errors import InputError
-from onsketch.files.arrays import require, require_within
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.rows import GOLDEN, Rows, Slotted
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import LONGEST_COUNT
 from onsketch.jit.calling import PLAIN, Prepared
 from onsketch.jit.chain import Chain, Step
 from onsketch.learners.features import COUNT, FeatureMap, translate_rows

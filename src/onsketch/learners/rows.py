@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.errors import InputError
 from onsketch.core.losses import Loss
 from onsketch.core.matrices import as_csr, is_sparse, refuse_masked, refuse_structure
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import LONGEST_COUNT
 from onsketch.jit.decorators import allocating_kernel, inlined, inner, kernel
 
 Slotted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]

@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from onsketch.core.arrays import LONGEST_COUNT, packed, require, require_lengths, require_within
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.tolerances import LARGEST, LONGEST_ROW
 from onsketch.core.turns import TakesTurns, reading, together
-from onsketch.files.arrays import LONGEST_COUNT, packed, require, require_lengths, require_within
 from onsketch.sketches.rows import Array, checked, dense_chunks
 from onsketch.sketches.spectral import eigenvalues
 

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from onsketch.core.arrays import require_within
 from onsketch.core.matrices import is_sparse
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import require_within
 from onsketch.sketches.base import BufferedSketch, Sketch
 from onsketch.sketches.rows import Array
 from onsketch.sketches.spectral import eigenvalues, symmetric_root

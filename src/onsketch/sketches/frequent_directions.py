@@ -23,8 +23,8 @@ from typing import Self
 
 import numpy as np
 
+from onsketch.core.arrays import require
 from onsketch.core.shrinking import FD, GREEDY, PARAMETERIZED, ROBUST, ridge_growth
-from onsketch.files.arrays import require
 from onsketch.sketches.base import real_number
 from onsketch.sketches.rows import Array
 from onsketch.sketches.shrinking import ShrinkingSketch

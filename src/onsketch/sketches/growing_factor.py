@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import require, require_within
 from onsketch.core.tolerances import CUTOFF, LARGEST
-from onsketch.files.arrays import require, require_within
 from onsketch.jit.decorators import kernel
 
 Array = NDArray[np.float64]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from onsketch.core.arrays import Arrays, require, require_within, take
 from onsketch.core.tolerances import CUTOFF, LARGEST
-from onsketch.files.arrays import Arrays, require, require_within, take
 from onsketch.sketches.growing_factor import GrowingFactor, with_room
 from onsketch.sketches.rows import Array
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from onsketch.core.arrays import LONGEST_COUNT, require, require_lengths, require_within
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import LONGEST_COUNT, require, require_lengths, require_within
 from onsketch.sketches.base import Sketch, whole_number
 from onsketch.sketches.rows import Array, dense_chunks
 from onsketch.sketches.spectral import orthonormalise, row_spectrum

@@ -6,8 +6,8 @@ from typing import Self
 
 import numpy as np
 
+from onsketch.core.arrays import LONGEST_COUNT, require
 from onsketch.core.errors import InputError
-from onsketch.files.arrays import LONGEST_COUNT, require
 from onsketch.sketches.base import BufferedSketch, whole_number
 from onsketch.sketches.rows import Array
 

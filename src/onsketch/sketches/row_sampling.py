@@ -11,10 +11,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import require, require_within
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.kernels import Kernel
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import require, require_within
 from onsketch.sketches.base import Sketch, real_number, whole_number
 from onsketch.sketches.growing_factor import with_room
 from onsketch.sketches.leverage import Candidate, LeverageSampler, NotPositiveError

@@ -7,9 +7,9 @@ import operator
 import os
 from typing import Any
 
+from onsketch.core.arrays import packed, require_room, restored
 from onsketch.core.errors import ModelFileError, OnsketchError
 from onsketch.files import model_file
-from onsketch.files.arrays import packed, require_room, restored
 from onsketch.sketches.base import Sketch
 from onsketch.sketches.named import class_named
 

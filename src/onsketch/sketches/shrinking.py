@@ -21,8 +21,8 @@ from typing import Self
 
 import numpy as np
 
+from onsketch.core.arrays import require
 from onsketch.core.shrinking import shrink
-from onsketch.files.arrays import require
 from onsketch.sketches.base import BufferedSketch, whole_number
 from onsketch.sketches.rows import Array
 from onsketch.sketches.spectral import row_spectrum, without_noise

@@ -7,9 +7,9 @@ import os
 from typing import Any
 
 from onsketch.adapters.options import described, revived
+from onsketch.core.arrays import require
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.files import model_file
-from onsketch.files.arrays import require
 from onsketch.learners.options import from_json
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from onsketch.adapters.options import described, revived
 from onsketch.adapters.sklearn.frames import FrameRows
+from onsketch.core.arrays import require
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.files import model_file
-from onsketch.files.arrays import require
 
 _NAMES = ("n_features_in_", "n_iter_")
 

@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_lengths, require_within, take
 from onsketch.core.shrinking import FD, shrink
 from onsketch.core.tolerances import LARGEST, LONGEST_ROW
-from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_lengths, require_within, take
 from onsketch.sketches.rows import checked
 from onsketch.sketches.spectral import without_noise
 

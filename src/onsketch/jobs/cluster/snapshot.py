@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from onsketch.core.arrays import Arrays, packed
 from onsketch.files import model_file
-from onsketch.files.arrays import Arrays, packed
 from onsketch.learners.base import Learner
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 
 from onsketch.core import losses
+from onsketch.core.implicit import implicit_step, implicit_steps, slopes_at
 from onsketch.core.losses import SQUARED_HINGE, Form
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import (
@@ -33,7 +34,6 @@ from onsketch.jit.vectors import (
     store,
     where_less,
 )
-from onsketch.learners.auto.implicit import implicit_step, implicit_steps, slopes_at
 from onsketch.learners.auto.state import ADAGRAD, BOLD_ADAGRAD, FIGURE, LAPLACE, LIGHT, OWN_ADAGRAD, SKETCHED, WIDTH
 
 FIRST_ENERGY = 0.1

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 
-from onsketch.core.shrinking import left_of
+from onsketch.core import bordered
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.auto.state import FIGURE, FIRST_ROW, ROOT, TALLY
-from onsketch.learners.sketched.small_gram import decompose
 
-_left_of = inlined(left_of)
+_rebuild, _border, _shrink, _restart = map(
+    inner, (bordered.rebuild, bordered.border, bordered.shrink, bordered.restart)
+)
 
 
 @inlined
@@ -109,22 +110,16 @@ def worth_sketching(settings, small, weight, bends, leverage):
     return math.sqrt(curvature / numbers[FIGURE.fade]), credit - told
 
 
+@inlined
+def _ridges(settings, small):
+    return ridge_of(settings, small, 0), ridge_of(settings, small, 1)
+
+
 @inner
 def rebuild(settings, small):
-    """The small inverses from the Gram matrix, on the span of its rows."""
-    n = small.counts[TALLY.rows]
-    decompose(small.gram, n, small.values, small.vectors, small.work)
-    for k in range(2):
-        ridge = ridge_of(settings, small, k)
-        for i in range(n):
-            for j in range(n):
-                small.inverses[k, i, j] = 0.0
-        for e in range(n):
-            if small.values[e] > 0.0:
-                weight = 1.0 / (ridge + small.values[e])
-                for i in range(n):
-                    for j in range(n):
-                        small.inverses[k, i, j] += weight * small.vectors[e, i] * small.vectors[e, j]
+    """The small inverses from the Gram matrix."""
+    ridges = _ridges(settings, small)
+    _rebuild(small.gram, small.inverses, ridges, small.counts[TALLY.rows], small.values, small.vectors, small.work)
 
 
 @inner
@@ -132,27 +127,10 @@ def append(settings, small, p, square, rho, q):
     """Border the Gram matrix and both inverses by the row ρ·x, whose part with columns has this squared length."""
     n = small.counts[TALLY.rows]
     small.counts[TALLY.rows] = n + 1
-    for i in range(n):
-        small.gram[n, i] = rho * p[FIRST_ROW + i]
-        small.gram[i, n] = small.gram[n, i]
-    small.gram[n, n] = rho * rho * square
     for k in range(3):
         small.a[k, n] = 0.0
-    for k in range(2):
-        whole = ridge_of(settings, small, k) + small.gram[n, n]
-        pivot = whole
-        for i in range(n):
-            pivot -= rho * q[k, i] * small.gram[n, i]
-        if pivot <= CUTOFF * whole:
-            rebuild(settings, small)
-            return
-        for i in range(n):
-            weight = rho * q[k, i] / pivot
-            for j in range(n):
-                small.inverses[k, i, j] += weight * rho * q[k, j]
-            small.inverses[k, i, n] = -weight
-            small.inverses[k, n, i] = -weight
-        small.inverses[k, n, n] = 1.0 / pivot
+    if not _border(small.gram, small.inverses, _ridges(settings, small), n, p, FIRST_ROW, q, rho, square):
+        rebuild(settings, small)
 
 
 @inner
@@ -162,14 +140,9 @@ def shrink(settings, small):
     The third head is the transform's first row and column.
     """
     n = small.counts[TALLY.rows]
-    size = settings.size
-    kept = size - 1
+    kept = settings.size - 1
     fade = small.numbers[FIGURE.fade]
-    values, transform = small.values, small.transform
-    decompose(small.gram, n, values, small.vectors, small.work)
-    rho = values[size - 1] if n >= size else 0.0
-    small.numbers[FIGURE.escaped] = fade * (small.numbers[FIGURE.escaped] + rho)
-    small.numbers[FIGURE.fade] = 1.0
+    transform = small.transform
     for i in range(transform.shape[0]):
         for c in range(transform.shape[1]):
             transform[i, c] = 0.0
@@ -180,20 +153,11 @@ def shrink(settings, small):
         transform[i + 1, kept + 2] = small.a[1, i]
         for k in range(3):
             small.a[k, i] = 0.0
-        for j in range(n):
-            small.gram[i, j] = 0.0
-            small.inverses[0, i, j] = 0.0
-            small.inverses[1, i, j] = 0.0
+    rho = _shrink(small.gram, n, settings.size, fade, small.values, small.vectors, small.work, transform, 1, 1)
+    small.numbers[FIGURE.escaped] = fade * (small.numbers[FIGURE.escaped] + rho)
+    small.numbers[FIGURE.fade] = 1.0
+    _restart(small.gram, small.inverses, _ridges(settings, small), n, kept)
     for e in range(kept):
-        small.spectrum[e] = 0.0
-        if e < n:
-            energy = fade * _left_of(values[e], rho)
-            scale = math.sqrt(energy / values[e]) if values[e] > 0.0 else 0.0
-            for i in range(n):
-                transform[i + 1, e + 1] = scale * small.vectors[e, i]
-            small.gram[e, e] = energy
-            small.spectrum[e] = energy
-            for k in range(2):
-                small.inverses[k, e, e] = 1.0 / (ridge_of(settings, small, k) + energy)
+        small.spectrum[e] = small.gram[e, e]
     small.counts[TALLY.rows] = kept
     small.counts[TALLY.turned] = kept

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import losses
+from onsketch.core.arrays import Arrays, named, require, take, under
 from onsketch.core.errors import OptionError
-from onsketch.files.arrays import Arrays, named, require, take, under
 from onsketch.jit.decorators import kernel
 from onsketch.learners.auto.learner import AutoLearner
 from onsketch.learners.base import Learner

@@ -47,7 +47,7 @@ def list_heavy(settings, table, slots, values, low, n, constant, x, size, unit, 
             have += 1
     for k in range(have):
         if table.rows[places[k], COLUMN.epoch] < epoch:
-            bring_up_to_date(table.rows, places[k], epoch, table.running, table.past, table.places, out)
+            bring_up_to_date(table.rows, places[k], epoch, table.running, table.past, out)
     return have, square
 
 

@@ -8,30 +8,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core import state
+from onsketch.core.arrays import Arrays, require, take
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST, STEEPEST
-from onsketch.files.arrays import Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
-from onsketch.jit.vectors import aligned_zeros, padded
+from onsketch.jit.vectors import padded
 from onsketch.learners.auto.directions import ridge_with
-from onsketch.learners.auto.earlier_files import in_present_form, with_heaviest
 from onsketch.learners.auto.merging import merge_auto, sketch_of_learner
 from onsketch.learners.auto.mixing import EXPERTS
 from onsketch.learners.auto.reading import fill_weights, leverage_rows, new_room, predict_rows
 from onsketch.learners.auto.round import learn_rows, new_working_room
 from onsketch.learners.auto.scaling import APART
 from onsketch.learners.auto.state import (
-    COLD_WIDTH,
     FIGURE,
     FIRST_ROW,
     IN_BUFFER,
     TALLY,
-    WIDTH,
     Light,
     Mixture,
     Settings,
-    with_room,
 )
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
@@ -40,8 +37,7 @@ from onsketch.learners.one_row import OneRow, ShortWay, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, Slotted
 from onsketch.learners.sketched.merged_sketches import spectrum
-from onsketch.learners.sketched.packed import CLOCK, Table
-from onsketch.learners.sketched.tables import filled, grown, new_table, saved
+from onsketch.learners.sketched.packed import CLOCK, Table, new_table, roomy, used
 
 Floats = NDArray[np.float64]
 
@@ -131,10 +127,6 @@ class AutoLearner(Learner):
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "_room"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._small = self._small._replace(numbers=with_heaviest(self._small.numbers))
-
     @property
     def shares(self) -> Floats:
         """The coefficients of the experts in the mixture, in the order of ``EXPERT_NAMES``."""
@@ -143,16 +135,14 @@ class AutoLearner(Learner):
     def _new_table(self, room: int) -> Table:
         """An empty heavy table with room for so many features."""
         kept = max(self._settings.size - 1, 0)
-        table = _with_room(new_table(kept + 1, kept + 1, np.dtype(self.options.dtype)), room)
+        table = roomy(new_table(kept + 1, kept + 1, self.options.dtype), room)
         table.clock[CLOCK.seen] = 1  # place 0 means: none
         return table
 
     def _new_light(self) -> Light:
         """Light rows of no feature."""
-        dtype, kept = np.dtype(self.options.dtype), max(self._settings.size - 1, 0)
-        rows, cold = aligned_zeros(1, WIDTH, dtype), aligned_zeros(1, COLD_WIDTH, np.dtype(np.float32))
-        buffer = aligned_zeros(0, padded(self._settings.capacity - kept, 8), dtype)
-        return Light(rows, cold, np.zeros(0, np.int32), buffer)
+        since = padded(self._settings.capacity - max(self._settings.size - 1, 0), 8)
+        return state.new(Light, warm=1, cold=1, slots=0, buffered=0, since=since, real=self.options.dtype)
 
     def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
@@ -171,24 +161,24 @@ class AutoLearner(Learner):
 
     def _learn_translated(self, slotted: Slotted, labels: Floats, weights: Floats, out: Floats) -> int:
         indptr, slots, values = slotted
-        if self._map.count > self._light.places.size:
-            self._light = with_room(self._light, 1, 1, self._map.count, 0)
+        if self._map.count > len(self._light.places):
+            self._light = state.grow(self._light, slots=self._map.count)
         done = 0
         while True:
-            state = self._settings, self._light, self._table, self._small, self._working_room(0)
+            parts = self._settings, self._light, self._table, self._small, self._working_room(0)
             self._small.counts[_MORE] = 0  # asked for by the loop, unless a row is only longer than its room
             block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
-            done += int(self._learn_rows(state, *block))
+            done += int(self._learn_rows(parts, *block))
             if not self._small.counts[TALLY.full]:
                 break
             self._working_room(int(np.diff(indptr).max()))
             warm, cold, buffered = (int(count) for count in self._small.counts[_MORE])
             if self._settings.size >= 2:
-                self._table = _with_room(self._table, warm)
+                self._table = roomy(self._table, warm)
                 warm = max(warm, self._table.rows.shape[0])  # the same places in both
-            self._light = with_room(self._light, warm, cold, 0, buffered)
+            self._light = state.grow(self._light, warm=warm, cold=cold, buffered=buffered)
             self._predict_rows.forget()
-        if state[-1][0][0].size > 6 * _LONGEST_KEPT:
+        if parts[-1][0][0].size > 6 * _LONGEST_KEPT:
             self._room = None
             self._learn_rows.forget()
         return done
@@ -273,13 +263,13 @@ class AutoLearner(Learner):
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: packed rows and index of the features seen; and everything."""
-        table, light = self._table, self._light
-        held = (*light, table.rows, table.touched, table.running, table.past, *self._small)
-        counts = self._small.counts
-        heavy = int(table.clock[CLOCK.seen]) * (table.rows.strides[0] + 4)
-        rows = counts[TALLY.warm] * light.rows.strides[0] + counts[TALLY.cold] * light.cold.strides[0]
-        packed = self._map.count * (4 + 8 + 4) + int(rows) + heavy
-        return {"packed": packed, "total": sum(array.nbytes for array in held) + self._map.nbytes}
+        counts = self._used()
+        light = state.nbytes(
+            self._light, warm=counts["warm"] - 1, cold=counts["cold"] - 1, slots=self._map.count, buffered=0
+        )
+        heavy = int(self._table.clock[CLOCK.seen]) * (self._table.rows.strides[0] + 4)
+        total = sum(map(state.nbytes, (self._light, self._table, self._small)))
+        return {"packed": self._map.count * (8 + 4) + light + heavy, "total": total + self._map.nbytes}
 
     def _merge(self, other: Any, base: Any) -> None:
         start = type(self)(self.method, self.options) if base is None else base
@@ -298,51 +288,39 @@ class AutoLearner(Learner):
         """Bytes that a fresh one takes."""
         return 8 * 288 * options.sketch_size**2
 
+    def _used(self) -> dict[str, int]:
+        """How much of the light tables is in use."""
+        warm, cold = (int(count) + 1 for count in self._small.counts[[TALLY.warm, TALLY.cold]])
+        buffered = int(self._table.clock[CLOCK.touched])
+        return {"warm": warm, "cold": cold, "slots": self._map.count, "buffered": buffered}
+
     def _arrays(self) -> Arrays:
-        seen = self._map.count
-        counts, rows, buffered = self._small.counts, self._light, int(self._table.clock[CLOCK.touched])
-        light = {
-            "rows": rows.rows[: counts[TALLY.warm] + 1],
-            "cold": rows.cold[: counts[TALLY.cold] + 1],
-            "places": rows.places[:seen],
-            "buffer": rows.buffer[:buffered],
-        }
-        return (
-            {"features": self._map.features}
-            | named("light", light)
-            | named("table", saved(self._table))
-            | packed(self._small, "small")
-        )
+        light = state.pack(self._light, "light", **self._used())
+        heavy = state.pack(self._table, "table", **used(self._table))
+        return {"features": self._map.features} | light | heavy | state.pack(self._small, "small")
 
     def _restore(self, arrays: Arrays) -> None:
-        require("light.rows" in arrays, "it holds an auto learner of an earlier version, which had other experts")
         features = take(arrays, "features", np.int64, (None,))
         self._map.refill(features, self._width, self.options.fit_intercept)
-        arrays = in_present_form(arrays, self._settings.free, self._settings.patience, self._new_light())
-        self._small = restored(self._small, arrays, "small")
+        self._small = state.unpack(self._small, arrays, "small")
+        self._table = roomy(state.unpack(self._new_table(0), arrays, "table", free=("slots", "log")), 16)
+        axes = ("warm", "cold", "slots", "buffered")
+        self._light = state.unpack(self._new_light(), arrays, "light", free=axes)
+        self._light = state.grow(self._light, warm=len(self._table.rows))
         warm, cold = (int(count) for count in self._small.counts[[TALLY.warm, TALLY.cold]])
-        seen, dtype, light, table = (
-            features.size,
-            self._light.rows.dtype,
-            under("light", arrays),
-            under("table", arrays),
-        )
-        require(min(warm, cold) >= 0 and warm + cold <= 2 * seen, "its counts are impossible", "small.counts")
-        places = np.zeros(len(take(table, "rows", dtype, (None, self._table.rows.shape[1]))), dtype=np.int64)
-        self._table = filled(self._table, table, places, True)
+        seen, counted = features.size, {name: arrays[f"light.{name}"].shape[0] for name in Light._fields}
         buffered = int(self._table.clock[CLOCK.touched])
-        self._light = with_room(self._new_light(), max(warm + 1, self._table.rows.shape[0]), cold + 1, seen, buffered)
-        self._light.rows[: warm + 1] = take(light, "rows", dtype, (warm + 1, WIDTH))
-        self._light.cold[: cold + 1] = take(light, "cold", np.float32, (cold + 1, COLD_WIDTH))
-        self._light.places[:seen] = take(light, "places", np.int32, (seen,))
-        self._light.buffer[:buffered] = take(light, "buffer", dtype, (buffered, self._light.buffer.shape[1]))
+        fits = counted == {"rows": warm + 1, "cold": cold + 1, "places": seen, "buffer": buffered}
+        require(fits and min(warm, cold) >= 0, "its counts are impossible", "small.counts")
         self._check()
-        self._table.rows[:, IN_BUFFER] = 0.0
-        self._table.rows[self._table.touched[:buffered], IN_BUFFER] = np.arange(1, buffered + 1)
-        used = np.zeros(cold + 1, dtype=bool)
-        used[-self._light.places[:seen][self._light.places[:seen] < 0]] = True
+        in_buffer = self._table.rows[: self._table.clock[CLOCK.seen], IN_BUFFER].astype(np.int64)
+        listed = np.flatnonzero(in_buffer)
+        require(np.array_equal(np.sort(in_buffer[listed]), np.arange(1, buffered + 1)), "its buffer is another's")
+        self._table.touched[in_buffer[listed] - 1] = listed
+        taken = np.zeros(cold + 1, dtype=bool)
+        taken[-self._light.places[:seen][self._light.places[:seen] < 0]] = True
         free = 0
-        for place in np.flatnonzero(~used[1:]) + 1:
+        for place in np.flatnonzero(~taken[1:]) + 1:
             self._light.cold[place, :2] = divmod(free, 65536)
             free = int(place)
         self._small.counts[TALLY.freed] = free
@@ -360,14 +338,3 @@ class AutoLearner(Learner):
         require(np.unique(known).size == known.size, "two features share a row")
         require(constant < 0 or known[constant] > 0, "its constant feature is not where it should be")
         require(self._settings.size < 2 or warm + 1 == self._table.clock[CLOCK.seen], "a feature's sketch is not there")
-        factor, precision = self._small.calibration
-        require_within(factor, -LARGEST, LARGEST, "small.calibration")
-        require_within(precision, 1.0, LARGEST * LARGEST, "small.calibration")
-        require_within(self._small.shares, 0.0, 1.001, "small.shares")
-        require_within(self._small.numbers[FIGURE.heaviest], 1.0, LARGEST, "small.numbers")
-        require_within(self._small.sums, -LARGEST * LARGEST, LARGEST * LARGEST, "small.sums")
-
-
-def _with_room(table: Table, count: int) -> Table:
-    """The heavy table with room for so many features; it keeps no list of them, the light rows say where they are."""
-    return grown(table, np.empty(count, np.int64), True)._replace(features=table.features)

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
 from onsketch.core.losses import POISSON, SQUARED
+from onsketch.core.state import grow
 from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.auto.counting import own_or_common
 from onsketch.learners.auto.directions import ridge_with
@@ -54,7 +55,6 @@ from onsketch.learners.auto.state import (
     beyond_float32,
     light_of,
     rows_of,
-    with_room,
 )
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.sketched.merged_sketches import added, less_base, spectrum
@@ -394,5 +394,5 @@ def _install(
     if one._settings.size >= 2:
         table.rows[places, FIRST_ROW : FIRST_ROW + len(rows)] = rows.T
         table.clock[CLOCK.seen] = warm.sum() + 1
-        tables = with_room(tables, table.rows.shape[0], 0, 0, 0)
+        tables = grow(tables, warm=table.rows.shape[0])
     one._small, one._light, one._table = small, tables, table

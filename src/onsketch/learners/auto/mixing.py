@@ -23,9 +23,9 @@ Cost: O(K²) a row for K experts.
 from __future__ import annotations
 
 from onsketch.core import losses
+from onsketch.core.implicit import implicit_steps, values_at
 from onsketch.jit.decorators import inner
 from onsketch.jit.vectors import exponentials, load, logarithms, product, spread, store, where_less
-from onsketch.learners.auto.implicit import implicit_steps, values_at
 
 EXPERTS = 7
 LANES = 8

@@ -17,15 +17,19 @@ are in a buffer, in which only the features met since then have a place.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.losses import Form
-from onsketch.jit.vectors import aligned_zeros, padded
-from onsketch.learners.auto.mixing import EXPERTS, FEATURES, LANES, PRIORS
+from onsketch.core.state import Array, grow, new
+from onsketch.core.tolerances import LARGEST
+from onsketch.jit.vectors import padded
+from onsketch.learners.auto.mixing import EXPERTS, PRIORS
 from onsketch.learners.sketched.packed import COLUMN
+
+Floats = NDArray[np.float64]
 
 NEWTON, SECOND_NEWTON, ROOT, OWN_ADAGRAD, LAPLACE, ADAGRAD, BOLD_ADAGRAD = range(EXPERTS)
 """The experts, and the columns of their weights in a light row."""
@@ -181,13 +185,13 @@ class Settings(NamedTuple):
 class Light(NamedTuple):
     """What every feature has."""
 
-    rows: NDArray[np.floating]
-    """(places, WIDTH), of warm features; place 0 is not used."""
-    cold: NDArray[np.float32]
-    """Likewise of cold ones, COLD_WIDTH columns."""
-    places: NDArray[np.int32]
+    rows: Annotated[NDArray[np.floating], Array("warm 16", "real", aligned=True)]
+    """Of warm features; place 0 is not used."""
+    cold: Annotated[NDArray[np.float32], Array("cold 14", "f4", aligned=True)]
+    """Likewise of cold ones."""
+    places: Annotated[NDArray[np.int32], Array("slots", "i4")]
     """By slot: the place of a warm feature, or less than 0: minus that of a cold one; 0: not met yet."""
-    buffer: NDArray[np.floating]
+    buffer: Annotated[NDArray[np.floating], Array("buffered since", "real", aligned=True)]
     """(features met since the last shrink, rows of S since then)."""
 
 
@@ -214,95 +218,52 @@ def light_of(empty: Light, counts: NDArray[np.int64], rows: NDArray[np.float64],
     cold = np.logical_not(warm)
     places = np.where(warm, np.cumsum(warm), -np.cumsum(cold)).astype(np.int32)
     counts[[TALLY.warm, TALLY.cold, TALLY.freed]] = warm.sum(), cold.sum(), 0
-    light = with_room(empty, counts[TALLY.warm] + 1, counts[TALLY.cold] + 1, len(rows), 0)
+    light: Light = grow(empty, warm=int(counts[TALLY.warm]) + 1, cold=int(counts[TALLY.cold]) + 1, slots=len(rows))
     light.rows[places[warm]] = rows[warm]
     light.cold[-places[cold]] = np.clip(rows[cold, :COLD_WIDTH], -COLD_LIMIT, COLD_LIMIT)
     light.places[: len(rows)] = places
     return light
 
 
-def with_room(light: Light, warm: int, cold: int, slots: int, buffered: int) -> Light:
-    """The tables with room for so many rows; those given where they have it."""
-    wanted = [int(count) for count in (warm, cold, slots, buffered)]
-    if all(count <= len(table) for table, count in zip(light, wanted, strict=True)):
-        return light
-    return Light(*(_grown(table, count) for table, count in zip(light, wanted, strict=True)))
-
-
-def _grown(table: NDArray[Any], count: int) -> NDArray[Any]:
-    have = len(table)
-    if count <= have:
-        return table
-    size = max(count, have + have // 16, 16)
-    more = aligned_zeros(size, table.shape[1], table.dtype) if table.ndim == 2 else np.zeros(size, table.dtype)
-    more[:have] = table
-    return more
+_STARTS = {FIGURE.low: _FAR, FIGURE.high: -_FAR, FIGURE.fade: 1.0, FIGURE.thin: 1.0, FIGURE.heaviest: 1.0}
+_FIGURES = tuple(_STARTS.get(place, 0.0) for place in FIGURE)
+_SQUARED = LARGEST * LARGEST
 
 
 class Mixture(NamedTuple):
     """What is not kept for each feature: tallies, the mixture of the experts, and the small algebra of their sketch."""
 
-    counts: NDArray[np.int64]
-    numbers: NDArray[np.float64]
-    sums: NDArray[np.float64]
+    counts: Annotated[NDArray[np.int64], Array("12", "i8", start=(0, -1, *[0] * 10))]
+    numbers: Annotated[Floats, Array("19", start=_FIGURES, within={FIGURE.heaviest: (1.0, LARGEST)})]
+    sums: Annotated[Floats, Array("3 8", within=(-_SQUARED, _SQUARED))]
     """(3, LANES): Σ loss of the experts, of the calibrated experts, and of the three stages."""
-    shares: NDArray[np.float64]
+    shares: Annotated[Floats, Array("3 8", within=(0.0, 1.001))]
     """Likewise, how much each counts."""
-    calibration: NDArray[np.float64]
+    calibration: Annotated[Floats, Array("2 8", start=1.0, within={0: (-LARGEST, LARGEST), 1: (1.0, _SQUARED)})]
     """(2, LANES): factor of each expert, and its precision."""
-    stack: NDArray[np.float64]
+    stack: Annotated[Floats, Array("9", start=(1.0, *[0.0] * 8))]
     """(FEATURES,): the coefficients of the regression on the experts …"""
-    covariance: NDArray[np.float64]
+    covariance: Annotated[Floats, Array("9 9")]
     """… and their covariance."""
-    mix: NDArray[np.float64]
+    mix: Annotated[Floats, Array("8")]
     """(LANES,): the coefficients of the experts in the prediction; the last is the constant's, in units of labels."""
-    a: NDArray[np.float64]
-    """(3, capacity): coefficients on the sketch's rows of the experts that step through it."""
-    gram: NDArray[np.float64]
-    inverses: NDArray[np.float64]
-    """(2, capacity, capacity): (ridge_k·I + SSᵀ)^{-1}."""
-    values: NDArray[np.float64]
-    vectors: NDArray[np.float64]
-    spectrum: NDArray[np.float64]
+    a: Annotated[Floats, Array("3 capacity")]
+    """Coefficients on the sketch's rows of the experts that step through it."""
+    gram: Annotated[Floats, Array("capacity capacity")]
+    inverses: Annotated[Floats, Array("2 capacity capacity")]
+    """(ridge_k·I + SSᵀ)^{-1}."""
+    values: Annotated[Floats, Array("capacity", scratch=True)]
+    vectors: Annotated[Floats, Array("m m", scratch=True)]
+    spectrum: Annotated[Floats, Array("capacity")]
     """Energies of the rows that the last shrink has made orthogonal."""
-    transform: NDArray[np.float64]
+    transform: Annotated[Floats, Array("turned entry", scratch=True)]
     """The change of basis of a shrink, as the heavy table logs it."""
-    work: NDArray[np.float64]
-    """Scratch: not part of the state."""
-
-    @property
-    def scratch(self) -> tuple[str, ...]:
-        """Fields that hold nothing between rounds."""
-        return ("work", "values", "vectors", "transform")
+    work: Annotated[Floats, Array("2 m", scratch=True)]
 
     @classmethod
     def empty(cls, capacity: int, kept: int) -> Self:
         """The state before the first row."""
-        numbers = np.zeros(len(FIGURE))
-        numbers[[FIGURE.low, FIGURE.high, FIGURE.fade, FIGURE.thin, FIGURE.heaviest]] = _FAR, -_FAR, 1.0, 1.0, 1.0
-        shares = np.zeros((3, LANES))
-        shares[:2, :EXPERTS], shares[2, :3] = np.divide(PRIORS, sum(PRIORS)), 1.0 / 3.0
-        mix = np.zeros(LANES)
-        mix[:EXPERTS] = shares[0, :EXPERTS]
-        return cls(
-            counts=np.array([0, -1, *[0] * (len(TALLY) - 2)]),
-            numbers=numbers,
-            sums=np.zeros((3, LANES)),
-            shares=shares,
-            calibration=np.ones((2, LANES)),
-            stack=np.eye(1, FEATURES)[0],
-            covariance=np.zeros((FEATURES, FEATURES)),
-            mix=mix,
-            a=np.zeros((3, capacity)),
-            gram=np.zeros((capacity, capacity)),
-            inverses=np.zeros((2, capacity, capacity)),
-            values=np.zeros(capacity),
-            vectors=np.zeros((padded(capacity), padded(capacity))),
-            spectrum=np.zeros(capacity),
-            transform=np.zeros((capacity + 1, padded(kept + 3))),
-            work=np.zeros((2, padded(capacity))),
-        )
-
-
-Small = Mixture
-"""Pickles of before have it by this name."""
+        made = new(cls, capacity=capacity, m=padded(capacity), turned=capacity + 1, entry=padded(kept + 3))
+        made.shares[:2, :EXPERTS], made.shares[2, :3] = np.divide(PRIORS, sum(PRIORS)), 1.0 / 3.0
+        made.mix[:EXPERTS] = made.shares[0, :EXPERTS]
+        return made

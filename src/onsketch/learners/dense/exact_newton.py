@@ -17,9 +17,9 @@ import math
 import numpy as np
 
 from onsketch.core import losses
+from onsketch.core.arrays import Arrays, packed, require, require_within, restored
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import Arrays, packed, require, require_within, restored
 from onsketch.jit.decorators import allocating_kernel, inner
 from onsketch.learners.clip import clipped, limited_step, shortest_move
 from onsketch.learners.dense.inverse_factor import (

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import Arrays
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import Arrays
 from onsketch.learners.options import Options
 
 Array = NDArray[np.float64]

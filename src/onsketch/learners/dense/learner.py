@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.core.errors import OptionError
 from onsketch.core.memory import refuse_beyond_memory
-from onsketch.files.arrays import LONGEST_COUNT, Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.jit.decorators import kernel
 from onsketch.learners.base import Learner
 from onsketch.learners.dense.exact_newton import ExactNewton

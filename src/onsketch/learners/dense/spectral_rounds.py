@@ -10,9 +10,9 @@ import copy
 import numpy as np
 
 from onsketch.core import losses
+from onsketch.core.arrays import Arrays, packed, restored
 from onsketch.core.geometry import geometry_of
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import Arrays, packed, restored
 from onsketch.jit.decorators import kernel
 from onsketch.learners.clip import clipped
 from onsketch.learners.dense.composite import Terms, proximal

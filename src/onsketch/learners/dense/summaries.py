@@ -22,10 +22,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import packed, require, require_within
 from onsketch.core.errors import OptionError
 from onsketch.core.shrinking import FD, shrink
 from onsketch.core.tolerances import CUTOFF, LARGEST
-from onsketch.files.arrays import packed, require, require_within
 from onsketch.learners.options import Options
 from onsketch.learners.sketch_table import sketch_of
 from onsketch.sketches.spectral import row_spectrum

@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core import state
+from onsketch.core.arrays import Arrays, require, require_within, take
 from onsketch.core.errors import OptionError
 from onsketch.core.geometry import GRADIENT, geometry_of
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
-from onsketch.jit.vectors import aligned_zeros
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.first_order.lazy import LONGEST_SLEEP, WINDOW, learn_lazily, read_lazily, settle
 from onsketch.learners.first_order.merge import merged
 from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, learn_ftrl, read_rules
 from onsketch.learners.first_order.sleep import MIRROR
-from onsketch.learners.first_order.steps import CELL, TIMER, Terms, learn_steps, read_steps, row_products
+from onsketch.learners.first_order.steps import CELL, TIMER, State, Terms, learn_steps, read_steps, row_products
 from onsketch.learners.methods import Method
 from onsketch.learners.one_row import OneRow, ShortWay, Translation
 from onsketch.learners.options import Options
@@ -96,24 +96,22 @@ class FirstOrderLearner(Learner):
         composite = bool(options.l1 or options.l2 or options.box)
         self._lazy = steps and (options.average or (composite and not dual))
         wide = self._lazy or method.moves.moments or options.average
-        self._table = aligned_zeros(0, 4 if wide else 2, np.dtype(options.dtype))
-        self._clock = np.zeros(3, dtype=np.int64)
-        self._fade = np.ones(1)
-        self._window = np.zeros((WINDOW + 1 if self._lazy and self._setup.geometry == GRADIENT else 1, 3))
+        window = WINDOW + 1 if self._lazy and self._setup.geometry == GRADIENT else 1
+        self._state = state.new(State, slots=0, width=4 if wide else 2, window=window, real=options.dtype)
         if not dual:
-            self._window[0, MIRROR.growth] = 1.0
+            self._state.window[0, MIRROR.growth] = 1.0
         self._map = FeatureMap()
         self._learn_steps = Bound(learn_steps)
 
     @property
     def rounds(self) -> int:
         """Rounds played: rows learned."""
-        return int(self._clock[TIMER.rounds])
+        return int(self._state.clock[TIMER.rounds])
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the features seen, ``total`` for everything held."""
-        packed = self._map.count * (self._table.strides[0] + 8 + 4)
-        return {"packed": packed, "total": self._table.nbytes + self._window.nbytes + self._map.nbytes}
+        packed = self._map.count * (self._state.table.strides[0] + 8 + 4)
+        return {"packed": packed, "total": state.nbytes(self._state) + self._map.nbytes}
 
     # Learning ---------------------------------------------------------------------------------------------
 
@@ -130,18 +128,19 @@ class FirstOrderLearner(Learner):
                     f"adam moves every feature in every round, and this stream has more than {DENSE_LIMIT:,}; "
                     "use lazy-adam, which moves those of the row only."
                 )
-            self._grow()
+            if self._map.count > len(self._state.table):
+                self._state = state.grow(self._state, slots=self._map.count)
         except BaseException:  # no memory, or interrupted: what has no place in the table has not been seen
             self._map.forget(known)
             raise
         block = (indptr, slots, values, labels, weights, out)
         fixed = (self._setup, self._terms)
         if self._lazy:
-            done = learn_lazily(*fixed, self._clock, self._window, self._table, *block)
+            done = learn_lazily(*fixed, self._state.clock, self._state.window, self._state.table, *block)
         elif self.method.steps:
-            done = self._learn_steps((*fixed, self._clock, self._fade, self._table), *block)
+            done = self._learn_steps((*fixed, self._state.clock, self._state.fade, self._state.table), *block)
         else:
-            done = LOOPS[self.method.rule](*fixed, self._clock, self._table, *block)
+            done = LOOPS[self.method.rule](*fixed, self._state.clock, self._state.table, *block)
         if done < rows.count:  # the features of rows not learned have not been seen
             self._map.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
         return int(done)
@@ -151,43 +150,38 @@ class FirstOrderLearner(Learner):
         if self._lazy or not self.method.steps:
             return None
         translated = Translation(self._map, row.rows, learn=True, intercept=self.options.fit_intercept)
-        table, state = self._table, (self._setup, self._terms, self._clock, self._fade, self._table)
-        learn = Prepared(learn_steps, *state, *translated.slotted, row.label, row.weight, row.out)
-        return translated.then([Step(learn, 1)], lambda: self._table is table)
+        table, parts = (
+            self._state.table,
+            (self._setup, self._terms, self._state.clock, self._state.fade, self._state.table),
+        )
+        learn = Prepared(learn_steps, *parts, *translated.slotted, row.label, row.weight, row.out)
+        return translated.then([Step(learn, 1)], lambda: self._state.table is table)
 
     def predicting_row(self, row: OneRow) -> ShortWay | None:
         """As ``_predict``, for such a row."""
-        if self._lazy or not self.method.steps or not len(self._table):
+        if self._lazy or not self.method.steps or not len(self._state.table):
             return None
         translated = Translation(self._map, row.rows, learn=False, intercept=self.options.fit_intercept)
         indptr, slots, values = translated.slotted
-        weights, table, clip = np.zeros(slots.size), self._table, self._setup.clip
-        read = Prepared(read_steps, self._setup, self._terms, self._clock, table, slots, weights)
+        weights, table, clip = np.zeros(slots.size), self._state.table, self._setup.clip
+        read = Prepared(read_steps, self._setup, self._terms, self._state.clock, table, slots, weights)
         multiply = Prepared(row_products, indptr, weights, values, row.out)
-        way = translated.then([Step(read), Step(multiply)], lambda: self._table is table)
+        way = translated.then([Step(read), Step(multiply)], lambda: self._state.table is table)
         return way._replace(finish=lambda margin: margin if -clip <= margin <= clip else min(max(margin, -clip), clip))
-
-    def _grow(self) -> None:
-        have = self._table.shape[0]
-        if self._map.count > have:
-            size = max(self._map.count, have + have // 8, 16)
-            table = aligned_zeros(size, self._table.shape[1], self._table.dtype)
-            table[:have] = self._table
-            self._table = table
 
     # Reading ----------------------------------------------------------------------------------------------
 
     def _weights_at(self, slots: NDArray[np.int32]) -> Floats:
         """The weights of these slots, means of iterates with ``average``."""
         out = np.empty(slots.size)
-        state = (self._setup, self._terms, self._clock)
+        state = (self._setup, self._terms, self._state.clock)
         if not self.method.steps:
             column, summed = self._sum_column()
-            read_rules(*state, self._table, column, summed, self.method.moves.sums, slots, out)
+            read_rules(*state, self._state.table, column, summed, self.method.moves.sums, slots, out)
         elif self._lazy:
-            read_lazily(*state, self._window, self._table, slots, out)
+            read_lazily(*state, self._state.window, self._state.table, slots, out)
         else:
-            read_steps(*state, self._table, slots, out)
+            read_steps(*state, self._state.table, slots, out)
         return out
 
     def _sum_column(self) -> tuple[int, bool]:
@@ -209,12 +203,12 @@ class FirstOrderLearner(Learner):
         indptr, slots, values = self._map.translate(rows, learn=False)
         flat = 1.0 if self.method.moves.unit_metric else self._terms.ridge
         out = np.empty(rows.count)
-        row_products(indptr, values / (flat + self._fade[0] * self._table[slots, CELL.energy]), values, out)
+        row_products(indptr, values / (flat + self._state.fade[0] * self._state.table[slots, CELL.energy]), values, out)
         unseen = np.empty(rows.count)
         unseen_squares(rows.indptr, rows.values, indptr, values, unseen)
         if self.options.fit_intercept:
-            constant = self._table[np.flatnonzero(self._map.features == INTERCEPT), CELL.energy].sum()
-            out += 1.0 / (flat + float(self._fade[0] * constant))
+            constant = self._state.table[np.flatnonzero(self._map.features == INTERCEPT), CELL.energy].sum()
+            out += 1.0 / (flat + float(self._state.fade[0] * constant))
         return out + unseen / flat
 
     def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
@@ -224,9 +218,9 @@ class FirstOrderLearner(Learner):
 
     def _up_to_date(self) -> Floats:
         """A copy of the table in which no feature sleeps and sums of iterates are whole."""
-        table = self._table[: self._map.count].copy()
+        table = self._state.table[: self._map.count].copy()
         if self._lazy:
-            settle(self._setup, self._terms, self._clock.copy(), self._window, table)
+            settle(self._setup, self._terms, self._state.clock.copy(), self._state.window, table)
         whole = table.astype(np.float64)
         column, summed = self._sum_column()
         if column and not summed:
@@ -238,7 +232,7 @@ class FirstOrderLearner(Learner):
         parts = [self, other, FirstOrderLearner(self.method, self.options) if base is None else base]
         tables = [part._up_to_date() for part in parts]
         slots = [self._map.add(part._map.features) for part in parts]
-        same = np.zeros((3, self._map.count, self._table.shape[1]))
+        same = np.zeros((3, self._map.count, self._state.table.shape[1]))
         for block, table, at in zip(same, tables, slots, strict=True):
             block[at] = table
         rounds = [part.rounds for part in parts]
@@ -246,41 +240,32 @@ class FirstOrderLearner(Learner):
         step = self.method.steps
         worth = [knowledge(self._setup, rounds[2], stop) if step else 1.0 for stop in rounds[:2]]
         table = merged(self.method, self._terms, dual, same, rounds, worth)
-        self._clock[[TIMER.rounds, TIMER.start]] = rounds[0] + rounds[1] - rounds[2]
-        self._clock[TIMER.seen] = self._map.count
+        self._state.clock[[TIMER.rounds, TIMER.start]] = rounds[0] + rounds[1] - rounds[2]
+        self._state.clock[TIMER.seen] = self._map.count
         column, summed = self._sum_column()
         if column and not summed:
             table[:, column] -= self.rounds * table[:, CELL.head]
-        self._grow()
-        self._table[: self._map.count] = table
+        self._state = state.grow(self._state, slots=self._map.count)
+        self._state.table[: self._map.count] = table
 
     # Saving -----------------------------------------------------------------------------------------------
 
     def _arrays(self) -> Arrays:
-        table = self._table[: self._map.count]
-        small = {"clock": self._clock, "window": self._window, "fade": self._fade}
-        return {"features": self._map.features, "table": table, **small}
+        return {"features": self._map.features} | state.pack(self._state, "state", slots=self._map.count)
 
     def _restore(self, arrays: Arrays) -> None:
-        clock = take(arrays, "clock", np.int64, (3,))
         features = take(arrays, "features", np.int64, (None,))
         self._map.refill(features, self._width, self.options.fit_intercept)
-        count, asleep = self._map.count, clock[TIMER.rounds] - clock[TIMER.start]
-        table = take(arrays, "table", self._table.dtype, (count, self._table.shape[1]))
-        require_within(clock, 0, LONGEST_COUNT, "clock")
-        possible = clock[TIMER.seen] <= count and asleep >= 0
-        require(possible and (not self._lazy or asleep <= LONGEST_SLEEP), "its clock is impossible", "clock")
+        self._state = state.unpack(self._state, arrays, "state", free=("slots",))
+        require(len(arrays["state.table"]) == features.size, "its features are others", "state.table")
+        asleep = int(self._state.clock[TIMER.rounds] - self._state.clock[TIMER.start])
+        possible = self._state.clock[TIMER.seen] <= features.size and asleep >= 0
+        require(possible and (not self._lazy or asleep <= LONGEST_SLEEP), "its clock is impossible", "state.clock")
         if self._lazy:
-            stamps = table[:, CELL.stamp]
-            require_within(stamps, 0, float(asleep), "table")
-            require((stamps == np.floor(stamps)).all(), "a feature was last met between two rounds", "table")
-            require(len(self._window) == 1 or asleep < len(self._window), "its clock is beyond its window", "clock")
-        self._window = take(arrays, "window", np.float64, self._window.shape)
-        self._clock = clock
-        self._fade = take(arrays, "fade", np.float64, (1,))
-        require(0.0 < self._fade[0] <= 1.0, "what forgetting has left is impossible")
-        self._grow()
-        self._table[:count] = table
+            stamps, window = self._state.table[:, CELL.stamp], len(self._state.window)
+            require_within(stamps, 0, float(asleep), "state.table")
+            require((stamps == np.floor(stamps)).all(), "a feature was last met between two rounds", "state.table")
+            require(window == 1 or asleep < window, "its clock is beyond its window", "state.clock")
 
 
 def _coefficients(method: Method, ridge: float) -> tuple[float, float, float, float]:

@@ -20,17 +20,20 @@ no feature but those of the row; ``lazy`` has those in which sleeping features m
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onsketch.core import losses
+from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.geometry import GRADIENT
+from onsketch.core.implicit import implicit_step
 from onsketch.core.spectral_step import chosen_by_geometry
+from onsketch.core.state import Array
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import allocating_kernel, inner, kernel
 from onsketch.jit.vectors import ask_for
-from onsketch.learners.auto.implicit import implicit_step
 from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.setup import SUMMARY, row_scale
 
@@ -66,6 +69,18 @@ class Timer(NamedTuple):
 
 
 TIMER = Timer(*range(3))
+
+
+class State(NamedTuple):
+    """What a per-feature learner keeps."""
+
+    clock: Annotated[NDArray[np.int64], Array("3", "i8", within=(0, LONGEST_COUNT))]
+    fade: Annotated[NDArray[np.float64], Array("1", start=1.0, within=(float(np.finfo(float).tiny), 1.0))]
+    """The product of the λ so far, over which energies are stored."""
+    window: Annotated[NDArray[np.float64], Array("window 3")]
+    """For lazy rounds of OGD: see ``sleep``."""
+    table: Annotated[NDArray[np.floating], Array("slots width", "real", aligned=True)]
+    """A row for each feature: CELL, or ADAM."""
 
 
 class Terms(NamedTuple):
@@ -168,7 +183,7 @@ def take_step(setup, terms, flat, x, head, energy, rho, g):
 
 @inner
 def implicit_slope(setup, terms, flat, x, energy, rho, margin, label, weight):
-    """The slope where a step along the metric that has absorbed ρ·x ends (see ``auto/implicit.py``)."""
+    """The slope where a step along the metric that has absorbed ρ·x ends (see ``core/implicit.py``)."""
     length = 0.0
     for j in range(x.size):
         length += x[j] * x[j] / metric_at(setup, terms, flat, energy[j] + (rho * x[j]) * (rho * x[j]))

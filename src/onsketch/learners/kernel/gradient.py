@@ -18,8 +18,8 @@ import math
 
 import numpy as np
 
+from onsketch.core.arrays import Arrays, require, require_within, take
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import Arrays, require, require_within, take
 from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.kernel.learner import KernelLearner, Round, slope_of
 from onsketch.learners.methods import Method

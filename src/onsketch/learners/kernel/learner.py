@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import losses
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.core.errors import OptionError
 from onsketch.core.kernels import OWN, Kernel
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.files.model_file import PathLike
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT

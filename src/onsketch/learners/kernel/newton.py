@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import draws
+from onsketch.core.arrays import Arrays, named, require, require_within, take, under
 from onsketch.core.tolerances import CUTOFF, LARGEST
-from onsketch.files.arrays import Arrays, named, require, require_within, take, under
 from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.kernel.learner import KernelLearner, Round, curvature_of, scale_of, slope_of
 from onsketch.learners.methods import Method

@@ -25,7 +25,7 @@ import math
 import numpy as np
 
 from onsketch.core import draws
-from onsketch.files.arrays import Arrays, named, packed, require, require_within, restored, take, under
+from onsketch.core.arrays import Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.learners.dense.exact_newton import ExactNewton
 from onsketch.learners.dense.iterate import new_iterate, widened
 from onsketch.learners.kernel.learner import KernelLearner, Round

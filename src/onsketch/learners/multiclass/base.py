@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import Arrays
 from onsketch.core.errors import InputError
 from onsketch.core.losses import Loss
 from onsketch.core.turns import TakesTurns, reading
 from onsketch.files import model_file
-from onsketch.files.arrays import Arrays
 from onsketch.learners.rows import Rows, as_labels
 
 Floats = NDArray[np.float64]

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import onsketch
+from onsketch.core.arrays import Arrays, named, under
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import LOSSES
-from onsketch.files.arrays import Arrays, named, under
 from onsketch.learners.base import Learner
 from onsketch.learners.multiclass.base import ManyClasses, as_codes
 from onsketch.learners.multiclass.undo import Block, Undo

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 
+from onsketch.core.arrays import require, require_room
 from onsketch.core.errors import ModelFileError, OnsketchError
-from onsketch.files.arrays import require, require_room
 from onsketch.files.model_file import Content
 from onsketch.learners import multiclass
 from onsketch.learners.options import from_json

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core import state
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, named, require, require_within, take, under
 from onsketch.core.errors import InputError, OptionError, UpdateError
 from onsketch.core.losses import loss_of
 from onsketch.core.memory import refuse_beyond_memory
-from onsketch.files.arrays import LONGEST_COUNT, Arrays, named, packed, require, require_within, restored, take, under
 from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes, as_targets
 from onsketch.learners.multiclass.rounds import play
@@ -70,7 +71,7 @@ class SharedSketch(ManyClasses):
         kept, capacity = Directions.shape(size, self.options.doubling)
         self._setup = make_setup(self.method, self.options, capacity=capacity)
         self._sketch = Directions.start(capacity, kept, self._setup.ridge)
-        self._spare = self._sketch.copy()
+        self._spare = state.copy(self._sketch)
         self._clock = np.zeros(1, dtype=np.int64)
         # row 0 is the constant feature; the columns are [heads of the classes], and [rows of the sketch]
         self._heads = np.zeros((1 + (self.options.n_features or 0), n_classes))
@@ -250,7 +251,7 @@ class SharedSketch(ManyClasses):
         own = {"heads": self._heads, "rows": self._rows, "coefficients": self._coefficients, "clock": self._clock}
         scales = {} if self._scales is None else named("scaling", self._scales.arrays())
         targets = {} if self._targets is None else named("targets", self._targets.arrays())
-        return own | packed(self._sketch, "sketch") | scales | targets
+        return own | state.pack(self._sketch, "sketch") | scales | targets
 
     def _restore(self, arrays: Arrays, header: Mapping[str, Any]) -> None:
         capacity, width = self._setup.capacity, None if self.options.n_features is None else len(self._heads)
@@ -260,8 +261,8 @@ class SharedSketch(ManyClasses):
         self._clock = take(arrays, "clock", np.int64, (1,))
         require_within(self._clock, 0, LONGEST_COUNT, "clock")
         require(len(self._heads) > 0, "it has no constant feature", "heads")
-        fresh, self._sketch = self._sketch, restored(self._sketch, arrays, "sketch")
-        self._sketch.check(fresh, self._setup)
+        fresh, self._sketch = state.copy(self._sketch), state.unpack(self._sketch, arrays, "sketch")
+        self._sketch.check_sketch(fresh, self._setup)
         if self._scales is not None:
             self._scales.restore(under("scaling", arrays))
         told = under("targets", arrays)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import Arrays, named, under
 from onsketch.core.errors import OptionError
-from onsketch.files.arrays import Arrays, named, under
 from onsketch.learners.base import Learner
 from onsketch.learners.methods import Method
 from onsketch.learners.one_row import OneRow, ShortWay

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.files.arrays import Arrays, require, take
+from onsketch.core.arrays import Arrays, require, take
 from onsketch.jit.calling import Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.features import INTERCEPT, FeatureMap

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.files.arrays import Arrays, take
+from onsketch.core.arrays import Arrays, take
 from onsketch.learners.rows import Rows
 from onsketch.learners.scaled.rows import Passed, RowScales
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 import numpy as np
 
 from onsketch.core import losses
+from onsketch.core.state import copier
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import inlined, inner, kernel
-from onsketch.jit.vectors import dot, load, store, within
+from onsketch.jit.vectors import dot, within
 from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.setup import SUMMARY, row_scale
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, look_after_sleepers
@@ -32,7 +33,7 @@ from onsketch.learners.sketched.implicit import implicit_gradient
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
 from onsketch.learners.sketched.parts import VERDICT, absorb, enter, follow_ridge, metric, prepare, write
 from onsketch.learners.sketched.passes import gather, newest
-from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
+from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
 
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
@@ -81,23 +82,13 @@ def count_iterate(sketch):
     sketch.numbers[NUMBER.base_sum] += sketch.numbers[NUMBER.base]
 
 
+_copy = copier(State, "m")
+
+
 @inner
 def copy_state(source, target):
-    """Copy one sketch's small arrays over another's, as far as a round may change them: the rows there are, and a new
-    one (a round that changes more has as many rows as there is room for).
-    """
-    for i in range(source.counts.size):
-        target.counts[i] = source.counts[i]
-    for i in range(source.numbers.size):
-        target.numbers[i] = source.numbers[i]
-    for at in range(0, source.lines.size, 4):
-        store(target.lines, at, load(source.lines, at, 4))
-    stride = source.squares.shape[2]
-    n = min(source.counts[COUNT.rows] + 1, stride)
-    for square in range(source.squares.shape[0]):
-        for i in range(square * stride, square * stride + n):
-            for at in range(i * stride, i * stride + n, 4):
-                store(target.squares, at, load(source.squares, at, 4))
+    """Copy the parts of a sketch's small arrays that a round may change: those of its rows, and of one new row."""
+    _copy(source, target, source.counts[COUNT.rows] + 1)
 
 
 @inlined
@@ -213,7 +204,7 @@ def wake(table, here, out):
     for j in range(here.size):
         slot = np.int64(here[j])
         if table.rows[slot, COLUMN.epoch] < epoch:
-            bring_up_to_date(table.rows, slot, epoch, table.running, table.past, table.places, out)
+            bring_up_to_date(table.rows, slot, epoch, table.running, table.past, out)
 
 
 @inlined

@@ -18,7 +18,16 @@ import numpy as np
 
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import load, spread, store, times, where_less
-from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
+from onsketch.learners.sketched.packed import (
+    BITS,
+    CLOCK,
+    COLUMN,
+    LEVELS,
+    RADIX,
+    SCRATCH,
+    epoch_limit,
+    place_of,
+)
 from onsketch.learners.sketched.state import LINE, NUMBER
 
 TINY = 1e-140
@@ -26,17 +35,6 @@ TINY = 1e-140
 
 PATIENCE = 4
 """Non-zeros per feature, met without an end of an epoch, before all features are brought up to date."""
-
-BITS, LEVELS = 4, 5
-"""Epochs are counted in base 2^BITS; LEVELS digits are enough for a million of them."""
-
-RADIX = 1 << BITS
-
-
-@inner
-def epoch_limit(size, k):
-    """Epochs to log before all features are brought up to date: what a twelfth of so many bytes holds, and 64."""
-    return min(64 + size // (12 * 8 * (k + 1) * (k + 2)), (1 << BITS * LEVELS) - 1)
 
 
 @inlined
@@ -70,7 +68,7 @@ def _apply(rows, slot, k, products, index, out):
 
 
 @inner
-def bring_up_to_date(rows, slot, epoch, running, past, places, out):
+def bring_up_to_date(rows, slot, epoch, running, past, out):
     """Apply to one packed row the transforms logged since its epoch; ``out`` is scratch of the log's width."""
     k = running.shape[1]
     at = int(rows[slot, COLUMN.epoch])
@@ -86,7 +84,7 @@ def bring_up_to_date(rows, slot, epoch, running, past, places, out):
             _apply(rows, slot, k, running, RADIX * level + digit, out)
             at = epoch
         elif digit != 0:
-            _apply(rows, slot, k, past, places[level] + (at >> shift), out)
+            _apply(rows, slot, k, past, place_of(level, at >> shift), out)
             at += (RADIX - digit) << shift
         level += 1
         shift += BITS
@@ -127,7 +125,7 @@ def _log(table, transform, out):
     level = 0
     # a block that is complete becomes past, and a unit one level up
     while epoch & ((RADIX << BITS * level) - 1) == 0:
-        first = table.places[level] + (epoch >> BITS * level) - RADIX
+        first = place_of(level, (epoch >> BITS * level) - RADIX)
         for unit in range(RADIX):
             _copy(table.running[RADIX * level + unit], table.past, first + unit)
         unit = (epoch - 1) >> BITS * (level + 1) & (RADIX - 1)
@@ -194,7 +192,6 @@ def settle(table):
             table.clock[CLOCK.epoch],
             table.running,
             table.past,
-            table.places,
             table.work[SCRATCH.moved],
         )
         table.rows[slot, COLUMN.epoch] = 0

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import require_within
+from onsketch.core.secular import LINES
 from onsketch.core.shrinking import COMPENSATIVE, ridge_growth, shrink
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
-from onsketch.files.arrays import require_within
 from onsketch.jit.decorators import inlined, inner
-from onsketch.jit.secular import LINES
 from onsketch.learners.clip import limited_step
 from onsketch.learners.sketched.epochs import fold_coefficients
 from onsketch.learners.sketched.merged_sketches import added, spectrum
@@ -63,9 +63,9 @@ class Directions(State):
         """A full one has shrunk."""
         return setup.capacity - 1
 
-    def check(self, fresh: Self, setup: Setup) -> None:
+    def check_sketch(self, fresh: Self, setup: Setup) -> None:
         """As all, and lengths are lengths."""
-        super().check(fresh, setup)
+        super().check_sketch(fresh, setup)
         most = float(np.finfo(np.float64).max)
         require_within(np.diagonal(self.squares[SQUARE.gram]), 0.0, most, "sketch.squares")
 

@@ -1,4 +1,4 @@
-"""Implicit steps of sketched learners: the slope is taken where the step ends (``auto/implicit.py`` says why and how).
+"""Implicit steps of sketched learners: the slope is taken where the step ends (``core/implicit.py`` says why and how).
 
 A round absorbs ρ·x and then steps by g along the *new* metric. What a margin moves by is g·τ', with τ' the leverage of
 x after absorbing, of which only the leverage τ before is at hand:
@@ -19,9 +19,9 @@ import math
 
 from onsketch.core import losses
 from onsketch.core.geometry import NEWTON
+from onsketch.core.implicit import implicit_step
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inner
-from onsketch.learners.auto.implicit import implicit_step
 from onsketch.learners.setup import row_scale
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import metric

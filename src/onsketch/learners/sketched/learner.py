@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core import state
+from onsketch.core.arrays import Arrays, take
 from onsketch.core.errors import OptionError
-from onsketch.files.arrays import Arrays, named, packed, restored, take, under
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.base import Learner
@@ -20,11 +21,10 @@ from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL, learn_rows
-from onsketch.learners.sketched.packed import CLOCK, COLUMN
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy, used
 from onsketch.learners.sketched.random_projection import Projection
 from onsketch.learners.sketched.reading import fill_rows, fill_weights, leverage_rows, predict_rows
 from onsketch.learners.sketched.state import COUNT, NUMBER
-from onsketch.learners.sketched.tables import filled, grown, new_table, saved
 
 
 class SketchedLearner(Learner):
@@ -42,7 +42,7 @@ class SketchedLearner(Learner):
         if options.update == "dual":
             sketch.numbers[NUMBER.base] = 0.0  # no gradients yet
         self._sketch = sketch
-        self._spare = sketch.copy()
+        self._spare = state.copy(sketch)
         self._setup = make_setup(method, options, capacity=capacity)
         if not form.bounded:
             self._setup = self._setup._replace(safe=0.0)
@@ -79,19 +79,23 @@ class SketchedLearner(Learner):
         intercept = self.options.fit_intercept
         try:
             indptr, slots, values = self._map.translate(rows, learn=True, intercept=intercept, once=True)
-            if self._table.features.size != self._map.count:
-                self._table = grown(self._table, self._map.features, self._logs)
-                self._predict_rows.forget()
+            self._make_room()
         except BaseException:  # no memory, or interrupted
             self._map.forget(int(self._table.clock[CLOCK.seen]))
             raise
-        state = self._setup, self._table, self._sketch, self._spare
+        parts = self._setup, self._table, self._sketch, self._spare
         x = np.empty_like(values) if self.options.diagonal else values
-        done = int(self._learn_rows(state, indptr, slots, values, x, labels, weights, out))
+        done = int(self._learn_rows(parts, indptr, slots, values, x, labels, weights, out))
         if done < rows.count:  # the features of rows that were not learned have not been seen
             self._map.forget(int(self._table.clock[CLOCK.seen]))
-            self._table = self._table._replace(features=self._map.features)
         return done
+
+    def _make_room(self) -> None:
+        """A packed row for each feature of the map, whose list of them the table borrows."""
+        features = self._map.parts[2]
+        if self._map.count > len(self._table.rows) or self._table.features is not features:
+            self._table = roomy(self._table, self._map.count)._replace(features=features)
+            self._predict_rows.forget()
 
     def learning_row(self, row: OneRow) -> ShortWay:
         """As ``_learn``, for a row in arrays that stay."""
@@ -128,7 +132,7 @@ class SketchedLearner(Learner):
             extra += 1.0
         if self.options.diagonal:
             extra /= FIRST_DIAGONAL
-        sketch = self._sketch.copy()  # with scratch of its own: several threads may ask at once
+        sketch = state.copy(self._sketch)  # with scratch of its own: several threads may ask at once
         leverage_rows(self._setup, self._table, sketch, indptr, slots, values, extra, out)
         return out
 
@@ -154,11 +158,8 @@ class SketchedLearner(Learner):
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: packed rows and index of the features seen; and everything."""
-        row = self._table.rows.strides[0]
-        table = self._table.rows.nbytes + self._table.touched.nbytes
-        table += self._table.running.nbytes + self._table.past.nbytes
-        packed = self._map.count * (row + 8 + 4)
-        return {"packed": packed, "total": table + self._sketch.nbytes + self._map.nbytes}
+        packed = self._map.count * (self._table.rows.strides[0] + 8 + 4)
+        return {"packed": packed, "total": state.nbytes(self._table) + state.nbytes(self._sketch) + self._map.nbytes}
 
     def _merge(self, other: Any, base: Any) -> None:
         from onsketch.learners.sketched.merging import merge_sketched
@@ -169,14 +170,15 @@ class SketchedLearner(Learner):
 
     def _arrays(self) -> Arrays:
         features = {"features": self._map.features}
-        return features | named("table", saved(self._table)) | packed(self._sketch, "sketch")
+        return features | state.pack(self._table, "table", **used(self._table)) | state.pack(self._sketch, "sketch")
 
     def _restore(self, arrays: Arrays) -> None:
         features = take(arrays, "features", np.int64, (None,))
         self._map.refill(features, self._width, self.options.fit_intercept)
-        self._table = filled(self._table, under("table", arrays), self._map.features, self._logs)
-        fresh, self._sketch = self._sketch, restored(self._sketch, arrays, "sketch")
-        self._sketch.check(fresh, self._setup)
+        self._table = state.unpack(self._table, arrays, "table", free=("slots", "log"))
+        self._make_room()
+        fresh, self._sketch = state.copy(self._sketch), state.unpack(self._sketch, arrays, "sketch")
+        self._sketch.check_sketch(fresh, self._setup)
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:

@@ -32,10 +32,9 @@ from onsketch.core.geometry import geometry_of
 from onsketch.core.shrinking import ridge_growth
 from onsketch.learners.setup import knowledge
 from onsketch.learners.sketched.merged_sketches import Array, Parts, added, form_dual, less_base, spectrum
-from onsketch.learners.sketched.packed import CLOCK, COLUMN
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy
 from onsketch.learners.sketched.reading import fill_rows
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
-from onsketch.learners.sketched.tables import grown, new_table
 
 if TYPE_CHECKING:
     from onsketch.learners.sketched.learner import SketchedLearner
@@ -174,7 +173,7 @@ def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, tot
     old = learner._table
     kept = old.running.shape[1]
     table = new_table(old.rows.shape[1] - COLUMN.sketch, kept, old.rows.dtype)
-    table = grown(table, union.features, learner._logs)
+    table = roomy(table, union.count)._replace(features=union.parts[2])
     count, n = union.count, rows.shape[0]
     table.rows[:count, COLUMN.head] = head
     table.rows[:count, COLUMN.sum] = total

@@ -12,10 +12,47 @@ A sketch that turns all its rows leaves most features to be turned when they are
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from onsketch.core.arrays import LONGEST_COUNT, require, require_within
+from onsketch.core.state import Array, grow, new
+from onsketch.jit.decorators import inner
+from onsketch.jit.vectors import padded
+
+COUNTED = (0, LONGEST_COUNT)
+
+BITS, LEVELS = 4, 5
+"""Epochs are counted in base 2^BITS; LEVELS digits are enough for a million of them."""
+
+RADIX = 1 << BITS
+
+
+@inner
+def epoch_limit(size, k):
+    """Return the number of epochs to log between settlements: 64, plus what fits into a twelfth of ``size`` bytes."""
+    return min(64 + size // (12 * 8 * (k + 1) * (k + 2)), (1 << BITS * LEVELS) - 1)
+
+
+@inner
+def _logged(epoch):
+    """Return the number of units in ``past`` after so many epochs: RADIX for each ended block of each level."""
+    units = 0
+    for level in range(1, LEVELS + 1):
+        units += RADIX * (epoch >> BITS * level)
+    return units
+
+
+logged = _logged.py_func
+
+
+@inner
+def place_of(level, unit):
+    """Return the index in ``past`` of a unit of an ended block: blocks are stored in the order in which they end."""
+    end = ((unit >> BITS) + 1) << BITS * (level + 1)
+    return _logged(end - 1) + RADIX * level + (unit & (RADIX - 1))
 
 
 class Columns(NamedTuple):
@@ -73,22 +110,54 @@ CLOCK = Clock(*range(6))
 
 
 class Table(NamedTuple):
-    """The packed rows and the log of transforms not yet applied to all of them."""
+    """The packed rows, and the log of transforms that some of them have not yet had applied."""
 
-    rows: NDArray[np.floating]
-    """(slots, width), in float64 or float32."""
-    features: NDArray[np.int64]
-    """The feature of each slot."""
-    clock: NDArray[np.int64]
-    touched: NDArray[np.int32]
-    """Slots that have buffer rows in this epoch, in order."""
-    running: NDArray[np.float64]
-    """(LEVELS·RADIX, k, k+2 padded): products from the start of a complete unit of the current block to now."""
-    past: NDArray[np.float64]
-    """Products from the start of a past unit to the end of its block, level after level.
+    rows: Annotated[NDArray[np.floating], Array("slots width", "real", aligned=True)]
+    """Packed rows, in float64 or float32."""
+    features: Annotated[NDArray[np.int64], Array("slots", "i8", borrowed=True)]
+    """The feature of each slot: the feature map's own array."""
+    clock: Annotated[NDArray[np.int64], Array("6", "i8", start=(0, 0, 0, 0, 1, 0), within=COUNTED)]
+    touched: Annotated[NDArray[np.int32], Array("slots", "i4", scratch=True)]
+    """Slots that have buffer rows in this epoch, in order; the rows' epochs tell, too."""
+    running: Annotated[NDArray[np.float64], Array("units k entry")]
+    """Products from the start of a complete unit of the current block to now, for each level and digit."""
+    past: Annotated[NDArray[np.float64], Array("log k entry")]
+    """Products from the start of a past unit to the end of its block, in the order in which blocks end.
 
     A product is stored as it is applied: row j says where s_j goes, to the k new rows, to the head, to the sum."""
-    places: NDArray[np.int64]
-    """Where each level starts in ``past``."""
-    work: NDArray[np.float64]
+    work: Annotated[NDArray[np.float64], Array("4 width", scratch=True)]
     """Scratch of a round, rows as wide as a packed row."""
+
+    def check(self, prefix: str, slots: int, log: int) -> None:
+        """Raise ModelFileError for counts and epochs that no stream leads to: compiled loops check no bounds."""
+        clock, epochs = self.clock, self.rows[:slots, COLUMN.epoch]
+        epoch, where = int(clock[CLOCK.epoch]), f"{prefix}.clock"
+        listed = np.flatnonzero(epochs == epoch + 0.5)  # with rows in the buffer
+        require(clock[CLOCK.seen] == slots, f"{clock[CLOCK.seen]} slots for {slots} features", where)
+        require(clock[CLOCK.touched] == listed.size, "the buffer's slots are others", where)
+        require(clock[CLOCK.current] in (0, 1), "neither asleep nor awake", where)
+        limit = epoch_limit.py_func(slots * self.rows.strides[0], self.running.shape[1])
+        require(epoch < max(limit, 1) and log == logged(epoch), "its log is of other epochs", where)
+        require_within(epochs, 0.0, epoch + 0.5, f"{prefix}.rows")
+        require(np.count_nonzero(epochs % 1.0) == listed.size, "a feature is of no epoch", f"{prefix}.rows")
+        require(not clock[CLOCK.current] or (epochs >= epoch).all(), "a feature sleeps", f"{prefix}.rows")
+        self.touched[: listed.size] = listed
+
+
+def new_table(columns: int, k: int, dtype: Any) -> Table:
+    """Return an empty table for ``columns`` sketch columns, ``k`` of them subject to transforms."""
+    table = new(Table, slots=0, width=padded(COLUMN.sketch + columns, 8), units=RADIX * LEVELS, k=k,
+                entry=padded(k + 2), log=0, real=dtype)  # fmt: skip
+    return roomy(table, 0)
+
+
+def roomy(table: Table, slots: int) -> Table:
+    """Return the table with room for ``slots`` features, and for the epochs between two settlements of so many."""
+    table = grow(table, slots=slots)
+    k = table.running.shape[1]
+    return grow(table, log=logged(epoch_limit.py_func(table.rows.nbytes, k))) if k else table
+
+
+def used(table: Table) -> dict[str, int]:
+    """Return the sizes in use, for ``state.pack``."""
+    return {"slots": int(table.clock[CLOCK.seen]), "log": logged(int(table.clock[CLOCK.epoch]))}

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.draws import ROUND, fill_gaussian
+from onsketch.core.eigen import eigh
 from onsketch.core.geometry import NEWTON
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
-from onsketch.jit.eigen import eigh
 from onsketch.jit.vectors import dot, fma, load, spread, store
 from onsketch.learners.clip import limited_step
 from onsketch.learners.sketched.merged_sketches import less_base

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import require_within
+from onsketch.core.eigen import eigh
+from onsketch.core.secular import LINES, absorb_row
 from onsketch.core.shrinking import FD, shrink
 from onsketch.core.spectral_step import inverse_metric
 from onsketch.core.tolerances import CUTOFF, LARGEST
-from onsketch.files.arrays import require_within
 from onsketch.jit.decorators import inner
-from onsketch.jit.eigen import eigh
-from onsketch.jit.secular import LINES, absorb_row
 from onsketch.jit.vectors import add, dot, put
 from onsketch.learners.clip import limited_step
 from onsketch.learners.sketched.epochs import fold_coefficients
@@ -98,9 +98,9 @@ class RankedDirections(State):
         """Dual averaging shrinks before the next row, not after this one."""
         return setup.capacity - (not setup.dual)
 
-    def check(self, fresh: Self, setup: Setup) -> None:
+    def check_sketch(self, fresh: Self, setup: Setup) -> None:
         """As all, and L can be divided by."""
-        super().check(fresh, setup)
+        super().check_sketch(fresh, setup)
         diagonal = np.diagonal(self.squares[FFD_SQUARE.lower])[: self.counts[COUNT.rows]]
         require_within(diagonal, float(np.finfo(float).tiny), LARGEST, "sketch.squares")
 

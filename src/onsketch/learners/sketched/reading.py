@@ -20,7 +20,7 @@ def current_row(table, slot, rows, out):
         rows[0, c] = table.rows[slot, c]
     epoch = table.clock[CLOCK.epoch]
     if rows[0, COLUMN.epoch] < epoch:
-        bring_up_to_date(rows, 0, epoch, table.running, table.past, table.places, out)
+        bring_up_to_date(rows, 0, epoch, table.running, table.past, out)
 
 
 @inner

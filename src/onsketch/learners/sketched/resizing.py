@@ -14,10 +14,9 @@ import numpy as np
 from onsketch.core.shrinking import ridge_growth, shrink
 from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.sketched.learner import SketchedLearner
-from onsketch.learners.sketched.packed import CLOCK, COLUMN
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, roomy
 from onsketch.learners.sketched.reading import fill_rows
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE
-from onsketch.learners.sketched.tables import grown
 
 
 def resized(old: SketchedLearner, size: int) -> SketchedLearner:
@@ -38,7 +37,7 @@ def resized(old: SketchedLearner, size: int) -> SketchedLearner:
     fill_rows(old._table, rows)
     S = rows[:, COLUMN.sketch : COLUMN.sketch + n]
     a, a_sum = sketch.lines[LINE.a, :n], sketch.lines[LINE.a_sum, :n]
-    table = grown(new._table, old._map.features, new._logs)
+    table = roomy(new._table, old._map.count)._replace(features=old._map.parts[2])
     seen = len(rows)
     table.rows[:seen, COLUMN.head] = rows[:, COLUMN.head] + S @ a
     table.rows[:seen, COLUMN.sum] = rows[:, COLUMN.sum] + S @ (a_sum - sketch.numbers[NUMBER.base_sum] * a)

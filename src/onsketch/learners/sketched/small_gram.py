@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 
+from onsketch.core.eigen import eigh
 from onsketch.core.geometry import NEWTON
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
-from onsketch.jit.eigen import eigh
 from onsketch.jit.vectors import dot, fma, load, spread, store
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE

@@ -5,15 +5,16 @@ Passing few arrays to compiled functions keeps them quick to call and, above all
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import require
 from onsketch.core.errors import OptionError
+from onsketch.core.secular import LINES
+from onsketch.core.state import Array, new
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import require, require_within
-from onsketch.jit.secular import LINES
 from onsketch.jit.vectors import padded
 from onsketch.learners.sketched.packed import COLUMN
 
@@ -90,18 +91,27 @@ class Squares(NamedTuple):
 SQUARE = Squares(*range(3))
 
 
-class _Arrays(NamedTuple):
-    """The arrays of a sketch's state."""
+_MOST, _SQUARED = float(np.finfo(np.float64).max), LARGEST * LARGEST
+_BOUNDS = {
+    NUMBER.ridge: (0.0, _SQUARED),
+    NUMBER.escaped: (0.0, _MOST),
+    NUMBER.lengths: (0.0, _MOST),
+    NUMBER.fade: (float(np.finfo(np.float64).tiny), 1.0),
+}
 
-    counts: NDArray[np.int64]
-    numbers: NDArray[np.float64]
-    lines: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    transform: NDArray[np.float64]
-    """The pending change of basis, as an entry of the packed table's log."""
-    work: NDArray[np.float64]
-    room: NDArray[np.float64]
-    """Scratch of a round, rows as wide as a packed row and squares: not part of the state."""
+
+class _Arrays(NamedTuple):
+    """The arrays of a sketch's state. Those with an axis m are padded with zeros to whole vectors."""
+
+    counts: Annotated[NDArray[np.int64], Array("4", "i8")]
+    numbers: Annotated[NDArray[np.float64], Array("6", start=(1.0, 0.0, 0.0, 0.0, 1.0, 0.0), within=_BOUNDS)]
+    lines: Annotated[NDArray[np.float64], Array("5 m", within={...: (-_SQUARED, _MOST), LINE.values: (0.0, _MOST)})]
+    squares: Annotated[NDArray[np.float64], Array("3 m m")]
+    transform: Annotated[NDArray[np.float64], Array("m entry", scratch=True)]
+    """A change of basis on its way into the packed table's log."""
+    work: Annotated[NDArray[np.float64], Array("work width", scratch=True)]
+    """Rows as wide as a packed row."""
+    room: Annotated[NDArray[np.float64], Array("2 m m", scratch=True)]
 
 
 class State(_Arrays):
@@ -122,29 +132,14 @@ class State(_Arrays):
         """The sketch of no rows."""
         return cls.empty(capacity, kept, ridge)
 
-    @property
-    def scratch(self) -> tuple[str, ...]:
-        """Fields that hold nothing between rounds."""
-        return ("work", "room")
-
     @classmethod
     def empty(cls, capacity: int, kept: int, ridge: float) -> Self:
-        """A sketch of at most ``capacity`` rows, ``kept`` of which survive a change of basis.
-
-        The arrays are padded with zeros to whole vectors.
-        """
-        capacity = padded(capacity)
-        state = cls(
-            counts=np.zeros(4, dtype=np.int64),
-            numbers=np.array([1.0, 0.0, ridge, 0.0, 1.0, 0.0]),
-            lines=np.zeros((5, capacity)),
-            squares=np.zeros((3, capacity, capacity)),
-            transform=np.zeros((capacity, padded(kept + 2))),
-            work=np.zeros((LINES + 5, COLUMN.sketch + capacity)),
-            room=np.zeros((2, capacity, capacity)),
-        )
+        """A sketch of at most ``capacity`` rows, ``kept`` of which survive a change of basis."""
+        m = padded(capacity)
+        state = new(cls, m=m, entry=padded(kept + 2), work=LINES + 5, width=COLUMN.sketch + m)
+        state.numbers[NUMBER.ridge] = ridge
         state.lines[LINE.keep] = 1.0
-        state.squares[SQUARE.vectors] = np.eye(capacity)
+        state.squares[SQUARE.vectors] = np.eye(m)
         return state
 
     # What a sketch knows of itself, for reading and merging; sketches that differ say so in their own class.
@@ -183,7 +178,7 @@ class State(_Arrays):
         """
         raise OptionError(f"merge: {parts[0].method.name} has no rule for adding its sketches.")
 
-    def check(self, fresh: Self, setup: Setup) -> None:
+    def check_sketch(self, fresh: Self, setup: Setup) -> None:
         """Refuse what no rows can have led to, filled from a file: loops check no bounds, and would believe it."""
         rows, closed, column, rank = (int(count) for count in self.counts)
         where, capacity = "sketch.counts", setup.capacity
@@ -195,26 +190,10 @@ class State(_Arrays):
             require(0 <= closed <= capacity, "a change of basis of more rows than there were", where)
             require(column == 0 or COLUMN.sketch <= column < COLUMN.sketch + capacity, "a row went to no column", where)
             require(0 <= rank <= capacity, "its spectrum is older than its rows", where)
-        most, squared = float(np.finfo(np.float64).max), LARGEST * LARGEST
-        require_within(self.numbers[NUMBER.ridge], float(fresh.numbers[NUMBER.ridge]), squared, "sketch.numbers")
-        require_within(self.numbers[[NUMBER.escaped, NUMBER.lengths]], 0.0, most, "sketch.numbers")
-        require_within(self.numbers[NUMBER.fade], float(np.finfo(np.float64).tiny), 1.0, "sketch.numbers")
-        require_within(self.lines[LINE.values], 0.0, most, "sketch.lines")
-        require_within(self.lines, -squared, most, "sketch.lines")
-        require_within(np.abs(self.transform), 0.0, squared, "sketch.transform")
+        require(self.numbers[NUMBER.ridge] >= fresh.numbers[NUMBER.ridge], "its ridge has shrunk", "sketch.numbers")
         beyond = self.lines[LINE.a, rows : (rows + 3) // 4 * 4]  # rows are read in whole vectors
         require(not beyond.any(), "a has entries beyond its rows", "sketch.lines")
 
     def most_rows(self, setup: Setup) -> int:
         """Rows that there can be between two rounds."""
         return setup.capacity
-
-    def copy(self) -> Self:
-        """A state of its own with the same numbers."""
-        arrays: Any = [array.copy() for array in self]
-        return type(self)(*arrays)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held."""
-        return sum(array.nbytes for array in self)

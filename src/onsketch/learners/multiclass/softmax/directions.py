@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import math
 
-from onsketch.core.shrinking import HALF, left_of
+from onsketch.core import bordered
+from onsketch.core.shrinking import HALF
 from onsketch.core.tolerances import CUTOFF
-from onsketch.jit.decorators import exact, exact_inlined
-from onsketch.jit.eigen import eigh
+from onsketch.jit.decorators import exact
 from onsketch.learners.multiclass.softmax.implicit import LONGEST, implicit_slopes
 from onsketch.learners.multiclass.softmax.state import AVERAGE, NEWTON, RUNNING, TALLY
 
-_left_of = exact_inlined(left_of)
+_rebuild, _border, _restart = map(exact, (bordered.rebuild, bordered.border, bordered.restart))
+_shrink_gram = exact(bordered.shrink)
 
 RIDGES = (0.1, 0.001)
 """c of the two experts."""
@@ -53,20 +54,15 @@ def ridge_of(common, e):
 
 
 @exact
+def _ridges(common):
+    return ridge_of(common, 0), ridge_of(common, 1)
+
+
+@exact
 def rebuild(common, table, scratch):
     """The small inverses from the Gram matrix."""
-    n = common.tally[TALLY.sketched]
-    values, vectors = scratch.values, scratch.vectors
-    eigh(table.gram, n, values, vectors, scratch.eigen_work)
-    for e in range(NEWTON):
-        ridge = ridge_of(common, e)
-        for i in range(n):
-            for j in range(n):
-                total = 0.0
-                for r in range(n):
-                    if values[r] > CUTOFF * values[0]:
-                        total += vectors[r, i] * vectors[r, j] / (ridge + values[r])
-                table.inverses[e, i, j] = total
+    n, values, vectors = common.tally[TALLY.sketched], scratch.values, scratch.vectors
+    _rebuild(table.gram, table.inverses, _ridges(common), n, values, vectors, scratch.eigen_work)
 
 
 @exact
@@ -82,31 +78,12 @@ def follow_norm(common, table, scratch):
 def _append(common, table, scratch, rho, length):
     """Border the Gram matrix and both inverses by the row ρ·x."""
     n = common.tally[TALLY.sketched]
-    gram, products, q = table.gram, scratch.products, scratch.q
     common.tally[TALLY.sketched] = n + 1
-    for i in range(n):
-        gram[n, i] = rho * products[i]
-        gram[i, n] = gram[n, i]
-    gram[n, n] = rho * rho * length
     for k in range(table.coefficients.shape[1]):
         for c in range(table.coefficients.shape[2]):
             table.coefficients[n, k, c] = 0.0
-    for e in range(NEWTON):
-        inverse = table.inverses[e]
-        whole = ridge_of(common, e) + gram[n, n]
-        pivot = whole
-        for i in range(n):
-            pivot -= rho * q[e, i] * gram[n, i]
-        if pivot <= CUTOFF * whole:
-            rebuild(common, table, scratch)
-            return
-        for i in range(n):
-            weight = rho * q[e, i] / pivot
-            for j in range(n):
-                inverse[i, j] += weight * rho * q[e, j]
-            inverse[i, n] = -weight
-            inverse[n, i] = -weight
-        inverse[n, n] = 1.0 / pivot
+    if not _border(table.gram, table.inverses, _ridges(common), n, scratch.products, 0, scratch.q, rho, length):
+        rebuild(common, table, scratch)
 
 
 @exact
@@ -132,26 +109,12 @@ def fold(common, table, features):
 def _shrink(common, table, scratch, features):
     """Shrink a full sketch of 2m rows to its m − 1 first directions."""
     n = common.tally[TALLY.sketched]
-    size = n // 2
-    kept = size - 1
-    values, vectors, change = scratch.values, scratch.vectors, scratch.transform
+    kept = n // 2 - 1
     fold(common, table, features)
-    eigh(table.gram, n, values, vectors, scratch.eigen_work)
-    rho = max(values[size - 1], 0.0) if values[size - 1] > CUTOFF * values[0] else 0.0
+    values, vectors, change = scratch.values, scratch.vectors, scratch.transform
+    rho = _shrink_gram(table.gram, n, n // 2, 1.0, values, vectors, scratch.eigen_work, change, 0, 0)
     common.running[RUNNING.escaped] += rho
-    for i in range(n):
-        for j in range(n):
-            table.gram[i, j] = 0.0
-            table.inverses[0, i, j] = 0.0
-            table.inverses[1, i, j] = 0.0
-    for r in range(kept):
-        energy = _left_of(values[r], rho) if values[r] > CUTOFF * values[0] else 0.0
-        scale = math.sqrt(energy / values[r]) if energy > 0.0 else 0.0
-        for i in range(n):
-            change[i, r] = scale * vectors[r, i]
-        table.gram[r, r] = energy
-        for e in range(NEWTON):
-            table.inverses[e, r, r] = 1.0 / (ridge_of(common, e) + energy)
+    _restart(table.gram, table.inverses, _ridges(common), n, kept)
     common.tally[TALLY.sketched] = kept
     row = scratch.products
     for i in range(features):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import Arrays
 from onsketch.core.errors import OptionError, UpdateError
-from onsketch.files.arrays import Arrays
 from onsketch.jit.decorators import exact_kernel
 from onsketch.learners.base import _chunks
 from onsketch.learners.features import FeatureMap

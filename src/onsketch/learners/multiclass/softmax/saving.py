@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import Arrays, named, require, require_within, take
 from onsketch.core.tolerances import LARGEST
-from onsketch.files.arrays import Arrays, named, require, require_within, take
 from onsketch.learners.multiclass.softmax.changes import filled
 from onsketch.learners.multiclass.softmax.directions import AT_MOST
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, Wide

@@ -1,0 +1,89 @@
+"""The small matrices of a sketch S: its Gram matrix K = SSᵀ, and (ridge·I + K)⁻¹ for several ridges, row by row.
+
+These are plain functions that compiled loops mark with their own options: ``inner(border)`` may reorder sums,
+``exact(border)`` may not. ``ridges`` is a tuple, so the compiler knows the number of inverses.
+
+Shapes: gram (m, m), inverses (ridges, m, m), values (m,), vectors (m, m) with an eigenvector in each row, work (2, m).
+Cost: O(m²) for a row, O(m³) for a shrink or a rebuild.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.core.eigen import eigh
+from onsketch.core.shrinking import left_of
+from onsketch.core.tolerances import CUTOFF
+from onsketch.jit.decorators import inlined
+
+_left_of = inlined(left_of)
+
+
+def rebuild(gram, inverses, ridges, n, values, vectors, work):
+    """Compute the inverses from the spectrum of the first n rows of K, as pseudo-inverses on the span of its rows."""
+    eigh(gram, n, values, vectors, work)
+    for k in range(len(ridges)):
+        for i in range(n):
+            for j in range(n):
+                inverses[k, i, j] = 0.0
+        for e in range(n):
+            if values[e] > CUTOFF * values[0]:
+                weight = 1.0 / (ridges[k] + values[e])
+                for i in range(n):
+                    for j in range(n):
+                        inverses[k, i, j] += weight * vectors[e, i] * vectors[e, j]
+
+
+def border(gram, inverses, ridges, n, products, start, q, rho, square):
+    """Append the row ρ·x to a sketch of n rows: border K and the inverses.
+
+    ``products[start:start + n]`` is Sx, ``q[k]`` is inverses[k]·Sx, and ``square`` is |x|². Returns False if x lies in
+    the span of the rows to within rounding. K is then complete, but the inverses must be rebuilt.
+    """
+    for i in range(n):
+        gram[n, i] = rho * products[start + i]
+        gram[i, n] = gram[n, i]
+    gram[n, n] = rho * rho * square
+    for k in range(len(ridges)):
+        whole = ridges[k] + gram[n, n]
+        pivot = whole  # the Schur complement of the new row
+        for i in range(n):
+            pivot -= rho * q[k, i] * gram[n, i]
+        if pivot <= CUTOFF * whole:
+            return False
+        for i in range(n):
+            weight = rho * q[k, i] / pivot
+            for j in range(n):
+                inverses[k, i, j] += weight * rho * q[k, j]
+            inverses[k, i, n] = -weight
+            inverses[k, n, i] = -weight
+        inverses[k, n, n] = 1.0 / pivot
+    return True
+
+
+def shrink(gram, n, size, fade, values, vectors, work, transform, row, column):
+    """Shrink a sketch of n rows to size − 1 orthogonal rows, multiply K by ``fade``, and return ρ.
+
+    K becomes diagonal. The change of basis (n, size − 1) is written to ``transform`` from (row, column) on. Call
+    ``restart`` for the inverses, after the ridge has grown by its part of ρ.
+    """
+    eigh(gram, n, values, vectors, work)
+    rho = values[size - 1] if n >= size and values[size - 1] > CUTOFF * values[0] else 0.0
+    for i in range(n):
+        for j in range(n):
+            gram[i, j] = 0.0
+    for e in range(size - 1):
+        energy = fade * _left_of(values[e], rho) if e < n and values[e] > CUTOFF * values[0] else 0.0
+        scale = math.sqrt(energy / values[e]) if energy > 0.0 else 0.0
+        for i in range(n):
+            transform[row + i, column + e] = scale * vectors[e, i]
+        gram[e, e] = energy
+    return rho
+
+
+def restart(gram, inverses, ridges, n, kept):
+    """Compute the inverses of a diagonal K with ``kept`` rows, and clear the other entries of n rows."""
+    for k in range(len(ridges)):
+        for i in range(n):
+            for j in range(n):
+                inverses[k, i, j] = 1.0 / (ridges[k] + gram[i, i]) if i == j and i < kept else 0.0

@@ -1,0 +1,283 @@
+"""Learner state, declared once. Allocation, growth, files, checks, copies, undo and memory follow from the declaration.
+
+A state is a NamedTuple of arrays, the form that compiled loops take. Each field declares its array:
+
+    class Table(NamedTuple):
+        rows: Annotated[Floats, Array("slots width", "real", aligned=True)]
+        clock: Annotated[Ints, Array("3", "i8", within=(0, 2**53))]
+        work: Annotated[Floats, Array("4 width", scratch=True)]
+
+    table = new(Table, slots=0, width=8, real="f4")
+    table = grow(table, slots=1000)             # returns the same object while there is room
+    arrays = pack(table, "table", slots=seen)   # {"table.rows": ..., "table.clock": ...}: for a model file
+    table = unpack(new(Table, slots=0, width=8, real="f4"), arrays, "table", free=("slots",))
+
+A shape is a list of names and numbers. Equal names stand for equal sizes in all arrays of a state, and sizes are read
+from the arrays, so nothing else needs to be stored. Where an axis has spare room, ``used`` gives the part in use.
+Nothing here runs while rows are learned; ``copier`` returns a function that is compiled into the loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.arrays import Arrays, require_within, take
+from onsketch.jit.decorators import inlined, inner
+from onsketch.jit.vectors import aligned_zeros, load, store
+
+S = TypeVar("S", bound=tuple[Any, ...])
+Range = tuple[float, float]
+Indices = NDArray[np.integer[Any]]
+
+GROWTH = 8
+"""A table that grows gets at least an eighth more rows. At most this share of its memory is spare."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """The declaration of one array of a state."""
+
+    shape: str
+    """Axes as names and numbers, such as "slots 3"."""
+    dtype: str = "f8"
+    """A NumPy dtype, or a name whose dtype is passed to ``new``."""
+    start: float | tuple[float, ...] = 0.0
+    """Initial value; a tuple fills the last axis."""
+    within: Range | Mapping[Any, Range] = (-math.inf, math.inf)
+    """Bounds for values from a file: of all values, or of ``array[key]`` by key. Floats must be finite in any case."""
+    scratch: bool = False
+    """Holds nothing between rounds, or follows from the other arrays: not saved."""
+    borrowed: bool = False
+    """Belongs to another object: empty when new, and not grown, saved, copied or counted."""
+    aligned: bool = False
+    """Rows start on cache lines."""
+
+    @cached_property
+    def axes(self) -> tuple[str | int, ...]:
+        """The axes: names, and numbers."""
+        return tuple(int(word) if word.isdigit() else word for word in self.shape.split())
+
+    def make(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+        """Return a new array with the initial values."""
+        dtype = np.dtype(dtype)
+        made: NDArray[Any] = aligned_zeros(shape[0], shape[1], dtype) if self.aligned else np.zeros(shape, dtype)
+        if self.start != 0.0:
+            made[...] = self.start
+        return made
+
+    def check(self, array: NDArray[Any], name: str) -> None:
+        """Raise ModelFileError for values out of bounds."""
+        bounds = self.within if isinstance(self.within, Mapping) else {...: self.within}
+        for key, (low, high) in bounds.items():
+            if (low, high) != (-math.inf, math.inf):
+                require_within(array[key], low, high, name)
+
+
+@cache
+def declared(kind: Any) -> dict[str, Array]:
+    """Return the declaration of each field of a state, in order."""
+    found: dict[str, Array] = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        notes = get_args(hint) if get_origin(hint) is Annotated else ()
+        for note in notes:
+            if isinstance(note, Array):
+                found[name] = note
+    missing = set(kind._fields) - set(found)
+    if missing:
+        raise TypeError(f"{kind.__name__}: {', '.join(sorted(missing))} has no declaration.")
+    return {name: found[name] for name in kind._fields}
+
+
+def _fields(state: Any) -> list[tuple[str, Array, NDArray[Any]]]:
+    kind: Any = type(state)
+    return [(name, array, getattr(state, name)) for name, array in declared(kind).items()]
+
+
+def new(kind: type[S], **sizes: Any) -> S:
+    """Return a new state with these sizes. Names that stand for a dtype are passed in the same way."""
+    made = {}
+    for name, array in declared(kind).items():
+        shape = tuple(0 if array.borrowed else sizes[axis] if isinstance(axis, str) else axis for axis in array.axes)
+        made[name] = array.make(shape, sizes.get(array.dtype, array.dtype))
+    return kind(**made)
+
+
+def sizes(state: Any) -> dict[str, int]:
+    """Return the size of each named axis."""
+    return {
+        axis: length
+        for _, array, held in _fields(state)
+        if not array.borrowed
+        for axis, length in zip(array.axes, held.shape, strict=True)
+        if isinstance(axis, str)
+    }
+
+
+def grow(state: Any, **wanted: int) -> Any:
+    """Return the state with at least these sizes: the same object if it has them, else a new one.
+
+    The old state is not changed. Where an axis is too short it grows by at least an eighth.
+    """
+    have = sizes(state)
+    short = {axis: max(n, have[axis] + have[axis] // GROWTH, 16) for axis, n in wanted.items() if n > have[axis]}
+    if not short:
+        return state
+    made = {}
+    for name, array, held in _fields(state):
+        if array.borrowed or not short.keys() & set(array.axes):
+            continue
+        shape = tuple(short.get(str(axis), n) for axis, n in zip(array.axes, held.shape, strict=True))
+        made[name] = array.make(shape, held.dtype)
+        made[name][tuple(map(slice, held.shape))] = held
+    return state._replace(**made)
+
+
+def _part(array: Array, used: Mapping[str, int]) -> tuple[slice, ...]:
+    """Return the index of the part of an array that is in use."""
+    return tuple(slice(used.get(axis)) if isinstance(axis, str) else slice(None) for axis in array.axes)
+
+
+def in_use(state: Any, **used: int) -> dict[str, NDArray[Any]]:
+    """Return the persistent arrays by field: views of the parts in use."""
+    return {
+        name: held[_part(array, used)] for name, array, held in _fields(state) if not (array.scratch or array.borrowed)
+    }
+
+
+def pack(state: Any, prefix: str, **used: int) -> Arrays:
+    """Return the arrays that a model file stores, as ``prefix.field``."""
+    return {f"{prefix}.{name}": held for name, held in in_use(state, **used).items()}
+
+
+def unpack(state: S, arrays: Arrays, prefix: str, free: tuple[str, ...] = ()) -> S:
+    """Fill a new state with the result of ``pack``. Types, shapes and bounds are checked; errors are ModelFileErrors.
+
+    The ``free`` axes take the sizes of the file, which must agree between arrays. If the state's class has a method
+    ``check(prefix, **sizes)``, it is called last, for conditions that concern more than one array.
+    """
+    filled: dict[str, NDArray[Any]] = {}
+    known: dict[str, int | None] = {**sizes(state), **dict.fromkeys(free)}
+    for name, array, held in _fields(state):
+        if array.scratch or array.borrowed:
+            continue
+        shape = tuple(known[axis] if isinstance(axis, str) else axis for axis in array.axes)
+        filled[name] = taken = take(arrays, f"{prefix}.{name}", held.dtype, shape)
+        array.check(taken, f"{prefix}.{name}")
+        known.update({str(axis): n for axis, n in zip(array.axes, taken.shape, strict=True) if axis in free})
+    lengths = {axis: known[axis] or 0 for axis in free}
+    state = grow(state, **lengths)
+    for name, taken in filled.items():
+        getattr(state, name)[tuple(map(slice, taken.shape))] = taken
+    if hasattr(state, "check"):
+        state.check(prefix, **lengths)
+    return state
+
+
+def copy(state: S) -> S:
+    """Return an independent copy."""
+    made = {}
+    for name, array, held in _fields(state):
+        made[name] = held if array.borrowed else array.make(held.shape, held.dtype)
+        if not array.borrowed:
+            made[name][...] = held
+    return type(state)(**made)
+
+
+def nbytes(state: Any, **used: int) -> int:
+    """Return the memory of all arrays in bytes; with ``used``, of the parts in use."""
+    return sum(held[_part(array, used)].nbytes for _, array, held in _fields(state) if not array.borrowed)
+
+
+def differences(one: Any, two: Any, **used: int) -> list[str]:
+    """Return the fields in which two states differ, for tests. An empty list: both continue identically."""
+    pairs = zip(in_use(one, **used).items(), in_use(two, **used).values(), strict=True)
+    return [name for (name, a), b in pairs if a.shape != b.shape or not np.array_equal(a, b)]
+
+
+class Mark(NamedTuple):
+    """A snapshot: some rows of the arrays whose first axis is marked, and the other arrays whole."""
+
+    rows: dict[str, tuple[Indices, NDArray[Any]]]
+    whole: dict[str, NDArray[Any]]
+
+
+def mark(state: Any, **touched: Indices) -> Mark:
+    """Take a snapshot before a change of the ``touched`` entries of some first axes, and of any other array."""
+    rows, whole = {}, {}
+    for name, array, held in _fields(state):
+        at = touched.get(str(array.axes[0]))
+        if array.scratch or array.borrowed:
+            continue
+        if at is None:
+            whole[name] = held.copy()
+        else:
+            rows[name] = at, held[at]
+    return Mark(rows, whole)
+
+
+def undo(state: Any, mark: Mark) -> None:
+    """Restore a snapshot in place; the state may have grown since."""
+    for name, (at, old) in mark.rows.items():
+        getattr(state, name)[at] = old
+    for name, whole in mark.whole.items():
+        getattr(state, name)[tuple(map(slice, whole.shape))] = whole
+
+
+def copier(kind: type, axis: str, lanes: int = 4) -> Any:
+    """Return a compiled ``copy(source, target, n)`` of the persistent arrays, with the first n entries of an axis.
+
+    It compiles to straight code, since fields and shapes are known then. Squares (…, axis, axis) are copied as far as
+    n rows and columns; other arrays whole. Arrays with the axis must be padded to multiples of ``lanes`` numbers.
+    """
+    every: Any = inlined(_nothing)
+    for place, array in enumerate(declared(kind).values()):
+        if not (array.scratch or array.borrowed):
+            square = array.axes.count(axis) == 2
+            every = _then(every, (_square_copier if square else _flat_copier)(place, array.axes[-1] == axis, lanes))
+    return every
+
+
+def _nothing(source, target, n):
+    pass
+
+
+def _then(first: Callable[..., Any], second: Callable[..., Any]) -> Any:
+    def both(source, target, n):
+        first(source, target, n)
+        second(source, target, n)
+
+    return inlined(both)
+
+
+def _flat_copier(place: int, by_vectors: bool, lanes: int) -> Any:
+    """Return a copy function for an array that is copied whole."""
+
+    def vectors(source, target, n):
+        for at in range(0, source[place].size, lanes):
+            store(target[place], at, load(source[place], at, lanes))
+
+    def numbers(source, target, n):
+        for at in range(source[place].size):
+            target[place][at] = source[place][at]
+
+    return inlined(vectors if by_vectors else numbers)
+
+
+def _square_copier(place: int, by_vectors: bool, lanes: int) -> Any:
+    """Return a copy function for a stack of squares (…, axis, axis): the first n rows and columns of each."""
+
+    def squares(source, target, n):
+        stride = source[place].shape[2]
+        for square in range(source[place].shape[0]):
+            for i in range(square * stride, square * stride + min(n, stride)):
+                for at in range(i * stride, i * stride + min(n, stride), lanes):
+                    store(target[place], at, load(source[place], at, lanes))
+
+    return inner(squares)

@@ -7,15 +7,14 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from onsketch.jobs.cluster import listening
-from onsketch.jobs.cluster.listening import open_doors
+from onsketch.jobs.cluster import ray_engine
+from onsketch.jobs.cluster.ray_engine import exposed_addresses
 from program import environment
 
-pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads sockets from /proc")
+pytest.importorskip("psutil", reason="comes with onsketch[ray]")
 
 
 @pytest.mark.parametrize(
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="read
      ("127.0.0.1", True), ("127.0.0.2", True), ("::1", True), ("::ffff:127.0.0.1", True)],
 )  # fmt: skip
 def test_loopback_is_told_from_other_addresses(host: str, near: bool) -> None:
-    assert listening._loopback(host) is near
+    assert ray_engine._loopback(host) is near
 
 
 def test_what_a_process_and_its_children_listen_on_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,33 +39,35 @@ def test_what_a_process_and_its_children_listen_on_is_found(monkeypatch: pytest.
         theirs = f"127.0.0.1:{int(child.stdout.readline())}"
         door.bind(("127.0.0.1", 0))
         mine = f"127.0.0.1:{door.getsockname()[1]}"
-        assert not {mine, theirs} & set(open_doors(os.getpid()))
-        monkeypatch.setattr(listening, "_loopback", lambda host: False)  # as if the address were any other
-        assert theirs in open_doors(os.getpid())
-        assert mine not in open_doors(os.getpid())  # bound, and not listening yet
+        assert not {mine, theirs} & set(exposed_addresses(os.getpid()))
+        monkeypatch.setattr(ray_engine, "_loopback", lambda host: False)  # as if the address were any other
+        assert theirs in exposed_addresses(os.getpid())
+        assert mine not in exposed_addresses(os.getpid())  # bound, and not listening yet
         door.listen()
-        assert {mine, theirs} <= set(open_doors(os.getpid()))
+        assert {mine, theirs} <= set(exposed_addresses(os.getpid()))
 
 
 STARTED = """
 import os
-from onsketch.jobs.cluster import listening, ray_engine
-from onsketch.jobs.cluster.listening import _family, _listening, _sockets, open_doors
+import psutil
+from onsketch.jobs.cluster import ray_engine
+from onsketch.jobs.cluster.ray_engine import exposed_addresses
 
 def outcome():
     try:
         engine = ray_engine.RayEngine("local", 1)
     except ray_engine.ClusterError as error:
-        return "refused", ray_engine.ALLOWED in str(error), open_doors(os.getpid())
+        return "refused", ray_engine.ALLOWED in str(error), exposed_addresses(os.getpid())
     task = engine.submit(lambda: (1, 2))
     engine.finished([task])
-    mine = {inode for process in _family(os.getpid()) for inode in _sockets(process)}
-    found = engine.report(task), len(mine & set(_listening())) >= 4, open_doors(os.getpid())
+    mine = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    sockets = [one for process in mine for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
+    found = engine.report(task), len(sockets) >= 4, exposed_addresses(os.getpid())
     engine.close()
     return "started", *found
 
 print(outcome())
-listening._loopback = lambda host: False  # as if the addresses were any others
+ray_engine._loopback = lambda host: False  # as if the addresses were any others
 print(outcome())
 os.environ[ray_engine.ALLOWED] = "1"
 print(outcome())

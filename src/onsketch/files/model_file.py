@@ -117,28 +117,11 @@ def write(
 
 
 def _write_tensors(path: str, arrays: Mapping[str, NDArray[Any]], metadata: dict[str, str]) -> None:
-    """Write a safetensors file into the locked file that is there; the library would put another in its place.
+    """Write a safetensors file into the locked file that is there; ``save_file`` would put another in its place."""
+    from safetensors.numpy import save
 
-    The format: eight bytes with the length of a JSON header, padded with spaces to a multiple of eight; then the
-    arrays' bytes, little-endian, those of wider types first.
-    """
-    header: dict[str, Any] = {"__metadata__": metadata}
-    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
-    end = 0
-    for name in order:
-        start, end = end, end + arrays[name].nbytes
-        dtype = arrays[name].dtype
-        if dtype.kind not in "fiub":
-            raise TypeError(f"{name}: a model file holds numbers, not {dtype}")
-        kind = "BOOL" if dtype.kind == "b" else f"{dtype.kind.upper()}{8 * dtype.itemsize}"
-        header[name] = {"dtype": kind, "shape": list(arrays[name].shape), "data_offsets": [start, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
     with open(path, "r+b") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for name in order:
-            little = arrays[name].astype(arrays[name].dtype.newbyteorder("<"), copy=False)
-            file.write(little.reshape(-1).view(np.uint8).data)
+        file.write(save(dict(arrays), metadata))
 
 
 def read(path: PathLike) -> Content:

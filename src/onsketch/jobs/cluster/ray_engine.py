@@ -6,14 +6,14 @@ from. As all tasks are pure, what comes out is the same to the bit. Each task ha
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from onsketch.jobs.cluster.engine import ClusterError, Engine, Handle, Task, in_one_thread
-from onsketch.jobs.cluster.listening import open_doors
 
 RETRIES = 10
 """Times that a task is run again after the death of its worker before the run gives up."""
@@ -22,6 +22,24 @@ LOOPBACK = "127.0.0.1"
 
 ALLOWED = "ONSKETCH_RAY_ALL_INTERFACES"
 """Set to 1 in the environment, a Ray that listens beyond loopback is let go on."""
+
+
+def exposed_addresses(process: int) -> list[str]:
+    """Return the addresses beyond loopback on which a process and its descendants listen."""
+    import psutil
+
+    root = psutil.Process(process)
+    found = set()
+    for one in (root, *root.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            local = [socket.laddr for socket in one.net_connections("tcp") if socket.status == psutil.CONN_LISTEN]
+            found |= {f"{a.ip}:{a.port}" if "." in a.ip else f"[{a.ip}]:{a.port}" for a in local if not _loopback(a.ip)}
+    return sorted(found)
+
+
+def _loopback(host: str) -> bool:
+    address = ipaddress.ip_address(host)
+    return bool((getattr(address, "ipv4_mapped", None) or address).is_loopback)
 
 
 class RayEngine(Engine):
@@ -50,10 +68,10 @@ class RayEngine(Engine):
             except ConnectionError:
                 address = "local"
         if address == "local":
-            before = open_doors(os.getpid())
+            before = exposed_addresses(os.getpid())
             with _on_loopback():
                 self._ray.init("local", num_cpus=workers, include_dashboard=False, _node_ip_address=LOOPBACK, **quiet)
-            self._refuse_open_doors(before)
+            self._refuse_exposure(before)
             return
         try:
             self._ray.init(address, **quiet)
@@ -63,13 +81,13 @@ class RayEngine(Engine):
                 "has this machine its token (RAY_AUTH_TOKEN)?"
             ) from None
 
-    def _refuse_open_doors(self, before: list[str]) -> None:
+    def _refuse_exposure(self, before: list[str]) -> None:
         """End the cluster started here if others than this machine could reach it: whoever does can run code."""
-        doors = [door for door in open_doors(os.getpid()) if door not in before]
-        if doors and os.environ.get(ALLOWED) != "1":
+        exposed = [address for address in exposed_addresses(os.getpid()) if address not in before]
+        if exposed and os.environ.get(ALLOWED) != "1":
             self._ray.shutdown()
             raise ClusterError(
-                f"the Ray started here listens on {', '.join(doors[:4])}, beyond this machine, and "
+                f"the Ray started here listens on {', '.join(exposed[:4])}, beyond this machine, and "
                 f"whoever reaches Ray can run code. Behind a firewall, {ALLOWED}=1 in the environment allows it."
             )
 

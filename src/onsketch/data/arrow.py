@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, ReadError
 from onsketch.data.arrow_blocks import block_of, import_pyarrow, words_of
+from onsketch.data.arrow_messages import open_file, open_pipe
 from onsketch.data.block import Block, Position
 from onsketch.data.columns import Roles, Sampled, decide
 from onsketch.data.interactions import Interactions
 from onsketch.data.names import Names
-from onsketch.data.parquet import row_groups
+from onsketch.data.parquet import in_a_line, open_parquet, row_groups
 from onsketch.data.schema import Columns, Schema, fitted, without_label
 from onsketch.data.separated import CATEGORICAL, NUMERIC
 from onsketch.data.sources import STDIN, Bytes, shown
@@ -69,11 +70,16 @@ class Tables:
         return self.columns
 
     def codes(self, column: Any) -> Floats:
-        """Labels that are words as places among the classes; NaN where there is none."""
+        """Return labels that are words as places among the classes, which come in the order of the rows.
+
+        A label that is missing is NaN.
+        """
         codes, words = words_of(column)
-        for word in words:
-            if word not in self.classes:
-                self.classes.append(word)
+        first = np.zeros(len(words) + 1, dtype=np.int64)
+        first[codes[::-1]] = np.arange(codes.size)[::-1]
+        for k in np.argsort(first[:-1]).tolist():
+            if words[k] not in self.classes:
+                self.classes.append(words[k])
         places = np.array([*(float(self.classes.index(word)) for word in words), np.nan])
         return places[codes]
 
@@ -94,7 +100,7 @@ def read_arrow(
                 raise error
     except (pyarrow.ArrowException, OSError, UnicodeError) as error:
         form_of = "Parquet" if parquet else "Arrow"
-        reason = f"not a readable {form_of} file, from row {here.offset + 1:,} on ({error})"
+        reason = f"not a readable {form_of} file, from row {here.offset + 1:,} on ({in_a_line(error)})"
         raise ReadError(path, None, None, reason) from None
     yield here
 
@@ -111,41 +117,31 @@ def _batches(
 ) -> Iterator[Any]:
     """Batches of at most ``limits.rows`` rows, after the first ``skip`` rows of the file."""
     if parquet:
-        from pyarrow import parquet as reading
-
         if source == STDIN:
             raise InputError(
                 "standard input: Parquet ends with its index, so it cannot be read from a pipe; use a file."
             )
         found = _seekable(source)
-        file = reading.ParquetFile(found)
+        files, size = open_parquet(found), _size(found)
+        file = files[0]
         columns = form.begin(path, file.schema_arrow)
         counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
         first = 0
         while first < len(counts) and skip >= counts[first]:
             skip -= counts[first]
             first += 1
-        parts: Iterator[Any] = row_groups(path, file, found, range(first, len(counts)), _rows(columns, limits), limits)
+        parts: Iterator[Any] = row_groups(path, files, size, range(first, len(counts)), _rows(columns, limits), limits)
     else:
         if source == STDIN:
-            stream = pyarrow.ipc.open_stream(
-                io.BufferedReader(_AsRaw(opened or Bytes(source, limits.unpacking)), 1 << 20)
-            )
-            columns = form.begin(path, stream.schema)
-            parts = iter(stream)
+            opened = opened or Bytes(source, limits.unpacking)
+            reader = open_pipe(opened, limits.unpacking)
         else:
-            file = _seekable(source)
-            try:
-                whole = pyarrow.ipc.open_file(file)
-            except pyarrow.ArrowInvalid:  # no index at the end: the streaming format
-                if not isinstance(file, str):
-                    file.seek(0)
-                stream = pyarrow.ipc.open_stream(pyarrow.OSFile(file) if isinstance(file, str) else file)
-                columns = form.begin(path, stream.schema)
-                parts = iter(stream)
-            else:
-                columns = form.begin(path, whole.schema)
-                parts = (whole.get_batch(k) for k in range(whole.num_record_batches))
+            found = _seekable(source)
+            if isinstance(found, str):
+                found = pyarrow.OSFile(found)
+            reader = open_file(path, found, limits.unpacking)
+        columns = form.begin(path, reader.schema)
+        parts = iter(reader)
     most = _rows(columns, limits)
     for batch in parts:
         _check_batch(path, batch)
@@ -173,19 +169,9 @@ def _rows(columns: Columns, limits: Limits) -> int:
     return max(1, min(limits.rows, limits.bytes // max(1, len(columns.names))))
 
 
-class _AsRaw(io.RawIOBase):
-    """A source as a raw file."""
-
-    def __init__(self, source: Bytes) -> None:
-        self._source = source
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._source.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+def _size(file: Any) -> int:
+    """Return the bytes of a file given as a path or a file object that can seek."""
+    return os.path.getsize(file) if isinstance(file, str) else int(file.seek(0, os.SEEK_END))
 
 
 def _seekable(source: str | BinaryIO) -> Any:

@@ -42,16 +42,25 @@ def _numbers(column: Any) -> Floats:
 
 
 def words_of(column: Any) -> tuple[NDArray[np.int64], list[str]]:
-    """A column as codes, −1 where there is no value, into a list of words."""
+    """Return a column as codes into the list of its words; the code is −1 where there is no value.
+
+    A dictionary may hold words of other batches; they are left out.
+    """
     pyarrow = import_pyarrow()
     if not pyarrow.types.is_dictionary(column.type):
         column = column.cast(pyarrow.string()).dictionary_encode()
-    codes = column.indices.fill_null(-1).cast(pyarrow.int64()).to_numpy(zero_copy_only=False)
-    words = column.dictionary.cast(pyarrow.string()).to_pylist()
-    if None in words:
-        codes = np.where(codes == words.index(None), -1, codes)
-        words = ["" if word is None else word for word in words]
-    return codes, words
+    # The indices may be unsigned, so they are widened before −1 stands for a gap.
+    codes = column.indices.cast(pyarrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    dictionary = column.dictionary
+    used = np.zeros(len(dictionary) + 1, dtype=bool)
+    used[codes] = True
+    used[-1] = False
+    if not used[:-1].all():
+        dictionary = dictionary.take(pyarrow.array(np.flatnonzero(used)))
+        codes = np.where(codes < 0, -1, np.cumsum(used)[codes] - 1)
+    words = dictionary.cast(pyarrow.string()).to_pylist()
+    missing = np.array([word is None for word in words] + [True])
+    return np.where(missing[codes], -1, codes), ["" if word is None else word for word in words]
 
 
 def _labels(column: Any, positive: str | None) -> tuple[Floats, str]:

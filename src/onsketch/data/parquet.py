@@ -1,153 +1,88 @@
-"""The row groups of a Parquet file, none of which may fill memory: its index and its pages say how large they become.
-
-A page is unpacked into as many bytes as its own header names, so that a small page can fill memory while the index at
-the file's end speaks of a few bytes: both are looked at. Headers are structures of Thrift's compact protocol; of theirs
-only two numbers count here.
-"""
+"""The row groups of a Parquet file, none of which may fill memory by unpacking."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
-from typing import Any, BinaryIO
+from typing import Any
 
 from onsketch.core.errors import ReadError
 from onsketch.data.text import Limits
 
-_BOMB = 1000
-"""How many times as large a column becomes by unpacking where it was packed to do harm."""
+BOMB = 1000
+"""A part of a file that unpacks to this many times its size was packed to do harm."""
 
 
-def row_groups(path: str, file: Any, found: Any, groups: range, rows: int, limits: Limits) -> Iterator[Any]:
-    """The batches of these row groups; what is wrong with one is told with the column in which it is.
+FEW_ROWS = 256
+"""Rows to a batch where words cannot be read by dictionary: their encoding repeats long prefixes at no cost."""
+
+
+def open_parquet(found: Any) -> list[Any]:
+    """Open a Parquet file, given as a path or a file object, with words by dictionary and, to fall back on, without.
+
+    With dictionaries a long word that many rows share is held once and not once per row.
+    """
+    from pyarrow import parquet, types
+
+    plain = parquet.ParquetFile(found)
+    words = [
+        field.name for field in plain.schema_arrow if types.is_string(field.type) or types.is_large_string(field.type)
+    ]
+    return [parquet.ParquetFile(found, read_dictionary=words, metadata=plain.metadata), plain] if words else [plain]
+
+
+def row_groups(path: str, files: list[Any], size: int, groups: range, rows: int, limits: Limits) -> Iterator[Any]:
+    """Yield the batches of some row groups. An error names the row group, and the column where one is damaged.
+
+    Columns of the footer are not looked at: pyarrow ends the process where their description is damaged or encrypted.
 
     Args:
-        path: its name, for messages.
-        file: as pyarrow has it.
-        found: the same file as a path, or open.
-        groups: which ones.
-        rows: at most so many to a batch.
-        limits: of reading.
+        path: name of the file for messages.
+        files: what ``open_parquet`` returned.
+        size: bytes of the file.
+        groups: numbers of the row groups.
+        rows: rows to a batch, at most.
+        limits: limits of reading.
     """
     from pyarrow import ArrowException
 
+    file = files[0]
     for group in groups:
-        _check_sizes(path, file.metadata.row_group(group), found, group, limits.unpacking)
+        unpacked = file.metadata.row_group(group).total_byte_size
+        if unpacked > limits.unpacking and unpacked > BOMB * size:
+            reason = (
+                f"row group {group}: a file of {size:,} bytes would unpack to {unpacked:,}, "
+                f"more than max_unpack_bytes={limits.unpacking:,}"
+            )
+            raise ReadError(path, None, None, reason)
+        done = 0
         try:
-            yield from file.iter_batches(rows, row_groups=[group])
+            try:
+                for batch in file.iter_batches(rows, row_groups=[group]):
+                    done += batch.num_rows
+                    yield batch
+            except (ArrowException, OSError):  # damage, or an encoding without dictionaries
+                if file is files[-1]:
+                    raise
+                file, rows = files[-1], min(rows, FEW_ROWS)
+                for batch in file.iter_batches(rows, row_groups=[group]):
+                    passed = min(done, batch.num_rows)
+                    done -= passed
+                    yield batch.slice(passed)
         except (ArrowException, OSError) as error:
             for name in file.schema_arrow.names:
                 try:
                     for _ in file.iter_batches(rows, row_groups=[group], columns=[name]):
                         pass
                 except (ArrowException, OSError) as reason:
-                    told = f"row group {group}, column {name!r} is damaged ({reason})"
+                    told = f"row group {group}, column {name!r} is damaged ({in_a_line(reason)})"
                     raise ReadError(path, None, None, told) from None
-            raise ReadError(path, None, None, f"row group {group} is damaged ({error})") from None
+            raise ReadError(path, None, None, f"row group {group} is damaged ({in_a_line(error)})") from None
 
 
-def _check_sizes(path: str, told: Any, found: Any, group: int, most: int) -> None:
-    """Refuse a column that says it unpacks to too much, and a page that unpacks to more than its column says."""
-    with open(found, "rb") if isinstance(found, str) else nullcontext(found) as file:
-        for column in map(told.column, range(told.num_columns)):
-            packed, whole = column.total_compressed_size, column.total_uncompressed_size
-            where = f"row group {group}, column {column.path_in_schema!r}"
-            largest = 0
-            if column.compression != "UNCOMPRESSED":
-                start = min(column.data_page_offset, column.dictionary_page_offset or column.data_page_offset)
-                try:
-                    largest = max(page_sizes(file, start, start + packed), default=0)
-                except ValueError as error:
-                    raise ReadError(path, None, None, f"{where} is damaged ({error})") from None
-            if (whole > most and whole > _BOMB * packed) or largest > max(whole, most):
-                reason = (
-                    f"{packed:,} bytes would unpack to {max(whole, largest):,}, more than max_unpack_bytes={most:,}"
-                )
-                raise ReadError(path, None, None, f"{where}: {reason}")
+def in_a_line(error: Exception) -> str:
+    """Return the text of an error of pyarrow without its line ends.
 
-
-_WINDOW, _LONGEST = 1 << 12, 1 << 24
-"""Bytes read for a header at first, and at most: it may hold the least and the largest word of the page."""
-_UNPACKED, _PACKED = 2, 3
-_WIDTHS = {1: 0, 2: 0, 3: 1, 7: 8}
-"""Bytes after the field's head: true, false, a byte, a double."""
-_NUMBERS, _WORD, _LISTS, _MAP, _STRUCT = (4, 5, 6), 8, (9, 10), 11, 12
-
-
-def page_sizes(file: BinaryIO, start: int, stop: int) -> Iterator[int]:
-    """Bytes that each of the pages from ``start`` to ``stop`` unpacks to; ValueError where no page can be made out."""
-    while start < stop:
-        size = _WINDOW
-        while True:
-            file.seek(start)
-            data = file.read(size)
-            try:
-                header = _Header(data)
-                break
-            except IndexError:
-                if len(data) < size or size >= _LONGEST:
-                    raise ValueError(f"no page begins at byte {start:,}") from None
-                size *= 16
-        if min(header.sizes.values(), default=-1) < 0 or len(header.sizes) < 2:
-            raise ValueError(f"the page at byte {start:,} does not say how long it is")
-        yield header.sizes[_UNPACKED]
-        start += header.at + header.sizes[_PACKED]
-
-
-class _Header:
-    """Reads the header of a page; IndexError where there are too few bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self.at = data, 0
-        self.sizes: dict[int, int] = {}
-        self._struct(outermost=True)
-
-    def _byte(self) -> int:
-        self.at += 1
-        return self._data[self.at - 1]
-
-    def _number(self) -> int:
-        """Seven bits to a byte, the lowest first."""
-        value = shift = 0
-        while shift < 70:
-            byte = self._byte()
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-        raise ValueError("a number of a page's header has no end")
-
-    def _struct(self, outermost: bool = False, depth: int = 0) -> None:
-        field = 0
-        while head := self._byte():
-            step, kind = head >> 4, head & 15
-            number = 0 if step else self._number()
-            field = field + step if step else (number >> 1) ^ -(number & 1)
-            if outermost and kind == 5 and field in (_UNPACKED, _PACKED):
-                number = self._number()
-                self.sizes[field] = (number >> 1) ^ -(number & 1)
-            else:
-                self._skip(kind, depth)
-
-    def _skip(self, kind: int, depth: int) -> None:
-        if depth > 16:
-            raise ValueError("a page's header is a maze")
-        if kind in _WIDTHS:
-            self.at += _WIDTHS[kind]
-        elif kind in _NUMBERS:
-            self._number()
-        elif kind == _WORD:
-            length = self._number()
-            self.at += length
-        elif kind == _STRUCT:
-            self._struct(depth=depth + 1)
-        elif kind in _LISTS:
-            head = self._byte()
-            count, part = head >> 4 if head >> 4 < 15 else self._number(), head & 15
-            if part in _WIDTHS:  # at once: a list may say that it has any number of them
-                self.at += count * max(_WIDTHS[part], 1)  # true and false are bytes within a list
-                return
-            for _ in range(count):
-                self._skip(part, depth + 1)
-        else:
-            raise ValueError("a page's header holds what none has")
+    >>> in_a_line(OSError(f"Corrupt footer:{chr(10)}  too short."))
+    'Corrupt footer: too short'
+    """
+    return " ".join(str(error).split()).rstrip(".")

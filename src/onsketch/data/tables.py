@@ -18,7 +18,7 @@ from onsketch.data.names import Names
 from onsketch.data.sampling import SAMPLE_LINES, find_decimal, find_delimiter, first_lines, look_at, number, split
 from onsketch.data.schema import Columns, Schema, fitted, without_label
 from onsketch.data.separated import CATEGORICAL, LABEL, MISSING_WORDS, ROOM, TAG, WEIGHT, WORD, parse_csv
-from onsketch.data.sources import Bytes
+from onsketch.data.sources import CHUNK, Bytes
 from onsketch.data.text import TextFormat, longer
 
 Floats = NDArray[np.float64]
@@ -82,7 +82,9 @@ class CSV(TextFormat):
     def begin(self, source: Bytes) -> int:
         """Find the columns in the first lines of the first file; those of later files are found by name."""
         head = first_lines(source, SAMPLE_LINES if self.schema is None else 1)
-        if not head.lines:
+        if not head.lines:  # blank lines only: they have no rows, as an empty file has none
+            while source.read(CHUNK):
+                pass
             return 0
         if self.schema is None:
             self.schema = self._decide(source.name, head.lines)

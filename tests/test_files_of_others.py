@@ -1,0 +1,168 @@
+"""Files that other programs write: they are read as they are meant, or refused in one line."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onsketch.data import stream
+from onsketch.errors import InputError, ReadError
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def written(table: Any, form: str, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    if form == "parquet":
+        pq.write_table(table, sink, **options)
+    else:
+        new = pa.ipc.new_stream if form == "stream" else pa.ipc.new_file
+        with new(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+            writer.write_table(table)
+    return sink.getvalue()
+
+
+def rows_of(data: bytes, **options: Any) -> tuple[np.ndarray, np.ndarray, Any]:
+    """The rows of a file, dense, with their labels and classes."""
+    with stream(io.BytesIO(data), prefetch=0, everyday=True, bits=8, **options) as blocks:
+        found = list(blocks)
+        X = np.concatenate([np.asarray(b.X.todense()) if hasattr(b.X, "todense") else b.X for b in found])
+        return X, np.concatenate([b.y for b in found]), blocks.classes
+
+
+WORDS = ["b", None, "a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.int8(), pa.int64()])
+@pytest.mark.parametrize("form", ["file", "stream", "parquet"])
+def test_words_by_dictionary_are_the_same_words(kind: Any, form: str) -> None:
+    """Polars writes categories with unsigned indices."""
+    y = [1.0, 0.0] * 3
+    plain = pa.table({"y": y, "w": WORDS})
+    codes = pa.array([1, None, 3, 1, 0, 3], kind)
+    coded = pa.table({"y": y, "w": pa.DictionaryArray.from_arrays(codes, pa.array(["c", "b", "never", "a"]))})
+    for one, other in zip(rows_of(written(plain, form)), rows_of(written(coded, form)), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("form", ["file", "parquet"])
+def test_words_of_polars(form: str) -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"y": [1.0, 0.0] * 3, "w": WORDS})
+    wanted = rows_of(written(frame.to_arrow(), form))
+    for kind in (polars.Categorical, polars.Enum(["a", "b", "c", "d"])):
+        made = rows_of(written(frame.with_columns(polars.col("w").cast(kind)).to_arrow(), form))
+        assert all(np.array_equal(one, other) for one, other in zip(wanted, made, strict=True))
+
+
+def test_classes_come_in_the_order_of_the_rows() -> None:
+    y = pa.DictionaryArray.from_arrays(pa.array([2, 0, 2, 0], pa.uint8()), pa.array(["no", "never", "yes"]))
+    for form in ("file", "parquet"):
+        _, labels, classes = rows_of(written(pa.table({"y": y, "a": [1.0, 2.0, 3.0, 4.0]}), form))
+        assert classes == ["yes", "no"]
+        assert labels.tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"])
+def test_every_encoding_of_words_is_read(encoding: str) -> None:
+    table = pa.table({"y": np.arange(3000) % 2 * 1.0, "w": [f"word {k % 7}" for k in range(3000)]})
+    plain = rows_of(written(table, "parquet"))
+    coded = written(table, "parquet", use_dictionary=False, column_encoding={"w": encoding}, row_group_size=700)
+    assert all(np.array_equal(one, other) for one, other in zip(plain, rows_of(coded), strict=True))
+
+
+@pytest.mark.parametrize("text", [b"\n\n\n", b" \n\t\r\n \n", b"\n" * 5000])
+def test_a_table_of_blank_lines_has_no_rows(text: bytes) -> None:
+    with stream(io.BytesIO(text), "csv", label="y") as blocks:
+        assert list(blocks) == []
+
+
+# Small files that would become large in memory -----------------------------------------------------------------
+
+ZEROS = pa.table({"y": np.zeros(400_000), "x": np.zeros(400_000)})
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+@pytest.mark.parametrize("form", ["file", "stream"])
+def test_a_batch_that_unpacks_to_much_is_refused_before_it_is_unpacked(
+    form: str, compression: str, tmp_path: Path
+) -> None:
+    many = pa.table({f"x{k}": np.zeros(400_000) for k in range(60)})  # lz4 packs 255 bytes into one at best
+    table = ZEROS if compression == "zstd" else many
+    data = written(table, form, compression=compression)
+    options = {"label": "none", "max_unpack_bytes": 1 << 20}
+    if compression == "lz4":
+        assert len(rows_of(data, **options)[0]) == 400_000
+        return
+    path = tmp_path / "zeros.arrow"
+    path.write_bytes(data)
+    for source in (io.BytesIO(data), str(path)):
+        with pytest.raises(ReadError, match=r"would unpack to 6,400,000, more than max_unpack_bytes=1,048,576"):
+            list(stream(source, **options))
+    assert len(rows_of(data, label="none")[0]) == 400_000
+
+
+def test_a_pipe_of_batches_is_checked_as_a_file_is() -> None:
+    program = "from onsketch.data import stream\nprint(sum(map(len, stream('-', label='y', max_unpack_bytes=%d))))"
+    for form in ("stream", "file"):
+        data = written(ZEROS, form, compression="zstd")
+        command = [sys.executable, "-c", program % (1 << 23)]
+        assert subprocess.run(command, input=data, capture_output=True, check=True).stdout == b"400000\n"
+        command = [sys.executable, "-c", program % (1 << 20)]
+        assert b"max_unpack_bytes" in subprocess.run(command, input=data, capture_output=True, check=False).stderr
+
+
+def test_a_dictionary_that_unpacks_to_much_is_refused() -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * 10), pa.array(["x" * (1 << 22)]))
+    data = written(pa.table({"y": [1.0] * 10, "w": words}), "file", compression="zstd")
+    with pytest.raises(ReadError, match="max_unpack_bytes"):
+        rows_of(data, max_unpack_bytes=1 << 20)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measures the memory of a process")
+def test_a_long_word_of_many_rows_is_held_once() -> None:
+    table = pa.table({"y": np.zeros(600), "w": pa.array(["x" * (1 << 20)] * 600)})
+    data = written(table, "parquet", compression="zstd", dictionary_pagesize_limit=1 << 26, store_schema=False)
+    program = """
+import io, sys
+from onsketch.data import stream
+with stream(io.BytesIO(sys.stdin.buffer.read()), label="y") as blocks:
+    print(sum(map(len, blocks)))
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+    done = subprocess.run([sys.executable, "-c", program], input=data, capture_output=True, check=True)
+    rows, peak = map(int, done.stdout.split())
+    assert rows == 600
+    assert peak < 400 << 10  # KiB; once for each row would be 600 MiB more
+
+
+def test_columns_that_pyarrow_cannot_describe_end_no_process() -> None:
+    """A footer with a codec that nobody knows: ``metadata.row_group(0).column(0).compression`` is not asked for."""
+    data = written(pa.table({"y": [1.0, 2.0], "w": ["a", "b"]}), "parquet", compression="zstd", write_statistics=False)
+    index = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    # The field "codec" of a column: a number (type 5), zigzag 12 for zstd, before the number of values, 2.
+    spoilt = data[:index] + data[index:].replace(b"\x15\x0c\x16\x04", b"\x15\x7e\x16\x04")
+    assert spoilt != data
+    program = (
+        "import sys, io\nfrom onsketch.data import stream\nlist(stream(io.BytesIO(sys.stdin.buffer.read()), label='y'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], input=spoilt, capture_output=True, check=False)
+    assert done.returncode == 1
+    last = done.stderr.decode().strip().splitlines()[-1]
+    assert "ReadError" in last
+    assert "row group 0" in last
+
+
+def test_an_index_that_is_cut_off_is_missed() -> None:
+    data = written(ZEROS, "file")
+    with pytest.raises(ReadError, match="truncated"):
+        rows_of(data[:-10], label="y")
+    with pytest.raises((ReadError, InputError)):
+        rows_of(data[:100], label="y")

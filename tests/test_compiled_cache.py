@@ -1,5 +1,6 @@
 """The cache of compiled kernels cannot lie: whatever a kernel is made of is part of its stamp."""
 
+import hashlib
 import os
 import pickle
 import shutil
@@ -189,3 +190,25 @@ def test_what_compiled_code_cannot_take_is_refused():
     for wrong in ("word", None, np.zeros(3, dtype=">f8"), np.zeros(2, dtype=complex)):
         with pytest.raises(TypeError, match="compiled code takes no"):
             _outer(wrong)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+@pytest.mark.parametrize("shared", ["folder", "file"])
+def test_what_other_users_can_change_is_not_loaded(tmp_path, monkeypatch, shared):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "new" / "cache"))
+    before = os.umask(0)
+    try:
+        kept = object_file(_outer, (form_of(1.0),))
+    finally:
+        os.umask(before)
+    (file,) = tmp_path.rglob("*.o")
+    assert not any(
+        path.stat().st_mode & 0o022 for path in (file, *file.parents) if path != tmp_path and tmp_path in path.parents
+    )
+    poisoned = b"poison"
+    file.write_bytes(f"{hashlib.sha256(poisoned).hexdigest()} {kept[1]}\n".encode() + poisoned)
+    assert object_file(_outer, (form_of(1.0),))[2] == poisoned  # with the right checksum its owner is believed
+    monkeypatch.setattr("onsketch.jit.machine_code._warned", False)
+    (file if shared == "file" else file.parent).chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="other users can change it"):
+        assert object_file(_outer, (form_of(1.0),)) == kept

@@ -263,3 +263,46 @@ def test_a_process_killed_while_saving_leaves_a_whole_file(tmp_path):
         process.communicate()
         content = model_file.read(path)
         assert (content.arrays["x"] == content.header["i"]).all()
+
+
+def test_a_file_that_is_shortened_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    learner = onsketch.learner("adagrad")
+    learner.learn(np.ones((1, 20_000)), [1.0])
+    learner.save(tmp_path / "m")
+    whole = (tmp_path / "m").read_bytes()
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(f"""
+            import onsketch
+            for _ in range(100):
+                try: onsketch.load({str(tmp_path / "m")!r})
+                except onsketch.errors.ModelFileError: pass
+        """)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    while child.poll() is None:
+        with open(tmp_path / "m", "r+b") as file:
+            file.write(whole)
+        time.sleep(0.002)
+        os.truncate(tmp_path / "m", 4096)
+    assert child.returncode == 0  # SIGBUS, if the file were mapped into memory
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-120, 1e120])
+def test_scales_that_no_rows_lead_to_are_refused(tmp_path, scale):
+    X, y = stream(60, 5)
+    learner = onsketch.safe_learner("adagrad", loss="logistic")
+    learner.learn(X, y)
+    learner.save(tmp_path / "m")
+    content = model_file.read(tmp_path / "m")
+    arrays = {**content.arrays, "scaling.others": np.full((2, 3), scale)}
+    header = {name: value for name, value in content.header.items() if name not in ("format", "version")}
+    model_file.write(tmp_path / "m", content.kind, header, arrays, content.notes)
+    with pytest.raises(ModelFileError, match=r"scaling\.others"):
+        onsketch.load(tmp_path / "m")
+
+
+def test_labels_next_to_nothing_leave_a_scale_that_can_be_saved(tmp_path):
+    learner = onsketch.safe_learner("adagrad", loss="squared")
+    learner.learn(np.ones((40, 2)), np.full(40, 5e-324))
+    learner.save(tmp_path / "m")
+    assert np.isfinite(onsketch.load(tmp_path / "m").learn(np.ones((2, 2)), [1.0, 1e100])).all()

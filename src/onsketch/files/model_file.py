@@ -126,22 +126,32 @@ def _write_tensors(path: str, arrays: Mapping[str, NDArray[Any]], metadata: dict
 
 def read(path: PathLike) -> Content:
     """The content of a model file, checked as far as the file itself goes."""
-    from safetensors import SafetensorError, safe_open
-
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise ModelFileError("there is no such file." if not os.path.exists(name) else "not a file.", None, name)
+    from safetensors import SafetensorError
+
     try:
-        with safe_open(name, "numpy") as file:
-            text = (file.metadata() or {}).get("onsketch")
-            names = file.keys() if text is not None else []
-            arrays = {key: file.get_tensor(key) for key in names}
-    except (SafetensorError, OSError, *_MISFITS) as error:
+        text, arrays = _read_tensors(name)
+    except (OSError, SafetensorError, *_MISFITS) as error:
         why = _as_text(name) or f"not a whole model file; other data, or cut short? ({error})."
         raise ModelFileError(why, None, name) from None
     if text is None:
         raise ModelFileError("a safetensors file, but not one of onsketch's.", None, name)
     return _checked(name, text, arrays)
+
+
+def _read_tensors(name: str) -> tuple[str | None, Arrays]:
+    """Read a safetensors file: our header, None if it has none, and the arrays.
+
+    The file is read and not mapped into memory, because a mapped file that another process shortens ends this one.
+    """
+    from safetensors.numpy import load
+
+    content = Path(name).read_bytes()
+    arrays = load(content)
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    return header.get("__metadata__", {}).get("onsketch"), arrays
 
 
 def _as_text(name: str) -> str:

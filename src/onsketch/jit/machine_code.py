@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -94,7 +95,7 @@ def object_file(kernel: Kernel, forms: tuple[Form, ...]) -> tuple[str, str, byte
     title = f"{kernel.__module__}.{kernel.__qualname__}".replace("<locals>", "_")
     for place in _folders():
         with suppress(OSError, ValueError):
-            first, _, machine_code = (place / f"{title}-{symbol[9:]}.o").read_bytes().partition(b"\n")
+            first, _, machine_code = _read_trusted(place / f"{title}-{symbol[9:]}.o").partition(b"\n")
             digest, _, results = first.decode().partition(" ")
             if hashlib.sha256(machine_code).hexdigest() == digest:  # not cut short
                 return symbol, results, machine_code
@@ -156,7 +157,10 @@ def _keep(place: Path, title: str, name: str, results: str, machine_code: bytes)
     import hashlib
     import tempfile
 
-    place.mkdir(parents=True, exist_ok=True)
+    for above in reversed([place, *place.parents]):
+        if not above.exists():
+            above.mkdir(mode=0o755, exist_ok=True)
+    _require_trusted(place.stat(), place)
     handle, path = tempfile.mkstemp(dir=place)
     with os.fdopen(handle, "wb") as file:
         file.write(f"{hashlib.sha256(machine_code).hexdigest()} {results}\n".encode() + machine_code)
@@ -165,6 +169,30 @@ def _keep(place: Path, title: str, name: str, results: str, machine_code: bytes)
     kept = sorted(place.glob(f"{title}-*.o"), key=lambda path: -path.stat().st_mtime)
     for old in kept[_KEPT:]:
         old.unlink(missing_ok=True)
+
+
+def _require_trusted(status: os.stat_result, path: Path) -> None:
+    """Refuse what belongs to another user than this one and root, and what others may change: it could be any code."""
+    global _warned
+    if os.name != "posix" or (status.st_uid in (0, os.getuid()) and not status.st_mode & 0o022):
+        return
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            f"{path}: other users can change it, so compiled kernels are neither read from it nor kept in it. Remove "
+            "it, take away their rights (chmod go-w), or name another folder by NUMBA_CACHE_DIR.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    raise PermissionError(f"{path}: other users can change it")
+
+
+def _read_trusted(path: Path) -> bytes:
+    """The content of a file that only this user and root can change, in a folder of which the same holds."""
+    _require_trusted(path.parent.stat(), path.parent)
+    with open(path, "rb") as file:
+        _require_trusted(os.fstat(file.fileno()), path)
+        return file.read()
 
 
 def _folders() -> Iterator[Path]:
@@ -216,7 +244,7 @@ def _loaded(symbol: str, machine_code: bytes) -> Any:
         return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(engine.get_function_address(symbol))
 
 
-_said = False
+_said = _warned = False
 
 
 def _announce() -> None:

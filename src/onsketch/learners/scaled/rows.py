@@ -7,13 +7,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import Arrays, require, take
+from onsketch.core.arrays import Arrays, require, require_within, take
+from onsketch.core.tolerances import LARGEST
 from onsketch.jit.calling import Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.one_row import OneRow, ShortWay, Translation
 from onsketch.learners.rows import Rows, Slotted
-from onsketch.learners.scaled.scales import COUNT, LABEL, ROW, USED, scale_known, scale_rows, take_back
+from onsketch.learners.scaled.scales import (
+    COUNT,
+    LABEL,
+    LEAST_LABEL,
+    LENGTHS,
+    ROW,
+    USED,
+    scale_known,
+    scale_rows,
+    take_back,
+)
 
 Floats = NDArray[np.float64]
 
@@ -119,7 +130,10 @@ class RowScales:
         others = take(arrays, "others", np.float64, (2, 3))
         sound = bool((scales > 0.0).all() and (others >= 0.0).all())
         sound = sound and bool(np.isfinite(scales).all() and np.isfinite(others).all())
-        require(sound and bool((others[others[:, COUNT] > 0.0, USED] > 0.0).all()), "its scales are impossible")
+        require(sound, "its scales are impossible")
+        for other, (least, most) in {ROW: LENGTHS, LABEL: (LEAST_LABEL / 2.0, 2.0 * LARGEST)}.items():
+            if others[other, COUNT]:
+                require_within(others[other, :COUNT], least, most, "scaling.others")
         self._features, self._others = scales, others
 
 

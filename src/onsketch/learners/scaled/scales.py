@@ -39,6 +39,12 @@ EARLY, EARLY_LEAP = 30.0, 10.0
 LONGEST = 30.0
 """Rows are learned as if they were at most so many times as long as others."""
 
+LENGTHS = 1e-100, 1e100
+"""What the mean squared length of scaled rows can become: it starts at 1 or more and changes by n⁴ at most."""
+
+LEAST_LABEL = 1e-150
+"""Labels nearer to 0 have no part in the labels' scale: others, divided by it, would overflow."""
+
 _FAR = 1e30
 """Values are at most so many times their scale."""
 
@@ -116,7 +122,7 @@ def scale_rows(features, others, seen, indptr, slots, values, labels, x, indices
         lengths[i] = shorter
         y[i] = labels[i]
         if units.size > 0:
-            size = abs(labels[i])
+            size = abs(labels[i]) if abs(labels[i]) > LEAST_LABEL else 0.0
             if others[LABEL, COUNT] < EARLY and size > EARLY_LEAP * others[LABEL, USED]:
                 others[LABEL, USED] = others[LABEL, RUNNING] = size
             units[i] = others[LABEL, USED] if others[LABEL, USED] > 0.0 else 1.0

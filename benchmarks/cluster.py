@@ -145,11 +145,12 @@ def accuracy(data: Path | None, picture: Path | None) -> None:
                         if value is not None:
                             curves.setdefault(f"{name}/{title}", {}).setdefault(head, []).append(value)
     if picture is not None:
-        from onsketch.report.charts import Line, line_chart, standalone
+        from onsketch.report.plots import Curve, standalone
+        from onsketch.report.plots import curves as drawn
 
         shown = curves["synthetic/rfd-son, curvature rows"]
-        lines = [Line(head, SHARDS, values) for head, values in shown.items()]
-        chart = line_chart(lines, "shards", "test loss", log_x=True)
+        lines = [Curve(head, SHARDS, values) for head, values in shown.items()]
+        chart = drawn(lines, "shards", "test loss", log_x=True)
         picture.write_text(standalone(chart), encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from pathlib import Path
 
 from onsketch.jobs.compare import CONTENDERS, Race, contender, embedded
-from onsketch.report.charts import Line, line_chart, standalone
+from onsketch.report.plots import Curve, curves, standalone
 
 CONDITIONS = (1.0, 10.0, 25.0, 50.0, 100.0, 200.0, 400.0)
 SEEDS = range(3)
@@ -34,10 +34,10 @@ def main(target: Path) -> None:
     for name, runs in errors.items():
         mean = [sum(values) / len(values) for values in zip(*runs, strict=True)]
         spread = [(max(values) - min(values)) / 2 for values in zip(*runs, strict=True)]
-        lines.append(Line(name, CONDITIONS, mean, spread))
+        lines.append(Curve(name, CONDITIONS, mean, spread=spread))
         print(f"{name:10s}", "  ".join(f"{value:5.1f}" for value in mean))
     target.parent.mkdir(parents=True, exist_ok=True)
-    chart = line_chart(lines, "condition number of the features", "progressive error (%), 10,000 rows")
+    chart = curves(lines, "condition number of the features", "progressive error (%), 10,000 rows")
     target.write_text(standalone(chart), encoding="utf-8")
 
 

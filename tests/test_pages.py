@@ -12,6 +12,7 @@ import pytest
 import onsketch
 from onsketch.jobs.compare import Contender, Race, Track
 from onsketch.jobs.paired import gap
+from onsketch.report import plots
 from onsketch.report.plots import Curve, curves, points, whiskers
 from onsketch.report.race import race_page
 from onsketch.sketches.study import error_bounds, spectral_error
@@ -144,6 +145,21 @@ def test_charts_hold_what_they_are_given():
     ):
         text = ElementTree.tostring(ElementTree.fromstring(chart), encoding="unicode")
         assert "nan" not in text
+
+
+def test_no_curve_leaves_the_frame_or_runs_along_its_edge():
+    y = [900.0, 40.0, 3.0, 2.0, 1.5, *[1.0 + 0.001 * k for k in range(100)]]
+    line = Curve("loss", range(1, len(y) + 1), y, spread=[0.5] * len(y))
+    for log_y in (False, True):
+        drawn = ElementTree.fromstring(curves([line], "rows", "loss", log_x=True, log_y=log_y))
+        for shape in drawn:
+            for place in shape.get("points", "").split():
+                x, height = map(float, place.split(","))
+                assert plots.LEFT <= x <= plots.WIDTH - plots.RIGHT
+                assert plots.TOP <= height <= plots.HEIGHT - plots.BOTTOM
+        (path,) = [shape.get("points") for shape in drawn if shape.tag.endswith("polyline")]
+        heights = [float(place.split(",")[1]) for place in path.split()]
+        assert heights[0] < heights[1] < heights[2]  # the first values are as they are, not cut
 
 
 def test_a_page_of_a_model_that_went_on_tells_why_rows_were_skipped(tmp_path):

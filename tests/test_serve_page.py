@@ -17,9 +17,18 @@ import pytest
 for needed in ("starlette", "uvicorn", "msgspec", "prometheus_client", "httpx", "httptools"):
     pytest.importorskip(needed, reason="the service needs the extra 'serve'")
 
+from onsketch.learners.auto.learner import EXPERT_NAMES
 from serving import objects, served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def test_the_live_page_names_the_experts():
+    with served(method="auto") as (client, _):
+        client.post("/learn", json=objects(50))
+        with client.stream("GET", "/events") as stream:
+            first = next(line for line in stream.iter_lines() if line.startswith("data: "))
+    assert [name for name, _ in json.loads(first[6:])["inside"]["experts"]] == list(EXPERT_NAMES)
 
 
 def test_events_carry_what_the_page_draws():

@@ -7,7 +7,7 @@ from pathlib import Path
 from onsketch.experiments import PAPERS, every
 from onsketch.experiments.design import Experiment
 from onsketch.experiments.outcome import Outcome, drawn, read, table
-from onsketch.report.charts import standalone
+from onsketch.report.plots import standalone
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 MOST = 60

@@ -92,9 +92,7 @@ def _run(names: list[str], effort: str, sources: Sources, target: Path, jobs: in
     from onsketch.experiments import chosen
     from onsketch.experiments.design import EFFORTS, Conditions
     from onsketch.experiments.running import Bench, missing_needs
-    from onsketch.report.charts import pyplot
 
-    pyplot()  # better missed now than after hours
     experiments = chosen(names)
     bench = Bench(Conditions(EFFORTS[effort], sources), target / "runs", jobs)
     flag = {"quick": " --quick", "short": " --effort short", "full": ""}[effort]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from onsketch.experiments.design import Row, Verdict
-from onsketch.report.charts import Line
+from onsketch.report.plots import Curve
 
 
 def pick(rows: Sequence[Row], **match: Any) -> list[Row]:
@@ -55,17 +55,17 @@ def ahead(
     return check
 
 
-def curves(rows: Sequence[Row], column: str, label: str = "learner") -> list[Line]:
+def curves(rows: Sequence[Row], column: str, label: str = "learner") -> list[Curve]:
     """A line for each row that has a curve, with its spread."""
     lines = []
     for row in rows:
         if row.get("curve_x") and row.get(f"curve_{column}"):
             spread = row.get(f"curve_{column}_sd")
-            lines.append(Line(str(row[label]), row["curve_x"], row[f"curve_{column}"], spread))
+            lines.append(Curve(str(row[label]), row["curve_x"], row[f"curve_{column}"], spread=spread))
     return lines
 
 
-def against(rows: Sequence[Row], x: str, y: str) -> list[Line]:
+def against(rows: Sequence[Row], x: str, y: str) -> list[Curve]:
     """A line for each learner: one column against another."""
     lines = []
     for name in groups(rows, "learner"):
@@ -75,7 +75,7 @@ def against(rows: Sequence[Row], x: str, y: str) -> list[Line]:
         sds = [row.get(f"{y}_sd") for row in mine]
         half = [float(sd) for sd in sds if sd is not None]
         band = half if len(half) == len(mine) else None
-        lines.append(Line(str(name), [float(row[x]) for row in mine], [float(row[y]) for row in mine], band))
+        lines.append(Curve(str(name), [float(row[x]) for row in mine], [float(row[y]) for row in mine], spread=band))
     return lines
 
 

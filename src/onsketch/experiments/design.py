@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from onsketch.experiments.streams import Sources
-    from onsketch.report.charts import Line
+    from onsketch.report.plots import Curve
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -154,7 +154,7 @@ class Chart:
 
     name: str
     title: str
-    lines: Sequence[Line]
+    lines: Sequence[Curve]
     x_label: str
     y_label: str
     log_x: bool = False

@@ -40,7 +40,7 @@ class Outcome:
             sheet.writeheader()
             sheet.writerows({name: _short(row.get(name)) for name in names} for row in self.rows)
         for chart in experiment.charts(self.rows):
-            from onsketch.report.charts import standalone
+            from onsketch.report.plots import standalone
 
             path = folder / f"{self.name}-{chart.name}.svg"
             path.write_text(standalone(drawn(chart)), encoding="utf-8")
@@ -72,12 +72,13 @@ def read(path: Path) -> Outcome:
 
 def drawn(chart: Chart) -> str:
     """The chart as SVG; a note in its place where there is nothing to draw."""
-    from onsketch.report.charts import line_chart, point_chart
+    from onsketch.report.plots import curves, points
 
     lines = [line for line in chart.lines if len(line.x)]
     if chart.points:
-        return point_chart(lines, chart.x_label, chart.y_label)
-    return line_chart(lines, chart.x_label, chart.y_label, log_x=chart.log_x, log_y=chart.log_y)
+        places = [(one.name, one.x[0], one.y[0], f"{one.name}: {one.x[0]:.4g}, {one.y[0]:.4g}") for one in lines]
+        return points(places, chart.x_label, chart.y_label, diagonal=True)
+    return curves(lines, chart.x_label, chart.y_label, log_x=chart.log_x, log_y=chart.log_y)
 
 
 def table(experiment: Experiment, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:

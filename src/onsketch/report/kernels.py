@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onsketch.report.charts import Line, line_chart
+from onsketch.report.plots import Curve, curves
 
 _SHOWN = {
     "dictionary_size": "dictionary",
@@ -15,10 +15,10 @@ _SHOWN = {
 
 def growth_chart(learner: Any) -> str:
     """Dictionary size and online effective dimension against rounds, as an SVG element."""
-    return line_chart(growth_lines(learner), "rounds", "rows", log_x=True)
+    return curves(growth_lines(learner), "rounds", "rows", log_x=True)
 
 
-def growth_lines(learner: Any) -> list[Line]:
+def growth_lines(learner: Any) -> list[Curve]:
     """What ``history`` has to show; rows kept only where they are not the dictionary."""
     history = learner.history()
     rounds = history["rounds"].tolist()
@@ -28,7 +28,7 @@ def growth_lines(learner: Any) -> list[Line]:
             name == "rows_kept" and history[name].tolist() == history.get("dictionary_size", history["rounds"]).tolist()
         )
         if name in history and not same:
-            lines.append(Line(label, rounds, history[name].tolist()))
+            lines.append(Curve(label, rounds, history[name].tolist()))
     return lines
 
 
@@ -36,7 +36,7 @@ def regret_chart(found: Any) -> str:
     """Regret against the best function in hindsight, round by round, as an SVG element."""
     at = regret_points(len(found.regret))
     name = found.learner.method.name
-    return line_chart([Line(name, at, [float(found.regret[t - 1]) for t in at])], "rounds", "regret", log_x=True)
+    return curves([Curve(name, at, [float(found.regret[t - 1]) for t in at])], "rounds", "regret", log_x=True)
 
 
 def regret_points(rounds: int, per_doubling: int = 8) -> list[int]:

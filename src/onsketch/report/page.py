@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 
+from onsketch.report.plots import STYLE
+
 
 def imprint() -> str:
     """The command that made a page, with version and date."""
@@ -30,10 +32,6 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; width: 10
 th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; } td.n, th.n { text-align: right; }
 details { margin: .3rem 0 1rem; } summary { cursor: pointer; color: var(--soft); font-size: .9rem; }
-svg.plot text { font: 12px system-ui, sans-serif; fill: currentColor; } svg.plot .soft { fill: var(--soft); }
-svg.plot .axis, svg.plot .mark { stroke: var(--soft); stroke-width: 1; } svg.plot .mark { stroke-dasharray: 2 3; }
-svg.plot .grid { stroke: var(--line); stroke-width: .7; }
-svg.plot .hover { opacity: 0; } svg.plot .hover:hover { opacity: 1; }
 @media (max-width: 40rem) {
   svg.plot text { font-size: 17px; } body { margin: 1rem auto; } p.note { word-break: break-word; }
 }
@@ -93,9 +91,8 @@ class Page:
     def html(self) -> str:
         """The whole page."""
         title = f"<title>{escape(self._title)}</title>"
-        head = (
-            f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">{title}<style>{_STYLE}</style>'
-        )
+        style = f"<style>{STYLE}{_STYLE}</style>"
+        head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">{title}{style}'
         body = "\n".join(self._parts)
         return f"<!doctype html>\n<html lang=en><head>{head}</head>\n<body>{body}</body></html>\n"
 

@@ -1,19 +1,39 @@
-"""Charts drawn straight as SVG: small, without a drawing library, in the page's own ink, with values on hover.
+"""Charts as SVG, without a drawing library: in the ink of the page around them, with values on hover.
 
-Every chart has its numbers beside it as a table that can be opened, for those who cannot see it.
+Every method has one colour in all charts. Next to a chart, pages have its numbers as a table that can be opened.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 340, 66, 14, 30, 40
 INKS = ("#3b82c4", "#e07b39", "#3c9d63", "#c9504f", "#8a6fc0", "#9a7b4f", "#d277ad", "#7f8a94", "#b0a52c", "#2fa5ad")
+_OWN = {
+    "rfd-son": "#3b82c4", "adagrad": "#e07b39", "oja-son": "#3c9d63", "ogd": "#c9504f", "fd-son": "#8a6fc0",
+    "ada-ffd": "#9a7b4f", "auto": "#d277ad", "adam": "#7f8a94", "ada-fd": "#b0a52c", "rp-son": "#2fa5ad",
+    "radagrad": "#d6568f", "ada-full": "#5b6ee1", "ada-lr": "#6aa84f", "ada-gp": "#12806a", "ada-dp": "#b5651d",
+    "pfd-son": "#c23fc2", "cfd-son": "#a3a02b", "ons": "#8c3b3b", "s-adagrad": "#4d9bd6", "kons": "#3b82c4",
+    "kernel-ogd": "#c9504f", "sketched-kons": "#e07b39", "pros-n-kons": "#3c9d63",
+    "rfd": "#3b82c4", "fd": "#8a6fc0", "cfd": "#a3a02b", "pfd": "#c23fc2", "oja": "#3c9d63",
+}  # fmt: skip
+"""Methods that are seen together have colours of their own; a sketch has that of its learner."""
+_DASHES = ("", "8 4", "2 3", "8 3 2 3")
+"""Curves of the same colour in one chart differ by these."""
 _HOVERED = 60
-"""Points of a curve that answer to the pointer."""
+"""Points of a curve that show their values at the pointer."""
+_STEEP = 20.0
+"""A loss whose largest value is so many times its smallest is drawn on a logarithmic scale."""
+
+STYLE = """
+svg.plot text { font: 12px system-ui, sans-serif; fill: currentColor; } svg.plot .soft { fill: var(--soft); }
+svg.plot .axis, svg.plot .mark { stroke: var(--soft); stroke-width: 1; } svg.plot .mark { stroke-dasharray: 2 3; }
+svg.plot .grid { stroke: var(--line); stroke-width: .7; }
+svg.plot .hover { opacity: 0; } svg.plot .hover:hover { opacity: 1; }
+"""
 
 
 _ABREAST = 3
@@ -21,12 +41,32 @@ _ABREAST = 3
 
 
 class Curve(NamedTuple):
-    """One curve: its name, its points, and whether it is a mere reference."""
+    """One curve: its name, its points, half-widths of its uncertainty if known; references are dashed."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     reference: bool = False
+    spread: Sequence[float] | None = None
+
+
+def colour(name: str) -> str | None:
+    """Return the colour of a method, None for other names; what follows a comma is a variant of it.
+
+    >>> colour("rfd-son") == colour("rfd-son, m = 5") != colour("adagrad")
+    True
+    """
+    return _OWN.get(name.split(",", maxsplit=1)[0])
+
+
+def steep(lines: Sequence[Curve]) -> bool:
+    """True if the values are positive and too far apart for a linear scale.
+
+    >>> steep([Curve("loss", [1, 2], [0.5, 80.0])]), steep([Curve("error", [1, 2], [0.0, 1.0])])
+    (True, False)
+    """
+    values = [v for line in lines for v in line.y if math.isfinite(v)]
+    return bool(values) and min(values) > 0.0 and max(values) > _STEEP * min(values)
 
 
 def curves(
@@ -40,15 +80,18 @@ def curves(
     y_range: tuple[float, float] | None = None,
     marks: Sequence[tuple[float, str]] = (),
 ) -> str:
-    """Curves over a common axis with a legend; ``marks`` are vertical lines with a name.
+    """Curves over common axes, which hold all of their points, with a legend; ``marks`` are named vertical lines.
 
     >>> curves([Curve("loss", [1, 10], [0.5, 0.25])], "rows", "loss", log_x=True).count("<polyline")
     1
     """
     across = x_range or _range([v for line in lines for v in line.x], log_x)
+    bands = [_band(line) for line in lines]
     if log_y:
-        lines = [line._replace(y=[math.log10(v) if v > 0.0 else math.nan for v in line.y]) for line in lines]
-    upward = y_range or _range(_settled(lines), False, pad=0.05)
+        lines = [line._replace(y=_logs(line.y)) for line in lines]
+        bands = [(_logs(low), _logs(high)) for low, high in bands]
+    values = [v for line, band in zip(lines, bands, strict=True) for part in (line.y, *band) for v in part]
+    upward = y_range or _range(values, False, pad=0.05)
     if log_y:
         upward = math.floor(upward[0]), math.ceil(upward[1])
 
@@ -60,29 +103,41 @@ def curves(
         x = _along(at, across, log_x)
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" class="mark"/>')
         parts.append(f'<text x="{x + 3:.1f}" y="{TOP + 10}" class="soft">{escape(name)}</text>')
-    drawn = 0
-    for k, line in enumerate(lines):
-        ink = "currentColor" if line.reference else INKS[drawn % len(INKS)]
-        drawn += not line.reference
-        points = [place(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    used: list[str] = []
+    for k, (line, (low, high)) in enumerate(zip(lines, bands, strict=True)):
+        ink = "currentColor" if line.reference else colour(line.name) or INKS[len(used) % len(INKS)]
         dash = ' stroke-dasharray="5 4" opacity=".6"' if line.reference else ""
+        if not line.reference:
+            dashes = _DASHES[used.count(ink) % len(_DASHES)]
+            dash = f' stroke-dasharray="{dashes}"' if dashes else ""
+            used.append(ink)
+        edge = [*zip(line.x, high, strict=False), *reversed([*zip(line.x, low, strict=False)])]
+        if path := _path(edge, place):
+            parts.append(f'<polygon points="{path}" fill="{ink}" opacity=".2"/>')
+        path = _path(zip(line.x, line.y, strict=True), place)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{ink}" stroke-width="1.8"{dash}/>')
         if not line.reference:
             parts.append(_hovers(line, place, ink, log_y))
-        parts.append(_legend(k, line.name, ink, len(lines)))
+        parts.append(_legend(k, line.name, ink, len(lines), dash))
     return _svg("".join(parts), above=18 * ((len(lines) - 1) // _ABREAST))
 
 
-def points(places: Sequence[tuple[str, float, float, str]], x_label: str, y_label: str, *, log_x: bool = False) -> str:
-    """Named points: name, x, y, and what to say on hover."""
+def points(
+    places: Sequence[tuple[str, float, float, str]], x_label: str, y_label: str, *, log_x: bool = False,
+    diagonal: bool = False,
+) -> str:  # fmt: skip
+    """Named points: name, x, y, and what to say on hover; with a diagonal both axes are the same, from 0."""
     across = _range([x for _, x, _, _ in places], log_x)
     across = (across[0] / 1.3, across[1] * 1.3) if log_x else across
     upward = _range([y for _, _, y, _ in places], False, pad=0.12)
+    if diagonal:
+        across = upward = 0.0, 1.1 * max(across[1], upward[1])
     parts = [_axes(across, upward, x_label, y_label, log_x)]
+    if diagonal:
+        parts.append(f'<line x1="{LEFT}" y1="{HEIGHT - BOTTOM}" x2="{WIDTH - RIGHT}" y2="{TOP}" class="mark"/>')
     named: list[tuple[float, float]] = []
     for k, (name, x, y, told) in enumerate(places):
-        at, up, ink = _along(x, across, log_x), _up(y, upward), INKS[k % len(INKS)]
+        at, up, ink = _along(x, across, log_x), _up(y, upward), colour(name) or INKS[k % len(INKS)]
         side = (-8, "end") if at > 0.7 * WIDTH else (8, "start")
         line = up + 4.0
         while any(abs(line - other) < 16.0 and abs(at - there) < 180.0 for there, other in named):
@@ -182,14 +237,14 @@ def matrix(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
     return f'<div class="scroll"><table><tr><th>class \\ said</th>{head}</tr>{"".join(body)}</table></div>'
 
 
-def _hovers(line: Curve, place: object, ink: str, log_y: bool = False) -> str:
-    """Points that tell their values to the pointer."""
+def _hovers(line: Curve, place: Callable[[float, float], tuple[float, float]], ink: str, log_y: bool = False) -> str:
+    """Points that show their values at the pointer."""
     stride = max(1, math.ceil(len(line.x) / _HOVERED))
     chosen = sorted({*range(0, len(line.x), stride), len(line.x) - 1} if len(line.x) else set())
     parts = []
     for k in chosen:
         if math.isfinite(line.y[k]):
-            x, y = place(line.x[k], line.y[k])  # type: ignore[operator]
+            x, y = place(line.x[k], line.y[k])
             value = 10.0 ** line.y[k] if log_y else line.y[k]
             parts.append(
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{ink}" class="hover">'
@@ -198,10 +253,24 @@ def _hovers(line: Curve, place: object, ink: str, log_y: bool = False) -> str:
     return "".join(parts)
 
 
-def _legend(k: int, name: str, ink: str, count: int) -> str:
+def _band(line: Curve) -> tuple[list[float], list[float]]:
+    """Return the lower and upper edge of a curve's uncertainty."""
+    pairs = list(zip(line.y, line.spread or (), strict=False))
+    return [y - s for y, s in pairs], [y + s for y, s in pairs]
+
+
+def _logs(values: Sequence[float]) -> list[float]:
+    return [math.log10(v) if v > 0.0 else math.nan for v in values]
+
+
+def _path(points: Iterable[tuple[float, float]], place: Callable[[float, float], tuple[float, float]]) -> str:
+    return " ".join("{:.1f},{:.1f}".format(*place(x, y)) for x, y in points if math.isfinite(y))
+
+
+def _legend(k: int, name: str, ink: str, count: int, dash: str) -> str:
     x, y = LEFT + 213 * (k % _ABREAST), 16 - 18 * ((count - 1) // _ABREAST - k // _ABREAST)
     return (
-        f'<line x1="{x}" x2="{x + 20}" y1="{y - 4}" y2="{y - 4}" stroke="{ink}" stroke-width="3"/>'
+        f'<line x1="{x}" x2="{x + 20}" y1="{y - 4}" y2="{y - 4}" stroke="{ink}" stroke-width="3"{dash}/>'
         f'<text x="{x + 26}" y="{y}">{escape(name)}</text>'
     )
 
@@ -234,6 +303,13 @@ def _axes(
     return "".join(parts)
 
 
+def standalone(svg: str) -> str:
+    """Return the chart as a file of its own, whose ink follows the reader's light or dark setting."""
+    light, dark = "color: #1d2329; --soft: #5d6873; --line: #d8dde2", "color: #e4e7ea; --soft: #9aa5b0; --line: #343b42"
+    style = f"svg {{ {light} }} @media (prefers-color-scheme: dark) {{ svg {{ {dark} }} }}{STYLE}"
+    return svg.replace(">", f"><style>{style}</style>", 1) + "\n"
+
+
 def _svg(inside: str, height: float = HEIGHT, above: float = 0) -> str:
     box = f"0 {-above} {WIDTH} {height + above}"
     return f'<svg class="chart plot" viewBox="{box}" xmlns="http://www.w3.org/2000/svg">{inside}</svg>'
@@ -247,12 +323,7 @@ def _along(x: float, across: tuple[float, float], log: bool) -> float:
 
 def _up(y: float, upward: tuple[float, float]) -> float:
     share = (y - upward[0]) / ((upward[1] - upward[0]) or 1.0)
-    return HEIGHT - BOTTOM - min(max(share, 0.0), 1.0) * (HEIGHT - BOTTOM - TOP)
-
-
-def _settled(lines: Sequence[Curve]) -> list[float]:
-    """The values after the first twentieth of each curve, which is noise many times as high."""
-    return [v for line in lines for v in list(line.y)[len(line.y) // 20 :] if math.isfinite(v)]
+    return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
 
 
 def _range(values: Sequence[float], log: bool, pad: float = 0.0) -> tuple[float, float]:

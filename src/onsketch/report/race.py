@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from onsketch.jobs.paired import gap
 from onsketch.jobs.standings import as_table
 from onsketch.report.page import Page, imprint
-from onsketch.report.plots import Curve, curves, points, whiskers
+from onsketch.report.plots import Curve, curves, points, steep, whiskers
 
 if TYPE_CHECKING:
     from onsketch.jobs.compare import Score, Standing
@@ -83,7 +83,7 @@ def _courses(page: Page, scores: dict[str, Score], end: str) -> None:
             Curve(name, [row[0] for row in sums], [row[place] / row[2] if row[2] else math.nan for row in sums])
             for name, sums in dense.items()
         ]
-        return curves(lines, "rows", label, log_x=True)
+        return curves(lines, "rows", label, log_x=True, log_y=steep(lines))
 
     page.heading(f"Loss and error against rows{end}")
     page.chart(drawn("mean loss so far", 1), f"loss against rows{end}")

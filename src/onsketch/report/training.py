@@ -12,7 +12,7 @@ from onsketch.jobs.evaluation import grown
 from onsketch.jobs.models import described, one_of
 from onsketch.jobs.weights import weights_of
 from onsketch.report.page import Page, imprint
-from onsketch.report.plots import Curve, bars, curves, matrix, spectrum
+from onsketch.report.plots import Curve, bars, curves, matrix, spectrum, steep
 
 if TYPE_CHECKING:
     from onsketch.jobs.training import Training
@@ -118,7 +118,7 @@ def _course(page: Page, job: Training) -> None:
             lines.append(Curve("held out", [p[0] * scale for p in held], [p[so_far] for p in held]))
         if constant is not None:
             lines.append(Curve("best constant", [rows[0], rows[-1]], [constant, constant], reference=True))
-        return curves(lines, "rows", label, log_x=rows[-1] > 20 * rows[0], marks=marks)
+        return curves(lines, "rows", label, log_x=rows[-1] > 20 * rows[0], log_y=steep(lines), marks=marks)
 
     page.chart(drawn(f"mean {job.loss} loss", 1, 2, loss), "progressive loss")
     if job.progress.error is not None:

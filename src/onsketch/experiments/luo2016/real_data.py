@@ -11,7 +11,7 @@ from onsketch.experiments.checks import groups, percent, value
 from onsketch.experiments.contest import Contest, cells_of, rows_of
 from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row, Verdict
 from onsketch.experiments.luo2016.paper import PAPER, SETUP, WIDER, adagrad, sketched
-from onsketch.report.charts import Line
+from onsketch.report.plots import Curve
 
 REAL = (
     "heart", "ionosphere", "australian", "breast-cancer", "diabetes", "german.numer", "splice", "letter", "mushrooms",
@@ -104,8 +104,8 @@ def _eleven_times(rows: Sequence[Row]) -> Verdict:
 
 
 def _charts(rows: Sequence[Row]) -> list[Chart]:
-    def points(one: str, other: str) -> list[Line]:
-        return [Line(name, [100 * a], [100 * b]) for name, a, b in _compared(rows, one, other) if a > 0 and b > 0]
+    def points(one: str, other: str) -> list[Curve]:
+        return [Curve(name, [100 * a], [100 * b]) for name, a, b in _compared(rows, one, other) if a > 0 and b > 0]
 
     sizes = points("oja-son, m = 0", "oja-son, m = 10")
     rivals = points("adagrad", "oja-son, diagonal, m = 10")

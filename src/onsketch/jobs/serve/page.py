@@ -50,7 +50,5 @@ def _inside(model: Model, names: dict[int, str]) -> dict[str, Any]:
     with contextlib.suppress(OnsketchError):
         found["spectrum"] = [value for value in learner.spectrum().tolist() if value > 0.0 and math.isfinite(value)]
     if hasattr(learner, "shares"):
-        shares = learner.shares() if callable(learner.shares) else learner.shares
-        pairs = shares.items() if isinstance(shares, dict) else enumerate(np.ravel(shares).tolist(), 1)
-        found["experts"] = [[name if isinstance(name, str) else f"expert {name}", float(s)] for name, s in pairs]
+        found["experts"] = [list(pair) for pair in zip(learner.share_names, learner.shares.tolist(), strict=True)]
     return found

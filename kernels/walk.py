@@ -157,9 +157,10 @@ def _wide() -> Any:
 def _text() -> list[Any]:
     """Readers of every format, with products of features."""
     from onsketch.data import stream
+    from onsketch.rows.encoder import Encoder
+    from onsketch.rows.schema import Field, Schema
 
     found = []
-
     texts = {
         "libsvm": b"1 1:0.5 3:1e-3\n-1 2:2\n",
         "vw": b"1 |a x:2 u:7 |bee y:3 |c z:5\n-1 2.5 tag|a x w\n",
@@ -173,6 +174,8 @@ def _text() -> list[Any]:
                     found += [block.X.data for block in reading]
             except onsketch.errors.OptionError:
                 continue
+    encoder = Encoder(Schema((Field("a", "category"), Field("b", "text"))))
+    found.append(encoder.columns({"a": ["x"], "b": np.array(["one two"])}, 1).data)
     with stream(io.BytesIO(texts["csv"]), "csv", interact=["a,b"]) as reading:
         found += [block.X.data for block in reading]
     return found

@@ -5,8 +5,8 @@ import pytest
 
 import onsketch
 from onsketch.core.errors import InputError
-from onsketch.data.block import Sparse
 from onsketch.jobs.explaining import LONGEST, Reasons
+from onsketch.rows.sparse import Sparse
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ def test_what_python_writes_is_read(rows):
     writer.writerow(["y", "word", "x"])
     writer.writerows((1, word, value) for word, value in rows)
     parts = blocks(text.getvalue().encode(), categorical=("word",), delimiter=",", missing="zero", format="csv")
-    from onsketch.data.separated import MISSING_WORDS
+    from onsketch.rows.schema import MISSING_WORDS
 
     found = [
         list(zip(part.X[[k]].indices.tolist(), part.X[[k]].data.tolist(), strict=True))

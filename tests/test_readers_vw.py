@@ -66,7 +66,7 @@ def test_a_product_counts_once_whatever_the_pairs():
     st.integers(1, 31),
 )
 def test_products_by_definition(features, pair, bits):
-    from onsketch.data.interactions import as_pairs, interact
+    from onsketch.rows.interactions import as_pairs, interact
 
     columns = np.array([f[0] for f in features], dtype=np.int64) % 2**bits
     values = np.array([f[1] for f in features], dtype=np.float64)

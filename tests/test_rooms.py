@@ -10,8 +10,8 @@ import onsketch
 PACKAGE = Path(onsketch.__file__).parent
 
 ORDER = (
-    "core.errors", "jit", "core", "files", "sketches", "data", "learners", "jobs", "adapters", "report", "experiments",
-    "cli",
+    "core.errors", "jit", "core", "files", "sketches", "rows", "data", "learners", "jobs", "adapters", "report",
+    "experiments", "cli",
 )  # fmt: skip
 """From the ground up. ``torch`` stands apart: it imports core.errors alone."""
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("msgspec", reason="the service needs the extra 'serve'")
 
-from onsketch.data.block import Sparse
 from onsketch.data.json_rows import rows_of
 from onsketch.jobs.serve.batch import Batch, joined, part_of
 from onsketch.jobs.serve.log import _CHECK, _HEAD, _MAGIC, HEAD_BYTES, Log, LogError, read_log, segments
+from onsketch.rows.sparse import Sparse
 
 
 def _payloads(folder, start=0, **options):

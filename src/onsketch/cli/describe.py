@@ -13,9 +13,9 @@ _SHOWN = 4
 def describe(files: list[str], reading: dict[str, Any], task: str | None) -> None:
     """Say how the first rows are understood: format, columns, labels."""
     from onsketch.data import stream
-    from onsketch.data.block import Sparse
     from onsketch.data.task import find_task, name_of
     from onsketch.data.usable import refuse_nothing
+    from onsketch.rows.sparse import Sparse
 
     console = out()
     with stream(files, **{"everyday": True, "unlabelled": True, **reading}) as blocks:

@@ -80,6 +80,12 @@ def some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
+def shown(value: object) -> str:
+    """A value as a message shows it, at most 40 characters long."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
 def meant(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Which of the names known was probably meant."""
     from difflib import get_close_matches

@@ -15,13 +15,12 @@ from onsketch.data.arrow_blocks import block_of, import_pyarrow, words_of
 from onsketch.data.arrow_messages import open_file, open_pipe
 from onsketch.data.block import Block, Position
 from onsketch.data.columns import Roles, Sampled, decide
-from onsketch.data.interactions import Interactions
-from onsketch.data.names import Names
 from onsketch.data.parquet import in_a_line, open_parquet, row_groups
-from onsketch.data.schema import Columns, Schema, fitted, without_label
-from onsketch.data.separated import CATEGORICAL, NUMERIC
 from onsketch.data.sources import STDIN, Bytes, shown
 from onsketch.data.text import Limits
+from onsketch.rows.interactions import Interactions
+from onsketch.rows.names import Names
+from onsketch.rows.schema import CATEGORICAL, NUMERIC, Columns, Schema, fitted, without_label
 
 Floats = NDArray[np.float64]
 

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import ReadError
-from onsketch.data.block import Block, Position, csr
-from onsketch.data.hashing import column_mask, hash_name
-from onsketch.data.interactions import interact
-from onsketch.data.separated import CATEGORICAL, LABEL, NUMERIC, TAG, WEIGHT
+from onsketch.data.block import Block, Position
+from onsketch.rows.hashing import column_mask, hash_name
+from onsketch.rows.interactions import interact
+from onsketch.rows.schema import CATEGORICAL, LABEL, NUMERIC, TAG, WEIGHT
+from onsketch.rows.sparse import csr
 
 if TYPE_CHECKING:
     from onsketch.data.arrow import Tables

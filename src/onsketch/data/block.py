@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
+from onsketch.rows.sparse import Sparse
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -74,26 +75,6 @@ class Position:
         return position
 
 
-class Sparse(NamedTuple):
-    """The parts of a CSR matrix, which is all that learners ask for; SciPy takes a tenth of a second to import."""
-
-    data: Floats
-    indices: NDArray[Any]
-    indptr: NDArray[Any]
-    shape: tuple[int, int]
-    ndim: int = 2
-
-    def tocsr(self) -> Self:
-        """As it is."""
-        return self
-
-    def matrix(self) -> csr_array:
-        """The same numbers as SciPy's."""
-        from scipy.sparse import csr_array
-
-        return csr_array(self[:3], shape=self.shape)
-
-
 @dataclass
 class Block:
     """Some rows of a stream. What the file does not have is None."""
@@ -124,13 +105,6 @@ class Block:
     def __repr__(self) -> str:
         kind = f"{self.rows.data.size:,} values" if isinstance(self.rows, Sparse) else "dense"
         return f"<block of {len(self):,} rows, {self.rows.shape[1]:,} features, {kind}>"
-
-
-def csr(indptr: NDArray[Any], indices: NDArray[np.int64], values: Floats, width: int) -> Sparse:
-    """Copies of these parts, with 32-bit indices where they fit."""
-    narrow = width <= np.iinfo(np.int32).max and indices.size <= np.iinfo(np.int32).max
-    kind = np.int32 if narrow else np.int64
-    return Sparse(values.copy(), indices.astype(kind), indptr.astype(kind), (indptr.size - 1, width))
 
 
 MOST_VALUES = 200_000_000

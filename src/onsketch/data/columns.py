@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from onsketch.core.errors import InputError, OptionError, meant, some
-from onsketch.data.schema import Field
+from onsketch.rows.schema import Field
 
 Column = str | int
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.data.block import Block, Position, csr
-from onsketch.data.hashing import column_mask, hash_name
-from onsketch.data.interactions import Interactions, interact
+from onsketch.data.block import Block, Position
 from onsketch.data.libsvm import NO_GROUP, parse_libsvm
-from onsketch.data.names import Names
 from onsketch.data.text import TextFormat, longer
 from onsketch.data.vw import INITIAL, LABEL, WEIGHT, parse_vw
+from onsketch.rows.hashing import column_mask, hash_name
+from onsketch.rows.interactions import Interactions, interact
+from onsketch.rows.names import Names
+from onsketch.rows.sparse import csr
 
 _ANY_WIDTH = 1 << 62
 _ALL_BITS = (1 << 63) - 1

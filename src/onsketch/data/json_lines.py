@@ -9,14 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
-from onsketch.data.block import Block, Position, Sparse, csr
+from onsketch.data.block import Block, Position
 from onsketch.data.columns import Roles
 from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST, LINE, ROWS, SKIPPED
-from onsketch.data.interactions import Interactions, interact
 from onsketch.data.json_rows import ObjectRows, example
-from onsketch.data.names import Names
-from onsketch.data.schema import Schema
 from onsketch.data.text import TextFormat
+from onsketch.rows.interactions import Interactions, interact
+from onsketch.rows.names import Names
+from onsketch.rows.schema import Schema
+from onsketch.rows.sparse import Sparse, csr
 
 _BAD = 1000
 """The code of every bad line; the reason is kept as text."""

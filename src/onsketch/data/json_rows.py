@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onsketch.core.errors import InputError
-from onsketch.data.block import Sparse, csr
+from onsketch.core.errors import InputError, shown
 from onsketch.data.columns import LABEL_NAMES
-from onsketch.data.hashing import DEFAULT_BITS, column_mask, hash_word
+from onsketch.rows.hashing import DEFAULT_BITS, column_mask, hash_word
+from onsketch.rows.sparse import Sparse, csr
 
 MOST_NAMES = 1 << 18
 """Names whose columns are remembered at a time."""
@@ -85,7 +85,7 @@ def _label_name(row: Mapping[str, Any], label: str | None) -> str | None:
 class ObjectRows:
     """Rows from objects, one after the other; ``take`` hands them over.
 
-    >>> from onsketch.data.hashing import hash_name
+    >>> from onsketch.rows.hashing import hash_name
     >>> rows = ObjectRows()
     >>> rows.add({"17": 2, "colour": "red", "site": {"clicks": True, "views": 0}})
     >>> rows.take().indices.tolist() == [17, hash_name("colour", value="red"), hash_name("clicks", "site")]
@@ -213,12 +213,6 @@ def rows_of(objects: Iterable[Any], bits: int = DEFAULT_BITS) -> Sparse:
         except InputError as error:
             raise InputError(f"row {place}: {error}") from None
     return rows.take()
-
-
-def shown(value: Any) -> str:
-    """A value as a message shows it: short, and what kind it is where it is not short."""
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _number(value: float, space: str, name: str | int) -> float:

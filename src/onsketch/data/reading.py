@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from onsketch.core.errors import InputError, OptionError, ReadError
 from onsketch.data.block import Block, Position
-from onsketch.data.hashing import DEFAULT_BITS, column_mask
-from onsketch.data.interactions import MOST_PRODUCTS, as_interactions
 from onsketch.data.labels import LabelMap
-from onsketch.data.names import Names
 from onsketch.data.prefetch import ahead
 from onsketch.data.sniff import FORMATS, sniff
 from onsketch.data.sources import CHUNK, STDIN, UNPACKING, Bytes, Paths, can_be_read_again, expand
 from onsketch.data.text import LONGEST_LINE, Limits, TextFormat, read_text
+from onsketch.rows.hashing import DEFAULT_BITS, column_mask
+from onsketch.rows.interactions import MOST_PRODUCTS, as_interactions
+from onsketch.rows.names import Names
 
 if TYPE_CHECKING:
     from onsketch.data.arrow import Tables
@@ -215,7 +215,7 @@ class Stream:
             form = VW(rows, hashed, self._pairs, self._names if options["names"] else None, spaces)
         else:
             from onsketch.data.columns import Roles, as_columns
-            from onsketch.data.schema import Schema
+            from onsketch.rows.schema import Schema
 
             positive, everyday = options["positive"], options["everyday"]
             roles = Roles(

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from onsketch.core.errors import ReadError
 from onsketch.data.columns import Sampled
-from onsketch.data.separated import MISSING_WORDS
 from onsketch.data.sources import Bytes
+from onsketch.rows.schema import MISSING_WORDS
 
 DELIMITERS = ",\t;|"
 """Tried where none is given: the one that cuts the first lines into most columns, each line alike."""

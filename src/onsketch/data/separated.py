@@ -12,6 +12,7 @@ from onsketch.data.cursor import (
     FEW_FIELDS,
     LAST,
     MANY_FIELDS,
+    MINUS,
     MISSING,
     NEWLINE,
     NULL_LABEL,
@@ -24,15 +25,13 @@ from onsketch.data.cursor import (
     begin_line,
     end_line,
 )
-from onsketch.data.hashing import name_hash
 from onsketch.data.numbers import GOOD, MALFORMED, NOT_FINITE, PADDING, inlined, inner, kernel, read_number
+from onsketch.rows.hashing import name_hash
+from onsketch.rows.schema import ANY, CATEGORICAL, LABEL, MISSING_WORDS, NUMERIC, TAG, WEIGHT
 
 POINT = 46
 ROOM = len(PADDING)
 """Bytes after the end of a number that may be looked at."""
-
-IGNORED, NUMERIC, CATEGORICAL, LABEL, WEIGHT, TAG = range(6)
-"""What a column is."""
 
 WORD = 1
 """``positive`` is a word, and labels are compared with it as text; a number is compared as a number."""
@@ -40,8 +39,8 @@ WORD = 1
 REFUSED, ZERO, INDICATED = range(3)
 """What becomes of a missing value: a bad line, nothing, or a feature that says so."""
 
-MISSING_WORDS = ("", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "null", "NULL", "None", "?")
 _LONGEST = 4
+_TRUE, _FALSE = (int.from_bytes(word, "big") for word in (b"true", b"false"))
 _WORDS = np.array([len(word) << 40 | int.from_bytes(word.encode(), "little") for word in MISSING_WORDS], dtype=np.int64)
 
 
@@ -92,6 +91,22 @@ def _is_missing(text, start, stop):
     for known in _WORDS:
         found |= word == known
     return found
+
+
+@inner
+def _truth(text, start, stop):
+    """1 for true, 0 for false (in lower, upper or title case), −1 for anything else."""
+    size = stop - start
+    if size not in (4, 5):
+        return -1
+    upper, word = text[start] < 97, np.int64(0)
+    shout = text[start + 1] < 97
+    for i in range(size):
+        c = np.int64(text[start + i])
+        if (c < 97) != (shout if i else upper) or (shout and not upper):
+            return -1
+        word = word << 8 | c | 32
+    return 1 if word == _TRUE else 0 if word == _FALSE else -1
 
 
 @inner
@@ -170,10 +185,25 @@ def _read_label(text, start, stop, comma, scratch, positive, positive_kind, posi
     return 1.0 if same else -1.0, GOOD
 
 
+@inner
+def _is_whole(text, start, stop):
+    """True for a whole number written with ".0", whose category is the number without it."""
+    if stop - start < 3 or text[stop - 1] != 48 or text[stop - 2] != POINT:
+        return False
+    first = start + (text[start] == MINUS)
+    digits = stop - 2 - first
+    whole = digits == 1 or (digits > 1 and text[first] != 48)
+    for at in range(first, stop - 2):
+        whole = whole and 48 <= text[at] <= 57
+    return whole
+
+
 @inlined
 def _category(text, start, stop, prefix, begin, end, key):
     """H("name=value") of a categorical field; a doubled quote in a quoted one stands for one."""
     quoted = start > 0 and text[start - 1] == QUOTE
+    if _is_whole(text, start, stop):
+        stop -= 2
     size = end - begin
     for i in range(size):
         key[i] = prefix[begin + i]
@@ -209,6 +239,11 @@ def _numeric(text, begin, k, row, base, count, table, key, into):
     delimiter, comma, kinds, columns, absent, origins, _, _, dense, missing, _, _, _ = table
     value, at, code = _one_number(text, begin, delimiter, comma, key)
     gap = code == MISSING and missing != REFUSED
+    if code == MALFORMED:
+        start, stop, end, _ = _field(text, begin, delimiter)
+        truth = _truth(text, start, stop)
+        if truth >= 0:
+            value, at, code = float(truth), end, 0
     if code and not gap:
         return at if code == OPEN_QUOTE else begin, count, code
     if kinds[k] == WEIGHT:
@@ -236,6 +271,8 @@ def _categorical(text, start, stop, k, count, table, key, into):
         _put(into, count, np.int64(column & mask), 1.0, origins[k], k)
         into[6][count, 1], into[6][count, 2] = start, stop
         return count + 1, 0
+    if absent[k] < 0:
+        return count, 0
     if missing == REFUSED:
         return count, MISSING
     if missing == INDICATED:
@@ -267,7 +304,7 @@ def _words(text, begin, k, row, count, table, aim, key, into):
     kind = table[2][k]
     if code:
         return at, count, code
-    if kind == CATEGORICAL:
+    if kind in (CATEGORICAL, ANY):
         count, code = _categorical(text, start, stop, k, count, table, key, into)
         return begin if code else at, count, code
     if kind == LABEL:
@@ -279,12 +316,22 @@ def _words(text, begin, k, row, count, table, aim, key, into):
 
 
 @inlined
+def _is_number(text, at, table, key):
+    """True if a field of a column of anything holds a number, or true or false."""
+    code = _one_number(text, at, table[0], table[1], key)[2]
+    if code != MALFORMED:
+        return code == 0
+    start, stop, _, trouble = _field(text, at, table[0])
+    return trouble == 0 and _truth(text, start, stop) >= 0
+
+
+@inlined
 def _row(text, at, row, count, table, aim, key, into):
     """One line. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
     kinds, base = table[2], count
     last = kinds.size - 1
     for k in range(kinds.size):
-        if kinds[k] in (NUMERIC, WEIGHT):
+        if kinds[k] in (NUMERIC, WEIGHT) or (kinds[k] == ANY and _is_number(text, at, table, key)):
             at, count, code = _numeric(text, at, k, row, base, count, table, key, into)
         else:
             at, count, code = _words(text, at, k, row, count, table, aim, key, into)

@@ -10,16 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError, ReadError, meant, some
-from onsketch.data.block import Block, Position, Sparse, csr
+from onsketch.data.block import Block, Position
 from onsketch.data.columns import MISSING, Roles, decide
-from onsketch.data.hashing import column_mask
-from onsketch.data.interactions import Interactions, interact
-from onsketch.data.names import Names
 from onsketch.data.sampling import SAMPLE_LINES, find_decimal, find_delimiter, first_lines, look_at, number, split
-from onsketch.data.schema import Columns, Schema, fitted, without_label
-from onsketch.data.separated import CATEGORICAL, LABEL, MISSING_WORDS, ROOM, TAG, WEIGHT, WORD, parse_csv
+from onsketch.data.separated import ROOM, WORD, parse_csv
 from onsketch.data.sources import CHUNK, Bytes
 from onsketch.data.text import TextFormat, longer
+from onsketch.rows.hashing import column_mask
+from onsketch.rows.interactions import Interactions, interact
+from onsketch.rows.names import Names
+from onsketch.rows.schema import (
+    ANY,
+    CATEGORICAL,
+    LABEL,
+    MISSING_WORDS,
+    TAG,
+    WEIGHT,
+    Columns,
+    Schema,
+    fitted,
+    without_label,
+)
+from onsketch.rows.sparse import Sparse, csr, sparse_with_gaps
 
 Floats = NDArray[np.float64]
 
@@ -195,7 +207,7 @@ class CSV(TextFormat):
         if schema.word_labels and (columns.kinds == LABEL).any():
             spans = self.word_spans[rows[0] : rows[1]].tolist()
             self.labels[rows[0] : rows[1]] = [self._code(text, start, stop) for start, stop in spans]
-        if self.naming and (columns.kinds == CATEGORICAL).any():
+        if self.naming and np.isin(columns.kinds, (CATEGORICAL, ANY)).any():
             part = slice(*values)
             for at in self.names.new(self.indices[part], self.mask + 1):
                 k, start, stop = self.marks[values[0] + at].tolist()
@@ -271,14 +283,6 @@ class CSV(TextFormat):
         naming = self.names if self.naming else None
         parts = interact(indptr, indices, values, spaces, self.pairs, self.mask, naming)
         return csr(*parts, max(self.width, self.mask + 1))
-
-
-def sparse_with_gaps(X: Floats, gaps: NDArray[np.bool_]) -> Sparse:
-    """The rows of a dense block with missing values, in sparse form: behind the columns follow those that say so."""
-    whole = np.concatenate([np.where(gaps, 0.0, X), gaps], axis=1)
-    there = whole != 0.0
-    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    return csr(indptr, np.nonzero(there)[1], whole[there], whole.shape[1])
 
 
 def _parts(X: Floats | Sparse) -> tuple[Any, Any, Floats]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
 from onsketch.core.tolerances import LARGEST
-from onsketch.data.block import Sparse
+from onsketch.rows.sparse import Sparse
 
 if TYPE_CHECKING:
     from onsketch.data import Block

@@ -24,8 +24,8 @@ from onsketch.data.cursor import (
     is_blank,
     skip_blanks,
 )
-from onsketch.data.hashing import murmur, name_hash
 from onsketch.data.numbers import MALFORMED, NOT_FINITE, TOO_LARGE, inlined, kernel, read_number, short_pair
+from onsketch.rows.hashing import murmur, name_hash
 
 LABEL, WEIGHT, INITIAL = range(3)
 """Columns of ``heads``: what stands before the first bar."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError
-from onsketch.data.block import Sparse
+from onsketch.rows.sparse import Sparse
 
 Array = NDArray[np.float64]
 

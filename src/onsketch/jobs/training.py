@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, UpdateError
-from onsketch.data.block import Sparse
 from onsketch.data.task import Task, find_task
 from onsketch.data.usable import labelled_rows, labels, refuse_nothing
 from onsketch.jobs.answers import answers, check_kind, default_kind
@@ -29,6 +28,7 @@ from onsketch.jobs.models import asked_task, make_learner
 from onsketch.jobs.plans import Plan
 from onsketch.jobs.predictions import words
 from onsketch.jobs.weights import Scales
+from onsketch.rows.sparse import Sparse
 
 if TYPE_CHECKING:
     from onsketch.data import Block

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import ModelFileError
-from onsketch.data.block import Sparse
+from onsketch.rows.sparse import Sparse
 
 Floats = NDArray[np.float64]
 Rows = Sparse | Floats

@@ -11,12 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, OptionError
+from onsketch.core.errors import InputError, OptionError, shown
 from onsketch.core.probabilities import probabilities
 from onsketch.core.tolerances import LARGEST
-from onsketch.data.hashing import DEFAULT_BITS
-from onsketch.data.interactions import as_pairs
-from onsketch.data.json_rows import shown
 from onsketch.data.task import Task
 from onsketch.files import model_file
 from onsketch.jobs.evaluation import Progress
@@ -25,6 +22,8 @@ from onsketch.jobs.models import asked_task, make_learner
 from onsketch.jobs.notes import read_noted
 from onsketch.jobs.serve.batch import Batch, Floats, Rows, part_of
 from onsketch.jobs.training import Plan, Training
+from onsketch.rows.hashing import DEFAULT_BITS
+from onsketch.rows.interactions import as_pairs
 
 STEP_SECONDS = 0.001
 """Learning goes in steps of about this long: what a prediction may have to wait."""

@@ -12,21 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from onsketch.core.errors import InputError, OptionError
+from onsketch.core.errors import InputError, OptionError, shown
 from onsketch.core.tolerances import LARGEST
 from onsketch.data import stream
-from onsketch.data.block import Block, Position, Sparse, csr
+from onsketch.data.block import Block, Position
 from onsketch.data.cursor import AT, BAD_AT, CODE, COUNT, ROWS
-from onsketch.data.hashing import DEFAULT_BITS
-from onsketch.data.interactions import as_pairs, interact
-from onsketch.data.json_rows import ObjectRows, shown
+from onsketch.data.json_rows import ObjectRows
 from onsketch.data.numbers import PADDING
-from onsketch.data.schema import Schema
 from onsketch.data.text import TextFormat, _bad_line
 from onsketch.data.usable import refuse_initial
 from onsketch.jobs.serve.batch import Rows
 from onsketch.jobs.serve.model import Model
 from onsketch.jobs.serve.table_rows import TableRows
+from onsketch.rows.hashing import DEFAULT_BITS
+from onsketch.rows.interactions import as_pairs, interact
+from onsketch.rows.schema import Schema
+from onsketch.rows.sparse import Sparse, csr
 
 FORMATS = ("vw", "libsvm")
 _FEWEST = 64

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from onsketch.core.errors import InputError
+from onsketch.core.errors import InputError, shown
 from onsketch.data import stream
-from onsketch.data.json_rows import shown
-from onsketch.data.schema import Schema
 from onsketch.jobs.serve.batch import Rows
+from onsketch.rows.schema import Schema
 
 _OF_THE_FILE = (
     "format",

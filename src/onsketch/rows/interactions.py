@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError, some
-from onsketch.data.hashing import FNV_PRIME
-from onsketch.data.names import Names
-from onsketch.data.numbers import inlined, kernel
+from onsketch.jit.decorators import exact_inlined as inlined
+from onsketch.jit.decorators import exact_kernel as kernel
+from onsketch.rows.hashing import FNV_PRIME
+from onsketch.rows.names import Names
 
 ANY = ord(":")
 _NOWHERE = 0

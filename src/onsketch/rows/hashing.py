@@ -12,7 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from onsketch.core.errors import OptionError
-from onsketch.data.numbers import inlined, inner, kernel
+from onsketch.jit.decorators import exact as inner
+from onsketch.jit.decorators import exact_inlined as inlined
+from onsketch.jit.decorators import exact_kernel as kernel
 
 DEFAULT_BITS = 18
 """Bits of a hashed column where none are asked for, as in Vowpal Wabbit: 262,144 columns."""

@@ -1,0 +1,772 @@
+"""From named values to rows of numbers, by one set of rules for objects, columns, tables, frames and single rows.
+
+Each feature has a name, which is hashed; where all columns are numbers, a feature is the place of its column instead:
+
+==================  ====================================================================================
+number, boolean     ``column``, with the number as its value; zeros are left out
+category            ``column=word``, with value 1
+text                ``column=word`` for each word in lower case, with its count
+date                ``column.hour=13``, ``column.weekday=0`` (Monday) and ``column.month=5``, each with value 1, and
+                    ``column.days``, the days since 1970
+missing value       ``column=``, with value 1; or nothing; or an error, as ``missing`` says
+object              its columns, named ``column.name``
+list                of words: like a text of these words; of other values: ``column.0``, ``column.1``, ...
+==================  ====================================================================================
+
+The entries of a row follow the order of the schema; columns that the schema does not list follow by name.
+
+Cost: columns of numbers, dates and plain texts take compiled or NumPy loops; of all other columns each distinct cell is
+encoded once. A single row is encoded in one pass in Python, with a dictionary of the words met.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError, shown
+from onsketch.jit.decorators import kernel
+from onsketch.rows.hashing import DEFAULT_BITS, column_mask, murmur, name_hash
+from onsketch.rows.interactions import Interactions, interact
+from onsketch.rows.names import Names
+from onsketch.rows.schema import (
+    FEATURES,
+    GAPS,
+    NUMERIC_KINDS,
+    Field,
+    Schema,
+    is_gap,
+    number_of,
+    second_of,
+    tokens_of,
+    word_of,
+)
+from onsketch.rows.sparse import Sparse, csr, sparse_with_gaps
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+MOST_WORDS = 1 << 18
+"""Words whose hashes are remembered at a time, for all columns together."""
+
+DEEPEST = 8
+"""Objects within objects."""
+
+_ABSENT: Any = object()
+_DAY, _EPOCH = 86400, dt.date(1970, 1, 1).toordinal()
+_DATE_PARTS = ("hour", 24, 0), ("weekday", 7, 0), ("month", 12, 1)
+"""The categories of a date: name, how many there are, and the first."""
+
+NO_VALUE = 'no value in this field; missing="zero" reads such fields as 0, missing="indicate" as missing'
+
+
+# Compiled loops ---------------------------------------------------------------------------------------------
+
+
+@kernel
+def hash_words(text, ends, prefix, mask, key, out):
+    """Hash ``prefix + word`` for each of the words that are concatenated in ``text`` (bytes,) and end at ``ends``."""
+    for i in range(prefix.size):
+        key[i] = prefix[i]
+    start = 0
+    for word in range(ends.size):
+        size = prefix.size
+        for at in range(start, ends[word]):
+            key[size] = text[at]
+            size += 1
+        out[word] = np.int64(name_hash(key, 0, size, np.uint64(0)) & mask)
+        start = ends[word]
+
+
+@kernel
+def put_entries(ends, slots, values, cursor, indices, data):
+    """Append the entries of one column to all rows: row i has the entries ends[i-1]..ends[i] of slots and values."""
+    j = 0
+    for i in range(ends.size):
+        place = cursor[i]
+        while j < ends[i]:
+            indices[place] = slots[j]
+            data[place] = values[j]
+            place += 1
+            j += 1
+        cursor[i] = place
+
+
+@kernel
+def bags_of_words(text, offsets, prefix, mask, key, ends, slots, values):
+    """Count the words of ASCII texts in lower case, as hashed features in ascending order within each row.
+
+    Stops before the first text that is not ASCII and returns the number of texts done. ``ends`` receives the ends of
+    the rows' entries. Cost: O(bytes), and O(words²) at worst for the order within a row.
+    """
+    for i in range(prefix.size):
+        key[i] = prefix[i]
+    end = 0
+    for row in range(offsets.size - 1):
+        low, at, stop = end, offsets[row], offsets[row + 1]
+        for i in range(at, stop):
+            if text[i] >= 128:
+                return row
+        while at < stop:
+            size = prefix.size
+            while at < stop:
+                c = text[at]
+                if 65 <= c <= 90:
+                    c += np.uint8(32)
+                elif not (97 <= c <= 122 or 48 <= c <= 57 or c == 95):
+                    break
+                key[size] = c
+                size += 1
+                at += 1
+            if size > prefix.size:
+                slot = np.int64(murmur(key, 0, size, np.uint64(0)) & mask)
+                j = end
+                while j > low and slots[j - 1] > slot:
+                    j -= 1
+                if j > low and slots[j - 1] == slot:
+                    values[j - 1] += 1.0
+                else:
+                    for i in range(end, j, -1):
+                        slots[i] = slots[i - 1]
+                        values[i] = values[i - 1]
+                    slots[j] = slot
+                    values[j] = 1.0
+                    end += 1
+            at += 1
+        ends[row] = end
+    return offsets.size - 1
+
+
+# Names and faults -------------------------------------------------------------------------------------------
+
+
+class Hashes:
+    """Names of features to hashed columns of X, with a memory of the words met."""
+
+    def __init__(self, bits: int, names: Names | None) -> None:
+        self.mask, self.names = column_mask(bits), names
+        self._known: dict[str, dict[str, int]] = {}
+        self._room = MOST_WORDS
+
+    def of(self, words: Sequence[str], column: str) -> Whole:
+        """Hash ``column=word`` for these words."""
+        return self._hashed([_bytes(word) for word in words], _bytes(column) + b"=")
+
+    def one(self, name: str, shown_as: str | None = None) -> int:
+        """Hash a name."""
+        slot = int(self._hashed([_bytes(name)], b"")[0])
+        if self.names is not None:
+            self.names.add(slot, shown_as or name)
+        return slot
+
+    def known(self, column: str) -> dict[str, int]:
+        """The hashes of the cells of a column met so far; the dictionary stays the same object."""
+        return self._known.setdefault(column, {})
+
+    def learn(self, column: str, cells: Sequence[str], words: Sequence[str]) -> None:
+        """Remember the hashes of these words under the cells that held them."""
+        self._room -= len(cells)
+        if self._room < 0:
+            for known in self._known.values():  # cleared in place: steps hold them
+                known.clear()
+            self._room = max(MOST_WORDS - len(cells), 0)
+        slots = self.of(words, column).tolist()
+        self.known(column).update(zip(cells, slots, strict=True))
+        if self.names is not None:
+            for slot, word in zip(slots, words, strict=True):
+                self.names.add(slot, f"{column}={word}")
+
+    def _hashed(self, texts: list[bytes], prefix: bytes) -> Whole:
+        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        key = np.empty(len(prefix) + max(map(len, texts), default=0) + 8, dtype=np.uint8)
+        out = np.empty(len(texts), dtype=np.int64)
+        hash_words(_as_bytes(b"".join(texts)), ends, _as_bytes(prefix), np.uint64(self.mask), key, out)
+        return out
+
+
+class Faults:
+    """Cells that cannot be encoded: which rows have one, and the first of each column."""
+
+    def __init__(self, count: int) -> None:
+        self.rows = np.zeros(count, dtype=bool)
+        self.found: list[tuple[int, str, str]] = []
+        """Row, column and reason."""
+
+    def add(self, rows: NDArray[np.bool_], column: str, reason: str) -> None:
+        """Take note of the rows whose cell in this column is bad."""
+        if rows.any():
+            self.rows |= rows
+            self.found.append((int(rows.argmax()), column, reason))
+
+
+class _Plan(NamedTuple):
+    """How one column is encoded."""
+
+    name: str
+    kind: str
+    own: int
+    """The feature of a number."""
+    gap: int
+    """The feature of a missing value; −1 if there is none."""
+    strict: bool
+    """True if a missing value is an error."""
+    step: Callable[[Any, list[int], list[float]], None]
+    """Encodes one cell: appends its entries."""
+
+
+class _Entries(NamedTuple):
+    """The entries of one column: those of row i are ends[i-1]..ends[i]."""
+
+    ends: Whole
+    slots: Whole
+    values: Floats
+
+
+class Encoder:
+    """Encodes rows of a schema, as CSR rows or, where all columns are numbers and present, as a dense array.
+
+    Args:
+        schema: the columns.
+        bits: hashed features are numbers below 2^bits.
+        missing: "indicate", "zero" or "error".
+        names: collects the names of features, if given.
+        pairs: products of columns.
+
+    >>> encoder = Encoder(Schema((Field("age", "number"), Field("job", "category"))), names=(names := Names()))
+    >>> rows = encoder.objects([{"age": 31, "job": "cook"}, {"job": None}])
+    >>> [names.of(slot) for slot in rows.indices.tolist()], rows.data.tolist()
+    (['age', 'job=cook', 'age is missing', 'job is missing'], [31.0, 1.0, 1.0, 1.0])
+    """
+
+    def __init__(
+        self, schema: Schema, bits: int = DEFAULT_BITS, missing: str = "indicate", names: Names | None = None,
+        pairs: Interactions | None = None,
+    ) -> None:  # fmt: skip
+        self.schema, self.missing, self.names, self.pairs = schema, missing, names, pairs or Interactions()
+        self.hashes = Hashes(bits, names)
+        used = schema.of(*FEATURES)
+        self._listed = {field.name for field in schema.fields}
+        self._parents = {name.split(".")[0] for name in self._listed if "." in name}
+        self.width = self.hashes.mask + 1 if schema.hashed else len(used)
+        self._plans = [self._plan(field, place) for place, field in enumerate(used)]
+        self._extra: dict[str, _Plan] = {}
+        self._origins = dict(zip((f.name for f in used), self.pairs.origins([f.name for f in used]), strict=True))
+        self._steps: list[Callable[..., None]] = []
+        for numeric, group in groupby(self._plans, lambda plan: plan.kind in NUMERIC_KINDS):
+            plans = list(group)
+            self._steps += [self._numbers_together(plans)] if numeric else [self._one(plan) for plan in plans]
+
+    def _plan(self, field: Field, place: int) -> _Plan:
+        hashes, name = self.hashes, field.name
+        if self.schema.hashed:
+            own, gap = hashes.one(name), hashes.one(f"{name}=", f"{name} is missing")
+        else:
+            own, gap = place, self.width + place
+        strict = self.missing == "error"
+        plan = _Plan(name, field.kind, own, gap if self.missing == "indicate" else -1, strict, _ABSENT)
+        return plan._replace(step=_STEPS[field.kind](hashes, plan))
+
+    def _others(self, name: str) -> _Plan:
+        """The plan of a column that the schema does not list: nobody expects it, so it is never missing."""
+        plan = self._extra.get(name)
+        if plan is None:
+            plan = _Plan(name, "any", self.hashes.one(name), -1, False, _ABSENT)
+            plan = plan._replace(step=_any_step(self.hashes, plan))
+            if len(self._extra) < MOST_WORDS:
+                self._extra[name] = plan
+        return plan
+
+    # Single rows --------------------------------------------------------------------------------------------
+
+    def object(self, row: Mapping[str, Any]) -> tuple[list[int], list[float]]:
+        """Encode one row: features and values. An InputError names the column."""
+        indices: list[int] = []
+        values: list[float] = []
+        if self._parents and not self._parents.isdisjoint(row):
+            row = flattened(row)
+        for step in self._steps:
+            step(row, indices, values)
+        if self.schema.extra == "learn" and not row.keys() <= self._listed:
+            self._encode_others(row, indices, values)
+        return indices, values
+
+    def _encode_others(self, row: Mapping[str, Any], indices: list[int], values: list[float]) -> None:
+        flat = flattened(row)
+        for name in sorted(name for name in flat if name not in self._listed):
+            self._others(name).step(flat[name], indices, values)
+
+    def objects(self, rows: Sequence[Any]) -> Sparse | Floats:
+        """Encode objects, or lists of values in the order of the columns. An InputError names row and column."""
+        ends, indices, values = [0], [], []
+        if self.pairs:  # which need to know the column of each entry
+            flat = [flattened(self.named(row)) for row in rows]
+            names = dict.fromkeys(name for row in flat for name in row)
+            return self.columns({name: [row.get(name) for row in flat] for name in names}, len(flat))
+        for place, row in enumerate(rows):
+            try:
+                more, numbers = self.object(self.named(row))
+            except InputError as error:
+                raise InputError(f"row {place}: {error}") from None
+            indices += more
+            values += numbers
+            ends.append(len(indices))
+        return self.block(ends, indices, values)
+
+    def named(self, row: Any) -> Mapping[str, Any]:
+        """The row as an object: a list has the values of the columns in order."""
+        if isinstance(row, Mapping):
+            return row
+        plans = self._plans
+        if isinstance(row, (list, tuple)) and (len(row) == len(plans) or self.schema.extra == "learn"):
+            names = [plan.name for plan in plans] if len(row) == len(plans) else list(map(str, range(len(row))))
+            return dict(zip(names, row, strict=True))
+        raise InputError(f"features: expected an object or a list of {len(plans)} values, found {shown(row)}.")
+
+    def block(self, ends: Sequence[int], indices: Sequence[int], values: Sequence[float]) -> Sparse | Floats:
+        """Rows from entries that ``object`` made: those of row i are ends[i]..ends[i+1]."""
+        parts = np.array(ends), np.array(indices, dtype=np.int64), np.array(values, dtype=np.float64)
+        if self.schema.hashed:
+            return self._finished(*parts, np.zeros(0))
+        indptr, slots, numbers = parts
+        X = np.zeros((indptr.size - 1, 2 * self.width))
+        X[np.repeat(np.arange(indptr.size - 1), np.diff(indptr)), slots] = numbers
+        return self._dense(np.where(X[:, self.width :] > 0.0, np.nan, X[:, : self.width]))
+
+    # Columns ------------------------------------------------------------------------------------------------
+
+    def table(self, table: Any, faults: Faults | None = None) -> Sparse | Floats:
+        """Encode a pyarrow Table or RecordBatch; structs are objects."""
+        import pyarrow as pa
+
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
+        while any(pa.types.is_struct(kind) for kind in table.schema.types):
+            table = table.flatten()
+        return self.columns(dict(zip(table.column_names, table.columns, strict=True)), table.num_rows, faults)
+
+    def frame(self, frame: Any, faults: Faults | None = None) -> Sparse | Floats:
+        """Encode a data frame of pandas or polars."""
+        if hasattr(frame, "to_arrow"):
+            return self.table(frame.to_arrow(), faults)
+        return self.columns({str(name): frame[name] for name in frame.columns}, len(frame), faults)
+
+    def columns(self, columns: Mapping[str, Any], count: int, faults: Faults | None = None) -> Sparse | Floats:
+        """Encode columns by name: lists, arrays, series or Arrow columns with ``count`` cells each.
+
+        Bad cells are collected in ``faults``, if given, and count as missing; otherwise the first is an InputError.
+        """
+        found = faults or Faults(count)
+        if self.schema.hashed:
+            plans = list(self._plans)
+            if self.schema.extra == "learn":
+                plans += [self._others(name) for name in sorted(columns) if name not in self._listed]
+            entries = [self._entries(plan, _cells(columns.get(plan.name)), count, found) for plan in plans]
+        else:
+            X = np.empty((count, self.width))
+            for plan in self._plans:
+                X[:, plan.own] = self._numbers(plan, _cells(columns.get(plan.name)), count, found)
+        if faults is None and found.found:
+            row, name, reason = min(found.found)
+            raise InputError(f"row {row}: {name}: {reason}.")
+        if not self.schema.hashed:
+            return self._dense(X if self.missing == "indicate" else np.nan_to_num(X, nan=0.0))
+        return self._joined(plans, entries, count)
+
+    def _joined(self, plans: Sequence[_Plan], entries: Sequence[_Entries], count: int) -> Sparse:
+        """The entries of all columns, row by row."""
+        indptr = np.zeros(count + 1, dtype=np.int64)
+        for part in entries:
+            indptr[1:] += part.ends
+        cursor, origins = indptr[:-1].copy(), indptr[:-1].copy()
+        indices, data = np.empty(int(indptr[-1]), dtype=np.int64), np.empty(int(indptr[-1]))
+        spaces = np.zeros(indices.size if self.pairs else 0)
+        for plan, part in zip(plans, entries, strict=True):
+            put_entries(part.ends, part.slots, part.values, cursor, indices, data)
+            if self.pairs:
+                origin = self._origins.get(plan.name, 0)
+                put_entries(part.ends, part.slots, np.full(part.slots.size, float(origin)), origins, indices, spaces)
+        return self._finished(indptr, indices, data, spaces)
+
+    def _finished(self, indptr: Whole, indices: Whole, data: Floats, spaces: Floats) -> Sparse:
+        if self.pairs:
+            mask, origins = self.hashes.mask, spaces.astype(np.uint8)
+            return csr(*interact(indptr, indices, data, origins, self.pairs, mask, self.names), mask + 1)
+        return csr(indptr, indices, data, self.width)
+
+    def _dense(self, X: Floats) -> Sparse | Floats:
+        """Rows of numbers, NaN where missing; sparse where values are missing, and features of their own."""
+        gaps = np.isnan(X)
+        if not gaps.any() and not self.schema.gaps and not self.pairs:
+            return X
+        if gaps.any() and self.names is not None:
+            for plan in self._plans:
+                self.names.add(plan.gap, f"{plan.name} is missing")
+        rows = sparse_with_gaps(X, gaps)
+        if not self.pairs:
+            return rows
+        spaces = np.array([self._origins[plan.name] for plan in self._plans] * 2, dtype=np.float64)[rows.indices]
+        return self._finished(rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data, spaces)
+
+    def _entries(self, plan: _Plan, cells: Any, count: int, faults: Faults) -> _Entries:
+        """The entries of one column."""
+        if plan.kind in NUMERIC_KINDS or (plan.kind == "any" and _is_numeric(cells)):
+            numbers = self._numbers(plan, cells, count, faults)
+            slots = np.where(np.isnan(numbers), plan.gap, plan.own)
+            values = np.where(np.isnan(numbers), 1.0, numbers)
+            there = (values != 0.0) & (slots >= 0)
+            return _Entries(np.cumsum(there), slots[there], values[there])
+        if plan.kind == "text" and _is_plain_text(cells):
+            return self._bags(plan, cells, count, faults)
+        return self._by_cell(plan, *_distinct(_hours(cells) if plan.kind == "date" else cells, count), faults)
+
+    def _numbers(self, plan: _Plan, cells: Any, count: int, faults: Faults) -> Floats:
+        """A column as float64, NaN where a value is missing."""
+        if _is_numeric(cells):
+            numbers: Floats = _as_floats(cells)
+        else:
+            codes, different = _distinct(cells, count)
+            found = [np.nan if is_gap(cell) else number_of(cell) for cell in different]
+            for code, number in enumerate(found):
+                if number is None:
+                    faults.add(codes == code, plan.name, _not_a(different[code], "finite number"))
+            numbers = np.array(found, dtype=np.float64)[codes]
+        faults.add(np.isinf(numbers), plan.name, "an infinite value")
+        if plan.strict:
+            faults.add(np.isnan(numbers) & ~faults.rows, plan.name, NO_VALUE)
+        return np.where(np.isinf(numbers), np.nan, numbers) if faults.found else numbers
+
+    def _by_cell(self, plan: _Plan, codes: Whole, different: Sequence[Any], faults: Faults) -> _Entries:
+        """Encode each distinct cell once, and give the rows the entries of their cells."""
+        if plan.kind == "category":
+            words = [word_of(cell) for cell in different if type(cell) is str and not is_gap(cell)]
+            self.hashes.learn(plan.name, words, words)
+        ends = np.zeros(len(different) + 1, dtype=np.int64)
+        slots: list[int] = []
+        values: list[float] = []
+        for code, cell in enumerate(different):
+            try:
+                plan.step(cell, slots, values)
+            except CellError as error:
+                faults.add(codes == code, plan.name, error.reason)
+            ends[code + 1] = len(slots)
+        sizes = np.diff(ends)[codes]
+        last = np.cumsum(sizes)
+        places = np.arange(sizes.sum()) + np.repeat(ends[codes] - last + sizes, sizes)
+        return _Entries(last, np.array(slots, dtype=np.int64)[places], np.array(values, dtype=np.float64)[places])
+
+    def _bags(self, plan: _Plan, texts: Any, count: int, faults: Faults) -> _Entries:
+        """The words of a column of texts, compiled where they are ASCII."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        texts = texts.cast(pa.large_string())
+        gone = pc.is_in(pc.ascii_trim(texts, " \t\r\n"), pa.array(sorted(GAPS), pa.large_string()))
+        gaps = np.asarray(pc.or_(pc.is_null(texts), gone))
+        if plan.strict:
+            faults.add(gaps, plan.name, NO_VALUE)
+        texts = pc.if_else(pa.array(gaps), "", texts).cast(pa.large_string())
+        _, offsets, data = texts.buffers()
+        text = _as_bytes(data or b"")
+        starts = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + count + 1].copy()
+        prefix, mask = _as_bytes(_bytes(plan.name) + b"="), np.uint64(self.hashes.mask)
+        key = np.empty(prefix.size + int(np.diff(starts).max(initial=0)) + 8, dtype=np.uint8)
+        room = text.size // 2 + count + 1
+        ends, slots, values = np.zeros(count, np.int64), np.empty(room, np.int64), np.empty(room)
+        done, end = 0, 0
+        while done < count:
+            part = ends[done:], slots[end:], values[end:]
+            more = bags_of_words(text, starts[done:], prefix, mask, key, *part)
+            ends[done : done + more] += end
+            done += more
+            end = int(ends[done - 1]) if done else 0
+            if done < count:  # a text that is not ASCII, or a missing one that has a feature
+                found, times = _bag(self.hashes, plan.name, bytes(text[starts[done] : starts[done + 1]]).decode())
+                slots[end : end + len(found)], values[end : end + len(found)] = found, times
+                ends[done] = end = end + len(found)
+                done += 1
+        slots, values = slots[:end], values[:end]
+        if self.names is not None:  # the compiled loop knows hashes only
+            for row in np.unique(np.searchsorted(ends, self.names.new(slots, self.hashes.mask + 1), "right")).tolist():
+                _bag(self.hashes, plan.name, bytes(text[starts[row] : starts[row + 1]]).decode())
+        if plan.gap >= 0 and gaps.any():
+            at = ends[gaps]
+            ends, slots, values = ends + np.cumsum(gaps), np.insert(slots, at, plan.gap), np.insert(values, at, 1.0)
+        return _Entries(ends, slots, values)
+
+    # Steps of single rows -----------------------------------------------------------------------------------
+
+    def _one(self, plan: _Plan) -> Callable[..., None]:
+        name, step = plan.name, plan.step
+        return lambda row, indices, values: step(row.get(name), indices, values)
+
+    def _numbers_together(self, plans: list[_Plan]) -> Callable[..., None]:
+        """Reads adjacent columns of numbers, in one pass where all are present, plain and finite."""
+        names, slots = [plan.name for plan in plans], [plan.own for plan in plans]
+
+        def step(row: Mapping[str, Any], indices: list[int], values: list[float]) -> None:
+            found: list[Any] = list(map(row.get, names))
+            try:
+                total: Any = sum(found, 0.0)  # not a finite number if one of them is none
+            except (TypeError, OverflowError):
+                total = None
+            if type(total) is not float or total - total != 0.0:
+                for plan, value in zip(plans, found, strict=True):
+                    plan.step(value, indices, values)
+            elif 0 in found:
+                indices += [slot for slot, value in zip(slots, found, strict=True) if value]
+                values += filter(None, found)
+            else:
+                indices += slots
+                values += found
+
+        return step
+
+
+# Cells ------------------------------------------------------------------------------------------------------
+
+
+class CellError(InputError):
+    """A cell that is not of its column's kind."""
+
+    def __init__(self, column: str, reason: str) -> None:
+        super().__init__(f"{column}: {reason}.")
+        self.column, self.reason = column, reason
+
+    def __reduce__(self) -> tuple[type[CellError], tuple[str, str]]:
+        return type(self), (self.column, self.reason)
+
+
+def _not_a(cell: Any, what: str) -> str:
+    infinite = isinstance(cell, float) and np.isinf(cell)
+    return "an infinite value" if infinite else f"expected a {what}, found {shown(cell)}"
+
+
+def _put_gap(plan: _Plan, indices: list[int], values: list[float]) -> None:
+    if plan.strict:
+        raise CellError(plan.name, NO_VALUE)
+    if plan.gap >= 0:
+        indices.append(plan.gap)
+        values.append(1.0)
+
+
+def _number_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
+    own, name = plan.own, plan.name
+
+    def step(value: Any, indices: list[int], values: list[float]) -> None:
+        if is_gap(value):
+            return _put_gap(plan, indices, values)
+        number = number_of(value)
+        if number is None:
+            raise CellError(name, _not_a(value, "finite number"))
+        if number:
+            indices.append(own)
+            values.append(number)
+        return None
+
+    return step
+
+
+def _category_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
+    name, known = plan.name, hashes.known(plan.name)
+
+    def step(value: Any, indices: list[int], values: list[float]) -> None:
+        slot = known.get(value) if type(value) is str else None
+        if slot is None:
+            if is_gap(value):
+                return _put_gap(plan, indices, values)
+            if isinstance(value, (Mapping, list, tuple)):
+                raise CellError(name, _not_a(value, "category"))
+            word = word_of(value)
+            if word not in known:
+                hashes.learn(name, [word], [word])
+            slot = known[word]
+        indices.append(slot)
+        values.append(1.0)
+        return None
+
+    return step
+
+
+def _text_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
+    def step(value: Any, indices: list[int], values: list[float]) -> None:
+        if is_gap(value):
+            return _put_gap(plan, indices, values)
+        listed = isinstance(value, (list, tuple))
+        text = " ".join(map(word_of, value)) if listed else value if isinstance(value, str) else word_of(value)
+        slots, counts = _bag(hashes, plan.name, text)
+        indices += slots
+        values += counts
+        return None
+
+    return step
+
+
+def _bag(hashes: Hashes, name: str, text: str) -> tuple[list[int], list[float]]:
+    """The words of a text, as features in ascending order, and their counts."""
+    known, tokens = hashes.known(name), tokens_of(text)
+    fresh = [token for token in dict.fromkeys(tokens) if token not in known]
+    if fresh:
+        hashes.learn(name, fresh, [token.lower() for token in fresh])
+        if any(token not in known for token in tokens):  # the memory was emptied
+            hashes.learn(name, tokens, [token.lower() for token in tokens])
+    counted = Counter(map(known.__getitem__, tokens))
+    slots = sorted(counted)
+    return slots, [float(counted[slot]) for slot in slots]
+
+
+def _date_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
+    name, days_slot = plan.name, hashes.one(f"{plan.name}.days")
+    tables = [[hashes.one(f"{name}.{what}={k + first}") for k in range(many)] for what, many, first in _DATE_PARTS]
+
+    def step(value: Any, indices: list[int], values: list[float]) -> None:
+        if is_gap(value):
+            return _put_gap(plan, indices, values)
+        second = second_of(value)
+        if second is None:
+            raise CellError(name, _not_a(value, "date"))
+        days, rest = divmod(second, _DAY)
+        month = dt.date.fromordinal(days + _EPOCH).month
+        indices += [table[k] for table, k in zip(tables, (rest // 3600, (days + 3) % 7, month - 1), strict=True)]
+        values += [1.0, 1.0, 1.0]
+        if days:
+            indices.append(days_slot)
+            values.append(float(days))
+        return None
+
+    return step
+
+
+def _any_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
+    """Encodes a number as a number, a list of words as a text, an object as columns, all else as a category."""
+    name, number, category = plan.name, _number_step(hashes, plan), _category_step(hashes, plan)
+
+    def step(value: Any, indices: list[int], values: list[float]) -> None:
+        if isinstance(value, (Mapping, list, tuple)):
+            if not isinstance(value, Mapping):
+                if all(isinstance(item, str) for item in value):
+                    return _text_step(hashes, plan)([word for word in value if not is_gap(word)], indices, values)
+                value = {str(place): item for place, item in enumerate(value)}
+            for inner, cell in sorted(flattened(value, f"{name}.").items()):
+                own = hashes.one(inner)
+                _any_step(hashes, plan._replace(name=inner, own=own, gap=-1, strict=False))(cell, indices, values)
+            return None
+        return (number if is_gap(value) or number_of(value) is not None else category)(value, indices, values)
+
+    return step
+
+
+_STEPS: dict[str, Callable[[Hashes, _Plan], Callable[..., None]]] = {
+    "number": _number_step, "boolean": _number_step, "category": _category_step, "text": _text_step,
+    "date": _date_step, "any": _any_step,
+}  # fmt: skip
+
+
+def flattened(row: Mapping[str, Any], before: str = "", deeper: int = DEEPEST) -> dict[str, Any]:
+    """The row without objects in it: the columns of an object ``a`` are named ``a.b``.
+
+    >>> flattened({"a": {"b": 1, "c": {"d": 2}}, "e": 3})
+    {'a.b': 1, 'a.c.d': 2, 'e': 3}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            if not deeper:
+                raise InputError(f"{before}{name}: objects lie deeper than {DEEPEST} within each other.")
+            flat |= flattened(value, f"{before}{name}.", deeper - 1)
+        else:
+            flat[f"{before}{name}"] = value
+    return flat
+
+
+# Cells of whole columns -------------------------------------------------------------------------------------
+
+
+def _as_bytes(data: Any) -> NDArray[np.uint8]:
+    """Bytes as an array that compiled loops take, which is writable."""
+    return np.frombuffer(data, dtype=np.uint8).copy() if len(data) else np.zeros(0, dtype=np.uint8)
+
+
+def _bytes(word: str) -> bytes:
+    try:
+        return word.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{shown(word)}: half a character (a lone surrogate) cannot be hashed.") from None
+
+
+def _cells(cells: Any) -> Any:
+    """A column as one Arrow array, or as a list where Arrow has no type for it."""
+    if cells is None or isinstance(cells, list):
+        return cells
+    import pyarrow as pa
+
+    if not isinstance(cells, (pa.Array, pa.ChunkedArray)):
+        try:
+            cells = pa.array(cells, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return cells.tolist() if hasattr(cells, "tolist") else list(cells)
+    return pa.concat_arrays(cells.chunks) if isinstance(cells, pa.ChunkedArray) and cells.num_chunks else cells
+
+
+def _is_numeric(cells: Any) -> bool:
+    if cells is None or isinstance(cells, list):
+        return False
+    from pyarrow import types
+
+    return bool(types.is_floating(cells.type) or types.is_integer(cells.type) or types.is_boolean(cells.type))
+
+
+def _is_plain_text(cells: Any) -> bool:
+    if cells is None or isinstance(cells, list):
+        return False
+    from pyarrow import types
+
+    return bool(types.is_string(cells.type) or types.is_large_string(cells.type) or types.is_string_view(cells.type))
+
+
+def _as_floats(cells: Any) -> Floats:
+    import pyarrow as pa
+
+    found: Floats = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _hours(cells: Any) -> Any:
+    """A column of dates by the hour, which is all that their features depend on."""
+    import pyarrow as pa
+
+    if isinstance(cells, pa.Array) and (pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type)):
+        import pyarrow.compute as pc
+
+        return pc.floor_temporal(cells.cast(pa.timestamp("us", getattr(cells.type, "tz", None))), unit="hour")
+    return cells
+
+
+def _distinct(cells: Any, count: int) -> tuple[Whole, list[Any]]:
+    """A column as codes into a list of its distinct cells."""
+    if cells is None:
+        return np.zeros(count, dtype=np.int64), [None]
+    if not isinstance(cells, list):
+        import pyarrow as pa
+
+        try:
+            coded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
+            different = coded.dictionary.to_pylist()
+            codes = coded.indices.cast(pa.int64()).fill_null(len(different)).to_numpy(zero_copy_only=False)
+            return codes, [*different, None]
+        except pa.ArrowNotImplementedError:  # a list of lists, say
+            cells = cells.to_pylist()
+    index: dict[Any, int] = {}
+    alike = len(set(map(type, cells)) - {type(None)}) <= 1
+    try:  # 1 and True are the same key, and not the same category
+        found = [
+            index.setdefault(key, len(index)) for key in (cells if alike else zip(map(type, cells), cells, strict=True))
+        ]
+    except TypeError:  # objects or lists
+        return np.arange(len(cells)), cells
+    return np.array(found, dtype=np.int64), list(index) if alike else [cell for _, cell in index]

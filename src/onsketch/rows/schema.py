@@ -1,0 +1,302 @@
+"""What each column of named values is, and how a cell is understood: the same for every source.
+
+A cell is a Python value, a field of a CSV file or an entry of an Arrow column. How it is understood depends on the kind
+of its column alone:
+
+- a *gap* is None, NaN, NaT, or one of ``GAPS``, with or without blanks around it;
+- a *number* is itself; True is 1 and False is 0; a text that is a number ("3.5") is that number;
+- a *category* is the text without the blanks around it; a number is its text, and the text of 3.0 is "3";
+- a *date* is a second: of an ISO 8601 text, a datetime, date, numpy.datetime64 or Timestamp, in UTC if it has a zone;
+- a *text* is the words in it, in lower case, with their counts;
+- a cell of the kind *any* is a gap, a number or a category, whichever it looks like.
+
+The schema is decided once, by the first rows; a model file keeps it, and later files and tables are matched by name.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError, ModelFileError, some
+from onsketch.rows.hashing import column_mask, hash_name
+
+IGNORED, NUMERIC, CATEGORICAL, LABEL, WEIGHT, TAG, ANY = range(7)
+KINDS = {
+    "number": NUMERIC, "boolean": NUMERIC, "category": CATEGORICAL, "any": ANY, "label": LABEL, "weight": WEIGHT,
+    "tag": TAG, "ignored": IGNORED,
+}  # fmt: skip
+"""The kinds that the compiled reader of CSV knows, and their codes there."""
+
+NUMERIC_KINDS = ("number", "boolean")
+FEATURES = (*NUMERIC_KINDS, "category", "text", "date", "any")
+"""The kinds of columns that become features."""
+
+ROLES = ("label", "weight", "tag", "ignored")
+EXTRA = ("ignore", "learn")
+
+MISSING_WORDS = ("", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "null", "NULL", "None", "?")
+"""Texts that stand for a missing value."""
+
+GAPS = frozenset(MISSING_WORDS)
+
+_ABSENT_WHEN_PREDICTING = ("label", "weight", "tag", "ignored")
+
+_BLANKS = " \t\r\n"
+_TRUTHS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "TRUE": 1.0, "FALSE": 0.0}
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\.0")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
+_TOKEN = re.compile(r"\w+")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def is_gap(value: Any) -> bool:
+    """True for a missing value.
+
+    >>> [is_gap(value) for value in (None, float("nan"), " NA ", 0, "no")]
+    [True, True, True, False, False]
+    """
+    kind = type(value)
+    if kind is str:
+        return value in GAPS or value.strip(_BLANKS) in GAPS
+    if kind is int or kind is bool:
+        return False
+    if value is None or kind.__name__ in ("NAType", "NaTType"):
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # an array, a mapping
+        return False
+
+
+def number_of(value: Any) -> float | None:
+    """A cell as a finite number, or None.
+
+    >>> [number_of(value) for value in (True, " 3.5 ", "true", "1_000", "red", [1])]
+    [1.0, 3.5, 1.0, None, None, None]
+    """
+    if isinstance(value, str):
+        value = value.strip(_BLANKS)
+        if value in _TRUTHS:
+            return _TRUTHS[value]
+        if "_" in value or not value.isascii():
+            return None
+    elif hasattr(value, "__len__"):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def word_of(value: Any) -> str:
+    """A cell as a category.
+
+    >>> [word_of(value) for value in (" red ", 3.0, "3.0", 0.5, True)]
+    ['red', '3', '3', '0.5', 'True']
+    """
+    if not isinstance(value, str):
+        number = None if isinstance(value, (bool, np.bool_)) else number_of(value)
+        value = str(value) if number is None or isinstance(value, int) else repr(number)
+    word: str = value.strip(_BLANKS)
+    return word[:-2] if word.endswith(".0") and _WHOLE.fullmatch(word) else word
+
+
+def second_of(value: Any) -> int | None:
+    """A cell as seconds since 1970, or None if it is no date.
+
+    >>> second_of("1970-01-02T00:00:01Z")
+    86401
+    """
+    if isinstance(value, str):
+        text = value.strip(_BLANKS)
+        if not _ISO.fullmatch(text):
+            return None
+        try:
+            value = dt.datetime.fromisoformat(text)
+        except ValueError:
+            return None
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is None:
+            value = value.replace(tzinfo=dt.UTC)
+        return int((value - _EPOCH) // dt.timedelta(seconds=1))
+    if isinstance(value, dt.date):
+        return 86400 * (value.toordinal() - _EPOCH.toordinal())
+    return int(value.astype("M8[s]").astype("int64")) if isinstance(value, np.datetime64) else None
+
+
+def tokens_of(text: str) -> list[str]:
+    """The words of a text as written; ``str.lower`` of each is the feature."""
+    return _TOKEN.findall(text)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column."""
+
+    name: str
+    kind: str
+    why: str = ""
+    """How its kind was decided, where that is worth telling."""
+    words: bool = False
+    """Whether most of its values were words."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table in the order of the first file, and how its text is to be read."""
+
+    fields: tuple[Field, ...] = ()
+    header: bool = True
+    delimiter: str = ","
+    decimal: str = "."
+    word_labels: bool = False
+    """Whether labels are words (classes by name), not numbers."""
+    gaps: bool = False
+    """True if numbers were missing in the first rows: rows are then sparse from the start."""
+    extra: str = "ignore"
+    """What happens to columns that the schema does not list: "ignore", or "learn" as columns of the kind any."""
+
+    @property
+    def dense(self) -> bool:
+        """Only numbers and no gaps: X is dense, with the numbers in the order of the first file."""
+        return not self.gaps and not self.hashed
+
+    @property
+    def hashed(self) -> bool:
+        """True if some column holds other things than numbers: all features are hashed then."""
+        return self.extra == "learn" or any(one.kind in FEATURES[len(NUMERIC_KINDS) :] for one in self.fields)
+
+    def state(self) -> dict[str, Any]:
+        """As JSON can hold it; ``Schema.from_state(state)`` is the same schema."""
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Schema:
+        """The schema that ``state`` described.
+
+        >>> one = Schema((Field("age", "number"), Field("y", "label")))
+        >>> Schema.from_state(one.state()) == one
+        True
+        """
+        try:
+            fields = tuple(Field(**field) for field in state["fields"])
+            schema = cls(**{**state, "fields": fields})
+        except (KeyError, TypeError) as error:
+            raise ModelFileError(f"its schema of columns cannot be read ({error}).", "schema") from None
+        words = [word for one in fields for word in (one.name, one.kind, one.why)] + [schema.delimiter, schema.decimal]
+        flags = [one.words for one in fields] + [schema.header, schema.word_labels, schema.gaps]
+        fits = all(type(word) is str for word in words) and all(type(flag) is bool for flag in flags)
+        if not fits or len(schema.delimiter.encode()) != 1 or schema.decimal not in (".", ","):
+            raise ModelFileError("its schema of columns is not one.", "schema")
+        if any(field.kind not in FEATURES + ROLES for field in fields) or schema.extra not in EXTRA:
+            raise ModelFileError("its schema names a kind of column that this version does not know.", "schema")
+        return schema
+
+    def of(self, *kinds: str) -> list[Field]:
+        """The columns of some kinds, in order."""
+        return [field for field in self.fields if field.kind in kinds]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A schema as it applies to one file, whose columns may come in another order."""
+
+    names: tuple[str, ...]
+    kinds: NDArray[np.uint8]
+    slots: NDArray[np.int64]
+    """The column of X for each number: its place among the features, or its hash."""
+    absent: NDArray[np.int64]
+    """The column of X of a missing value; −1 where there is none."""
+    dense: bool
+    """X is dense, with the features in the order of the schema."""
+    width: int
+    extra: tuple[str, ...] = ()
+    """Columns that the schema does not know; they are left out."""
+
+    @property
+    def features(self) -> dict[int, str]:
+        """Names of the columns of X that are known beforehand."""
+        numbers = np.flatnonzero((self.kinds == NUMERIC) | (self.kinds == ANY))
+        return {int(self.slots[k]): self.names[k] for k in numbers}
+
+    @property
+    def gap_names(self) -> dict[int, str]:
+        """Names of the columns of X that stand for missing values."""
+        features = np.flatnonzero(np.isin(self.kinds, (NUMERIC, CATEGORICAL, ANY)) & (self.absent >= 0))
+        return {int(self.absent[k]): f"{self.names[k]} is missing" for k in features}
+
+
+def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelled: bool) -> Columns:
+    """The columns of a file with these names, each found in the schema.
+
+    A column of features that is not there is an error, one that the schema does not know is left out. Where files
+    have no header, columns are known by their places.
+    """
+    wanted: dict[str, list[Field]] = {}
+    for field in schema.fields:
+        wanted.setdefault(field.name, []).append(field)
+    if not schema.header:
+        names = _places(schema, path, names, unlabelled)
+    place = {(field.name, id(field)): k for k, field in enumerate(schema.of(*NUMERIC_KINDS))}
+    numbers, kinds, slots, absent, extra = len(place), [], [], [], []
+    mask, hashed, learns = column_mask(bits), schema.hashed, schema.extra == "learn"
+    for name in names:
+        here = wanted[name].pop(0) if wanted.get(name) else Field(name, "any") if learns else None
+        if here is None:
+            extra.append(name)
+        if here is not None and here.kind not in KINDS:
+            raise InputError(f"{path}: column {name!r} is a {here.kind}, which cannot be read from this format.")
+        kinds.append(IGNORED if here is None else KINDS[here.kind])
+        is_feature = here is not None and here.kind in FEATURES
+        if hashed:
+            slots.append(hash_name(name, bits=bits) if is_feature else 0)
+            listed = is_feature and name in wanted
+            absent.append(hash_name(f"{name}=", bits=bits) if listed else -1)
+        else:
+            slots.append(place[name, id(here)] if is_feature else 0)
+            absent.append(numbers + slots[-1])
+    gone = [field for fields in wanted.values() for field in fields]
+    optional = _ABSENT_WHEN_PREDICTING if unlabelled else ("ignored",)
+    needed = [field.name for field in gone if field.kind not in optional]
+    if needed:
+        columns, are, were = ("columns", "are", "were") if len(needed) > 1 else ("column", "is", "was")
+        raise InputError(
+            f"{path}: the {columns} {some([*map(repr, needed)], 5)} {are} not there, but {were} in the first file or "
+            f"when the model was trained. Its columns are {some(names)}."
+        )
+    return Columns(
+        tuple(names),
+        np.array(kinds, dtype=np.uint8),
+        np.array(slots, dtype=np.int64),
+        np.array(absent, dtype=np.int64),
+        schema.dense,
+        mask + 1 if hashed else numbers if schema.dense else 2 * numbers,
+        tuple(extra),
+    )
+
+
+def _places(schema: Schema, path: str, names: Sequence[str], unlabelled: bool) -> list[str]:
+    """The names of the schema for a file without a header, whose label may be missing when predicting."""
+    fields = list(schema.fields)
+    if unlabelled and len(names) < len(fields):
+        fields = [field for field in fields if field.kind != "label"]
+    if len(names) != len(fields):
+        raise InputError(
+            f"{path}: {len(names)} columns, where the first file, or that of the training, had {len(schema.fields)}."
+        )
+    return [field.name for field in fields]
+
+
+def without_label(schema: Schema) -> Schema:
+    """The same schema for a file said to have no label: its column is unknown then."""
+    kept = tuple(replace(field, kind="ignored") if field.kind == "label" else field for field in schema.fields)
+    return replace(schema, fields=kept)

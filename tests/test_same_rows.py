@@ -1,0 +1,297 @@
+"""The same table gives the same rows from every source: objects, JSON, CSV, data frames and Arrow."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from onsketch.core.errors import InputError
+from onsketch.data import stream
+from onsketch.rows.encoder import Encoder, Faults
+from onsketch.rows.names import Names
+from onsketch.rows.schema import Field, Schema, word_of
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+LETTERS = st.characters(codec="utf-8", exclude_characters="\x00\r", exclude_categories=["Cs"])
+WORDS = st.one_of(
+    st.sampled_from(["red", "blue", " red ", "007", "3.0", "3", "-0.0", "1e5", "NA", "", "?", "n/a", "True", "x=y",
+                     "a.b", "2024-05-01", '"q"', "a,b", "two\nlines", "É", "ς", "17"]),
+    st.text(LETTERS, max_size=12),
+)  # fmt: skip
+TEXTS = st.lists(
+    st.one_of(st.sampled_from(["The", "the", "cat", "Straße", "ΟΔΟΣ", "don't", "x_1", "3.5"]), WORDS), max_size=8
+)
+NUMBERS = st.one_of(st.integers(-(2**62), 2**62), st.floats(-1e300, 1e300), st.sampled_from([0, -0.0, 0.5, 1e-300]))
+SECONDS = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1)).map(lambda when: when.replace(microsecond=0))
+CELLS = {
+    "number": NUMBERS,
+    "boolean": st.booleans(),
+    "category": WORDS,
+    "any": st.one_of(WORDS, st.integers(-9, 9), st.floats(-9, 9)),
+    "date": SECONDS,
+    "text": TEXTS.map(" ".join),
+}
+ARROW = {"number": pa.float64(), "boolean": pa.bool_(), "date": pa.timestamp("s")}
+POLARS = {"number": pl.Float64, "boolean": pl.Boolean, "date": pl.Datetime("us")}
+NAMES = st.text(LETTERS.filter(lambda c: c not in ".\n"), min_size=1, max_size=6).map(str.strip).filter(bool)
+EVERYTHING = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+@st.composite
+def tables(draw):
+    """Kinds of columns by name, and rows."""
+    kinds = draw(st.dictionaries(NAMES, st.sampled_from(sorted(CELLS)), min_size=1, max_size=6))
+    cell = {name: st.one_of(st.none(), CELLS[kind], CELLS[kind]) for name, kind in kinds.items()}
+    return kinds, draw(st.lists(st.fixed_dictionaries(cell), min_size=1, max_size=40))
+
+
+def through_json(rows):
+    return [json.loads(json.dumps(row, default=lambda when: when.isoformat())) for row in rows]
+
+
+def as_csv(rows, names):
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, names)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def through_csv(text):
+    """Every cell is a text then."""
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def readable(kinds, rows):
+    """True if the compiled reader of CSV takes these cells: on one line, and without blanks within quotes."""
+    cells = [cell for row in (kinds, *rows) for cell in [*row.values(), *row] if isinstance(cell, str)]
+    quoted = [cell for cell in cells if any(mark in cell for mark in ',"\n\v\f\x1c\x1d\x1e\x85\u2028\u2029')]
+    blank = all(cell is None or str(cell).strip() == "" for row in rows for cell in row.values())
+    known = not {"text", "date"} & set(kinds.values()) and not any("\n" in cell for cell in cells)
+    return (
+        known
+        and not blank
+        and all(cell == cell.strip(" \t") for cell in quoted)
+        and all(cell.strip() for cell in kinds)
+    )
+
+
+def compiled(text, schema, missing):
+    options = {"label": "none", "unlabelled": True, "prefetch": 0, "header": True, "delimiter": ","}
+    with stream(io.BytesIO(text.encode()), "csv", schema=schema.state(), missing=missing, **options) as blocks:
+        (block,) = blocks
+    return block.rows
+
+
+def sources(kinds, rows, schema, missing):
+    """The rows from every source."""
+    names = list(kinds)
+    columns = {name: [row[name] for row in rows] for name in names}
+    typed = dict(columns)
+    for name, kind in kinds.items():
+        if kind == "number":
+            typed[name] = [None if cell is None else float(cell) for cell in columns[name]]
+        elif kind == "any":
+            typed[name] = [None if cell is None else str(cell) for cell in columns[name]]
+    table = pa.table({n: pa.array(typed[n], ARROW.get(k, pa.string())) for n, k in kinds.items()})
+    frame = pl.DataFrame({n: pl.Series(n, typed[n], dtype=POLARS.get(k, pl.String)) for n, k in kinds.items()})
+    words = [n for n, k in kinds.items() if k in ("category", "any", "text")]
+    text = as_csv(rows, names)
+    yield "objects", lambda e: e.objects(rows)
+    yield "keys in another order", lambda e: e.objects([dict(reversed(row.items())) for row in rows])
+    yield "gaps left out", lambda e: e.objects([{n: v for n, v in row.items() if v is not None} for row in rows])
+    yield "lists", lambda e: e.objects([[row[name] for name in names] for row in rows])
+    yield "JSON", lambda e: e.objects(through_json(rows))
+    yield "CSV", lambda e: e.objects(through_csv(text))
+    yield "columns", lambda e: e.columns(columns, len(rows))
+    yield "pandas", lambda e: e.frame(pd.DataFrame(columns))
+    yield "NumPy", lambda e: e.columns({n: pd.DataFrame(columns)[n].to_numpy() for n in names}, len(rows))
+    yield "pandas categories", lambda e: e.frame(pd.DataFrame(typed).astype(dict.fromkeys(words, "category")))
+    yield "pandas CSV", lambda e: e.objects(through_csv(pd.DataFrame(columns).to_csv(index=False)))
+    yield "polars", lambda e: e.frame(frame)
+    yield "polars categories", lambda e: e.frame(frame.with_columns(frame[n].cast(pl.Categorical) for n in words))
+    yield "Arrow table", lambda e: e.table(table)
+    yield "Arrow chunks", lambda e: e.table(pa.concat_tables([table.slice(0, 1), table.slice(1)]))
+    yield "Arrow batch", lambda e: e.table(table.combine_chunks().to_batches()[0])
+    yield "Arrow slice", lambda e: e.table(pa.concat_tables([table, table]).combine_chunks().slice(len(rows)))
+    for index in (pa.uint32(), pa.int8()):
+        coded = {n: table[n].combine_chunks().dictionary_encode().cast(pa.dictionary(index, pa.string())) if n in words
+                 else table[n] for n in names}  # fmt: skip
+        yield f"Arrow dictionary {index}", lambda e, coded=coded: e.table(pa.table(coded))
+    if readable(kinds, rows):
+        yield "compiled CSV", lambda e: compiled(text, schema, missing)
+
+
+def parts(block):
+    return block.tolist() if isinstance(block, np.ndarray) else [part.tolist() for part in block[:3]]
+
+
+@settings(max_examples=60, **EVERYTHING)
+@given(tables(), st.sampled_from(["indicate", "zero"]), st.booleans())
+def test_every_source_gives_the_same_rows(table, missing, gaps):
+    kinds, rows = table
+    schema = Schema(tuple(Field(name, kind) for name, kind in kinds.items()), gaps=gaps)
+    encoder, wanted = Encoder(Schema.from_state(json.loads(json.dumps(schema.state()))), missing=missing), None
+    for name, source in sources(kinds, rows, schema, missing):
+        found = parts(source(encoder))
+        wanted = found if wanted is None else wanted
+        assert found == wanted, name
+
+
+@settings(max_examples=60, **EVERYTHING)
+@given(st.lists(st.dictionaries(NAMES, st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.floats(-9, 9), WORDS),
+                                max_size=5), min_size=1, max_size=40))  # fmt: skip
+def test_columns_that_no_schema_lists_are_what_their_cells_look_like(rows):
+    encoder = Encoder(schema := Schema(extra="learn"))
+    wanted = parts(encoder.objects(rows))
+    names = sorted({name for row in rows for name in row})
+    assert parts(encoder.objects([dict(reversed(row.items())) for row in rows])) == wanted
+    assert parts(encoder.objects(through_json(rows))) == wanted
+    assert parts(encoder.columns({name: [row.get(name) for row in rows] for name in names}, len(rows))) == wanted
+    if names:
+        text = as_csv([{name: row.get(name) for name in names} for row in rows], names)
+        assert parts(encoder.objects(through_csv(text))) == wanted
+        whole = [{name: row.get(name) for name in names} for row in rows]
+        if readable(dict.fromkeys(names, "any"), whole) and len(names) > 1:
+            assert parts(compiled(text, schema, "indicate")) == wanted
+
+
+def test_objects_within_objects_are_columns_of_theirs():
+    rows = [{"a": {"b": 1.5, "c": {"d": "red"}}, "e": 2}, {"a": {"b": None, "c": {"d": "blue"}}, "e": 0}] * 20
+    flat = [{"a.b": row["a"]["b"], "a.c.d": row["a"]["c"]["d"], "e": row["e"]} for row in rows]
+    listed = Schema((Field("a.b", "number"), Field("a.c.d", "category"), Field("e", "number")))
+    for schema in (listed, Schema(extra="learn")):
+        encoder = Encoder(schema)
+        wanted = parts(encoder.objects(flat))
+        assert parts(encoder.objects(rows)) == wanted
+        assert parts(encoder.table(pa.Table.from_pylist(rows))) == wanted
+        assert parts(encoder.table(pa.Table.from_pylist(flat))) == wanted
+        assert parts(encoder.frame(pl.DataFrame(rows))) == wanted
+        assert parts(encoder.frame(pd.DataFrame(flat))) == wanted
+
+
+def test_lists_are_texts_of_words_or_columns_by_place():
+    encoder = Encoder(Schema(extra="learn"), names=(names := Names()))
+    rows = encoder.objects([{"x": [1, 0, 2.5], "tags": ["b", "a", "a"]}])
+    found = {names.of(slot): value for slot, value in zip(rows.indices.tolist(), rows.data.tolist(), strict=True)}
+    assert found == {"x.0": 1.0, "x.2": 2.5, "tags=a": 2.0, "tags=b": 1.0}
+    table = pa.Table.from_pylist([{"x": [1, 0, 2.5], "tags": ["b", "a", "a"]}])
+    assert parts(encoder.table(table)) == parts(rows)
+
+
+def test_other_types_of_the_same_values():
+    """Dates with a zone and without a time, decimals, enumerations, float32, large and view strings."""
+    zone = dt.timezone(dt.timedelta(hours=2))
+    whens = [
+        dt.datetime(2024, 5, 1, 1, 30, tzinfo=zone),
+        dt.datetime(1969, 12, 31, 23, 0, 0, 500, tzinfo=zone),
+        None,
+    ] * 10
+    rows = [{"when": when, "day": when and when.date(), "cost": None if when is None else 1003.858,
+             "size": None if when is None else "small", "part": None if when is None else 0.5}
+            for when in whens]  # fmt: skip
+    kinds = {"when": "date", "day": "date", "cost": "number", "size": "category", "part": "number"}
+    encoder = Encoder(Schema(tuple(Field(name, kind) for name, kind in kinds.items())))
+    wanted = parts(encoder.objects(rows))
+    assert parts(encoder.objects(through_json(rows))) == wanted
+    cost = [None if row["cost"] is None else Decimal("1003.858") for row in rows]
+    for unit in ("ms", "us", "ns"):
+        for text in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.uint8(), pa.string())):
+            table = pa.table({
+                "when": pa.array(whens, pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit, "Europe/Berlin")),
+                "day": pa.array([row["day"] for row in rows], pa.date64() if unit == "ms" else pa.date32()),
+                "cost": pa.array(cost, pa.decimal128(12, 3)),
+                "size": pa.array([row["size"] for row in rows], pa.string()).cast(text),
+                "part": pa.array([row["part"] for row in rows], pa.float32()),
+            })  # fmt: skip
+            assert parts(encoder.table(table)) == wanted
+            assert parts(encoder.frame(table.to_pandas())) == wanted
+    frame = pl.DataFrame(rows).with_columns(
+        pl.col("size").cast(pl.Enum(["large", "small"])), pl.col("when").dt.convert_time_zone("Asia/Tokyo")
+    )
+    assert parts(encoder.frame(frame)) == wanted
+
+
+def test_products_of_columns_are_the_same_from_every_source():
+    from onsketch.rows.interactions import as_interactions
+
+    rows = [{"age": 31.0, "job": "cook", "pay": None}, {"age": None, "job": "clerk", "pay": 2.5}]
+    schema = Schema((Field("age", "number"), Field("job", "category"), Field("pay", "number")))
+    text = as_csv(rows, list(rows[0]))
+    for options in ({"quadratic": "::"}, {"interact": ["age,job"]}, {"quadratic": "aj", "cubic": "ajp"}):
+        encoder = Encoder(schema, pairs=as_interactions(**options), names=(names := Names()))
+        wanted = encoder.objects(rows)
+        assert parts(encoder.table(pa.Table.from_pylist(rows))) == parts(wanted)
+        with stream(io.BytesIO(text.encode()), "csv", schema=schema.state(), label="none", unlabelled=True, names=True,
+                    missing="indicate", **options) as blocks:  # fmt: skip
+            (block,) = blocks
+            told = dict(blocks.names)
+        assert parts(block.rows) == parts(wanted)
+        assert {told[slot] for slot in wanted.indices.tolist()} == {names.of(slot) for slot in wanted.indices.tolist()}
+        assert "age*job=cook" in names.known.values()
+
+
+def test_names_are_those_of_the_features():
+    kinds = {"age": "number", "job": "category", "note": "text", "when": "date"}
+    row = {"age": 3, "job": "cook", "note": "Ärger the THE", "when": "2024-05-01T13:00"}
+    wanted = {
+        "age",
+        "job=cook",
+        "note=ärger",
+        "note=the",
+        "when.hour=13",
+        "when.weekday=2",
+        "when.month=5",
+        "when.days",
+    }
+    schema = Schema(tuple(Field(name, kind) for name, kind in kinds.items()))
+    for encode in (lambda e: e.objects([row]), lambda e: e.table(pa.Table.from_pylist([row]))):
+        names = Names()
+        rows = encode(Encoder(schema, names=names))
+        assert {names.of(slot) for slot in rows.indices.tolist()} == wanted
+
+
+def test_errors_name_row_and_column_and_can_be_collected():
+    encoder = Encoder(Schema((Field("n", "number"), Field("when", "date"))), missing="error")
+    bad = {
+        "n: expected a finite number, found 'x'": {"n": "x", "when": "2024-05-01"},
+        "n: an infinite value": {"n": float("inf"), "when": "2024-05-01"},
+        "when: no value": {"n": 1},
+        "when: expected a date": {"n": 1, "when": "yesterday"},
+    }
+    for told, cells in bad.items():
+        rows = [*[{"n": 1, "when": "2024-05-01"}] * 3, cells]
+        with pytest.raises(InputError, match=f"row 3: {told}"):
+            encoder.objects(rows)
+        columns = {name: [row.get(name) for row in rows] for name in ("n", "when")}
+        with pytest.raises(InputError, match=f"row 3: {told}"):
+            encoder.columns(columns, 4)
+        faults = Faults(4)
+        encoder.columns(columns, 4, faults)
+        assert faults.rows.tolist() == [False, False, False, True]
+
+
+def test_a_category_that_is_met_again_after_the_memory_was_emptied(monkeypatch):
+    from onsketch.rows import encoder as module
+
+    rows = [{"a": f"w{k % 7}", "t": f"one w{k % 5} w{k % 3}"} for k in range(40)]
+    schema = Schema((Field("a", "category"), Field("t", "text")))
+    wanted = parts(Encoder(schema).objects(rows))
+    monkeypatch.setattr(module, "MOST_WORDS", 3)
+    assert parts(Encoder(schema).objects(rows)) == wanted
+
+
+@given(st.integers(-(10**20), 10**20))
+def test_whole_numbers_are_one_category_whether_written_as_float_or_not(number):
+    assert word_of(str(number)) == word_of(f"{number}.0") == word_of(number)

@@ -118,15 +118,3 @@ def test_merges_that_mean_nothing_are_refused() -> None:
     ahead.learn(X, y)
     with pytest.raises(OptionError, match="base"):
         make("ons").merge(make("ons"), ahead)
-
-
-def test_an_empty_learner_takes_the_intercept_as_the_other_has_it() -> None:
-    """Learners of earlier files have a constant feature of 1, those of today a large one, whose weight is free."""
-    X, y = stream(n=60)
-    given = {"summary": "curvature", "clip": None, "fit_intercept": True}
-    before, empty = make("ons", **given), make("ons", **given)
-    before._one = 1.0
-    before.learn(X, y + 7.0)
-    empty.merge(before)
-    assert empty.intercept == pytest.approx(before.intercept)
-    np.testing.assert_allclose(empty.predict(X), before.predict(X))

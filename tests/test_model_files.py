@@ -169,11 +169,11 @@ def test_foreign_newer_and_missing_files_say_what_they_are(tmp_path):
         onsketch.load(tmp_path / "foreign")
     header = {"format": 99, "version": "7.0", "kind": "learner", "notes": {}}
     save_file({"x": np.zeros(3)}, tmp_path / "newer", metadata={"onsketch": json.dumps(header)})
-    with pytest.raises(ModelFileError, match=r"onsketch 7\.0 in format 99.*Upgrade"):
+    with pytest.raises(ModelFileError, match=r"onsketch 7\.0 wrote it in format 99.*reads format \d+ only"):
         onsketch.load(tmp_path / "newer")
     header["format"] = 1
     save_file({"x": np.zeros(3)}, tmp_path / "older", metadata={"onsketch": json.dumps(header)})
-    with pytest.raises(ModelFileError, match=r"in format 1, which this version would continue differently"):
+    with pytest.raises(ModelFileError, match=r"in format 1,.*train the model again"):
         onsketch.load(tmp_path / "older")
     with pytest.raises(ModelFileError, match="no such file"):
         onsketch.load(tmp_path / "missing")

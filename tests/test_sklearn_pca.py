@@ -154,19 +154,6 @@ def test_a_saved_transformer_goes_on_bit_for_bit(kind: Any, form: Any, tmp_path:
         assert again.n_samples_seen_ == model.n_samples_seen_
 
 
-def test_a_file_from_before_the_estimates_of_energy_still_loads(tmp_path: Any) -> None:
-    X = np.random.default_rng(0).normal(size=(300, 12)) * np.arange(1, 13)
-    model = SketchedPCA(n_components=3, sketch_size=5, block_rows=64).fit(X)
-    model.save(tmp_path / "model")
-    content = onsketch.files.model_file.read(tmp_path / "model")
-    header = {k: v for k, v in content.header.items() if k not in ("version", "format")}
-    arrays = {name: array for name, array in content.arrays.items() if name != "energies"}
-    onsketch.files.model_file.write(tmp_path / "old", "scikit-learn", header, arrays)
-    old = onsketch.load(tmp_path / "old")
-    assert (old.components_ == model.components_).all()
-    assert np.isfinite(old.partial_fit(X).explained_variance_).all()
-
-
 def test_a_forged_transformer_is_refused(tmp_path: Any) -> None:
     model = SketchedPCA(n_components=2).fit(np.random.default_rng(0).normal(size=(50, 6)))
     model.save(tmp_path / "model")

@@ -10,8 +10,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from onsketch._moved import MOVED, install
-
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -52,13 +50,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOMES[name]), name)
     if name in ("cluster", "data", "errors", "kernel", "sketch"):
         return import_module(f"onsketch.{name}")
-    if name in MOVED:
-        return import_module(f"onsketch.{name}")
     raise AttributeError(f"module 'onsketch' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-install()

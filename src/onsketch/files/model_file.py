@@ -3,11 +3,11 @@
 A model file is a safetensors file. Its arrays are the state; its metadata hold one JSON header under the key
 ``onsketch``:
 
-    {"format": 5, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to build itself…,
+    {"format": 7, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to build itself…,
      "notes": {…anything the writer wanted to keep beside it…}}
 
 The checksum covers the header and all arrays. A reader refuses what it does not know: another program's file, a
-truncated or altered one, a format newer than its own. Files are written beside their destination, flushed to the disk
+truncated or altered one, another format than its own. Files are written beside their destination, flushed to the disk
 and renamed, so that a crash leaves the old file or the new one and never half of either.
 """
 
@@ -27,12 +27,8 @@ from onsketch.core.arrays import Arrays
 from onsketch.core.errors import ModelFileError
 from onsketch.files.locks import lock_now
 
-FORMAT = 6
-"""Goes up when an older reader would misunderstand a newer file, or go on from it differently."""
-
-OLDEST = 5
-"""The oldest format that is still read (but for the learner ``auto``, whose state is another since 6). Older ones had
-other random draws and other shapes."""
+FORMAT = 7
+"""The one format that is read and written. It goes up with every change of what files hold."""
 
 PathLike = str | os.PathLike[str]
 
@@ -64,7 +60,7 @@ def load(path: PathLike) -> Any:
     """The learner or sketch saved in a file, ready to go on as if it had never been away.
 
     Raises:
-        ModelFileError: the file is not a model file, is truncated or altered, or is newer than this version.
+        ModelFileError: the file is not a model file, is truncated or altered, or has another format than ``FORMAT``.
 
     >>> import numpy as np, onsketch, tempfile
     >>> rng = np.random.default_rng(0)
@@ -173,21 +169,13 @@ def _checked(name: str, text: str, arrays: Arrays) -> Content:
     try:
         header = json.loads(text)
         found, version = header["format"], header["version"]
-        known = isinstance(found, int) and found <= FORMAT
         whole = {"kind", "notes", "sha256"} <= header.keys()
     except _MISFITS:
         raise ModelFileError("its header cannot be read.", None, name) from None
-    if not known:
+    if found != FORMAT:
         raise ModelFileError(
-            f"written by onsketch {version} in format {found}; this version reads up to {FORMAT}. "
-            "Upgrade onsketch to use it.",
-            "format",
-            name,
-        )
-    if found < OLDEST:
-        raise ModelFileError(
-            f"written by onsketch {version} in format {found}, which this version would continue differently. "
-            f"It reads formats from {OLDEST} on: use the version that wrote it, or learn again.",
+            f"onsketch {version} wrote it in format {found}, and this version reads format {FORMAT} only. "
+            "Use the version that wrote it, or train the model again.",
             "format",
             name,
         )

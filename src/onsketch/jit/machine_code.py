@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -100,7 +100,7 @@ def object_file(kernel: Kernel, forms: tuple[Form, ...]) -> tuple[str, str, byte
             if hashlib.sha256(machine_code).hexdigest() == digest:  # not cut short
                 return symbol, results, machine_code
     _announce()
-    results, machine_code = helping.compile(kernel, forms, symbol) or _compiled(kernel, forms, symbol)
+    results, machine_code = _compiled(kernel, forms, symbol)
     for place in _folders():
         with suppress(OSError):
             _keep(place, title, f"{title}-{symbol[9:]}.o", results, machine_code)
@@ -108,15 +108,6 @@ def object_file(kernel: Kernel, forms: tuple[Form, ...]) -> tuple[str, str, byte
     return symbol, results, machine_code
 
 
-class _Helping(threading.local):
-    """Who compiles for a thread, if not this process: see ``beside.py``."""
-
-    compile: Callable[[Kernel, tuple[Form, ...], str], tuple[str, bytes] | None] = staticmethod(
-        lambda kernel, forms, symbol: None
-    )
-
-
-helping = _Helping()
 _compiling, _loading = RLock(), RLock()
 
 

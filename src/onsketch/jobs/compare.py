@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from time import thread_time
 from typing import Any, NamedTuple
 
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 import onsketch
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import LOSSES, loss_values
-from onsketch.jit.beside import side_by_side
 from onsketch.jobs.evaluation import Course, Progress, new_progress
 from onsketch.jobs.models import loss_of, one_of
 
@@ -261,21 +259,9 @@ class Race:
         return " ".join(remarks)
 
     def _warm_up(self, X: Any, y: NDArray[np.float64], rows: int = 64) -> None:
-        """Compile each contender's kernels on throw-away learners, so that the race is timed without it.
-
-        Two at a time if the race may use two threads, in an order by which both have about as much to do.
-        """
-        runners = [entry for entry, _ in self._field]
-        heavy = [entry for entry in runners if entry.sketched and entry.name != "auto"]
-        order = [*heavy[-1:], *(entry for entry in runners if entry.name == "auto"), *heavy[:-1]]
-        order += [entry for entry in runners if not entry.sketched]
-        trials = [self._trial(contender, contender.settings[0]) for contender in order]
-        jobs = [partial(trial.feed, X[:rows], y[:rows], None) for trial in trials]
-        if self._threads > 1:
-            side_by_side(jobs)
-        else:
-            for job in jobs:
-                job()
+        """Compile each contender's kernels on throw-away learners, so that the race is timed without it."""
+        for contender, _ in self._field:
+            self._trial(contender, contender.settings[0]).feed(X[:rows], y[:rows], None)
 
     def run(self) -> Iterator[tuple[int, list[Standing]]]:
         """Let everyone learn block after block; yields the rows so far and the standings."""

@@ -146,11 +146,8 @@ class LeadingDirections:
         require_lengths(self.rows, LONGEST_ROW, "rows")
         require_lengths(self.mean[np.newaxis], LARGEST, "mean")
         require(possible and min(self.escaped, self.scatter) >= 0.0, "its sums are impossible")
-        if "energies" in arrays:
-            self.energies = take(arrays, "energies", np.float64, (len(self.rows),))
-            require_within(self.energies, 0.0, LARGEST**2, "energies")
-        else:  # files of versions before the estimate: the middle of what is certain
-            self.energies = np.einsum("ij,ij->i", self.rows, self.rows) + self.escaped / 2.0
+        self.energies = take(arrays, "energies", np.float64, (len(self.rows),))
+        require_within(self.energies, 0.0, LARGEST**2, "energies")
         self.waiting, self._finished = [], None
         if "waiting" in arrays:
             self.waiting = [take(arrays, "waiting", np.float64, (None, width))]

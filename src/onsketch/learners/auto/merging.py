@@ -34,9 +34,10 @@ from onsketch.core.errors import OptionError
 from onsketch.core.losses import POISSON, SQUARED
 from onsketch.core.state import grow
 from onsketch.core.tolerances import CUTOFF
+from onsketch.core.weighting import exponential_weights
 from onsketch.learners.auto.counting import own_or_common
 from onsketch.learners.auto.directions import ridge_with
-from onsketch.learners.auto.mixing import EXPERTS, FEATURES, PRECISION, PRIORS, RATE, STAGES, TINY, set_mix
+from onsketch.learners.auto.mixing import EXPERTS, FEATURES, PRECISION, PRIORS, RATE, STAGES, set_mix
 from onsketch.learners.auto.passes import seen_by
 from onsketch.learners.auto.reading import fill_sketch, new_room
 from onsketch.learners.auto.scaling import MIXED, next_regime
@@ -361,11 +362,7 @@ def _mix(parts: tuple[AutoLearner, ...], small: Mixture) -> None:
     loss, weight = parts[0]._settings.loss, float(small.numbers[FIGURE.weight])
     rate = RATE / small.numbers[FIGURE.heaviest]
     for sums, shares, priors in zip(small.sums, small.shares, (PRIORS, PRIORS, (1.0,) * STAGES), strict=True):
-        number = len(priors)
-        losses = np.maximum(sums[:number], TINY) if loss.degree else sums[:number]
-        worse = weight / loss.degree * np.log(losses / losses.min()) if loss.degree else losses - losses.min()
-        shares[:number] = priors * np.exp(-rate * worse)
-        shares[:number] /= shares[:number].sum()
+        exponential_weights(sums, priors, loss.degree, weight, rate, shares)
     set_mix.py_func(small.shares, small.calibration, small.stack, small.mix)
 
 

@@ -218,10 +218,6 @@ class DenseLearner(Learner):
             raise OptionError("merge: with diagonal=True each learner has coordinates of its own; they do not merge.")
         if base is None:
             base = type(self)(self.method, self.options)
-        if not self.rounds and other.rounds:
-            self._one = other._one  # nothing is known in the other unit yet
-        if other._one != self._one and other.rounds:
-            raise OptionError("merge: a learner from a file of an earlier version, whose intercept is not free.")
         width = max(self._known, other._known, base._known)
         other, base = copy.deepcopy(other), copy.deepcopy(base)
         for learner in (self, other, base):
@@ -243,13 +239,9 @@ class DenseLearner(Learner):
         return 8 * 2 * kept * width
 
     def _arrays(self) -> Arrays:
-        constant = {} if self._one == 1.0 else {"constant": np.array(self._one)}
-        return constant | packed(self._iterate, "iterate") | named("metric", self._engine.arrays())
+        return packed(self._iterate, "iterate") | named("metric", self._engine.arrays())
 
     def _restore(self, arrays: Arrays) -> None:
-        # files of before have none
-        self._one = float(take(arrays, "constant", np.float64, ())) if "constant" in arrays else 1.0
-        require(self._one in (1.0, FREE_CONSTANT), "its constant feature is none of this version's", "constant")
         size = take(arrays, "iterate.weights", self.options.dtype, (None,)).size
         fits = size <= max(self._width + self._constant, 1)  # rows without any may have told of more
         require(fits, "its weights are more than its features", "iterate.weights")

@@ -265,11 +265,8 @@ class SharedSketch(ManyClasses):
         self._sketch.check_sketch(fresh, self._setup)
         if self._scales is not None:
             self._scales.restore(under("scaling", arrays))
-        told = under("targets", arrays)
-        if self._targets is not None and told:
-            self._targets.restore(told)
-        elif self._clock[0]:
-            self._targets = None  # a file of before: its weights are in the units of the targets
+        if self._targets is not None:
+            self._targets.restore(under("targets", arrays))
 
 
 def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:

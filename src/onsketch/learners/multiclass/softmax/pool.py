@@ -21,6 +21,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.weighting import exponential_weights
 from onsketch.jit.decorators import exact
 from onsketch.learners.multiclass.softmax.implicit import fill_softmax
 
@@ -89,6 +90,9 @@ class Pool(NamedTuple):
             firmness=np.full(classes, PRIOR),
             gaps=np.zeros((2, KNOTS)),
         )
+
+
+_exponential_weights = exact(exponential_weights)
 
 
 @exact
@@ -276,15 +280,8 @@ def _learn_temperatures(pool, z, y, classes, h, keep, scaled, p):
         pool.hardness[o] = keep * pool.hardness[o] + (1.0 - keep) * PRIOR + h * max(square - mean * mean, 0.0)
         better = pool.temperatures[o] - h * (mean - _clamped(z[o, y])) / pool.hardness[o]
         pool.temperatures[o] = min(max(better, COOLEST), HOTTEST)
-    best = pool.losses[0]
-    for o in range(z.shape[0]):
-        best = min(best, pool.losses[o])
-    total = 0.0
-    for o in range(z.shape[0]):
-        pool.shares[o] = math.exp(-RATE * (pool.losses[o] - best))
-        total += pool.shares[o]
-    for o in range(z.shape[0]):
-        pool.shares[o] /= total
+        pool.shares[o] = 1.0
+    _exponential_weights(pool.losses, pool.shares, 0, 0.0, RATE, pool.shares)
 
 
 @exact

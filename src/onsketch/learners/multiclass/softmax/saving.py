@@ -48,8 +48,6 @@ def restored_state(
     room = max(classes, 1)
     outputs = EXPERTS if way == "wide" else OUTPUTS
     pool = Pool.empty(outputs, classes)
-    if "pool.gaps" not in arrays:  # files of before there was a map of the likeliest class's probability
-        arrays = {**arrays, "pool.gaps": pool.gaps}
     pool = Pool(**_like(pool, arrays, "pool"))
     _check_pool(pool)
     spare = Pool.empty(outputs, room)

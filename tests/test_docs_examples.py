@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from examples import ROOT, agree, blocks, pages, run_page
 from program import PROGRAM, environment
+
+sys.path.insert(0, str(ROOT / "examples"))
+from churn import write_customers
 
 WITH_ALL = ("train", "compare", "serve")
 
@@ -25,6 +29,8 @@ def test_the_examples_of_a_page_run_and_print_what_it_shows(page, tmp_path, monk
     if "onsketch.torch" in page.read_text(encoding="utf-8"):
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
+    write_customers("customers.csv", 5_000, seed=1)  # the README's file
+    write_customers("tomorrow.csv", 2_000, seed=2)
     run_page(page)
 
 
@@ -59,4 +65,5 @@ def test_numbers_may_differ_a_little_and_words_may_not():
     assert agree("accuracy 0.971\n", "accuracy 0.968")
     assert not agree("accuracy 0.90", "accuracy 0.97")
     assert not agree("error 0.97", "accuracy 0.97")
-    assert agree("a b 17 c", "a ... c")
+    assert agree("a b 17 c 2", "a ... c 2")
+    assert not agree("a b 17 c 2", "a ... c 3")

@@ -62,6 +62,8 @@ def _root_page(name: str, page: str) -> str:
         path, mark, part = link[1].partition("#")
         if path in ROOT_PAGES:
             target = ROOT_PAGES[path]
+        elif path == "docs/results":
+            target = "papers/index.md"
         elif path.startswith("docs/"):
             target = path.removeprefix("docs/")
         else:

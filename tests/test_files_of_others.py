@@ -166,3 +166,79 @@ def test_an_index_that_is_cut_off_is_missed() -> None:
         rows_of(data[:-10], label="y")
     with pytest.raises((ReadError, InputError)):
         rows_of(data[:100], label="y")
+
+
+# Names of columns ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("country,inf\nfr,1\nde,0\nfr,1\nde,0\n", ["country", "inf"]),
+        ("country,nan\nfr,1\nde,0\nfr,1\nde,0\n", ["country", "nan"]),
+        ("city,2019,2020\nparis,5,1\nlondon,7,0\nparis,9,1\nlondon,7,0\n", ["city", "2019", "2020"]),
+        ("0,1,2,target\n.5,1,2,yes\n.1,1,3,no\n.3,2,4,yes\n.4,1,0,no\n", ["0", "1", "2", "target"]),
+        (",0,1\n0,.5,2\n1,.25,3\n2,4.5,1\n", ["", "0", "1"]),
+        ("5.1,3.5,setosa\n4.9,3.0,setosa\n6.3,3.3,virginica\n7.1,3,virginica\n", None),
+        ("1,nan,2\n4,3,2\n5,3,1\n", None),
+        ("7,3,red\n7,4,blue\n8,3,red\n7,2,blue\n", None),
+        ("2019,2020\n1,2\n3,4\n", None),
+    ],
+)
+def test_numbers_may_be_names_of_columns(text: str, names: list[str] | None) -> None:
+    with stream(io.BytesIO(text.encode()), "csv", label=-1, everyday=True, prefetch=0) as blocks:
+        rows = sum(map(len, blocks))
+        assert rows == text.count("\n") - (names is not None)
+        if names is not None:
+            assert [field["name"] for field in blocks.schema["fields"]] == names
+
+
+# JSON ----------------------------------------------------------------------------------------------------------
+
+
+def json_rows(lines: list[str], **options: Any) -> tuple[Any, Any, set[str]]:
+    data = "".join(line + "\n" for line in lines).encode()
+    with stream(io.BytesIO(data), "json", names=True, prefetch=0, **options) as blocks:
+        (block,) = blocks
+        names = {name.replace("^", ".") for name in blocks.names.values()}
+        return block.y.tolist(), block.sample_weight, names
+
+
+def test_a_column_may_be_called_features() -> None:
+    y, _, names = json_rows(['{"label": 1, "features": {"a": 1}, "user": {"b": 2}, "age": 31}'])
+    assert y == [1.0]
+    assert names == {"features.a", "user.b", "age"}
+    y, _, names = json_rows(['{"_label": -1, "features": {"13": 0.5}}'])
+    assert y == [-1.0]
+    assert names == {"features.13"}
+    y, _, names = json_rows(['{"label": 1, "features": {"a": 1}}'])
+    assert names == {"a"}
+
+
+def test_the_weight_of_a_row_counts_whatever_its_other_keys() -> None:
+    _, weights, names = json_rows(['{"label": 1, "w": 5, "features": {"a": 1}}', '{"label": 0, "b": 1}'], weight="w")
+    assert weights.tolist() == [5.0, 1.0]
+    assert names == {"features.a", "b"}
+
+
+@pytest.mark.parametrize("option", ["weight", "tag"])
+def test_a_key_that_no_row_has_is_refused(option: str) -> None:
+    lines = ['{"label": 1, "a": 1}', '{"label": 0, "a": 2}']
+    with pytest.raises(InputError, match=f"{option}='w': no row has this key"):
+        json_rows(lines, **{option: "w"})
+    json_rows(lines, **{option: "w"}, unlabelled=True)
+    json_rows([*lines, '{"label": 0, "w": 2}'], **{option: "w"})
+
+
+def test_a_batch_of_arrow_is_known_by_the_names_of_its_columns() -> None:
+    from onsketch.sklearn import OnlineClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2)) * [1.0, 100.0]
+    table = pa.table({"a": X[:, 0], "b": X[:, 1]})
+    (batch,) = table.to_batches()
+    model = OnlineClassifier("adagrad").fit(batch, X[:, 0] > 0)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    assert np.array_equal(model.predict(batch), model.predict(table))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(batch.select(["b", "a"]))

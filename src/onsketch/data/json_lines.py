@@ -43,6 +43,9 @@ class JSONLines(TextFormat):
         """The words met as labels, in their order; a label is a place among them."""
         self._codes: dict[str, int] = {}
         self._why = ""
+        named = {"weight": roles.weight, "tag": roles.tag}
+        self._unmet = {option: str(name) for option, name in named.items() if name is not None and not roles.unlabelled}
+        """Keys that an option names and that no row has had so far."""
 
     def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
         """Parse lines of the text from ``state`` on."""
@@ -71,7 +74,10 @@ class JSONLines(TextFormat):
         roles = self.roles
         label_name = None if roles.label in (None, "none") else str(roles.label)
         weight_name, tag_name = (None if name is None else str(name) for name in (roles.weight, roles.tag))
-        parts = example(json.loads(line), label_name, weight_name, tag_name)
+        row = json.loads(line)
+        parts = example(row, label_name, weight_name, tag_name)
+        if self._unmet:
+            self._unmet = {option: name for option, name in self._unmet.items() if name not in row}
         label = self._label(parts.label)
         weight = 1.0 if parts.weight is None else float(parts.weight)
         if not 0.0 <= weight < np.inf:
@@ -106,6 +112,11 @@ class JSONLines(TextFormat):
         if isinstance(label, (bool, int, float)) and abs(float(label)) < np.inf:
             return float(label)
         raise InputError(f"the label {label!r} is no number")
+
+    def finish(self, path: str) -> None:
+        """Refuse a key that an option names and that no row had."""
+        for option, name in self._unmet.items():
+            raise InputError(f"{path}: {option}={name!r}: no row has this key.")
 
     def reason(self, code: int, found: str) -> str:
         """Why a line is bad."""

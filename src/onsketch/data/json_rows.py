@@ -28,6 +28,9 @@ from onsketch.rows.sparse import Sparse, csr
 MOST_NAMES = 1 << 18
 """Names whose columns are remembered at a time."""
 
+ENVELOPE = frozenset(("features", "label", "weight", "tag"))
+"""Keys of an object that has its features apart."""
+
 DEEPEST = 8
 """Objects within objects."""
 
@@ -50,9 +53,12 @@ class Example(NamedTuple):
 def example(row: Any, label: str | None = "auto", weight: str | None = None, tag: str | None = None) -> Example:
     """The parts of an object that has its label, weight and tag beside its features.
 
+    An object is an envelope if it has no other keys than those of ``{"features": {...}, "label": 1, "weight": 2,
+    "tag": "a"}`` and no option asks for another one. Any other object is flat: each key is a feature, ``features`` too.
+
     Args:
-        row: ``{"features": {...}, "label": 1, "weight": 2, "tag": "a"}`` as the service takes it, or a flat object, in
-            which VW's ``_label``, ``_weight`` and ``_tag`` are known, too.
+        row: an envelope, as the service takes it, or a flat object, in which VW's ``_label``, ``_weight`` and ``_tag``
+            are known, too.
         label: the label's name in a flat object; "auto" is ``_label``, else the one named label, target, y or class.
         weight: the name of the sample weight in a flat object.
         tag: the name of the tag in a flat object.
@@ -64,7 +70,8 @@ def example(row: Any, label: str | None = "auto", weight: str | None = None, tag
     """
     if not isinstance(row, Mapping):
         raise InputError(f"expected an object, found {shown(row)}.")
-    if isinstance(row.get("features"), (Mapping, list)):
+    asked = {label, weight, tag} - {None, "auto"}
+    if isinstance(row.get("features"), (Mapping, list)) and row.keys() <= ENVELOPE and asked <= ENVELOPE:
         return Example(row["features"], row.get("label"), row.get("weight"), row.get("tag"))
     names = (_label_name(row, label), weight or "_weight", tag or "_tag")
     parts = [None if name is None else row.get(name) for name in names]

@@ -12,7 +12,7 @@ from onsketch.data.block import Block, Position
 from onsketch.data.labels import LabelMap
 from onsketch.data.prefetch import ahead
 from onsketch.data.sniff import FORMATS, sniff
-from onsketch.data.sources import CHUNK, STDIN, UNPACKING, Bytes, Paths, can_be_read_again, expand
+from onsketch.data.sources import CHUNK, STDIN, UNPACKING, Bytes, Paths, can_be_read_again, expand, shown
 from onsketch.data.text import LONGEST_LINE, Limits, TextFormat, read_text
 from onsketch.rows.hashing import DEFAULT_BITS, column_mask
 from onsketch.rows.interactions import MOST_PRODUCTS, as_interactions
@@ -267,6 +267,8 @@ class Stream:
                 if isinstance(item, Position):
                     here = item
                 yield item
+        if isinstance(form, TextFormat) and here.rows:
+            form.finish(shown(self.files[-1]))
 
     def _read_file(self, source: Any, opened: Bytes | None, here: Position) -> Iterator[Block | Position]:
         if not isinstance(self._form, TextFormat):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -85,6 +86,40 @@ def find_delimiter(lines: Sequence[str]) -> str:
         return clean, alike, counts[0] if counts else 0, -DELIMITERS.index(delimiter)
 
     return max(DELIMITERS, key=merit)
+
+
+_NAME = re.compile(r"\d+")
+
+
+def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+    """Return True if the first row of a table holds the names of its columns.
+
+    A row without numbers does. So does one whose numbers may be names (2019, inf) if the rows below differ from it: a
+    word stands over a column of numbers, or all words stand over categories that do not have them.
+
+    >>> is_header(["city", "2019", "2020"], [["paris", "5", "1"], ["london", "7", "0"], ["paris", "9", "1"]])
+    True
+    >>> is_header(["setosa", "5", "3"], [["setosa", "4", "3"], ["virginica", "7", "4"]])
+    False
+    """
+    numbers = [cell for cell in first if _is_finite(cell)]
+    if len(first) > 2 and list(first) == ["", *(str(k) for k in range(len(first) - 1))]:
+        return True  # the index and the columns without names of a data frame
+    words = [k for k, cell in enumerate(first) if cell not in MISSING_WORDS and not _is_finite(cell)]
+    if not numbers and all(number(cell) is None for cell in first):
+        return True
+    if not words or len(set(first)) < len(first) or not all(_NAME.fullmatch(cell) for cell in numbers):
+        return False
+    below = {k: [row[k] for row in rest if len(row) > k and row[k] not in MISSING_WORDS] for k in words}
+    if any(cells and all(map(_is_finite, cells)) for cells in below.values()):
+        return True
+    repeated = [k for k, cells in below.items() if 2 * len(set(cells)) <= len(cells)]
+    return bool(repeated) and not any(first[k] in below[k] for k in words)
+
+
+def _is_finite(cell: str) -> bool:
+    value = number(cell)
+    return value is not None and math.isfinite(value)
 
 
 def find_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:

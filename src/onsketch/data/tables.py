@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from onsketch.core.errors import InputError, OptionError, ReadError, meant, some
 from onsketch.data.block import Block, Position
 from onsketch.data.columns import MISSING, Roles, decide
-from onsketch.data.sampling import SAMPLE_LINES, find_decimal, find_delimiter, first_lines, look_at, number, split
+from onsketch.data.sampling import (
+    SAMPLE_LINES,
+    find_decimal,
+    find_delimiter,
+    first_lines,
+    is_header,
+    look_at,
+    number,
+    split,
+)
 from onsketch.data.separated import ROOM, WORD, parse_csv
 from onsketch.data.sources import CHUNK, Bytes
 from onsketch.data.text import TextFormat, longer
@@ -141,7 +150,7 @@ class CSV(TextFormat):
         rows = split(lines, delimiter)
         header = self.header
         if header == "auto":
-            header = not any(number(field) is not None for field in rows[0])
+            header = is_header(rows[0], rows[1:])
         names = rows[0] if header else [str(k) for k in range(len(rows[0]))]
         self.sample = rows[1:] if header else rows
         decimal = find_decimal(self.sample, delimiter) if self.decimal == "auto" else self.decimal

@@ -88,6 +88,9 @@ class TextFormat(ABC):
         """What to show of the rest of a bad line: up to the next separator."""
         return rest.split()[0]
 
+    def finish(self, path: str) -> None:  # noqa: B027 (most formats have nothing to check)
+        """Check what can only be known when all files have been read."""
+
     def reason(self, code: int, found: str) -> str:
         """Why a line is bad, as a user reads it."""
         return REASONS[code].format(found=found, width=self.width)

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from onsketch.adapters.options import CHUNK, described, learner_options, revived
-from onsketch.adapters.sklearn.frames import FrameRows, check_missing, is_worded, table_of
+from onsketch.adapters.sklearn.frames import FrameRows, check_missing, is_worded, named, table_of
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.losses import in_units_of_labels
 from onsketch.core.matrices import sound
@@ -61,6 +61,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     def _checked(self, X: Any, y: Any, *, first: bool, **checks: Any) -> tuple[Any, Any]:
         """Rows and targets as scikit-learn checks them; CSR stays CSR."""
         how = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), **checks}
+        X = named(X)
         table = self._table(X, first)
         if table is None:
             given: tuple[Any, Any] = validate_data(self, sound(X), y, reset=first, **how)
@@ -231,6 +232,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "learner_")
+        X = named(X)
         table = self._table(X, first=False)
         if table is None:
             return validate_data(self, sound(X), accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)

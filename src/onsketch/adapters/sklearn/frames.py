@@ -125,6 +125,13 @@ def as_table(X: Any) -> Any:
     return _without_nan(table)
 
 
+def named(X: Any) -> Any:
+    """Return a RecordBatch of pyarrow as a Table, whose names scikit-learn checks; anything else as it is."""
+    if type(X).__name__ == "RecordBatch" and hasattr(X, "schema"):
+        return import_pyarrow().Table.from_batches([X])
+    return X
+
+
 def is_worded(X: Any) -> bool:
     """Whether this is a data frame with a column that is not of numbers."""
     kinds = getattr(X, "dtypes", None)

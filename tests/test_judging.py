@@ -12,9 +12,15 @@ from onsketch.core.probabilities import probabilities
 from onsketch.data.task import Task
 from onsketch.jobs.answers import answers
 from onsketch.jobs.judging import Judge
+from onsketch.jobs.tally import judged
 from program import PROGRAM, environment, run
 
 TWO = Task("classification", -1.0, 1.0)
+
+
+def count(judge, labels, predictions, weights=None):
+    signs = judge.task.kind != "regression"
+    judge.add(judged(judge.loss, labels, predictions, signs, weights))
 
 
 def rows(count=3000, seed=0):
@@ -29,7 +35,7 @@ def test_areas_are_those_of_scikit_learn(weighted):
     labels, margins, weights = rows()
     given = weights if weighted else None
     judge = Judge(TWO, "logistic")
-    judge.add(labels, margins, given)
+    count(judge, labels, margins, given)
     figures = judge.figures()
     assert figures["auc"] == pytest.approx(metrics.roc_auc_score(labels, margins, sample_weight=given), abs=2e-4)
     wanted = metrics.average_precision_score(labels, margins, sample_weight=given)
@@ -48,7 +54,7 @@ def test_the_best_constant_is_the_best():
         ("squared_hinge", min((np.maximum(0, 1 - labels * c) ** 2).mean() for c in np.linspace(-2, 2, 4001))),
     ):
         judge = Judge(TWO, loss)
-        judge.add(labels, margins)
+        count(judge, labels, margins)
         found, error = judge.best_constant()
         assert found == pytest.approx(wanted, abs=1e-4)
         assert error == pytest.approx(min(share, 1 - share))
@@ -59,13 +65,13 @@ def test_numbers():
     labels = 1e6 + rng.normal(size=500)
     said = labels + 0.3 * rng.normal(size=500)
     judge = Judge(Task("regression"), "squared")
-    judge.add(labels, said)
+    count(judge, labels, said)
     figures = judge.figures()
     assert figures["best_constant_loss"] == pytest.approx(labels.var())
     assert figures["rmse"] == pytest.approx(math.sqrt(np.mean((said - labels) ** 2)))
     assert figures["r_squared"] == pytest.approx(metrics.r2_score(labels, said))
     judge = Judge(Task("regression"), "absolute")
-    judge.add(labels, said)
+    count(judge, labels, said)
     assert judge.figures()["best_constant_loss"] == pytest.approx(np.abs(labels - np.median(labels)).mean())
 
 
@@ -74,7 +80,7 @@ def test_calibrated_probabilities_are_told_from_others():
     errors = []
     for factor in (1.0, 3.0):
         judge = Judge(TWO, "logistic")
-        judge.add(labels, factor * margins)
+        count(judge, labels, factor * margins)
         errors.append(judge.calibration_error())
     assert errors[0] < 0.02 < 0.08 < errors[1]
 
@@ -89,7 +95,7 @@ def test_no_cut_changes_a_bit(task):
     for cuts in ([], [1, 7, 250], [499]):
         judge = Judge(task, "absolute" if task.kind == "regression" else "logistic")
         for part in np.split(np.arange(500), cuts):
-            judge.add(labels[part], said[part], weights[part])
+            count(judge, labels[part], np.eye(3)[said[part].astype(int)] if task.many else said[part], weights[part])
             judge = Judge.from_state(task, json.loads(json.dumps(judge.state())))
         states.append(judge.state())
     assert states[0] == states[1] == states[2]
@@ -99,7 +105,7 @@ def test_sorted_labels_are_noticed():
     labels, margins, _ = rows(2000)
     for order, wanted in ((np.argsort(labels, kind="stable"), True), (np.arange(2000), False)):
         judge = Judge(TWO, "logistic")
-        judge.add(labels[order], margins[order])
+        count(judge, labels[order], margins[order])
         assert judge.sorted_labels is wanted
 
 

@@ -21,6 +21,7 @@ from onsketch.errors import InputError, OptionError
 from onsketch.jit.decorators import kernel
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.offline import best_fixed_loss
+from onsketch.jobs.tally import judged
 from onsketch.sklearn import OnlineRegressor
 from program import run
 
@@ -182,7 +183,7 @@ def test_figures_are_those_of_the_definitions_whatever_the_cut(key: str) -> None
     for cuts in ([], [1, 250, 499]):
         judge = Judge(Task("regression"), key)
         for part in np.split(np.arange(500), cuts):
-            judge.add(y[part], z[part], weights[part])
+            judge.add(judged(key, y[part], z[part], False, weights[part]))
             judge = Judge.from_state(judge.task, json.loads(json.dumps(judge.state())))
         judges.append(judge)
     assert judges[0].state() == judges[1].state()

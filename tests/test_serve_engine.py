@@ -22,6 +22,7 @@ from onsketch.jobs.serve.model import load_model, new_model
 from onsketch.jobs.serve.store import Store
 from onsketch.jobs.serve.tickets import Broken, Busy, DiskFull, Stopping, Ticket
 from onsketch.jobs.serve.watch import Watch
+from onsketch.jobs.tally import judged
 from program import run
 from serving import as_vw, objects
 
@@ -364,10 +365,10 @@ def test_rows_a_second_of_a_slow_service(monkeypatch) -> None:
     now = [1000.0]
     monkeypatch.setattr("onsketch.jobs.serve.watch.time.time", lambda: now[0])
     model = new_model("adagrad", {}, "binary", {})
-    watch = Watch("binary")
+    watch = Watch(model.task, "logistic")
     for second in range(1, 181):
         now[0] += 1.0
-        watch.add(model, np.array([1.0]), np.array([0.5]))
+        watch.add(judged("logistic", np.array([1.0]), np.array([0.5]), True))
         if second % 60 == 0:
             assert watch.figures()["rows_a_second"] == pytest.approx(1.0, rel=0.1)
     assert watch.figures()["rows"] == 180

@@ -18,7 +18,8 @@ from onsketch.core.losses import loss_values
 from onsketch.data.task import find_task
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
 from onsketch.files import model_file
-from onsketch.jobs.evaluation import Progress, progressive
+from onsketch.jobs.evaluation import progressive
+from onsketch.jobs.tally import Progress
 from onsketch.jobs.training import Plan, Training
 
 pytestmark = pytest.mark.learners
@@ -248,7 +249,7 @@ def test_progressive_evaluation_with_a_callback():
 def test_weights_weigh_the_tally():
     X, y = labelled_rows(rows=50)
     tally = Progress("squared", True)
-    tally.add(X, y, np.zeros(50), np.arange(50.0))
+    tally.add(tally.judged(y, np.zeros(50), np.arange(50.0)), X)
     assert tally.mean_loss == pytest.approx(1.0)
     assert tally.error == pytest.approx(np.arange(50.0)[y > 0].sum() / np.arange(50.0).sum())  # 0 says the negative
     assert tally.weight == np.arange(50.0).sum()

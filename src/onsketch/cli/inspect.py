@@ -118,8 +118,8 @@ def learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
     if training is not None:
         from onsketch.cli.summary import judged
         from onsketch.data.task import Task
-        from onsketch.jobs.evaluation import Progress
         from onsketch.jobs.judging import Judge
+        from onsketch.jobs.tally import Progress
 
         task = Task(**training["task"])
         facts.append(("task", str(task)))

@@ -11,7 +11,7 @@ from onsketch.jobs.judging import Judge
 
 if TYPE_CHECKING:
     from onsketch.jobs.cluster import Run
-    from onsketch.jobs.evaluation import Progress
+    from onsketch.jobs.tally import Progress
     from onsketch.jobs.training import Training
 
 _MOST_CLASSES = 12

@@ -21,7 +21,7 @@ from onsketch.files.locks import held
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from onsketch.jobs.evaluation import Record
+    from onsketch.jobs.tally import Record
     from onsketch.jobs.training import Plan, Training
 
 DEFAULT_METHOD = "auto"

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from onsketch.core.errors import ModelFileError, OptionError
 from onsketch.data.task import Task
 from onsketch.files import model_file
-from onsketch.jobs.evaluation import Progress, Record
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
 from onsketch.jobs.notes import check_fit, read_noted
 from onsketch.jobs.plans import Plan, same_plan
 from onsketch.jobs.predictions import Predictions
+from onsketch.jobs.tally import Progress, Record
 from onsketch.jobs.weights import Scales
 
 

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 import onsketch
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import LOSSES, loss_values
-from onsketch.jobs.evaluation import Course, Progress, new_progress
+from onsketch.jobs.evaluation import new_progress
 from onsketch.jobs.models import loss_of, one_of
+from onsketch.jobs.tally import Course, Progress
 
 Setting = Mapping[str, Any]
 Block = tuple[Any, NDArray[np.float64], NDArray[np.float64] | None]
@@ -127,7 +128,7 @@ class _Trial:
             self.finite = False
             return
         self.seconds += thread_time() - began
-        self.progress.add(X, y, margins, weights)
+        self.progress.add(self.progress.judged(y, margins, weights), X)
         if len(self.curve) >= _POINTS:
             del self.curve[::2]
         progress = self.progress

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.losses import in_units_of_labels, loss_values, named
 from onsketch.data.task import Task
+from onsketch.jobs.tally import Judged
 
 Array = NDArray[np.float64]
 
@@ -57,11 +58,11 @@ class Judge:
 
     # Counting -----------------------------------------------------------------------------------------------
 
-    def add(self, labels: Array, predictions: Array, weights: Array | None = None) -> None:
-        """Count rows: −1/+1 and margins, codes and predicted codes, or numbers and predictions."""
+    def add(self, block: Judged) -> None:
+        """Count the rows of a block."""
+        labels, predictions, shares = block.labels, block.said, block.weights
         if not labels.size:
             return
-        shares = np.ones(labels.size) if weights is None else weights
         steps = np.diff(np.concatenate([[labels[0] if math.isnan(self.last) else self.last], labels]))
         self.changes += int(np.count_nonzero(steps))
         self.last = float(labels[-1])
@@ -75,19 +76,20 @@ class Judge:
             np.add.at(sums, place.reshape(-1), shares)
             self.confusion |= dict(zip(keys, sums.tolist(), strict=True))
         else:
-            self._add_numbers(labels, predictions, shares, steps)
+            self._add_numbers(block, steps)
         self.rows += labels.size
 
-    def _add_numbers(self, labels: Array, predictions: Array, shares: Array, steps: Array) -> None:
+    def _add_numbers(self, block: Judged, steps: Array) -> None:
+        labels, shares = block.labels, block.weights
         if self.rows == 0:
             self.first = float(labels[0])
-        said = in_units_of_labels(self.loss, predictions)
+        said = in_units_of_labels(self.loss, block.said)
         away, off = labels - self.first, said - labels
         terms = np.stack([shares, shares * away, shares * away * away, shares * off * off, steps * steps])
         self.sums = np.cumsum(np.concatenate([self.sums[:, np.newaxis], terms], axis=1), axis=1)[:, -1]
         if self.loss == "poisson":
             perfect = labels - labels * np.log(np.maximum(labels, 1e-300))
-            self._count(shares * loss_values(self.loss, predictions, labels), shares * perfect)
+            self._count(shares * block.losses, shares * perfect)
         if self._level is None:
             return
         self._count(shares * (off >= 0.0), 0.0 * shares)

@@ -14,12 +14,12 @@ from onsketch.data.task import Task
 from onsketch.data.usable import refuse_initial, usable
 from onsketch.files import model_file
 from onsketch.jobs.answers import answers, check_kind, default_kind
-from onsketch.jobs.evaluation import Progress
 from onsketch.jobs.explaining import Reason, Reasons
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
 from onsketch.jobs.notes import check_fit, read_noted
 from onsketch.jobs.predictions import words
+from onsketch.jobs.tally import Progress
 
 Array = NDArray[np.float64]
 
@@ -143,5 +143,6 @@ def _count(
     """Compare the rows that have labels with what was said of them."""
     weights = None if kept.sample_weight is None else kept.sample_weight[labelled]
     targets = np.where(y == task.positive, 1.0, -1.0)[labelled] if task.signs else y[labelled]
-    tally.add(kept.X[labelled], targets, margins[labelled], weights, task.names)
-    judge.add(targets, margins[labelled].argmax(axis=1) if task.many else margins[labelled], weights)
+    block = tally.judged(targets, margins[labelled], weights)
+    tally.add(block, kept.X[labelled], task.names)
+    judge.add(block)

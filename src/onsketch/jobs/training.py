@@ -10,7 +10,7 @@ them would have done.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,12 @@ from onsketch.data.task import Task, find_task
 from onsketch.data.usable import labelled_rows, labels, refuse_nothing
 from onsketch.jobs.answers import answers, check_kind, default_kind
 from onsketch.jobs.checkpoints import Resumable
-from onsketch.jobs.evaluation import Course, Progress, Record, new_progress
+from onsketch.jobs.evaluation import new_progress
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import asked_task, make_learner
 from onsketch.jobs.plans import Plan
 from onsketch.jobs.predictions import words
+from onsketch.jobs.tally import Course, Judged, Progress, Record
 from onsketch.jobs.weights import Scales
 from onsketch.rows.sparse import Sparse
 
@@ -43,6 +44,9 @@ READ_BY_THE_PROGRAM = {"everyday": True}
 
 class Training(Resumable):
     """A job under way. Iterate over :meth:`run`; everything it knows can be read at any time."""
+
+    on_judged: Callable[[Judged], None] | None = None
+    """Called with each block that was counted."""
 
     def watch(self) -> None:
         """Draw the course and count the scales of features from here on, for a page; nothing learned depends on it."""
@@ -189,12 +193,12 @@ class Training(Resumable):
         assert self.task is not None
         if judge is None and tally is self.progress:
             judge = self.judge = Judge(self.task, self.loss)
+        block = tally.judged(y, predictions, weights)
         if judge is not None and self.finished_passes == 0:
-            said = predictions
-            if self.task.many:
-                said = predictions.argmax(axis=1) if len(predictions) else np.zeros(0)
-            judge.add(y, said, weights)
-        return tally.add(X, y, predictions, weights, self.task.names)
+            judge.add(block)
+        if self.on_judged is not None:
+            self.on_judged(block)
+        return tally.add(block, X, self.task.names)
 
     def _make_room(self, y: Array) -> None:
         """Let the learner know of classes up to those of these rows."""

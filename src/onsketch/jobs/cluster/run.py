@@ -22,10 +22,11 @@ from onsketch.jobs.cluster.storage import Parts, Storage
 from onsketch.jobs.cluster.tasks import Learned, learn_shard, merge_learners, task_of
 from onsketch.jobs.cluster.tree import Gathering
 from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
-from onsketch.jobs.evaluation import Progress, Record, new_progress
+from onsketch.jobs.evaluation import new_progress
 from onsketch.jobs.models import loss_of
 from onsketch.jobs.notes import check_fit
 from onsketch.jobs.plans import same_plan
+from onsketch.jobs.tally import Progress, Record
 from onsketch.learners.base import Learner
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from onsketch.jobs.evaluation import Record
+from onsketch.jobs.tally import Record
 
 
 class Status(NamedTuple):

@@ -26,7 +26,6 @@ from onsketch.jobs.serve.log import Log
 from onsketch.jobs.serve.model import Learned, Model
 from onsketch.jobs.serve.store import Store
 from onsketch.jobs.serve.tickets import Broken, Busy, DiskFull, Stopping, Ticket, admitted, hand_over, share
-from onsketch.jobs.serve.watch import Watch
 
 DURABILITY = ("none", "batch", "row")
 
@@ -52,8 +51,6 @@ class Engine:
         self.model, self.shadow, self.store = model, shadow, store
         self.settings = settings or Settings()
         self.durability = self.settings.durability if store is not None else "none"
-        self.watch = Watch(model.kind)
-        self.shadow_watch = Watch(model.kind)
         self.deliver: Callable[[list[Ticket]], None] = hand_over
         self.notes: list[str] = []
         """What happened while starting."""
@@ -225,23 +222,16 @@ class Engine:
         if batch.notes.get("promote") and self.shadow is not None:
             with self._step:
                 self.model, self.shadow = self.shadow, self.model
-                self.watch, self.shadow_watch = self.shadow_watch, self.watch
         learned = Learned(np.empty(0), np.empty(0, dtype=bool))
         if len(batch):
-            for model, watch in ((self.model, self.watch), (self.shadow, self.shadow_watch)):
+            for model in (self.model, self.shadow):
                 if model is None:
                     continue
                 with self._step:
                     found = model.learn(batch, self._pause)
-                taken = found.taken
-                whole = bool(taken.all())
-                labels, margins = (
-                    (batch.labels, found.margins) if whole else (batch.labels[taken], found.margins[taken])
-                )
-                watch.add(model, labels, margins)
                 if model is self.model:
                     learned = found
-                    self.unsaved_rows += int(np.count_nonzero(taken))
+                    self.unsaved_rows += int(np.count_nonzero(found.taken))
         return learned
 
     def _pause(self) -> None:

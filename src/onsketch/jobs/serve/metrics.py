@@ -73,7 +73,7 @@ class _State:
         yield _gauge("onsketch_loss", "Mean loss of predictions made before learning.", tally["loss"])
         if tally["error"] is not None:
             yield _gauge("onsketch_error", "Share of rows mistaken before learning.", tally["error"])
-        figures = engine.watch.figures()
+        figures = engine.model.watch.figures()
         yield _gauge("onsketch_recent_loss", "Mean loss over the recent window.", figures["recent"]["loss"])
         yield _gauge("onsketch_drift", "Recent window above the long run, in standard errors.", figures["drift"])
         yield _gauge("onsketch_queue_rows", "Rows waiting to be learned.", engine.queued)

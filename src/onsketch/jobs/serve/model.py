@@ -16,11 +16,12 @@ from onsketch.core.probabilities import probabilities
 from onsketch.core.tolerances import LARGEST
 from onsketch.data.task import Task
 from onsketch.files import model_file
-from onsketch.jobs.evaluation import Progress
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import asked_task, make_learner
 from onsketch.jobs.notes import read_noted
 from onsketch.jobs.serve.batch import Batch, Floats, Rows, part_of
+from onsketch.jobs.serve.watch import Watch
+from onsketch.jobs.tally import Progress
 from onsketch.jobs.training import Plan, Training
 from onsketch.rows.hashing import DEFAULT_BITS
 from onsketch.rows.interactions import as_pairs
@@ -70,6 +71,8 @@ class Model:
         self.job = job
         kinds = {"classification": "binary", "multiclass": "classes", "regression": "regression"}
         self.kind = kinds[self.task.kind]
+        self.watch = Watch(self.task, job.loss)
+        job.on_judged = self.watch.add
         self.reading = job.plan.reading
         """Options of the reader, as a model file keeps them."""
         self._step = 64
@@ -266,19 +269,6 @@ class Model:
             step = max(self._step // 2, 1)
         if step != self._step or len(self._seconds) == _TRIALS:
             self._step, self._seconds = step, []
-
-    def losses(self, labels: Floats, margins: Floats) -> tuple[Floats, Floats | None]:
-        """The loss of each row, and whether it was mistaken, where that can be said."""
-        from onsketch.core.losses import loss_values
-
-        if self.task.many:
-            codes = labels.astype(np.int64)
-            found = self.probabilities(margins)
-            mine = found[np.arange(codes.size), codes]
-            return -np.log(np.maximum(mine, 1e-15)), (found.argmax(axis=1) != codes).astype(np.float64)
-        y = self.signs(labels)
-        wrong = (~(margins * y > 0.0)).astype(np.float64) if self.task.signs else None
-        return loss_values(self.progress.loss, margins, y), wrong
 
     def predict(self, rows: Rows) -> Floats:
         """Margins: (rows,), or (rows, classes)."""

@@ -221,7 +221,7 @@ class Service:
             "task": model.kind,
             "ready": engine.ready,
             "average": {"loss": tally["loss"], "error": tally["error"]},
-            "since_start": engine.watch.figures(),
+            "since_start": engine.model.watch.figures(),
             "queue": engine.queued,
             "durability": engine.durability,
             "disk_full": engine.disk_full,
@@ -238,7 +238,7 @@ class Service:
             found["shadow"] = {
                 "rows": shadow["rows"],
                 "average": {"loss": shadow["loss"], "error": shadow["error"]},
-                "since_start": engine.shadow_watch.figures(),
+                "since_start": engine.shadow.watch.figures(),
             }
         if engine.position:
             found["position"] = engine.position

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import onsketch
-from onsketch.core.turns import Turns
+from onsketch.core.rwlock import RWLock
 from onsketch.learners.rows import Rows, _plainly_sound, as_labels, as_rows, as_weights
 
 ROWS, WIDTH = 5000, 5000
@@ -61,7 +61,7 @@ def main() -> None:
             all_of_them, structure = (100.0 * part for part in share(method, nonzeros))
             told = f"{all_of_them:.1f} % of learning, {structure:.1f} % for the structure"
             print(f"{method:8s} {nonzeros:4d} non-zeros a row: checks are {told}")
-    turns = Turns()
+    lock = RWLock()
 
     def a_thousand(turn: Any) -> None:
         for _ in range(1000):
@@ -69,8 +69,8 @@ def main() -> None:
                 pass
 
     for name in ("reading", "writing"):
-        turn = getattr(turns, name)
-        with turns.writer:
+        turn = getattr(lock, name)
+        with lock.writer:
             took = least(lambda turn=turn: a_thousand(turn)) if name == "writing" else 0.0
         took = took or least(lambda turn=turn: a_thousand(turn))
         print(f"a turn of {name}: {1e9 * took / 1000:.0f} ns a call")

@@ -13,12 +13,12 @@ ORDER = (
     "core.errors", "jit", "core", "files", "sketches", "rows", "data", "learners", "jobs", "adapters", "report",
     "experiments", "cli",
 )  # fmt: skip
-"""From the ground up. ``torch`` stands apart: it imports core.errors alone."""
+"""From the ground up. ``torch`` stands apart: it imports core.errors alone; core.interrupts counts as core.errors."""
 
 
 def room_of(module):
     parts = module.split(".")[1:]
-    if parts[:2] == ["core", "errors"]:
+    if parts[:2] in (["core", "errors"], ["core", "interrupts"]):
         return "core.errors"
     return parts[0] if parts else ""
 

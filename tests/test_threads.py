@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 import onsketch
 from onsketch import sketch
-from onsketch.core.turns import Turns
+from onsketch.core.rwlock import RWLock
 from onsketch.learners.multiclass import OneVersusRest
 
 pytestmark = pytest.mark.learners
@@ -150,22 +150,22 @@ def test_a_sketch_is_read_between_two_blocks() -> None:
     assert (shared.matrix == alone.matrix).all()
 
 
-def test_a_copy_has_turns_of_its_own() -> None:
+def test_a_copy_has_a_lock_of_its_own() -> None:
     learner = onsketch.learner("adagrad", loss="squared")
     learner.learn(np.ones((2, 3)), [1.0, 2.0])
-    with learner.turns.writer, learner.turns.writing:
+    with learner.lock.writer, learner.lock.writing:
         twins = copy.deepcopy(learner), pickle.loads(pickle.dumps(learner))
     for twin in twins:
-        assert twin.turns is not learner.turns
+        assert twin.lock is not learner.lock
         twin.learn(np.ones((1, 3)), [1.0])
         assert (twin.rounds, learner.rounds) == (3, 2)
 
 
-def test_turns_come_in_order_and_whoever_gives_up_leaves_no_gap() -> None:
-    turns, order, waiting = Turns(), [], []
+def test_requests_are_granted_in_order_and_whoever_gives_up_leaves_no_gap() -> None:
+    lock, order, waiting = RWLock(), [], []
 
-    def ask(name: str, turn: Any) -> None:
-        with turn:
+    def ask(name: str, held: Any) -> None:
+        with held:
             order.append(name)
 
     class GivenUp(Exception):
@@ -174,32 +174,32 @@ def test_turns_come_in_order_and_whoever_gives_up_leaves_no_gap() -> None:
     def give_up(*_: Any, **__: Any) -> None:
         raise GivenUp
 
-    with turns.writing:
-        for name, turn in (("w1", turns.writing), ("r1", turns.reading), ("w2", turns.writing), ("r2", turns.reading)):
-            thread = threading.Thread(target=ask, args=(name, turn))
-            before = turns._next
+    with lock.writing:
+        for name, held in (("w1", lock.writing), ("r1", lock.reading), ("w2", lock.writing), ("r2", lock.reading)):
+            thread = threading.Thread(target=ask, args=(name, held))
+            before = lock._next
             thread.start()
-            while turns._next == before:
+            while lock._next == before:
                 pass
             waiting.append(thread)
-        kept, turns._changed.wait_for = turns._changed.wait_for, give_up  # type: ignore[method-assign,assignment]
+        kept, lock._changed.wait_for = lock._changed.wait_for, give_up  # type: ignore[method-assign,assignment]
 
         def asks_and_gives_up() -> None:
-            with pytest.raises(GivenUp), turns.reading:
+            with pytest.raises(GivenUp), lock.reading:
                 pass
 
         impatient = threading.Thread(target=asks_and_gives_up)
         impatient.start()
         impatient.join(10)
-        turns._changed.wait_for = kept  # type: ignore[method-assign]
+        lock._changed.wait_for = kept  # type: ignore[method-assign]
     for thread in waiting:
         thread.join(10)
     assert order == ["w1", "r1", "w2", "r2"]
-    with turns.writing:
-        assert turns._serving == turns._next
+    with lock.writing:
+        assert lock._serving == lock._next
 
 
 def test_reading_and_then_writing_in_one_thread_is_an_error_not_a_wait() -> None:
     learner = onsketch.learner("adagrad", loss="squared")
-    with learner.turns.reading, pytest.raises(RuntimeError, match="reads"):
+    with learner.lock.reading, pytest.raises(RuntimeError, match="reads"):
         learner.learn(np.ones((1, 2)), [1.0])

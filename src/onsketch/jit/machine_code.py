@@ -13,18 +13,18 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from onsketch.core.errors import OnsketchError
+from onsketch.core.interrupts import uninterrupted
 from onsketch.jit.calling import CHECKED, Form, MachineCode, text_of
 from onsketch.jit.library import LEVEL, LIST, can_run, folder, opened
 
@@ -111,26 +111,9 @@ def object_file(kernel: Kernel, forms: tuple[Form, ...]) -> tuple[str, str, byte
 _compiling, _loading = RLock(), RLock()
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits for a second: a compiler that has been imported by half is of no use to this process any more."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    asked: list[Any] = []
-    signal.signal(signal.SIGINT, lambda number, frame: asked.append(frame))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if asked:
-        handler(signal.SIGINT, asked[0])
-
-
 def _compiled(kernel: Kernel, forms: tuple[Form, ...], symbol: str) -> tuple[str, bytes]:
     with _compiling:
-        with _uninterrupted():
+        with uninterrupted:  # a compiler that was imported in part cannot be used by this process any more
             from onsketch.jit.compiling import _tell_numba, compile_kernel
 
             _tell_numba()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 
 from onsketch.core.arrays import Arrays
 from onsketch.core.errors import InputError, OnsketchError, OptionError, UpdateError
+from onsketch.core.interrupts import uninterrupted
 from onsketch.core.losses import loss_of
 from onsketch.core.memory import refuse_beyond_memory
-from onsketch.core.turns import TakesTurns, reading, together
+from onsketch.core.rwlock import Locked, reading, together
 from onsketch.files import model_file
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
@@ -29,10 +31,10 @@ _CHUNK = 1 << 18
 """Values handed to a compiled loop at a time, which bounds the working memory; it changes no result."""
 
 
-class Learner(TakesTurns, ABC):
+class Learner(Locked, ABC):
     """An online linear learner. Made by :func:`onsketch.learner` or :func:`onsketch.compose`.
 
-    It may be used from several threads: one learns at a time, any number predict meanwhile; see ``turns.py``.
+    It may be used from several threads: one learns at a time, any number predict meanwhile; see ``rwlock.py``.
 
     Subclasses hold the state and implement the underscored methods, which are called when it is their turn.
     """
@@ -95,12 +97,12 @@ class Learner(TakesTurns, ABC):
         if not labels.shape == weights.shape == (count,):
             raise InputError(f"y, sample_weight: shapes {labels.shape}, {weights.shape} for {count} rows.")
         predictions = np.empty(count)
-        turns = self.turns
-        with turns.writer:
+        lock = self.lock
+        with lock.writer:
             played, width = self.rounds, self._width
             refuse_endless(played, count)
             for start, stop in _chunks(rows):
-                with turns.writing:  # whoever wants to read comes in between
+                with lock.writing:  # readers, and Ctrl-C, have their chance between two blocks
                     self._width = max(width, rows.n_features)
                     try:
                         if stop - start == count:
@@ -129,11 +131,12 @@ class Learner(TakesTurns, ABC):
         """The clipped margins of these rows; the state does not change."""
         rows = as_rows(X, self.options.n_features)
         chunks = _chunks(rows)
-        with self.turns.reading:
+        with self.lock.reading:
             if len(chunks) == 1:
                 return finite(self._predict(rows))
             predictions = np.empty(rows.count)
             for start, stop in chunks:
+                uninterrupted.check()
                 predictions[start:stop] = self._predict(rows.part(start, stop))
         return finite(predictions)
 
@@ -143,8 +146,9 @@ class Learner(TakesTurns, ABC):
             raise OptionError(f"{self.method.name}: leverage is for methods of Newton geometry.")
         rows = as_rows(X, self.options.n_features)
         leverages = np.empty(rows.count)
-        with self.turns.reading:
+        with self.lock.reading:
             for start, stop in _chunks(rows):
+                uninterrupted.check()
                 leverages[start:stop] = self._leverage(rows.part(start, stop))
         return leverages
 
@@ -179,7 +183,7 @@ class Learner(TakesTurns, ABC):
         """
         from onsketch.learners.certificate import certify
 
-        with self.turns.reading:
+        with self.lock.reading:
             return certify(self, comparator, X, y, margins)
 
     def spectrum(self) -> NDArray[np.float64]:
@@ -249,8 +253,10 @@ class Learner(TakesTurns, ABC):
         with together(self, other, *([] if base is None else [base])):
             if base is not None and base.rounds > min(self.rounds, other.rounds):
                 raise OptionError("merge: the base has learned more rows than a learner said to start from it.")
-            self._merge(other, base)
-            self._width = max(self._width, other._width)
+            merged = copy.deepcopy(self)  # so that nothing has changed if there is no memory for it
+            merged._merge(other, base)
+            merged._width = max(self._width, other._width)
+            vars(self).update(vars(merged))
         return self
 
     @reading

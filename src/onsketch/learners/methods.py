@@ -34,6 +34,9 @@ class Method:
     def __str__(self) -> str:
         return f"{self.line} ({self.citation})"
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Method:
+        return self  # it never changes
+
     @property
     def parts(self) -> str:
         """Sketch × geometry × update, in words."""

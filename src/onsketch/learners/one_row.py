@@ -75,13 +75,13 @@ class Translation:
 class SingleRows:
     """A learner's rows with these features, one by one; for one thread at a time."""
 
-    __slots__ = ("_learn", "_out", "_pack", "_predict", "_row", "_turns", "_values")
+    __slots__ = ("_learn", "_lock", "_out", "_pack", "_predict", "_row", "_values")
 
     def __init__(self, learner: Learner, indices: NDArray[np.int64], width: int) -> None:
         values = np.zeros(indices.size)
         rows = Rows(np.array([0, indices.size]), indices, values, width, dense=False)
         self._row = OneRow(rows, np.zeros(1), np.ones(1), np.zeros(1))
-        self._turns, self._values = learner.turns, memoryview(values.data).cast("B")
+        self._lock, self._values = learner.lock, memoryview(values.data).cast("B")
         self._out = self._row.out.item
         self._pack = struct.Struct(f"{indices.size}d").pack_into
         check = Step(Prepared(too_long, rows.indptr, values, LARGEST), -1)  # no row that is not finite
@@ -105,12 +105,12 @@ class SingleRows:
         except (struct.error, OverflowError):
             return False
         self._row.label[0] = label
-        turns = self._turns
-        with turns.writer:
-            with turns.mutex:
-                if turns.idle():
+        lock = self._lock
+        with lock.writer:
+            with lock.mutex:
+                if lock.idle():
                     return self._learned()
-            with turns.writing:
+            with lock.writing:
                 return self._learned()
 
     def _learned(self) -> bool:
@@ -128,11 +128,11 @@ class SingleRows:
             self._pack(self._values, 0, *values)
         except (struct.error, OverflowError):
             return None
-        turns = self._turns
-        with turns.mutex:
-            if turns.idle():
+        lock = self._lock
+        with lock.mutex:
+            if lock.idle():
                 return self._predicted()
-        with turns.reading:
+        with lock.reading:
             return self._predicted()
 
     def _predicted(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import os
 from abc import ABC, abstractmethod
@@ -11,18 +12,18 @@ import numpy as np
 
 from onsketch.core.arrays import LONGEST_COUNT, packed, require, require_lengths, require_within
 from onsketch.core.errors import InputError, OptionError
+from onsketch.core.rwlock import Locked, reading, together
 from onsketch.core.tolerances import LARGEST, LONGEST_ROW
-from onsketch.core.turns import TakesTurns, reading, together
 from onsketch.sketches.rows import Array, checked, dense_chunks
 from onsketch.sketches.spectral import eigenvalues
 
 
-class Sketch(TakesTurns, ABC):
+class Sketch(Locked, ABC):
     """A summary of the rows of a matrix ``A`` that come one after the other.
 
     Rows come as one row ``(d,)``, a block ``(n, d)`` or a scipy sparse matrix; how a stream is cut into
     blocks does not change a single bit of the result. Input that is refused leaves the sketch as it was. Threads may
-    share a sketch: see ``onsketch.core.turns``.
+    share a sketch: see ``onsketch.core.rwlock``.
     """
 
     fixed = (
@@ -42,8 +43,8 @@ class Sketch(TakesTurns, ABC):
     def update(self, rows: Any) -> Self:
         """Absorb one row or a block of rows; returns the sketch itself."""
         block = checked(rows, self.n_features)
-        turns = self.turns
-        with turns.writer, turns.writing:
+        lock = self.lock
+        with lock.writer, lock.writing:
             if self.n_rows + block.shape[0] > LONGEST_COUNT:
                 raise InputError(f"rows: after {self.n_rows:,} no more can be counted; the last is 2^53.")
             self._absorb(block)
@@ -85,8 +86,10 @@ class Sketch(TakesTurns, ABC):
             if theirs[name] != value:
                 raise InputError(f"cannot merge: {name} is {value} here and {theirs[name]} there")
         with together(self, other):
-            self._merge(other)
-            self.n_rows += other.n_rows
+            merged = copy.deepcopy(self)  # so that nothing has changed if there is no memory for it
+            merged._merge(other)
+            merged.n_rows += other.n_rows
+            vars(self).update(vars(merged))
         return self
 
     @reading

@@ -179,10 +179,15 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         if rows is None:
             told = "the labels were 0 and 1 until now, which was one learner; with a third label it starts anew."
             warnings.warn(told, UserWarning, stacklevel=4)
+        before = self._learner, self._codes
         self._learner = class_model(self.method, self.multiclass, 0, self._options(), open_ended=True)
         self._codes = {}
-        for block in rows or ():
-            self._learn_classes(*block)
+        try:
+            for block in rows or ():
+                self._learn_classes(*block)
+        except BaseException:
+            (self._learner, self._codes), self._first_rows = before, rows
+            raise
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """The probability of each class met so far."""

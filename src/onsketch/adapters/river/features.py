@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from onsketch.adapters.river.short_way import PLAIN
 from onsketch.core.errors import InputError, UpdateError
+from onsketch.core.interrupts import uninterrupted
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.rows import Rows, as_rows
 
@@ -30,16 +31,17 @@ class FeatureNames:
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Names met inside are kept if rows were learned, and forgotten if it raises before the first."""
+        """Keep names met inside if rows were learned; forget them if an error comes before the first. Signals wait."""
         known = len(self.numbers)
-        try:
-            yield
-        except BaseException as error:
-            if isinstance(error, UpdateError) and error.row > 0:
-                raise  # the rows before it have been learned, under these names
-            for name in list(islice(self.numbers, known, None)):
-                del self.numbers[name]
-            raise
+        with uninterrupted:
+            try:
+                yield
+            except BaseException as error:
+                if isinstance(error, UpdateError) and error.row > 0:
+                    raise  # the rows before it have been learned, under these names
+                for name in list(islice(self.numbers, known, None)):
+                    del self.numbers[name]
+                raise
 
     def _enter(self, names: Iterable[Any]) -> None:
         """Give the names not seen before their numbers, in an order that is not that of the row."""

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from onsketch.adapters.options import CHUNK, described, learner_options, revived
 from onsketch.adapters.sklearn.frames import FrameRows, check_missing, is_worded, named, table_of
 from onsketch.core.errors import InputError, OptionError
+from onsketch.core.interrupts import uninterrupted
 from onsketch.core.losses import in_units_of_labels
 from onsketch.core.matrices import sound
 from onsketch.learners.multiclass import OneVersusRest
@@ -31,15 +32,16 @@ def all_or_nothing(learn: Learn) -> Learn:
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
         before, rounds = self.__dict__.get("_frames"), self._rounds
         known = None if before is None else before.mark()
-        try:
-            return learn(self, *args, **kwargs)
-        except BaseException:
-            if self._rounds == rounds:
-                self.__dict__.pop("_frames", None)
-                if before is not None:
-                    before.undo(known)
-                    self._frames = before
-            raise
+        with uninterrupted:  # but for the checks in ``_pass``
+            try:
+                return learn(self, *args, **kwargs)
+            except BaseException:
+                if self._rounds == rounds:
+                    self.__dict__.pop("_frames", None)
+                    if before is not None:
+                        before.undo(known)
+                        self._frames = before
+                raise
 
     return cast(Learn, wrapped)
 
@@ -117,6 +119,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         width = X.nnz // max(X.shape[0], 1) if hasattr(X, "nnz") else X.shape[1]
         step = max(1, CHUNK // max(width, 1))
         for start in range(0, count, step):
+            uninterrupted.check()
             rows = slice(start, start + step) if order is None else order[start : start + step]
             self.learner_.learn(X[rows], targets[rows], weights[rows])
 

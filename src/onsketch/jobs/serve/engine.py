@@ -4,7 +4,7 @@
 
 The queue is bounded: what is beyond is refused at once. While an fsync runs, the writer goes on with the next
 requests, which share the next one; so the batch grows with the load by itself, and ``delay`` makes it larger still.
-Predictions take turns with the steps of the writer, each about a millisecond (``core/turns.py``), and never wait for
+Predictions take turns with the steps of the writer, each about a millisecond (``core/rwlock.py``), and never wait for
 the queue.
 """
 

@@ -124,7 +124,7 @@ class AutoLearner(Learner):
     _room: tuple[Any, ...] | None = None
     """Scratch of rounds, see ``_working_room``; no part of the state."""
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _copied(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "_room"}
 
     @property
@@ -252,7 +252,7 @@ class AutoLearner(Learner):
         if self.loss != "squared":
             raise OptionError(f"auto: a standard deviation is known for the squared loss, not for {self.loss}.")
         leverages = self.leverage(X)
-        with self.turns.reading:
+        with self.lock.reading:
             noise = self._small.sums[2, :3].min() / max(self._small.numbers[FIGURE.weight], 1e-290)
         return np.asarray(np.sqrt(noise * (1.0 + 2.0 * leverages)))
 

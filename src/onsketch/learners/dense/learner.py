@@ -78,13 +78,6 @@ class DenseLearner(Learner):
         if options.n_features is not None:
             self._widen(options.n_features)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> DenseLearner:
-        memo[id(self.method)] = self.method  # shared: it never changes
-        twin = type(self).__new__(type(self))
-        memo[id(self)] = twin
-        vars(twin).update(copy.deepcopy(vars(self), memo))
-        return twin
-
     @property
     def rounds(self) -> int:
         """Rounds played: rows learned."""

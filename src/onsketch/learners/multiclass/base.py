@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from onsketch.core.arrays import Arrays
 from onsketch.core.errors import InputError
 from onsketch.core.losses import Loss
-from onsketch.core.turns import TakesTurns, reading
+from onsketch.core.rwlock import Locked, reading
 from onsketch.files import model_file
 from onsketch.learners.rows import Rows, as_labels
 
 Floats = NDArray[np.float64]
 
 
-class ManyClasses(TakesTurns, ABC):
+class ManyClasses(Locked, ABC):
     """An online learner whose labels are class codes 0 … K − 1; a margin for each class.
 
-    It may be used from several threads: one learns at a time, any number predict between two calls; see ``turns.py``.
+    It may be used from several threads: one learns at a time, any number predict between two calls; see ``rwlock.py``.
     """
 
     reads = ("weights", "intercept", "predict", "spectrum", "state_bytes")

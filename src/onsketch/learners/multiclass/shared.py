@@ -138,12 +138,13 @@ class SharedSketch(ManyClasses):
         lengths = np.ones(rows.count) if passed is None else passed.lengths
         targets = self._targets if labels.ndim == 2 else None  # codes have no units
         units = np.ones((rows.count, 1))
-        done = 0
+        done, before = 0, self.rounds
         try:
             if targets is not None:
                 labels, units = targets.enter(labels)
             done = self._learn_blocks(rows if passed is None else passed.rows, labels, weights, lengths, margins)
         finally:
+            done = self.rounds - before
             if passed is not None and self._scales is not None:
                 self._scales.leave(passed, done)
             if targets is not None:
@@ -186,10 +187,10 @@ class SharedSketch(ManyClasses):
         gram = block @ self._rows[1:width, :held] + constant * self._rows[0, :held]
         among = _product(block) + constant
         scales = np.zeros(rows.count)
+        values = (block.toarray() if hasattr(block, "tocsr") else block).T
         play_with = self._setup, self._loss, self._sketch, self._spare, self._clock
         done = int(play(*play_with, heads, gram, among, targets, weights, self._coefficients, scales, margins))
-        scaled = (scales[:done, None] * (block[:done].toarray() if hasattr(block, "tocsr") else block[:done])).T
-        self._rows[1:width, held : held + done] = scaled
+        np.multiply(values[:, :done], scales[:done], out=self._rows[1:width, held : held + done])
         self._rows[width:, held : held + done] = 0.0
         self._rows[0, held : held + done] = constant * scales[:done]
         if held + done == self._setup.capacity:

@@ -72,12 +72,11 @@ class ScaledLearner(Learner):
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         self._inner._width = self._width
-        passed = self._scales.enter(rows, labels)
-        done = 0
+        passed, before = self._scales.enter(rows, labels), self._inner.rounds
         try:
             done = self._teach(passed.rows, passed.y, weights, passed.lengths, out)
         finally:
-            self._scales.leave(passed, done)
+            self._scales.leave(passed, self._inner.rounds - before)
         if self._real:
             out[:done] *= passed.units[:done]
             np.clip(out[:done], -self._clip, self._clip, out=out[:done])

@@ -1,17 +1,17 @@
-"""A page for each paper, from the results in docs/results: claims and verdicts, charts, tables."""
+"""A page for each paper, from the committed results in docs/results: claims with grades, charts, tables."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from onsketch.experiments import PAPERS, every
-from onsketch.experiments.design import Experiment
-from onsketch.experiments.outcome import Outcome, drawn, read, table
+from onsketch.experiments.design import GRADES, Claim, Experiment, Verdict
+from onsketch.experiments.outcome import Outcome, drawn, read, stated, table
 from onsketch.report.plots import standalone
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 MOST = 60
-"""Rows of a table shown; the file has the rest."""
+"""Rows shown of a table; the CSV file has all."""
 
 
 def _found() -> dict[str, list[tuple[Experiment, Outcome]]]:
@@ -21,12 +21,12 @@ def _found() -> dict[str, list[tuple[Experiment, Outcome]]]:
 
 
 def menu() -> list[dict[str, str]]:
-    """A page for each paper with results."""
+    """Return the menu: a page for each paper with results."""
     return [{paper: f"papers/{paper}.md"} for paper, pairs in _found().items() if pairs]
 
 
 def pages() -> dict[str, str]:
-    """The pages and their pictures."""
+    """Return the pages and their pictures, by path."""
     made: dict[str, str] = {"papers/index.md": _overview()}
     for paper, pairs in _found().items():
         if not pairs:
@@ -41,32 +41,33 @@ def pages() -> dict[str, str]:
 
 
 def _overview() -> str:
+    judged = [
+        (paper, experiment, claim, verdict)
+        for paper, pairs in _found().items()
+        for experiment, outcome in pairs
+        for claim, verdict in outcome.verdicts(experiment)
+    ]
     lines = [
         "# The papers, reproduced", "",
-        "`onsketch reproduce` runs the figures and tables of the papers and judges each of their claims by its own "
-        "figures. What follows is what it said; nothing is retouched, and a claim that did not hold here is listed as "
-        "such. The command and the sizes are given with each; `short` runs are smaller than the papers'.", "",
-        "| experiment | shows | the paper says | here |", "|---|---|---|---|",
+        "`onsketch reproduce` runs the figures and tables of the papers and checks each of their claims by its own "
+        "figures. These pages are generated from the committed results. Every claim is a sentence of the paper. It has "
+        "one of three grades:", "",
+        "- **Reproduced**: the sentence holds on the figures, as it is stated.",
+        "- **Reproduced in trend**: direction and ordering hold, but the size differs; the figures say by how much.",
+        "- **Not reproduced**: neither; the likely reason is given, as far as it is known.", "",
+        "A claim is judged on the paper's own data sets if any is at hand, and otherwise on stand-ins, which is said. "
+        "Runs smaller than the paper's are not judged. Where a sentence leaves open what counts, the rule of judging "
+        "is given. Where the paper leaves a constant open, it is part of the grid that is searched. The rules were "
+        "written by people who had seen the figures.", "",
+        "| grade | claims | of them on stand-ins alone |", "|---|---|---|",
     ]  # fmt: skip
-    for paper, pairs in _found().items():
-        for experiment, outcome in pairs:
-            for text, verdict in outcome.verdicts(experiment):
-                head, _, words = str(verdict).partition(":")
-                _, found, why = words.partition(" Why: ")
-                told = f"{head}. Why: {why}" if found else head
-                lines.append(f"| [{experiment.name}]({paper}.md) | {experiment.shows} | {text} | {_cell(told)} |")
-    heads = [v.head for pairs in _found().values() for e, outcome in pairs for _, v in outcome.verdicts(e)]
-    lines[4:4] = [
-        "The rule: a claim is judged on the paper's own data sets where any of them is at hand, and then *holds* or "
-        "*does not hold* (what stand-ins say is told beside it); where there are only stand-ins it *holds on a "
-        "stand-in*, or not; where a run is smaller than the paper's it *cannot be told*. Every claim is a sentence of "
-        "the paper, turned into a comparison of figures that stands in the experiment's source. The rule is younger "
-        "than the runs. So are the comparisons that name a rule of their own: they replace more lenient ones, and "
-        "were written by people who had seen the figures.", "",
-        "| verdict | claims |", "|---|---|",
-        *(f"| {head} | {heads.count(head)} |" for head in dict.fromkeys(
-            ("Holds", "Holds on a stand-in", "Does not hold", "Cannot be told"))), "",
-    ]  # fmt: skip
+    for grade in GRADES:
+        verdicts = [verdict for *_, verdict in judged if verdict.grade == grade]
+        lines.append(f"| {grade} | {len(verdicts)} | {sum(verdict.stand_in for verdict in verdicts)} |")
+    lines += ["", "| experiment | shows | the paper | grade |", "|---|---|---|---|"]
+    for paper, experiment, claim, verdict in judged:
+        grade = f"{verdict.grade}{', on a stand-in' if verdict.stand_in else ''}"
+        lines.append(f"| [{experiment.name}]({paper}.md) | {experiment.shows} | {_cell(claim.text)} | {grade} |")
     lines += _settings()
     missing = sorted(set(every()) - {experiment.name for pairs in _found().values() for experiment, _ in pairs})
     if missing:
@@ -75,6 +76,16 @@ def _overview() -> str:
     if smaller:
         lines += ["", f"Smaller than the papers' so far: {', '.join(smaller)}."]
     return "\n".join(lines) + "\n"
+
+
+def _claims(judged: list[tuple[Claim, Verdict]]) -> list[str]:
+    """Return a table of the paper's sentence and figures next to ours."""
+    lines = ["| the paper | its figures | grade | here |", "|---|---|---|---|"]
+    for claim, verdict in judged:
+        grade = f"**{verdict.grade}**{' on a stand-in' if verdict.stand_in else ''}"
+        printed = claim.printed or "none printed"
+        lines.append(f"| {_cell(stated(claim))} | {_cell(printed)} | {grade} | {_cell(verdict.words)} |")
+    return lines
 
 
 _UNEQUAL = {
@@ -88,8 +99,8 @@ _UNEQUAL = {
     ),
     "luo2019-table2": ("at ridge 0 there is nothing to tune, which is what RFD₀ is for."),
     "wan2018-fig1": (
-        "AdaGrad has a step to tune and no ridge, the sketches have both. Ada-full costs O(d³) a row: its grid is "
-        "thinned, which favours its rivals."
+        "AdaGrad has a step to tune and no ridge, the sketches have both. Ada-full costs O(d³) a row, so that its grid "
+        "is thinned. That favours its rivals."
     ),
     "wan2018-fig2": ("AdaGrad has a step to tune and no ridge, the sketches have both."),
     "wan2021-fig1": (
@@ -106,32 +117,32 @@ _UNEQUAL = {
         "10), as in the paper: steps alone."
     ),
 }
-"""Why the methods of a race were not all tuned over as many settings."""
+"""Reasons why the methods of an experiment were not all tuned over the same number of settings."""
 
 
 def _tried(experiment: Experiment, outcome: Outcome) -> str:
-    """Settings tried for each method and why, if not as many for all. A race without a reason is refused."""
+    """Return the numbers of settings tried and the reason, if they differ. Without a reason this is an error."""
     tried: dict[int, list[str]] = {}
     for row in outcome.rows:
         if row.get("tried") and row["method"] not in tried.setdefault(row["tried"], []):
             tried[row["tried"]].append(row["method"])
     if len(tried) < 2:
         return ""
-    told = "; ".join(f"{count}: {', '.join(names)}" for count, names in sorted(tried.items()))
+    counts = "; ".join(f"{count}: {', '.join(names)}" for count, names in sorted(tried.items()))
     if experiment.name not in _UNEQUAL:
-        raise ValueError(f"{experiment.name}: settings tried {told}. Say why they are not as many for all in _UNEQUAL.")
-    return f"{told}. Why: {_UNEQUAL[experiment.name]}"
+        raise ValueError(f"{experiment.name}: settings tried {counts}. Give the reason in _UNEQUAL.")
+    return f"{counts}. Reason: {_UNEQUAL[experiment.name]}"
 
 
 def _settings() -> list[str]:
-    """Races whose methods were not tuned over as many settings, with the numbers."""
+    """Return a section on experiments whose methods were tuned over different numbers of settings."""
     lines = [
-        "", "## Races with unequal tuning", "",
-        "Settings tried for each method, where they are not as many for all; the same stands beside each figure.", "",
+        "", "## Unequal tuning", "",
+        "Experiments whose methods were tuned over different numbers of settings. Each figure repeats its line.", "",
         "| experiment | settings tried |", "|---|---|",
     ]  # fmt: skip
     found = [(experiment, _tried(experiment, outcome)) for pairs in _found().values() for experiment, outcome in pairs]
-    return [*lines, *(f"| {experiment.name} | {told} |" for experiment, told in found if told)]
+    return [*lines, *(f"| {experiment.name} | {text} |" for experiment, text in found if text)]
 
 
 def _section(experiment: Experiment, outcome: Outcome) -> list[str]:
@@ -140,12 +151,10 @@ def _section(experiment: Experiment, outcome: Outcome) -> list[str]:
         "",
         experiment.setup,
         "",
-        "| the paper says | here |",
-        "|---|---|",
+        *_claims(outcome.verdicts(experiment)),
     ]
-    parts += [f"| {_cell(text)} | {_cell(str(verdict))} |" for text, verdict in outcome.verdicts(experiment)]
-    if told := _tried(experiment, outcome):
-        parts += ["", f"Settings tried, not as many for all: {told}"]
+    if text := _tried(experiment, outcome):
+        parts += ["", f"Settings tried: {text}"]
     parts.append("")
     for chart in experiment.charts(outcome.rows):
         parts += [f"![{chart.title}]({experiment.name}-{chart.name}.svg)", "", f"*{chart.title}*", ""]
@@ -153,7 +162,7 @@ def _section(experiment: Experiment, outcome: Outcome) -> list[str]:
     parts += [f"| {' | '.join(map(_cell, headings))} |", "|" + "---|" * len(headings)]
     parts += [f"| {' | '.join(map(_cell, row))} |" for row in rows[:MOST]]
     if len(rows) > MOST:
-        parts += ["", f"… and {len(rows) - MOST} rows more in `docs/results/{experiment.name}.csv`."]
+        parts += ["", f"… and {len(rows) - MOST} more rows in `docs/results/{experiment.name}.csv`."]
     parts += ["", *(f"{note}\n" for note in experiment.notes)]
     parts += [f"Made by `{outcome.command}` (effort {outcome.effort}, onsketch {outcome.version}).", ""]
     return parts

@@ -157,8 +157,8 @@ def _tell(console: Console, experiment: Experiment, outcome: Outcome) -> None:
     console.print(f"\n{experiment.name} ({experiment.shows}): {experiment.title}", soft_wrap=True)
     if outcome.effort == "quick":
         console.print(f"  {TOO_SMALL}", soft_wrap=True)
-    for text, verdict in outcome.verdicts(experiment):
-        console.print(f"  {text}\n    {verdict}", soft_wrap=True)
+    for claim, verdict in outcome.verdicts(experiment):
+        console.print(f"  {claim.text}\n    {verdict}", soft_wrap=True)
 
 
 def _pages(console: Console, target: Path, finished: list[tuple[Experiment, Outcome]]) -> None:

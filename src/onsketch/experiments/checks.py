@@ -1,4 +1,4 @@
-"""What claims are made of: picking rows, and putting figures into words."""
+"""Parts of claims: rows are picked, and figures put into words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onsketch.report.plots import Curve
 
 
 def pick(rows: Sequence[Row], **match: Any) -> list[Row]:
-    """The rows whose columns are as given.
+    """Return the rows whose columns have these values.
 
     >>> pick([{"a": 1}, {"a": 2}], a=2)
     [{'a': 2}]
@@ -20,20 +20,23 @@ def pick(rows: Sequence[Row], **match: Any) -> list[Row]:
 
 
 def value(rows: Sequence[Row], column: str, **match: Any) -> float:
-    """The one value of a column; NaN where there is none (absent, or diverged)."""
+    """Return the value of a column in the first row that matches, or NaN if there is none (absent, or diverged)."""
     found = pick(rows, **match)
     return float(found[0][column]) if found and found[0].get(column) is not None else math.nan
 
 
 def groups(rows: Sequence[Row], column: str) -> list[Any]:
-    """The different values of a column, in their order."""
+    """Return the distinct values of a column, in their order."""
     return list(dict.fromkeys(row[column] for row in rows if column in row))
 
 
 def ahead(
     metric: str, winners: Sequence[str], losers: Sequence[str], within: str | None = None, slack: float = 1.0
 ) -> Callable[[Sequence[Row]], Verdict]:
-    """A check that every winner's metric is below every loser's (times ``slack``), in each group of ``within``."""
+    """Return a check that every winner's metric is below every loser's (times ``slack``), in each group of ``within``.
+
+    The trend holds if that is so in more than half of the groups.
+    """
 
     def check(rows: Sequence[Row]) -> Verdict:
         parts, holds = [], []
@@ -46,17 +49,17 @@ def ahead(
             if not best or not others:
                 continue
             holds.append(max(best.values()) < slack * min(others.values()))
-            told = ", ".join(f"{name} {number:.4g}" for name, number in {**best, **others}.items())
-            parts.append(f"{group}: {told}" if group is not None else told)
+            shown = ", ".join(f"{name} {number:.4g}" for name, number in {**best, **others}.items())
+            parts.append(f"{group}: {shown}" if group is not None else shown)
         if not holds:
             return Verdict(None, "none of the learners compared finished")
-        return Verdict(all(holds), "; ".join(parts))
+        return Verdict(all(holds), "; ".join(parts), trend=2 * sum(holds) > len(holds))
 
     return check
 
 
 def curves(rows: Sequence[Row], column: str, label: str = "learner") -> list[Curve]:
-    """A line for each row that has a curve, with its spread."""
+    """Return a line for each row that has a curve, with its spread."""
     lines = []
     for row in rows:
         if row.get("curve_x") and row.get(f"curve_{column}"):
@@ -66,7 +69,7 @@ def curves(rows: Sequence[Row], column: str, label: str = "learner") -> list[Cur
 
 
 def against(rows: Sequence[Row], x: str, y: str) -> list[Curve]:
-    """A line for each learner: one column against another."""
+    """Return a line for each learner: one column against another."""
     lines = []
     for name in groups(rows, "learner"):
         mine = [row for row in pick(rows, learner=name) if row.get(y) is not None and math.isfinite(row[y])]
@@ -80,12 +83,12 @@ def against(rows: Sequence[Row], x: str, y: str) -> list[Curve]:
 
 
 def percent(number: float) -> str:
-    """A share as a percentage."""
+    """Format a share as a percentage."""
     return "diverged" if math.isnan(number) else f"{100 * number:.2f}%"
 
 
 def powers(base: float, low: int, high: int, step: int = 1) -> list[float]:
-    """``base^low … base^high``.
+    """Return ``base^low … base^high``.
 
     >>> powers(10.0, -2, 1)
     [0.01, 0.1, 1.0, 10.0]

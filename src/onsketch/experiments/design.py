@@ -1,7 +1,7 @@
-"""What an experiment is: cells to run, rows made of them, charts of the rows, and claims that the rows bear out or not.
+"""The parts of an experiment: cells to run, rows made of them, charts of the rows, and claims checked on the rows.
 
-A *cell* is one independent run: a function and what it is given, both of which name it, so that a finished cell is
-found again. Everything shown is made of the *rows* alone, which are what is written to CSV and JSON.
+A *cell* is one independent run: a function and its arguments. Both enter its key, so that a finished cell is found
+again. Charts, tables and verdicts are made of the *rows* alone, which are also written to CSV and JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Result = Mapping[str, Any]
 
 
 class Effort(NamedTuple):
-    """How much to run.
+    """The size of the runs.
 
     >>> QUICK.of(quick=100, short=2_000, full=10_000)
     100
@@ -31,17 +31,17 @@ class Effort(NamedTuple):
     name: str
 
     def of(self, quick: T, short: T, full: T) -> T:
-        """What is declared for this effort."""
+        """Return the value declared for this effort."""
         return {"quick": quick, "short": short, "full": full}[self.name]
 
 
 QUICK, SHORT, FULL = Effort("quick"), Effort("short"), Effort("full")
 EFFORTS = {effort.name: effort for effort in (QUICK, SHORT, FULL)}
-"""A test that everything runs; an evening; the papers' own sizes."""
+"""Seconds, to see that everything runs; an evening; the papers' own sizes."""
 
 
 class Paper(NamedTuple):
-    """Where the experiments come from."""
+    """The paper that an experiment comes from."""
 
     name: str
     citation: str
@@ -49,14 +49,14 @@ class Paper(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """One independent run: ``run(sources, **given)`` returns what JSON can hold."""
+    """One independent run: ``run(sources, **given)`` returns a result that JSON can hold."""
 
     run: Callable[..., Result]
     given: Mapping[str, Any]
 
     @property
     def key(self) -> str:
-        """A name made of what is run, the same in every process.
+        """Return a name made of the function and its arguments, the same in every process.
 
         >>> Cell(len, {"a": 1}).key == Cell(len, {"a": 1}).key != Cell(len, {"a": 2}).key
         True
@@ -66,7 +66,7 @@ class Cell:
 
 
 class Results:
-    """What the finished cells gave."""
+    """The results of finished cells, by key."""
 
     def __init__(self) -> None:
         self._found: dict[str, Result] = {}
@@ -78,79 +78,90 @@ class Results:
         return self._found[cell.key]
 
     def put(self, cell: Cell, result: Result) -> None:
-        """Remember a result."""
+        """Store a result."""
         self._found[cell.key] = result
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What an experiment runs under: how much, and on which data."""
+    """The conditions of a run: its size and its data."""
 
     effort: Effort
     sources: Sources
 
 
 STAND_INS = frozenset({"gisette-like", "hiva", "reuters", "fashion", "fashion-fine-tuned"})
-"""Sets that no paper names: they stand in for ones that are not at hand."""
+"""Data sets that no paper uses. They stand in for sets that are not at hand."""
+
+REPRODUCED, IN_TREND, NOT_REPRODUCED, NOT_JUDGED = "Reproduced", "Reproduced in trend", "Not reproduced", "Not judged"
+GRADES = (REPRODUCED, IN_TREND, NOT_REPRODUCED, NOT_JUDGED)
+"""The sentence holds as stated; its direction and ordering hold, its size differs; neither; the rows cannot decide."""
 
 
 class Verdict(NamedTuple):
-    """Whether a claim holds here, and the figures that say so."""
+    """The outcome of checking a claim, with the figures that decide it."""
 
     holds: bool | None
-    """None: it cannot be told from these rows."""
+    """None if the rows cannot decide."""
     words: str
     stand_in: bool = False
-    """Judged on stand-ins alone."""
+    """True if judged on stand-ins alone."""
+    trend: bool = False
+    """True if the direction and ordering of the claim hold, whatever the size."""
 
     @property
-    def head(self) -> str:
-        """One of four: holds, holds on a stand-in, does not hold, cannot be told."""
+    def grade(self) -> str:
+        """Return one of ``GRADES``."""
         if self.holds is None:
-            return "Cannot be told"
-        return ("Holds on a stand-in" if self.stand_in else "Holds") if self.holds else "Does not hold"
+            return NOT_JUDGED
+        return REPRODUCED if self.holds else IN_TREND if self.trend else NOT_REPRODUCED
 
     def __str__(self) -> str:
-        return f"{self.head}: {self.words}"
+        return f"{self.grade}{' on a stand-in' if self.stand_in else ''}: {self.words}"
 
 
 class Claim(NamedTuple):
-    """A sentence of the paper and the function that checks it on the rows."""
+    """A sentence of a paper and the function that checks it on the rows."""
 
     text: str
+    """The paper's sentence."""
     check: Callable[[Sequence[Row]], Verdict]
     why: str = ""
-    """Why it does not hold here, as far as that is known; told only then."""
+    """Why it does not hold here, as far as that is known. Shown only then."""
+    rule: str = ""
+    """How the sentence is turned into a comparison, where it leaves that open."""
+    printed: str = ""
+    """The figures that the paper prints for it. Most papers draw curves and print none."""
 
     def judge(self, rows: Sequence[Row]) -> Verdict:
-        """The verdict on these rows: on those of the paper's own sets where there are any, else on stand-ins.
+        """Return the verdict on the paper's own data sets, or on stand-ins if there are no others.
 
         >>> Claim("one row", lambda rows: Verdict(len(rows) == 1, f"{len(rows)} rows"), "none was given").judge([])
-        Verdict(holds=False, words='0 rows. Why: none was given', stand_in=False)
+        Verdict(holds=False, words='0 rows. Likely reason: none was given', stand_in=False, trend=False)
         """
-        verdict = self._weighed(rows)
-        told = verdict.holds is False and self.why
-        return verdict._replace(words=f"{verdict.words}. Why: {self.why}") if told else verdict
+        verdict = self._judged(rows)
+        if verdict.holds is False and self.why:
+            return verdict._replace(words=f"{verdict.words}. Likely reason: {self.why}")
+        return verdict
 
-    def _weighed(self, rows: Sequence[Row]) -> Verdict:
+    def _judged(self, rows: Sequence[Row]) -> Verdict:
         own = [row for row in rows if row.get("data") not in STAND_INS]
         others = [row for row in rows if row.get("data") in STAND_INS]
         if not others:
             return self.check(rows)
         if not own:
             return self.check(rows)._replace(stand_in=True)
-        verdict, beside = self.check(own), self.check(others)
+        verdict, on_others = self.check(own), self.check(others)
         if verdict.holds is None:
-            return beside._replace(stand_in=True)
-        if beside.holds is None:
+            return on_others._replace(stand_in=True)
+        if on_others.holds is None:
             return verdict
-        also = "holds" if beside.holds else "does not hold"
-        return verdict._replace(words=f"{verdict.words}. On stand-ins it {also}: {beside.words}")
+        return verdict._replace(words=f"{verdict.words}. On stand-ins ({on_others.grade.lower()}): {on_others.words}")
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure to draw: curves (or points) over common axes."""
+    """A figure: curves or points over common axes."""
 
     name: str
     title: str
@@ -160,7 +171,7 @@ class Chart:
     log_x: bool = False
     log_y: bool = False
     points: bool = False
-    """Points with names instead of curves, with the diagonal drawn."""
+    """True for named points with the diagonal, instead of curves."""
 
 
 @dataclass(frozen=True)
@@ -170,18 +181,18 @@ class Experiment:
     name: str
     paper: Paper
     shows: str
-    """Which figure or table."""
+    """The figure or table of the paper."""
     title: str
     setup: str
     """Data, methods, grids, repeats and metric in words."""
     cells: Callable[[Conditions, Results], Iterable[Cell]]
-    """The cells wanted, given those that are finished; asked again until no new ones come."""
+    """Return the cells to run, given the finished ones. Called again until it returns no new ones."""
     rows: Callable[[Conditions, Results], list[Row]]
     charts: Callable[[Sequence[Row]], list[Chart]]
     claims: tuple[Claim, ...]
     columns: Mapping[str, str]
-    """Columns of the rows to show in the table, with their headings."""
+    """Columns shown in the table, with their headings."""
     needs: tuple[str, ...] = ()
-    """Data sets without any of which it cannot run."""
+    """Data sets of which at least one must be at hand."""
     notes: tuple[str, ...] = field(default=())
-    """What differs from the paper."""
+    """Differences from the paper."""

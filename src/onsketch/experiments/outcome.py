@@ -1,4 +1,4 @@
-"""What an experiment came to: rows and verdicts, kept as JSON and CSV, shown as charts and a page."""
+"""The outcome of an experiment: rows and verdicts, saved as JSON and CSV, shown as charts and a page."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import onsketch
-from onsketch.experiments.design import Chart, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Results, Row, Verdict
 
 TOO_SMALL = "A quick run: it shows that everything works; its sizes are too small to judge the claims by."
 
 
 @dataclass
 class Outcome:
-    """Rows, and how they were made."""
+    """The rows of an experiment and how they were made."""
 
     name: str
     rows: list[Row]
@@ -45,33 +45,35 @@ class Outcome:
             path = folder / f"{self.name}-{chart.name}.svg"
             path.write_text(standalone(drawn(chart)), encoding="utf-8")
 
-    def verdicts(self, experiment: Experiment) -> list[tuple[str, Verdict]]:
-        """Each claim with what these rows say to it; from runs smaller than the paper's it cannot be told."""
-        judged = [(claim.text, claim.judge(self.rows)) for claim in experiment.claims]
+    def verdicts(self, experiment: Experiment) -> list[tuple[Claim, Verdict]]:
+        """Return each claim with its verdict. Runs smaller than the paper's are not judged."""
+        judged = [(claim, claim.judge(self.rows)) for claim in experiment.claims]
         if self.effort == "full":
             return judged
-        smaller = "run at a smaller size than the paper's, where it"
-        said = {True: "holds", False: "does not hold", None: "cannot be told"}
         return [
-            (text, verdict._replace(holds=None, words=f"{smaller} {said[verdict.holds]}: {verdict.words}"))
-            for text, verdict in judged
+            (claim, verdict._replace(holds=None, words=f"at a smaller size than the paper's, {_lowered(str(verdict))}"))
+            for claim, verdict in judged
         ]
 
 
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
 def made(experiment: Experiment, conditions: Conditions, results: Results, command: str) -> Outcome:
-    """The outcome of finished cells."""
+    """Return the outcome of finished cells."""
     rows = experiment.rows(conditions, results)
     sets = list(dict.fromkeys(str(row["data"]) for row in rows if row.get("data")))
     return Outcome(experiment.name, rows, conditions.effort.name, command, sets)
 
 
 def read(path: Path) -> Outcome:
-    """A saved outcome."""
+    """Read a saved outcome."""
     return Outcome(**json.loads(path.read_text(encoding="utf-8")))
 
 
 def drawn(chart: Chart) -> str:
-    """The chart as SVG; a note in its place where there is nothing to draw."""
+    """Draw the chart as SVG, or a note if there is nothing to draw."""
     from onsketch.report.plots import curves, points
 
     lines = [line for line in chart.lines if len(line.x)]
@@ -82,19 +84,24 @@ def drawn(chart: Chart) -> str:
 
 
 def table(experiment: Experiment, rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Headings and cells of the columns to be shown."""
+    """Return headings and cells of the columns to be shown."""
     shown = [name for name in experiment.columns if any(row.get(name) is not None for row in rows)]
     headings = [experiment.columns[name] for name in shown]
     return headings, [[_shown(row.get(name)) + _at_end(name, row) for name in shown] for row in rows]
 
 
 def _at_end(column: str, row: Row) -> str:
-    """What the reader of a tuned setting must know: a grid that went on might have had a better one."""
+    """Mark a tuned setting at the end of its grid: a longer grid might have had a better one."""
     return " (end of the grid)" if column == "setting" and row.get("at_edge") else ""
 
 
+def stated(claim: Claim) -> str:
+    """Return the paper's sentence, and the rule by which it is judged if it needs one."""
+    return f"{claim.text} Judged by: {claim.rule}" if claim.rule else claim.text
+
+
 def page(paper: str, pairs: Sequence[tuple[Experiment, Outcome]]) -> str:
-    """One page for a paper: for each figure or table its claims, ours beside them, charts and numbers."""
+    """Return one page for a paper: claims with verdicts, charts and numbers of each figure or table."""
     from onsketch.report.page import Page
 
     sheet = Page(f"{paper}: reproduced").text(pairs[0][0].paper.citation)
@@ -104,7 +111,8 @@ def page(paper: str, pairs: Sequence[tuple[Experiment, Outcome]]) -> str:
         if outcome.effort == "quick":
             sheet.note(TOO_SMALL)
         sheet.table(
-            ["the paper says", "here"], [[text, str(verdict)] for text, verdict in outcome.verdicts(experiment)]
+            ["the paper", "its figures", "here"],
+            [[stated(claim), claim.printed or "-", str(verdict)] for claim, verdict in outcome.verdicts(experiment)],
         )
         for chart in experiment.charts(outcome.rows):
             sheet.text(chart.title).chart(drawn(chart), chart.title)
@@ -116,7 +124,7 @@ def page(paper: str, pairs: Sequence[tuple[Experiment, Outcome]]) -> str:
 
 
 def _plain(thing: Any) -> Any:
-    """The same with numbers shortened and what JSON has no word for as null."""
+    """Return the same with shortened numbers, and null for numbers that JSON cannot hold."""
     if isinstance(thing, dict):
         return {name: _plain(value) for name, value in thing.items()}
     if isinstance(thing, list | tuple):

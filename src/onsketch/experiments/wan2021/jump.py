@@ -57,8 +57,10 @@ EXPERIMENT = Experiment(
     f"{SETUP} All three on the same thinned grid.",
     cells_of(_contests), rows_of(_contests, "loss", curves=False), _charts,
     (
-        Claim("Ada-FFD falls back to the regret of full-matrix AdaGrad, exactly, from τ = d/2 to d/2 + 1.", _jump),
-        Claim("A larger τ might not be better. Rule: a smaller one of either has 2 % less regret.", _smaller_is_better),
+        Claim("The regret of Ada-FFD suddenly degrades back to that of Ada-full when τ changes from 250 to 251.",
+              _jump),
+        Claim("Larger τ might not be better for minimizing the regret.", _smaller_is_better,
+              rule="a smaller τ of either has 2 % less regret."),
     ),
     COLUMNS, notes=(THINNED, SHORT),
 )  # fmt: skip

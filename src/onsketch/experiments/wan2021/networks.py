@@ -22,26 +22,25 @@ def _little_slower(rows: Sequence[Row]) -> Verdict:
         for data in groups(rows, "data")
     }
     told = ", ".join(f"{ratio:.2f} times on {data}" for data, ratio in ratios.items())
-    return Verdict(
-        all(ratio < 1.5 for ratio in ratios.values()), f"an epoch of ada-ffd takes {told} as long as adagrad"
-    )
+    words = f"an epoch of ada-ffd takes {told} as long as adagrad"
+    return Verdict(all(ratio < 1.5 for ratio in ratios.values()), words, trend=min(ratios.values()) > 1.0)
 
 
 EXPERIMENT = Experiment(
     "wan2021-fig8", PAPER, "Figures 8 and 9", "A small CNN: training loss, test accuracy, time of an epoch",
     networks.HOW, networks.no_cells, _rows, networks.charts_of,
     (
-        Claim("Ada-FFD has a lower training loss than AdaGrad, RadaGrad, FD-SON and OGD on every set.",
+        Claim("Our Ada-FFD outperforms Ada-diag, RadaGrad, FD-SON, and OGD on all datasets (training loss).",
               ahead("loss", ("ada-ffd",), ("adagrad", "radagrad", "fd-son", "ogd"), "data"),
               "on mnist and fashion it does. On cifar10 it is not known why not: the paper's own five rates have "
               "AdaGrad ahead as well, in the search; three fifths of the training images were at hand."),
-        Claim("Its test error is lower than theirs.",
+        Claim("Our Ada-FFD outperforms Ada-diag, RadaGrad, FD-SON, and OGD on all datasets (test error).",
               ahead("error", ("ada-ffd",), ("adagrad", "radagrad", "fd-son", "ogd"), "data"),
               "it is lower on mnist and fashion; on cifar10 AdaGrad is ahead, as for the training loss."),
-        Claim("It is only a little slower than AdaGrad.", _little_slower,
+        Claim("Our Ada-FFD is only a little slower than Ada-diag, OGD, and Adam.", _little_slower,
               "the network is small and runs as one CUDA graph, so that an optimizer's step is a large part of "
               "an epoch. Seeds 1 to 5 took 1.2 to 1.4 times as long; 6 to 12, of a later version and 14 runs at a "
-              "time, 4.5 to 4.7 times."),
+              "time, 4.5 to 4.7 times.", rule="an epoch takes at most 1.5 times as long as AdaGrad's."),
     ),
     networks.COLUMNS, notes=networks.NOTES,
 )  # fmt: skip

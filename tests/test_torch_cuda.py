@@ -83,27 +83,26 @@ def test_kernels_that_do_not_compile_are_said_to_be_missing_on_cuda(monkeypatch)
     home = cpp_extension.CUDA_HOME
     assert kernels.available(device)
     assert home == cpp_extension.CUDA_HOME
-    monkeypatch.setattr(kernels, "source", lambda kernel, dtype: "this is no program")
+    monkeypatch.setattr(kernels, "source", lambda kernel: "this is no program")
     kernels.compiled.cache_clear()
     kernels.ready.cache_clear()
     try:
-        with pytest.warns(RuntimeWarning, match="could not be compiled") as said:  # noqa: PT031
-            assert not kernels.ready("directions", torch.float32, device)
-            assert not kernels.ready("directions", torch.bfloat16, device)
+        with pytest.warns(RuntimeWarning, match="could not be compiled") as said:
+            assert not kernels.ready(device)
         assert len(said) == 1
         assert "this is no program" in str(said[0].message)  # the reason, and once
     finally:
         monkeypatch.undo()
         kernels.compiled.cache_clear()
         kernels.ready.cache_clear()
-    assert kernels.ready("directions", torch.float32, device)
+    assert kernels.ready(device)
 
 
 def test_kernels_are_kept_on_disk_and_a_broken_file_is_made_anew_on_cuda(monkeypatch, tmp_path):
     from onsketch.torch import kernels, nvrtc
 
     monkeypatch.setenv("ONSKETCH_CUDA_KERNELS", str(tmp_path))
-    text, capability = kernels.source("eigh", torch.float64), torch.cuda.get_device_capability()
+    text, capability = kernels.source("eigh"), torch.cuda.get_device_capability()
     torch.empty(1, device="cuda")
     nvrtc.function(text, "eigh", capability)
     path = nvrtc.kept_at(text, "eigh", capability)

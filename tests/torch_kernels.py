@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from onsketch.torch import kernels
 
@@ -131,29 +130,9 @@ class Kernels:
                 self.libraries[text].prepare()
         return self.libraries[text]
 
-    def arrowhead(self, d: Tensor, z: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-        """Eigenvalues and eigenvectors of ``[diag(d) z; zᵀ alpha]``, by the part that the step calls."""
-        call = """
-        extern "C" void solve(const double* d, const double* z, int count, double alpha, double* values, double* U)
-        {
-            static Arrowhead h;
-            for (int i = 0; i < count; ++i) { h.d[i] = d[i]; h.z[i] = z[i]; }
-            arrowhead(h, count, alpha, U);
-            for (int k = 0; k <= count; ++k) values[k] = h.value[k];
-        }
-        """
-        n = len(d) + 1
-        values, U = torch.empty(n, dtype=torch.float64), torch.empty(n, n, dtype=torch.float64)
-        places = [ctypes.c_void_p(part.data_ptr()) for part in (d.contiguous(), z.contiguous(), values, U)]
-        solve = self._library(kernels.source("directions", torch.float64) + call).solve
-        solve(places[0], places[1], ctypes.c_int(n - 1), ctypes.c_double(alpha), places[2], places[3])
-        return values, U
-
-    def launch(
-        self, kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: list[Any], shared: int = 0
-    ) -> None:
+    def launch(self, kernel: str, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
         """Run every block of a launch, one after the other."""
-        library = self._library(kernels.source(kernel, dtype))
+        library = self._library(kernels.source(kernel))
         function, set_block = getattr(library, kernel), library.set_block
         assert shared <= 47 * 1024
         assert threads & (threads - 1) == 0 < threads <= kernels.THREADS

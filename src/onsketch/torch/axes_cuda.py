@@ -55,8 +55,8 @@ class Axes:
             return
         count, most = len(self.sides), self.most
         sums, sizes = plan.wanted, plan._room(len(plan.order), torch.float64)
-        launch("energies", torch.float32, len(sums), THREADS, [plan.table, plan.owners, plan.gradients, sums, wait])
-        launch("normalise", torch.float32, count, THREADS, [plan.table, self.sides, sums, sizes, wait])
+        launch("energies", len(sums), THREADS, [plan.table, plan.owners, plan.gradients, sums, wait])
+        launch("normalise", count, THREADS, [plan.table, self.sides, sums, sizes, wait])
         for name, begin, ranks, into in (
             ("across", 0, 1, 1),
             ("down", 0, 2, 1),
@@ -65,14 +65,14 @@ class Axes:
         ):
             own = [plan.table, self.units[name], plan.gradients, sizes, begin, ranks, into, wait]
             shared = row_bytes(ranks * most) if name == "across" else 4 * WIDE * ranks * most
-            launch(name, torch.float32, len(self.units[name]), LANES if name == "across" else THREADS, own, shared)
+            launch(name, len(self.units[name]), LANES if name == "across" else THREADS, own, shared)
         own = [self.sides, self.owners, self.partial, most, wait]
-        launch("grams", torch.float32, len(self.owners), THREADS, own, 32 * 1024)
+        launch("grams", len(self.owners), THREADS, own, 32 * 1024)
         own = [self.sides, self.partial, sizes, plan.numbers, self.scratch, self.mixes, self.failed, most]
         own += [int(plan.metric.outside == "mean"), 32.0 * torch.finfo(torch.float32).eps, wait]
-        launch("shrink", torch.float32, count, THREADS, own, min(64 * most**2, SHARED_BYTES))
+        launch("shrink", count, THREADS, own, min(64 * most**2, SHARED_BYTES))
         own = [self.sides, self.owners, self.mixes, self.failed, most, wait]
-        launch("redirect", torch.float32, len(self.owners), THREADS, own)
+        launch("redirect", len(self.owners), THREADS, own)
 
 
 def refreshes(folded: Folded) -> bool:

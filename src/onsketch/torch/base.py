@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from onsketch.core.errors import OptionError
-from onsketch.torch import diagonal, fused
+from onsketch.torch import diagonal
 from onsketch.torch.careful import CarefulOptimizer, squarable
 from onsketch.torch.checkpoint import gradient, local, real
 from onsketch.torch.descent import decay_weights, descend, diagonal_step, momentum_of, sparse_step
@@ -65,8 +65,8 @@ class SketchedOptimizer(CarefulOptimizer):
 
     The gradient of a complex parameter counts as that of its real and imaginary parts; of a DTensor the part that is
     here is stepped, with a sketch of its own. A parameter whose gradient is not finite skips the step: weights and
-    state stay as they were (on a CUDA device, where nobody waits to find out, the step is counted as one of the
-    parameter's all the same). It is counted in ``skipped_steps`` and warned of once.
+    state stay as they were. (Without a sketch, on a CUDA device, the host does not wait to find out, and the step is
+    counted as one of the parameter's.) It is counted in ``skipped_steps`` and warned of once.
     """
 
     default_ridge: ClassVar[float] = 0.01
@@ -191,7 +191,8 @@ class SketchedOptimizer(CarefulOptimizer):
         waiting: list[Tensor] = []
         placed: dict[torch.device, list[Tensor]] = {}
         for p in params:
-            if p.is_cuda and p.grad is not None and p.grad.layout == torch.strided and self._is_told_there(p, group):
+            unsketched = Layer.of(real(local(p)), group).kind != "sketch"
+            if p.is_cuda and p.grad is not None and p.grad.layout == torch.strided and unsketched:
                 placed.setdefault(p.device, []).append(p)
             else:
                 waiting.append(p)
@@ -204,15 +205,6 @@ class SketchedOptimizer(CarefulOptimizer):
             self._skipped.on(device).add_((~fine).sum())
             self._step_some(some, group, list(fine.unbind()))
             self._skipped.listen(device)
-
-    def _is_told_there(self, p: Tensor, group: Mapping[str, Any]) -> bool:
-        """Whether a parameter on a CUDA device finds out there that its gradient is not finite, and nobody waits."""
-        weight = real(local(p))
-        if Layer.of(weight, group).kind != "sketch":
-            return True
-        if not self.state[p]:
-            self.state[p].update(self._fresh(weight, group, p.device))
-        return fused.serves(self.state[p])
 
     def _state_of(self, p: Tensor, g: Tensor, layer: Layer, group: Mapping[str, Any]) -> State:
         state: State = self.state[p]
@@ -268,8 +260,6 @@ class SketchedOptimizer(CarefulOptimizer):
         elif kind == "diagonal":
             diagonal_step(weights, grads, states, steps, group, fine)
             return
-        elif kind == "sketch" and fine is not None:
-            grads = [g + mark for g, mark in zip(grads, diagonal.marks(fine), strict=True)]
         updates = grads
         if kind == "plain":
             updates = [g * self._without_sketch(group) for g in nothing_else(grads, fine)]
@@ -287,17 +277,12 @@ class SketchedOptimizer(CarefulOptimizer):
         scales = [ENERGY / layer.width**0.5 for layer in layers]
         if group["scale_free"]:
             grads = list(torch._foreach_mul(grads, scales))
-        fuses = [fused.serves(state) for state in states]
-        blocks = [
-            g if fuse and layer.numbers == layer.blocks * layer.width else layer.cut(g)
-            for g, layer, fuse in zip(grads, layers, fuses, strict=True)
-        ]
+        blocks = [layer.cut(g) for g, layer in zip(grads, layers, strict=True)]
         updates = list(blocks)
         # every so many-th step absorbs; parameters that missed steps keep their own count
         due = [(t - 1) % group["update_every"] == 0 for t in steps]
         told = {"size": group["sketch_size"], "every": group["update_every"]}
         told |= {name: group[name] for name in ("ridge", "decay", "seed")}
-        told["graft_on_device"] = group["graft"] and not group["scale_free"]
         for absorb in (True, False):
             chosen = [i for i, is_due in enumerate(due) if is_due == absorb]
             if chosen:
@@ -310,11 +295,11 @@ class SketchedOptimizer(CarefulOptimizer):
             if group["graft"]:
                 return [graft(*each) for each in zip(updates, wanted, layers, strict=True)]
             return list(torch._foreach_div(updates, scales))
-        if group["graft"]:  # the kernels have done it for theirs
-            for i in [i for i, done in enumerate(fuses) if not done]:
-                g = grads[i].to(layers[i].dtype)
-                (root,) = diagonal.denominators([g], [states[i]], group["decay"], [steps[i]], diagonal.EPSILON)
-                updates[i] = graft(updates[i], g / root, layers[i])
+        if group["graft"]:
+            wanted = [g.to(layer.dtype) for g, layer in zip(grads, layers, strict=True)]
+            roots = diagonal.denominators(wanted, states, group["decay"], steps, diagonal.EPSILON)
+            wanted = list(torch._foreach_div(wanted, roots))
+            return [graft(*each) for each in zip(updates, wanted, layers, strict=True)]
         return updates
 
     # State -----------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
         and g.device == w.device
         and layer.folded.rank <= RANKS
         and all(x.dtype == torch.float32 and x.is_contiguous() for x in (w, g, state["exp_avg"]))
-        and kernels.ready("layers", torch.float32, w.device)
+        and kernels.ready(w.device)
     )
 
 
@@ -135,8 +135,8 @@ class Known(NamedTuple):
     layers: list[Stepped]
     """Without their gradients, which would stay alive: for those the weights stand."""
     states: list[State]
-    entries: list[int]
-    """Which Tensors the states are."""
+    entries: list[Any]
+    """The Tensors of the states, held so that no other can be taken for one of them."""
     pointers: list[Callable[[], int]]
     """Where the parameters and their momenta lie now: who moves a state elsewhere moves all of it,"""
     lie: list[int]
@@ -148,7 +148,7 @@ class Known(NamedTuple):
     def of(params: Sequence[Tensor], layers: Sequence[Stepped], options: list[Any], plan: Plan) -> Known:
         """The step that these parameters take now."""
         states = [layer.state for layer in layers]
-        entries = [id(value) for state in states for value in state.values()]
+        entries = [value for state in states for value in state.values()]
         pointers = [x.data_ptr for x in (*params, *(state["exp_avg"] for state in states))]
         lie = [at() for at in pointers]
         kept = [layer._replace(g=layer.weight) for layer in layers]
@@ -164,7 +164,8 @@ def known_step(
         return None
     if not all(map(is_, map(state.get, params), known.states)):
         return None
-    if list(map(id, chain.from_iterable([s.values() for s in known.states]))) != known.entries:
+    entries = list(chain.from_iterable([s.values() for s in known.states]))
+    if len(entries) != len(known.entries) or not all(map(is_, entries, known.entries)):
         return None
     for p in params:
         g = p.grad
@@ -307,16 +308,16 @@ class Plan:
         where = [self.table, self.owners]
         chunks = len(self.owners)
         self.bad.zero_()
-        launch("inspect", torch.float32, chunks, THREADS, [*where, self.gradients, self.bad])
+        launch("inspect", chunks, THREADS, [*where, self.gradients, self.bad])
         own = [*where, self.gradients, self.bad, self.wanted, self.numbers, *self.flags]
-        launch("moments", torch.float32, chunks, THREADS, own)
+        launch("moments", chunks, THREADS, own)
         if self.folded:
             rank = max(folded.rank for folded in self.folded)
-            launch("turn_left", torch.float32, len(self.lefts), THREADS, [self.table, self.lefts], 4 * WIDE * rank)
+            launch("turn_left", len(self.lefts), THREADS, [self.table, self.lefts], 4 * WIDE * rank)
             own = [self.table, self.rights, self.lengths]
-            launch("turn_right", torch.float32, len(self.rights), LANES, own, row_bytes(rank))
+            launch("turn_right", len(self.rights), LANES, own, row_bytes(rank))
         own = [*where, self.bad, self.wanted, self.lengths, self.skipped, self.numbers, len(self.order)]
-        launch("descend", torch.float32, chunks, THREADS, own)
+        launch("descend", chunks, THREADS, own)
 
     def refresh(self, layers: Sequence[Stepped], grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         """Take the gradients into the sketches of all layers; where one waits for its first, by shapes."""

@@ -21,10 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from onsketch.torch import fused
 from onsketch.torch import rows as large
 from onsketch.torch.rows import Round, State
-from onsketch.torch.spectrum import GEOMETRIES, Geometry, cutoff, eigh, inverse_metric, ratio
+from onsketch.torch.spectrum import Geometry, cutoff, eigh, inverse_metric, ratio
 
 
 @dataclass(frozen=True)
@@ -82,27 +81,8 @@ def precondition(
     def shape(state: State) -> tuple[int, ...]:
         return *large.counts(state), state["transform"].shape[1]
 
-    served = [fused.serves(state) for state in states]
-    ways = partial(_on_device, recipe), partial(_absorb, recipe), partial(_apply, recipe)
-    return large.lockstep(grads, states, steps, served, shape, Round(**told), ways)
-
-
-def _on_device(recipe: Recipe, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
-    """The two functions below as kernels: see cuda/directions.cu."""
-    arguments = [
-        told.size,
-        recipe.limit(told.size),
-        GEOMETRIES.index(recipe.geometry),
-        int(recipe.counts_rank),
-        int(recipe.robust),
-        int(told.absorb),
-        float(told.ridge),
-        float(told.decay),
-        told.weight,
-        told.freed,
-        cutoff(states[0]["rows"].dtype),
-    ]
-    return fused.step(grads, states, "energy", "directions", arguments, told)
+    step = partial(_absorb if told["absorb"] else _apply, recipe)
+    return large.lockstep(grads, states, steps, shape, Round(**told), step)
 
 
 def _absorb(recipe: Recipe, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:

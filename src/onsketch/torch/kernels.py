@@ -21,27 +21,15 @@ from onsketch.torch import nvrtc
 THREADS = 256
 CHUNK = 4096
 """Columns that one thread block works on."""
-LARGEST = 128
-"""Rows of a sketch, waiting gradients among them, up to which the kernels serve."""
 SHARED_BYTES = 32 * 1024
 """Of a block's shared memory, for what is sized at the launch."""
-ROOM_FOR_U = 24 * 1024
-"""The same for the eigenvectors of frequent directions, which keep more beside them."""
 RANKS = 64
 """Directions of an axis up to which the kernels of Sketchy turn; they refresh half as many."""
-FIELDS = 14
-"""Of a block in the table that says where its state lies."""
 SWEEPS = 30
 """Of Jacobi rotations at most; it converges quadratically, and 6 to 10 are usual."""
 
-STORAGE = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
-"""The types of rows that the kernels know."""
-
 _SHARED = {
     "eigh": ("jacobi",),
-    "directions": ("common", "sums", "arrowhead"),
-    "projections": ("common", "sums", "jacobi"),
-    "respectrum": ("common", "sums", "jacobi"),
     "inspect": ("layers",),
     "moments": ("layers", "numbers"),
     "descend": ("layers", "numbers"),
@@ -55,24 +43,20 @@ _SHARED = {
     "shrink": ("sides", "numbers", "jacobi"),
     "redirect": ("sides",),
 }
-"""What a kernel is compiled with; the others, which work on chunks of the rows, with the same two parts."""
+"""What a kernel is compiled with."""
 
 
-def source(kernel: str, dtype: torch.dtype) -> str:
-    """The program text of a kernel for rows of this type."""
+def source(kernel: str) -> str:
+    """Return the program text of a kernel."""
     constants = {
-        "STORAGE": STORAGE[dtype],
         "THREADS": THREADS,
         "CHUNK": CHUNK,
-        "LARGEST": LARGEST,
         "RANKS": RANKS,
         "SHARED_BYTES": SHARED_BYTES,
-        "ROOM_FOR_U": ROOM_FOR_U,
-        "FIELDS": FIELDS,
         "SWEEPS": SWEEPS,
     }
     folder = resources.files("onsketch.torch") / "cuda"
-    names = [*_SHARED.get(kernel, ("common", "chunk")), kernel]
+    names = [*_SHARED[kernel], kernel]
     parts = [(folder / f"{name}.cu").read_text("utf-8") for name in names]
     return "\n".join([*(f"#define {name} {value}" for name, value in constants.items()), *parts])
 
@@ -102,10 +86,10 @@ class Kernel:
 
 
 @cache
-def compiled(kernel: str, dtype: torch.dtype, device: int) -> Kernel:
+def compiled(kernel: str, device: int) -> Kernel:
     """The kernel for this device."""
     with torch.cuda.device(device):
-        return Kernel(nvrtc.function(source(kernel, dtype), kernel, torch.cuda.get_device_capability(device)))
+        return Kernel(nvrtc.function(source(kernel), kernel, torch.cuda.get_device_capability(device)))
 
 
 def stream_of(device: torch.device) -> int:
@@ -117,36 +101,32 @@ def stream_of(device: torch.device) -> int:
     return torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
 
 
-def launch(kernel: str, dtype: torch.dtype, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
+def launch(kernel: str, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
     """Start a kernel on the current stream of its first argument's device, which is a Tensor."""
     device = args[0].device.index
     if device == torch.cuda.current_device():
-        compiled(kernel, dtype, device)(device, blocks, threads, args, shared)
+        compiled(kernel, device)(device, blocks, threads, args, shared)
         return
     with torch.cuda.device(device):
-        compiled(kernel, dtype, device)(device, blocks, threads, args, shared)
+        compiled(kernel, device)(device, blocks, threads, args, shared)
 
 
-SETS = {
-    "directions": ("dots", "directions", "combine", "graft", "rotate", "gram", "respectrum"),
-    "projections": ("dots", "cosines", "projections", "combine", "graft", "rotate", "gram", "respectrum"),
-    "layers": (
-        *("inspect", "moments", "turn_left", "turn_right", "descend"),
-        *("energies", "normalise", "across", "down", "grams", "shrink", "redirect"),
-    ),
-}
-"""What a step takes: the kernels of frequent directions, of random projections, and Sketchy's."""
+STEP = (
+    *("inspect", "moments", "turn_left", "turn_right", "descend"),
+    *("energies", "normalise", "across", "down", "grams", "shrink", "redirect"),
+)
+"""The kernels of Sketchy."""
 
 
 @cache
-def ready(kernels: str, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether a set of kernels is there for rows of this type; compiles them at the first time, a few seconds."""
-    if dtype not in STORAGE or not available(device):
+def ready(device: torch.device) -> bool:
+    """True if the kernels of Sketchy can be had; compiles them at the first call, which takes a few seconds."""
+    if not available(device):
         return False
     index = torch.cuda.current_device() if device.index is None else device.index
     try:
-        for kernel in SETS[kernels]:
-            compiled(kernel, dtype, index)
+        for kernel in STEP:
+            compiled(kernel, index)
     except Exception as error:  # whatever it is, there is another way
         _say(error)
         return False
@@ -198,5 +178,5 @@ def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
     values = work.new_empty(count, n)
     if n and count:
         args = [work, turn, values, vectors, n, torch.nan]
-        launch("eigh", torch.float64, count, THREADS, args, min(16 * n * n, SHARED_BYTES))
+        launch("eigh", count, THREADS, args, min(16 * n * n, SHARED_BYTES))
     return values, vectors

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from onsketch.torch import draws, fused
+from onsketch.torch import draws
 from onsketch.torch import rows as large
 from onsketch.torch.cosines import project
 from onsketch.torch.rows import Round, State
@@ -58,33 +58,8 @@ def precondition(
     Cost for d numbers: reading about 1.25·size·d numbers twice, one eigendecomposition of size × size, and for
     RadaGrad 4·size·d operations of its cosines.
     """
-    served = [fused.serves(state) for state in states]
-    ways = partial(_on_device, fourier), partial(_absorb, fourier), partial(_apply, fourier)
-    return large.lockstep(grads, states, steps, served, large.counts, Round(**told), ways)
-
-
-def _on_device(fourier: bool, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
-    """The functions below as kernels: see cuda/projections.cu."""
-    size, seed = told.size, told.seed
-    keep, weight = _fading(fourier, told.decay)
-    device = states[0]["rows"].device
-    arguments = [
-        states[0]["gram"] if fourier else draws.round_vector(seed, told.t, size, device),  # RadaGrad's Πg comes in here
-        size,
-        int(fourier),
-        int(told.absorb),
-        float(told.ridge),
-        keep,
-        weight,
-        told.freed,
-        gram_cutoff(states[0]["rows"].dtype),
-    ]
-    maps = (
-        [draws.fourier_sample(seed, size, state["rows"].shape[2], device) for state in states]
-        if fourier and told.absorb
-        else None
-    )
-    return fused.step(grads, states, "gram", "projections", arguments, told, maps)
+    step = partial(_absorb if told["absorb"] else _apply, fourier)
+    return large.lockstep(grads, states, steps, large.counts, Round(**told), step)
 
 
 def _weights(fourier: bool, grads: Sequence[Tensor], told: Round) -> Tensor:

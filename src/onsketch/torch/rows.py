@@ -19,8 +19,7 @@ from onsketch.torch.spectrum import absorptions
 
 State = dict[str, Any]
 """What is kept for one parameter. Large: ``rows`` (B, slots, b). Small, float64: what the sketch's file says.
-``counts`` (B, 2), int64: how many slots are filled and how many rows the sketch counts; on the host, where the
-blocks of a layer are kept in step, or on the device, for each block on its own (fused.py)."""
+``counts`` (B, 2), int64, on the host: how many slots are filled and how many rows the sketch counts."""
 
 _SLAB_BYTES = 64 << 20
 """Working memory of a rotation."""
@@ -36,7 +35,6 @@ class Round(NamedTuple):
     size: int = 0
     every: int = 1
     """One gradient in so many is taken in."""
-    graft_on_device: bool = False
     seed: int = 0
     t: int = 0
     """Steps the parameters have taken, this one counted."""
@@ -64,23 +62,16 @@ def lockstep(
     grads: Sequence[Tensor],
     states: Sequence[State],
     steps: Sequence[int],
-    fused: Sequence[bool],
     shape: Callable[[State], tuple[int, ...]],
     told: Round,
-    ways: tuple[Step, Step, Step],
+    step: Step,
 ) -> list[Tensor]:
-    """Step the states that can go together together, and return what comes of each gradient.
-
-    On a device the kernels take states of any ``shape``; elsewhere those of one shape have their small matrices
-    stacked. The ``ways``: by kernels, a gradient taken in, and none taken in.
-    """
+    """Take ``step`` for all states with the same ``shape`` and count together, with their small matrices stacked."""
     groups: dict[Any, list[int]] = {}
-    for i, (ours, state, t) in enumerate(zip(fused, states, steps, strict=True)):
-        key = (ours, t, state["rows"].device, state["rows"].dtype, None if ours else shape(state))
-        groups.setdefault(key, []).append(i)
+    for i, (state, t) in enumerate(zip(states, steps, strict=True)):
+        groups.setdefault((t, state["rows"].device, state["rows"].dtype, shape(state)), []).append(i)
     updates = list(grads)
-    for (ours, t, *_), group in groups.items():
-        step = ways[0 if ours else 1 if told.absorb else 2]
+    for (t, *_), group in groups.items():
         stepped = step([grads[i] for i in group], [states[i] for i in group], told._replace(t=t))
         for i, update in zip(group, stepped, strict=True):
             updates[i] = update

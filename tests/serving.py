@@ -20,6 +20,8 @@ from onsketch.jobs.serve.run import Running, Wish, make_engine, serve, warm_up
 PROGRAM = [sys.executable, "-c", "from onsketch.cli import main; main()"]
 SOURCES = Path(__file__).parents[1] / "src"
 
+from onsketch.rows.encoder import flattened
+
 
 @contextmanager
 def served(**wishes) -> Iterator[tuple[httpx.Client, Running]]:
@@ -99,6 +101,6 @@ def objects(count: int, seed: int = 0) -> list[dict]:
 
 def as_vw(row: dict) -> str:
     """The same row as VW text."""
-    features = row["features"]
-    inner = " ".join(f"{name}:{value}" for name, value in features["n"].items())
-    return f"{row['label']} | a:{features['a']} colour:{features['colour']} |n {inner}"
+    flat = flattened(row["features"])
+    words = (f"{name}={value}" if isinstance(value, str) else f"{name}:{value}" for name, value in sorted(flat.items()))
+    return f"{row['label']} | {' '.join(words)}"

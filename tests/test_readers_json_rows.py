@@ -1,4 +1,4 @@
-"""JSON objects are the rows that the same features written as VW text are."""
+"""JSON objects taken apart, and JSON Lines as rows of the schema that the first lines decide."""
 
 from __future__ import annotations
 
@@ -7,82 +7,50 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from onsketch.core.errors import InputError
-from onsketch.data import json_rows, stream
-from onsketch.data.json_rows import ObjectRows, example, rows_of
-
-words = st.text(alphabet="abcxyzäß_", min_size=1, max_size=6)
-names = words | st.integers(0, 10**6).map(str)
-numbers = st.floats(-1e6, 1e6).filter(lambda x: x == 0.0 or abs(x) > 1e-9) | st.integers(-1000, 1000)
-flat = st.dictionaries(names, numbers | words, max_size=5)
-objects = st.tuples(flat, st.dictionaries(words, flat, max_size=3))
+from onsketch.core.errors import InputError, ReadError
+from onsketch.data import hash_name, stream
+from onsketch.data.json_rows import example, rows_of
 
 
-def _pairs(features: dict) -> str:
-    return " ".join(f"{name}:{value}" for name, value in features.items())
+def lines(rows, **options):
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    reading = stream(io.BytesIO(text), "json", prefetch=0, **options)
+    return list(reading), reading
 
 
-def _read(lines: list[str], **options):
-    with stream(io.BytesIO("".join(line + "\n" for line in lines).encode()), "vw", **options) as blocks:
-        return list(blocks), blocks.names
-
-
-@given(st.lists(objects, min_size=1, max_size=4), st.integers(5, 24))
-def test_an_object_is_the_row_of_the_same_features_as_text(rows, bits):
-    lines = ["1 | " + _pairs(top) + "".join(f" |{n} {_pairs(s)}" for n, s in spaces.items()) for top, spaces in rows]
-    ours = ObjectRows(bits, {})
-    for top, spaces in rows:
-        nested = {name: inner for name, inner in spaces.items() if name not in top}
-        ours.add({**top, **nested})
-    blocks, text_names = _read(lines, bits=bits, names=True)
-    if any(name in top for top, spaces in rows for name in spaces):
-        return  # JSON has no room for a feature and a namespace of one name at the same level
-    mine, theirs = ours.take(), blocks[0].rows
-    assert mine.shape == theirs.shape
-    for one, other in zip(mine[:3], theirs[:3], strict=True):
-        assert one.dtype == other.dtype
-        assert one.tobytes() == other.tobytes()
-    assert ours.names == text_names
-
-
-def test_lists_are_namespaces_without_names():
-    ours = rows_of([{"x": [1, 0, 2.5], "tags": ["a", "b"]}, [3, 0, 4]])
-    blocks, _ = _read(["1 |x :1 :0 :2.5 |tags a b", "1 | :3 :0 :4"])
-    assert all(np.array_equal(a, b) for a, b in zip(ours[:3], blocks[0].rows[:3], strict=True))
+def named(rows, **options):
+    """The rows of the first block by name of their features."""
+    (block, *_), reading = lines(rows, names=True, **options)
+    X = block.rows
+    return [
+        {reading.names[s]: v for s, v in zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True)}
+        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]
 
 
 def test_truth_null_and_zero():
     assert rows_of([{"a": True, "b": False, "c": None, "d": 0, "e": -0.0}]).data.tolist() == [1.0]
 
 
-def test_what_is_forgotten_is_hashed_again(monkeypatch):
-    monkeypatch.setattr(json_rows, "MOST_NAMES", 3)
-    some = [{"a": 1, "n": {"b": 2, "c": "d"}, "e": 1}] * 3
-    scarce = rows_of(some)
-    monkeypatch.setattr(json_rows, "MOST_NAMES", 1000)
-    assert scarce.indices.tolist() == rows_of(some).indices.tolist()
+def test_names_of_digits_are_numbers_of_columns_and_words_have_one_rule():
+    rows = rows_of([{"17": 2, "colour": "red", "site": {"clicks": True, "views": 0}}])
+    assert rows.indices.tolist() == [17, hash_name("colour=red"), hash_name("site.clicks")]
 
 
 @pytest.mark.parametrize(
     ("features", "field"),
     [
-        ({"a": {"b": [1, {}]}}, "a.b.1"),
-        ({"a": float("nan")}, "a"),
-        ({"n": {"a": 10**400}}, "n.a"),
+        ({"a": {"b": [1, {}]}, "n": {"x": float("inf")}}, "n.x"),
+        ({"n": {"a": 10**400}, "m": [1, float("inf")]}, "m.1"),
         ("words", "features"),
         ({"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {"i": {"j": 1}}}}}}}}}}, "deeper"),
         ({"a\ud800": 1}, "surrogate"),
     ],
 )
-def test_an_error_names_the_field_and_leaves_no_trace(features, field):
-    rows = ObjectRows()
-    rows.add({"fine": 1})
+def test_an_error_names_the_field(features, field):
     with pytest.raises(InputError, match=field.replace(".", r"\.")):
-        rows.add(features)
-    assert rows.take().data.tolist() == [1.0]
+        rows_of([{"fine": 1}, features])
 
 
 def test_parts_of_an_example():
@@ -93,3 +61,50 @@ def test_parts_of_an_example():
     assert example({"a": 1}) == ({"a": 1}, None, None, None)
     with pytest.raises(InputError, match="'y' and 'label'"):
         example({"y": 1, "label": 2})
+
+
+ROWS = [{"y": k % 2, "age": k, "job": "cook" if k % 3 else None, "ok": k % 2 == 0} for k in range(6)]
+
+
+def test_keys_of_most_objects_are_columns_and_others_may_come():
+    rows = [*ROWS, {"y": 1, "age": 3, "job": "clerk", "rare": "x"}, {"y": 0}]
+    found = named(rows, everyday=True)
+    assert found[0] == {"job is missing": 1.0, "ok": 1.0}
+    assert found[1] == {"age": 1.0, "job=cook": 1.0}
+    assert found[6] == {"age": 3.0, "job=clerk": 1.0, "ok is missing": 1.0, "rare=x": 1.0}
+    assert found[7] == {"age is missing": 1.0, "job is missing": 1.0, "ok is missing": 1.0}
+    assert named(rows)[7] == {}  # from Python, what is null or not there is nothing unless asked for
+
+
+def test_options_say_what_columns_are():
+    assert named(ROWS, everyday=True, categorical=["age"])[2]["age=2"] == 1.0
+    assert set(named(ROWS, keep=["age", "job"])[1]) == {"age", "job=cook"}
+    assert set(named(ROWS, ignore=["age"])[1]) == {"job=cook"}
+    assert set(named(ROWS, everyday=True, interact=["age,job"])[1]) == {"age", "job=cook", "age*job=cook"}
+    codes = [{**row, "zip": f"0{k}"} for k, row in enumerate(ROWS)]
+    assert named(codes, everyday=True)[3]["zip=03"] == 1.0
+
+
+def test_the_schema_makes_later_files_mean_the_same():
+    _, reading = lines([{"y": 1, "code": "007"}] * 3 + [{"y": 0, "code": "17"}] * 3, everyday=True)
+    found = named([{"code": 17, "y": 1}], everyday=True, schema=reading.schema)
+    assert found == [{"code=17": 1.0}]
+
+
+def test_labels_weights_tags_and_words():
+    rows = [{"features": {"a": 1}, "label": word, "weight": 2, "tag": "t"} for word in ("no", "yes", "no")]
+    (block,), reading = lines(rows, everyday=True)
+    assert (block.y.tolist(), reading.classes) == ([0.0, 1.0, 0.0], ["no", "yes"])
+    assert block.sample_weight.tolist() == [2.0] * 3
+    assert block.tags == ["t"] * 3
+    (block,), _ = lines(rows, positive="yes")
+    assert block.y.tolist() == [-1.0, 1.0, -1.0]
+
+
+def test_a_bad_line_is_named_or_skipped():
+    rows = [{"y": 1, "a": 1.0}] * 3 + [{"y": 1, "a": "x"}] + [{"y": 0, "a": 2.0}]
+    with pytest.raises(ReadError, match=r"<stream>:4:1: a: expected a finite number, found 'x'"):
+        lines(rows)
+    (block,), reading = lines(rows, on_error="skip")
+    assert (len(block), reading.skipped) == (4, 1)
+    assert np.asarray(block.rows.data).tolist() == [1.0, 1.0, 1.0, 2.0]

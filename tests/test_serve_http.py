@@ -90,7 +90,7 @@ def test_contributions_sum_up_to_the_margin(client):
     client.post("/learn", json=objects(50))
     answer = client.post("/predict?explain=1", json={"features": {"a": 2, "n": {"b": -1}, "unseen": 4}}).json()
     shares = answer["contributions"]
-    assert set(shares["features"]) == {"a", "n^b"}
+    assert set(shares["features"]) == {"a", "n.b"}
     assert sum(shares["features"].values()) + shares["intercept"] == pytest.approx(answer["margin"])
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from onsketch.core.errors import InputError, OptionError, meant, some
-from onsketch.rows.schema import Field
+from onsketch.rows.schema import FEATURES, TRUTHS, Field, is_gap
 
 Column = str | int
 
@@ -22,6 +25,7 @@ _LIKELY = {
 """Names that labels often have; asked about, never taken."""
 
 _ROW_NUMBERS = ("", "id", "index", "row", "rowid", "row_id", "unnamed: 0")
+_CODE = re.compile(r"0\d+$")
 _ENOUGH = 100
 """Rows of a sample from which on a column with no value twice is taken for a name of rows."""
 
@@ -48,6 +52,8 @@ class Roles:
     """Whether the columns of label, weight and tag may be absent, and labels missing: to predict."""
     everyday: bool = False
     """Whether labels may be words, and columns that only name rows are left out: as the program reads."""
+    sparse: bool = False
+    """True if rows may have columns that are not among the first ones."""
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
@@ -69,6 +75,10 @@ class Sampled(NamedTuple):
     """Whether all are whole numbers."""
     coded: bool = False
     """Whether some number has a leading zero, as codes do (01234)."""
+    boolean: bool = False
+    """True if all values are true or false."""
+    nested: bool = False
+    """True if there are objects or lists."""
 
     @property
     def wordy(self) -> bool:
@@ -76,8 +86,40 @@ class Sampled(NamedTuple):
         return self.words >= 0.5 or (self.words > 0.0 and 5 * self.distinct <= self.rows)
 
 
+def sampled(cells: Sequence[Any], decimal: str = ".") -> Sampled:
+    """What these cells of a column are: fields of a text, or values of any type."""
+    there = [cell for cell in cells if not is_gap(cell)]
+    if any(isinstance(cell, (Mapping, list, tuple)) for cell in there):
+        return Sampled(0.0, len(there) < len(cells), len(there), nested=True)
+    numbers = [number(cell, decimal) for cell in there]
+    return Sampled(
+        sum(value is None for value in numbers) / max(len(there), 1),
+        len(there) < len(cells),
+        len(there),
+        len(set(map(str, there))),
+        all(value is not None and value == value // 1 for value in numbers if value is None or abs(value) < 1e300),
+        any(isinstance(cell, str) and _CODE.match(cell.strip()) for cell in there),
+        bool(there) and all(isinstance(cell, (bool, np.bool_)) or str(cell).strip() in TRUTHS for cell in there),
+    )
+
+
+def number(cell: Any, decimal: str = ".") -> float | None:
+    """A cell as a number, None for a word. Only for the first rows and options."""
+    if isinstance(cell, str):
+        if "_" in cell:
+            return None
+        if decimal == ",":
+            cell = cell.replace(".", "").replace(",", ".")
+    elif hasattr(cell, "isoformat"):  # pandas has dates that are numbers, too
+        return None
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Roles) -> tuple[Field, ...]:
-    """What each column is."""
+    """Decide what each column is."""
     found = dict.fromkeys(range(len(names)), ("number", ""))
     if roles.everyday or roles.categorical == "auto":
         found = {k: _by_sample(names[k], seen, roles.everyday) for k, seen in enumerate(sample)}
@@ -95,7 +137,7 @@ def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Ro
     label = _label(path, names, [found[k][0] for k in range(len(names))], sample, roles)
     if label is not None:
         found[label] = "label", ""
-    if not {"number", "category"} & {kind for kind, _ in found.values()}:
+    if not roles.sparse and not set(FEATURES) & {kind for kind, _ in found.values()}:
         raise InputError(f"{path}: no column is left for features.")
     return tuple(Field(name, *found[k], sample[k].words > 0.5) for k, name in enumerate(names))
 
@@ -109,6 +151,12 @@ def _named_by_option(
 
 def _by_sample(name: str, seen: Sampled, everyday: bool) -> tuple[str, str]:
     """The kind that the first rows suggest."""
+    if seen.nested:
+        return "any", "objects or lists"
+    if everyday and not seen.rows:
+        return "any", "no value in the first rows"
+    if seen.boolean:
+        return "boolean", ""
     unique = everyday and seen.rows >= _ENOUGH and seen.distinct == seen.rows
     if unique and (seen.words > 0.5 or (name.strip().lower() in _ROW_NUMBERS and seen.whole)):
         return "ignored", "every row has another value"

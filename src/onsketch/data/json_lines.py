@@ -1,8 +1,10 @@
-"""JSON Lines: an object on each line, flat or with namespaces as nested objects (see ``json_rows.py``)."""
+"""JSON Lines: an object on each line, flat or with its features apart (see ``json_rows.py``)."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,21 +12,31 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import Roles
+from onsketch.data.columns import Roles, decide, sampled
 from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST, LINE, ROWS, SKIPPED
-from onsketch.data.json_rows import ObjectRows, example
+from onsketch.data.json_rows import example, roles_of
+from onsketch.data.sampling import SAMPLE_LINES, first_lines
+from onsketch.data.sources import Bytes
 from onsketch.data.text import TextFormat
-from onsketch.rows.interactions import Interactions, interact
+from onsketch.rows.encoder import Encoder, flattened
+from onsketch.rows.interactions import Interactions
+from onsketch.rows.labels import Labels
 from onsketch.rows.names import Names
-from onsketch.rows.schema import Schema
-from onsketch.rows.sparse import Sparse, csr
+from onsketch.rows.schema import Field, Schema, without_label
 
 _BAD = 1000
 """The code of every bad line; the reason is kept as text."""
 
 
+def _named(columns: str | tuple[Any, ...]) -> tuple[Any, ...]:
+    return () if columns == "auto" else tuple(columns)
+
+
 class JSONLines(TextFormat):
-    """Objects, one a line, with names hashed to ``bits`` bits as VW text has them.
+    """Objects, one a line, as rows of a schema that the first lines decide.
+
+    Keys that most of the first objects have are columns, as those of a table. Other keys may come at any time; each of
+    their values is what it looks like, and nobody misses them.
 
     Cost: Python's own ``json``, a few microseconds a row; text and tables are read ten times as fast.
     """
@@ -33,19 +45,70 @@ class JSONLines(TextFormat):
         self, rows: int, roles: Roles, schema: Schema | None, bits: int, pairs: Interactions, names: Names, naming: bool
     ) -> None:
         super().__init__(rows)
-        self.roles, self.schema, self.pairs, self.names, self.naming = roles, schema, pairs, names, naming
-        self.objects = ObjectRows(bits, names.known if naming else None)
-        self.width = self.objects.width
-        self.labels: list[float] = []
-        self.weights: list[float] = []
-        self.tags: list[str] = []
-        self.classes: list[str] = []
-        """The words met as labels, in their order; a label is a place among them."""
-        self._codes: dict[str, int] = {}
-        self._why = ""
+        self.roles, self.bits, self.pairs, self.names, self.naming = roles, bits, pairs, names, naming
+        self.schema = without_label(schema) if schema is not None and roles.label in (None, "none") else schema
+        self.encoder: Encoder | None = None
+        self.marks: dict[str, str | None] = {}
+        """The keys of label, weight and tag in a flat object."""
+        for option in ("label", "weight", "tag"):
+            given = getattr(roles, option)
+            self.marks[option] = None if given is None or (option, given) == ("label", "none") else str(given)
         named = {"weight": roles.weight, "tag": roles.tag}
         self._unmet = {option: str(name) for option, name in named.items() if name is not None and not roles.unlabelled}
         """Keys that an option names and that no row has had so far."""
+        self._start()
+        self._why = ""
+
+    @property
+    def classes(self) -> list[str]:
+        """The words met as labels, in their order; a label is a place among them."""
+        return self.read.classes
+
+    def _start(self) -> None:
+        """Begin a block."""
+        self.ends: list[int] = [0]
+        self.columns: list[int] = []
+        self.numbers: list[float] = []
+        self.whole: list[Any] = []
+        """The objects themselves, where products are made of their columns."""
+        self.labels: list[float] = []
+        self.weights: list[float] = []
+        self.tags: list[str] = []
+
+    def begin(self, source: Bytes) -> int:
+        """Decide the columns by the first lines of the first file."""
+        if self.encoder is not None:
+            return 0
+        if self.schema is None:
+            self.schema = self._decide(source.name, first_lines(source, SAMPLE_LINES).lines)
+        names = self.names if self.naming else None
+        self.encoder = Encoder(self.schema, self.bits, self.roles.missing, names, self.pairs)
+        self.width = self.encoder.width
+        roles = self.roles
+        self.read = Labels(roles.positive, self.schema.word_labels, roles.unlabelled)
+        return 0
+
+    def _decide(self, path: str, lines: list[str]) -> Schema:
+        """The schema that the first lines suggest; a line that is no object is passed over, as reading it will tell."""
+        rows, keys = [], dict[tuple[str, str], None]()
+        for line in lines:
+            try:
+                row = json.loads(line)
+                rows.append(example(row, **self.marks))
+            except (InputError, ValueError, RecursionError):
+                continue
+            named = zip(("label", "weight", "tag"), roles_of(row, **self.marks), strict=True)
+            keys |= {(name, option): None for option, name in named if name is not None and name in row}
+        flat = [flattened(row.features) for row in rows if isinstance(row.features, dict)]
+        counts = Counter(name for row in flat for name in row)
+        roles = replace(self.roles, label=None, weight=None, tag=None, sparse=True)
+        told = {str(name) for name in (*roles.ignore, *roles.keep, *roles.numeric, *_named(roles.categorical))}
+        names = [name for name, count in counts.items() if 2 * count > len(rows) or name in told]
+        fields = decide(path, names, [sampled([row.get(name) for row in flat]) for name in names], roles)
+        labels = sampled([row.label for row in rows])
+        worded = labels.wordy and roles.everyday and roles.positive is None
+        marks = tuple(Field(*key) for key in keys if key[0] not in names)
+        return Schema((*marks, *fields), word_labels=worded, extra="ignore" if roles.keep else "learn")
 
     def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:
         """Parse lines of the text from ``state`` on."""
@@ -68,50 +131,28 @@ class JSONLines(TextFormat):
                 else:
                     state[ROWS] += 1
             at = end
-        state[AT], state[LINE], state[COUNT] = at, line, len(self.objects.columns)
+        state[AT], state[LINE], state[COUNT] = at, line, len(self.columns)
 
     def _row(self, line: bytes) -> None:
-        roles = self.roles
-        label_name = None if roles.label in (None, "none") else str(roles.label)
-        weight_name, tag_name = (None if name is None else str(name) for name in (roles.weight, roles.tag))
         row = json.loads(line)
-        parts = example(row, label_name, weight_name, tag_name)
+        parts = example(row, **self.marks)
         if self._unmet:
             self._unmet = {option: name for option, name in self._unmet.items() if name not in row}
-        label = self._label(parts.label)
+        label = self.read.one(parts.label)
         weight = 1.0 if parts.weight is None else float(parts.weight)
         if not 0.0 <= weight < np.inf:
             raise InputError(f"{parts.weight!r} is no weight: weights are finite and not negative")
-        features = parts.features
-        if isinstance(features, dict) and (roles.ignore or roles.keep):
-            kept = {name: value for name, value in features.items() if name not in roles.ignore}
-            features = {name: value for name, value in kept.items() if not roles.keep or name in roles.keep}
-        self.objects.add(features)
+        assert self.encoder is not None
+        features = self.encoder.named(parts.features)
+        columns, numbers = self.encoder.object(features)
+        if self.pairs:
+            self.whole.append(features)
+        self.columns += columns
+        self.numbers += numbers
+        self.ends.append(len(self.columns))
         self.labels.append(label)
         self.weights.append(weight)
         self.tags.append("" if parts.tag is None else str(parts.tag))
-
-    def _label(self, label: Any) -> float:
-        """A label as a number: itself, the place of a word, or +1 and −1 where a class is named."""
-        positive = self.roles.positive
-        if label is None:
-            if self.roles.unlabelled:
-                return float("nan")
-            raise InputError("the label is missing")
-        if positive is not None:
-            word = label if isinstance(label, str) else f"{float(label):g}"
-            return 1.0 if word == positive else -1.0
-        if self.schema is None:
-            self.schema = Schema((), word_labels=isinstance(label, str) and self.roles.everyday)
-        if self.schema.word_labels:
-            word = label if isinstance(label, str) else json.dumps(label)
-            if word not in self._codes:
-                self._codes[word] = len(self.classes)
-                self.classes.append(word)
-            return float(self._codes[word])
-        if isinstance(label, (bool, int, float)) and abs(float(label)) < np.inf:
-            return float(label)
-        raise InputError(f"the label {label!r} is no number")
 
     def finish(self, path: str) -> None:
         """Refuse a key that an option names and that no row had."""
@@ -128,21 +169,15 @@ class JSONLines(TextFormat):
 
     def block(self, rows: int, count: int, position: Position) -> Block:
         """The rows parsed so far."""
-        from dataclasses import replace
-
-        spaces = np.array(self.objects.spaces, dtype=np.uint8)
-        X: Sparse = self.objects.take()
-        if self.pairs:
-            parts = X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data
-            naming = self.names if self.naming else None
-            X = csr(*interact(*parts, spaces, self.pairs, self.objects.mask, naming), self.width)
-        weights, tags = np.array(self.weights), self.tags
+        assert self.encoder is not None
+        encoder, weights, tags = self.encoder, np.array(self.weights), self.tags
+        X = encoder.objects(self.whole) if self.pairs else encoder.block(self.ends, self.columns, self.numbers)
         block = Block(
             rows=X,
             y=np.array(self.labels),
             sample_weight=weights if (weights != 1.0).any() else None,
             tags=tags if any(tags) else None,
-            position=replace(position, width=self.width),
+            position=replace(position, width=X.shape[1]),
         )
-        self.labels, self.weights, self.tags = [], [], []
+        self._start()
         return block

@@ -33,7 +33,7 @@ _CONCERNS: dict[str, tuple[str, ...]] = {
     "decimal": ("csv",),
     **dict.fromkeys(("ignore", "keep"), ("vw", "csv", "json", "parquet", "arrow")),
     **dict.fromkeys(("label", "weight", "tag"), ("csv", "json", "parquet", "arrow")),
-    **dict.fromkeys(("categorical", "numeric", "missing", "interact"), ("csv", "parquet", "arrow")),
+    **dict.fromkeys(("categorical", "numeric", "missing", "interact"), ("csv", "json", "parquet", "arrow")),
 }
 """Formats that an option concerns; the others concern all."""
 
@@ -218,6 +218,7 @@ class Stream:
             from onsketch.rows.schema import Schema
 
             positive, everyday = options["positive"], options["everyday"]
+            plain = "zero" if self.format == "json" else "error"
             roles = Roles(
                 label=options["label"],
                 weight=options["weight"],
@@ -227,7 +228,7 @@ class Stream:
                 categorical="auto" if options["categorical"] == "auto" else as_columns(options["categorical"]),
                 numeric=as_columns(options["numeric"]),
                 positive=None if positive is None else str(positive),
-                missing=options["missing"] or ("indicate" if everyday else "error"),
+                missing=options["missing"] or ("indicate" if everyday else plain),
                 unlabelled=options["unlabelled"],
                 everyday=everyday,
             )

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from onsketch.core.errors import ReadError
-from onsketch.data.columns import Sampled
+from onsketch.data.columns import Sampled, number, sampled
 from onsketch.data.sources import Bytes
-from onsketch.rows.schema import MISSING_WORDS
+from onsketch.rows.schema import is_gap
 
 DELIMITERS = ",\t;|"
 """Tried where none is given: the one that cuts the first lines into most columns, each line alike."""
@@ -22,7 +22,6 @@ SAMPLE_LINES = 500
 _SAMPLE_BYTES = 1 << 18
 _LONGEST_HEADER = 1 << 24
 _COMMA_DECIMAL = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+([eE][-+]?\d+)?$")
-_CODE = re.compile(r"0\d+$")
 
 
 class Head(NamedTuple):
@@ -57,7 +56,7 @@ def first_lines(source: Bytes, wanted: int) -> Head:
         if ended or (lines and whole and (len(lines) > 1 or wanted == 1)):
             return Head(lines, first_end, first_count)
         if size > _LONGEST_HEADER:
-            raise ReadError(source.name, 1, None, f"a line of more than {_LONGEST_HEADER:,} bytes; is this CSV?")
+            raise ReadError(source.name, 1, None, f"a line of more than {_LONGEST_HEADER:,} bytes; is this text?")
         size, asked = 4 * size, 4 * asked
 
 
@@ -105,12 +104,12 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     numbers = [cell for cell in first if _is_finite(cell)]
     if len(first) > 2 and list(first) == ["", *(str(k) for k in range(len(first) - 1))]:
         return True  # the index and the columns without names of a data frame
-    words = [k for k, cell in enumerate(first) if cell not in MISSING_WORDS and not _is_finite(cell)]
+    words = [k for k, cell in enumerate(first) if not is_gap(cell) and not _is_finite(cell)]
     if not numbers and all(number(cell) is None for cell in first):
         return True
     if not words or len(set(first)) < len(first) or not all(_NAME.fullmatch(cell) for cell in numbers):
         return False
-    below = {k: [row[k] for row in rest if len(row) > k and row[k] not in MISSING_WORDS] for k in words}
+    below = {k: [row[k] for row in rest if len(row) > k and not is_gap(row[k])] for k in words}
     if any(cells and all(map(_is_finite, cells)) for cells in below.values()):
         return True
     repeated = [k for k, cells in below.items() if 2 * len(set(cells)) <= len(cells)]
@@ -133,38 +132,6 @@ def find_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     return "," if any(_COMMA_DECIMAL.match(field) for row in rows for field in row) else "."
 
 
-def number(field: str, decimal: str = ".") -> float | None:
-    """A field as a number, None for a word. Only for the first lines and options."""
-    if "_" in field:
-        return None
-    if decimal == ",":
-        field = field.replace(".", "").replace(",", ".")
-    try:
-        return float(field)
-    except ValueError:
-        return None
-
-
 def look_at(rows: Sequence[Sequence[str]], width: int, decimal: str) -> list[Sampled]:
     """What each of so many columns holds in these rows."""
-    found = []
-    for k in range(width):
-        values = [row[k] for row in rows if len(row) > k]
-        there = [value for value in values if value not in MISSING_WORDS]
-        numbers = [number(value, decimal) for value in there]
-        words = sum(value is None for value in numbers)
-        found.append(
-            Sampled(
-                words / max(len(there), 1),
-                len(there) < len(values),
-                len(there),
-                len(set(there)),
-                all(
-                    value is not None and value == value // 1
-                    for value in numbers
-                    if value is None or abs(value) < 1e300
-                ),
-                any(_CODE.match(value) for value in there),
-            )
-        )
-    return found
+    return [sampled([row[k] for row in rows if len(row) > k], decimal) for k in range(width)]

@@ -175,6 +175,10 @@ def _read_label(text, start, stop, comma, scratch, positive, positive_kind, posi
     else:
         value, at, code = read_number(text, start)
         number = code == GOOD and at == stop
+    if not number and positive.size == 0:
+        truth = _truth(text, start, stop)
+        if truth >= 0:
+            value, number = float(truth), True
     if positive.size == 0:
         return value, GOOD if number else code if code > NOT_FINITE else STRANGE_LABEL
     if positive_kind != WORD and number:

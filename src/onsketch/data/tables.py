@@ -11,22 +11,14 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError, ReadError, meant, some
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import MISSING, Roles, decide
-from onsketch.data.sampling import (
-    SAMPLE_LINES,
-    find_decimal,
-    find_delimiter,
-    first_lines,
-    is_header,
-    look_at,
-    number,
-    split,
-)
+from onsketch.data.columns import MISSING, Roles, decide, number
+from onsketch.data.sampling import SAMPLE_LINES, find_decimal, find_delimiter, first_lines, is_header, look_at, split
 from onsketch.data.separated import ROOM, WORD, parse_csv
 from onsketch.data.sources import CHUNK, Bytes
 from onsketch.data.text import TextFormat, longer
 from onsketch.rows.hashing import column_mask
 from onsketch.rows.interactions import Interactions, interact
+from onsketch.rows.labels import Labels
 from onsketch.rows.names import Names
 from onsketch.rows.schema import (
     ANY,
@@ -39,6 +31,7 @@ from onsketch.rows.schema import (
     Schema,
     fitted,
     without_label,
+    word_of,
 )
 from onsketch.rows.sparse import Sparse, csr, sparse_with_gaps
 
@@ -46,9 +39,6 @@ Floats = NDArray[np.float64]
 
 _LOOKED_AT, _ENOUGH = 100, 20
 """Lines of a later file that are looked at, and values by which a column is judged to have changed."""
-
-MOST_CLASSES = 10_000
-"""Different words that labels may have."""
 
 
 class CSV(TextFormat):
@@ -84,9 +74,8 @@ class CSV(TextFormat):
         """The fields of the first rows, by which the schema was decided."""
         self.mask = column_mask(bits)
         self.columns: Columns | None = None
-        self.classes: list[str] = []
-        """The words met as labels, in their order; a label is a place among them."""
-        self._codes: dict[bytes, int] = {}
+        self.read = Labels(roles.positive, words=True)
+        self._codes: dict[bytes, float] = {}
         self.labels = np.full(rows, np.nan)
         self.weights = np.ones(rows)
         self.tag_spans = np.zeros((rows, 2), dtype=np.int64)
@@ -99,6 +88,11 @@ class CSV(TextFormat):
         value = number(positive)
         text = np.array(bytearray(positive.encode()), dtype=np.uint8)
         self.aim = text, WORD if value is None else 0, 0.0 if value is None else value
+
+    @property
+    def classes(self) -> list[str]:
+        """The words met as labels, in their order; a label is a place among them."""
+        return self.read.classes
 
     def begin(self, source: Bytes) -> int:
         """Find the columns in the first lines of the first file; those of later files are found by name."""
@@ -232,17 +226,8 @@ class CSV(TextFormat):
         code = self._codes.get(key)
         if code is None:
             name = (key.replace(b'""', b'"') if quoted else key).decode("utf-8", "replace")
-            if name in self.classes:
-                code = self.classes.index(name)
-            elif len(self.classes) < MOST_CLASSES:
-                code = len(self.classes)
-                self.classes.append(name)
-            else:
-                raise InputError(
-                    f"labels: more than {MOST_CLASSES:,} different words are no classes; is it this column?"
-                )
-            self._codes[key] = code
-        return float(code)
+            code = self._codes[key] = self.read.code(word_of(name))
+        return code
 
     def word(self, rest: bytearray) -> bytearray:
         """What to show of the rest of a bad line: up to the next delimiter, unless it is that which is wrong."""

@@ -366,11 +366,11 @@ class Encoder:
             plans = list(self._plans)
             if self.schema.extra == "learn":
                 plans += [self._others(name) for name in sorted(columns) if name not in self._listed]
-            entries = [self._entries(plan, _cells(columns.get(plan.name)), count, found) for plan in plans]
+            entries = [self._entries(plan, cells_of(columns.get(plan.name)), count, found) for plan in plans]
         else:
             X = np.empty((count, self.width))
             for plan in self._plans:
-                X[:, plan.own] = self._numbers(plan, _cells(columns.get(plan.name)), count, found)
+                X[:, plan.own] = self._numbers(plan, cells_of(columns.get(plan.name)), count, found)
         if faults is None and found.found:
             row, name, reason = min(found.found)
             raise InputError(f"row {row}: {name}: {reason}.")
@@ -423,14 +423,14 @@ class Encoder:
             return _Entries(np.cumsum(there), slots[there], values[there])
         if plan.kind == "text" and _is_plain_text(cells):
             return self._bags(plan, cells, count, faults)
-        return self._by_cell(plan, *_distinct(_hours(cells) if plan.kind == "date" else cells, count), faults)
+        return self._by_cell(plan, *distinct(_hours(cells) if plan.kind == "date" else cells, count), faults)
 
     def _numbers(self, plan: _Plan, cells: Any, count: int, faults: Faults) -> Floats:
         """A column as float64, NaN where a value is missing."""
         if _is_numeric(cells):
             numbers: Floats = _as_floats(cells)
         else:
-            codes, different = _distinct(cells, count)
+            codes, different = distinct(cells, count)
             found = [np.nan if is_gap(cell) else number_of(cell) for cell in different]
             for code, number in enumerate(found):
                 if number is None:
@@ -648,15 +648,18 @@ def _any_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
 
     def step(value: Any, indices: list[int], values: list[float]) -> None:
         if isinstance(value, (Mapping, list, tuple)):
-            if not isinstance(value, Mapping):
-                if all(isinstance(item, str) for item in value):
-                    return _text_step(hashes, plan)([word for word in value if not is_gap(word)], indices, values)
-                value = {str(place): item for place, item in enumerate(value)}
-            for inner, cell in sorted(flattened(value, f"{name}.").items()):
+            listed = not isinstance(value, Mapping)
+            if listed and value and all(isinstance(item, str) for item in value):
+                return _text_step(hashes, plan)([word for word in value if not is_gap(word)], indices, values)
+            cells = {str(place): item for place, item in enumerate(value)} if listed else value
+            for inner, cell in sorted(flattened(cells, f"{name}.").items()):
+                if listed and isinstance(cell, (list, tuple)):
+                    raise CellError(inner, _not_a(cell, "number or a word"))
                 own = hashes.one(inner)
                 _any_step(hashes, plan._replace(name=inner, own=own, gap=-1, strict=False))(cell, indices, values)
             return None
-        return (number if is_gap(value) or number_of(value) is not None else category)(value, indices, values)
+        numeric = isinstance(value, (int, float)) or is_gap(value) or number_of(value) is not None
+        return (number if numeric else category)(value, indices, values)
 
     return step
 
@@ -687,6 +690,15 @@ def flattened(row: Mapping[str, Any], before: str = "", deeper: int = DEEPEST) -
 # Cells of whole columns -------------------------------------------------------------------------------------
 
 
+def import_pyarrow() -> Any:
+    """Import pyarrow, or say how to get it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError("Parquet, Arrow and data frames need pyarrow: pip install 'onsketch[arrow]'") from None
+    return pyarrow
+
+
 def _as_bytes(data: Any) -> NDArray[np.uint8]:
     """Bytes as an array that compiled loops take, which is writable."""
     return np.frombuffer(data, dtype=np.uint8).copy() if len(data) else np.zeros(0, dtype=np.uint8)
@@ -699,12 +711,11 @@ def _bytes(word: str) -> bytes:
         raise InputError(f"{shown(word)}: half a character (a lone surrogate) cannot be hashed.") from None
 
 
-def _cells(cells: Any) -> Any:
+def cells_of(cells: Any) -> Any:
     """A column as one Arrow array, or as a list where Arrow has no type for it."""
     if cells is None or isinstance(cells, list):
         return cells
-    import pyarrow as pa
-
+    pa = import_pyarrow()
     if not isinstance(cells, (pa.Array, pa.ChunkedArray)):
         try:
             cells = pa.array(cells, from_pandas=True)
@@ -747,7 +758,7 @@ def _hours(cells: Any) -> Any:
     return cells
 
 
-def _distinct(cells: Any, count: int) -> tuple[Whole, list[Any]]:
+def distinct(cells: Any, count: int) -> tuple[Whole, list[Any]]:
     """A column as codes into a list of its distinct cells."""
     if cells is None:
         return np.zeros(count, dtype=np.int64), [None]
@@ -756,9 +767,11 @@ def _distinct(cells: Any, count: int) -> tuple[Whole, list[Any]]:
 
         try:
             coded = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
-            different = coded.dictionary.to_pylist()
-            codes = coded.indices.cast(pa.int64()).fill_null(len(different)).to_numpy(zero_copy_only=False)
-            return codes, [*different, None]
+            codes = coded.indices.cast(pa.int64()).fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
+            used = np.zeros(len(coded.dictionary) + 1, dtype=bool)
+            used[codes] = True  # a dictionary may hold cells of other batches
+            different = coded.dictionary.take(pa.array(np.flatnonzero(used[:-1]))).to_pylist()
+            return (np.cumsum(used) - 1)[codes], [*different, None]
         except pa.ArrowNotImplementedError:  # a list of lists, say
             cells = cells.to_pylist()
     index: dict[Any, int] = {}

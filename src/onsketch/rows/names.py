@@ -21,8 +21,9 @@ class Names:
     [1]
     """
 
-    def __init__(self) -> None:
-        self.known: dict[int, str] = {}
+    def __init__(self, known: dict[int, str] | None = None, most: int = MOST) -> None:
+        self.known: dict[int, str] = {} if known is None else known
+        self._most = most
         self._met = np.zeros(0, dtype=bool)
 
     def new(self, columns: NDArray[Any], width: int) -> NDArray[np.int64]:
@@ -38,7 +39,7 @@ class Names:
 
     def add(self, column: int, name: str) -> None:
         """Name a column, unless it has a name."""
-        if len(self.known) < MOST:
+        if len(self.known) < self._most:
             self.known.setdefault(column, name)
 
     def of(self, column: int) -> str:

@@ -50,7 +50,7 @@ GAPS = frozenset(MISSING_WORDS)
 _ABSENT_WHEN_PREDICTING = ("label", "weight", "tag", "ignored")
 
 _BLANKS = " \t\r\n"
-_TRUTHS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "TRUE": 1.0, "FALSE": 0.0}
+TRUTHS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "TRUE": 1.0, "FALSE": 0.0}
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\.0")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _TOKEN = re.compile(r"\w+")
@@ -84,8 +84,8 @@ def number_of(value: Any) -> float | None:
     """
     if isinstance(value, str):
         value = value.strip(_BLANKS)
-        if value in _TRUTHS:
-            return _TRUTHS[value]
+        if value in TRUTHS:
+            return TRUTHS[value]
         if "_" in value or not value.isascii():
             return None
     elif hasattr(value, "__len__"):

@@ -25,11 +25,15 @@ from onsketch.jobs.tally import Progress
 from onsketch.jobs.training import Plan, Training
 from onsketch.rows.hashing import DEFAULT_BITS
 from onsketch.rows.interactions import as_pairs
+from onsketch.rows.schema import Schema
 
 STEP_SECONDS = 0.001
 """Learning goes in steps of about this long: what a prediction may have to wait."""
 _TRIALS = 4
 """Steps of one length, of which the fastest counts: on a busy machine the others are long for no fault of their own."""
+
+UNLISTED = Schema(extra="learn").state()
+"""The schema of rows whose columns are known only as they come."""
 
 MOST_CLASSES = 1000
 """Classes that a service makes room for; a label that is different in each row is no class."""
@@ -104,7 +108,7 @@ class Model:
     def columns(self) -> tuple[Any, ...]:
         """How named values become columns, for comparison with another model."""
         return (
-            self.job.schema,
+            self.job.schema or UNLISTED,
             self.reading.get("bits") or DEFAULT_BITS,
             tuple(as_pairs(self.reading.get("quadratic", ()))),
         )
@@ -339,7 +343,9 @@ def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str
         meaning = Task("classification", -1.0, 1.0, str(named))
     else:
         meaning = Task("classification", None, 1.0)
-    return _empty(_Fed(Plan([], method, options, reading)), meaning)
+    job = _Fed(Plan([], method, options, reading))
+    job.schema = None if reading.get("format") == "libsvm" else UNLISTED
+    return _empty(job, meaning)
 
 
 def beside(model: Model, method: str) -> Model:

@@ -17,15 +17,15 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.data import stream
 from onsketch.data.block import Block, Position
 from onsketch.data.cursor import AT, BAD_AT, CODE, COUNT, ROWS
-from onsketch.data.json_rows import ObjectRows
 from onsketch.data.numbers import PADDING
 from onsketch.data.text import TextFormat, _bad_line
 from onsketch.data.usable import refuse_initial
 from onsketch.jobs.serve.batch import Rows
 from onsketch.jobs.serve.model import Model
-from onsketch.jobs.serve.table_rows import TableRows
+from onsketch.rows.encoder import Encoder, flattened
 from onsketch.rows.hashing import DEFAULT_BITS
-from onsketch.rows.interactions import as_pairs, interact
+from onsketch.rows.interactions import as_interactions
+from onsketch.rows.names import Names
 from onsketch.rows.schema import Schema
 from onsketch.rows.sparse import Sparse, csr
 
@@ -42,67 +42,34 @@ class RowReader:
     def __init__(self, model: Model, names: dict[int, str], most_features: int) -> None:
         self.reading = {name: value for name, value in model.reading.items() if name in ("bits", "quadratic")}
         self.most_features = most_features
-        self.names = names
-        """Names of columns as far as they are known; those of hashed features are collected as they come."""
         width = model.learner.n_features
         bits = self.reading.get("bits") or DEFAULT_BITS
-        fixed = model.reading.get("format") in ("libsvm", "csv", "parquet", "arrow")
-        self.hashed = width in (0, 1 << bits) and not (fixed and not width)
-        self.width = (1 << bits) if self.hashed else width
-        self.pairs = as_pairs(self.reading.get("quadratic", ()))
-        self._objects = ObjectRows(bits, names) if self.hashed else None
-        told = {name: column for column, name in names.items()}
-        self.columns = told if not self.hashed and len(told) == width else None
-        """Columns of a table by name, where the model is of one."""
-        self._forms: dict[tuple[str, int], TextFormat] = {}
         schema = model.job.schema
-        self._table = None if schema is None or Schema.from_state(schema).dense else TableRows(schema, model.reading)
+        self.hashed = width in (0, 1 << bits) and not (model.reading.get("format") == "libsvm" and not width)
+        self.width = (1 << bits) if self.hashed else width
+        self._forms: dict[tuple[str, int], TextFormat] = {}
+        self._encoder: Encoder | None = None
+        self._table = schema is not None and Schema.from_state(schema).extra != "learn"
+        if self._table or self.hashed:
+            products = {name: model.reading.get(name, ()) for name in ("quadratic", "cubic", "interact")}
+            collected = Names(names, _MOST_NAMES)
+            found = Schema(extra="learn") if schema is None else Schema.from_state(schema)
+            missing = model.reading.get("missing") or "indicate"
+            self._encoder = Encoder(found, bits, missing, collected, as_interactions(**products))
+            self._listed = {field.name for field in found.fields}
 
     def objects(self, features: Sequence[Any]) -> Rows:
         """Rows from objects or lists. An InputError names row and field."""
-        if self._table is not None:
-            return self._checked(self._table.rows(features))
-        if self._objects is not None:
-            return self._checked(self._hashed(features, self._objects))
-        if self.columns is not None:
-            return self._checked(np.stack([self._table_row(row, k) for k, row in enumerate(features)]))
-        return self._checked(self._indexed(features))
-
-    def _hashed(self, features: Sequence[Any], rows: ObjectRows) -> Rows:
-        if len(self.names) > _MOST_NAMES:
-            rows.names = None  # enough of them
-        try:
+        if self._encoder is None:
+            return self._checked(self._indexed(features))
+        if self._table:
             for place, row in enumerate(features):
-                try:
-                    rows.add(row)
-                except InputError as error:
-                    raise InputError(f"row {place}: {error}") from None
-        except BaseException:
-            rows.take()
-            raise
-        if not self.pairs:
-            return rows.take()
-        spaces = np.array(rows.spaces, dtype=np.uint8)
-        plain = rows.take()
-        indptr, indices, values = plain.indptr.astype(np.int64), plain.indices.astype(np.int64), plain.data
-        return csr(*interact(indptr, indices, values, spaces, self.pairs, self.width - 1), self.width)
-
-    def _table_row(self, features: Any, place: int) -> Any:
-        assert self.columns is not None
-        row = np.zeros(self.width)
-        if isinstance(features, Mapping):
-            for name, value in features.items():
-                column = self.columns.get(name)
-                if column is None:
+                if isinstance(row, Mapping) and not self._listed.issuperset(row):
+                    name = next(name for name in flattened(row) if name not in self._listed)
                     raise InputError(
                         f"row {place}: {shown(name)}: the model was trained on a table without this column."
                     )
-                row[column] = 0.0 if value is None else _number(value, f"row {place}: {name}")
-            return row
-        if not isinstance(features, list) or len(features) != self.width:
-            raise InputError(f"row {place}: features: expected an object or a list of {self.width} numbers.")
-        row[:] = [_number(value, f"row {place}: place {k}") for k, value in enumerate(features)]
-        return row
+        return self._checked(self._encoder.objects(features))
 
     def _indexed(self, features: Sequence[Any]) -> Sparse:
         """Rows whose names are the numbers of features, as in a LIBSVM file."""
@@ -154,7 +121,7 @@ class RowReader:
         """The compiled parser of a format, with room for so many rows."""
         if form not in FORMATS:
             raise InputError(f"format: {shown(form)}: lines are of format vw or libsvm.")
-        if self._table is not None:
+        if self._table:
             raise InputError("this model was trained on a table; send objects with its columns, not lines.")
         if form == "vw" and not self.hashed:
             raise InputError("VW lines need a model of hashed features; this one has numbered ones.")

@@ -136,13 +136,11 @@ def warm_up(model: Model) -> None:
     twin = model.copy()
     width = max(model.learner.n_features, 1)
     row = np.zeros((1, width)) if width < 4096 else None
-    from onsketch.data.json_rows import ObjectRows
+    from onsketch.data.json_rows import rows_of
 
     rows: Any = row
     if row is None or not model.learner.n_features:
-        objects = ObjectRows(max(width - 1, 1).bit_length() if model.learner.n_features else 18)
-        objects.add({"a": 1.0})
-        rows = objects.take()
+        rows = rows_of([{"a": 1.0}], max(width - 1, 1).bit_length() if model.learner.n_features else 18)
     with contextlib.suppress(ValueError):
         from onsketch.jobs.serve.batch import Batch
 

@@ -1,0 +1,74 @@
+"""Labels as numbers: themselves, the places of classes named by words, or +1 and −1 where one class is to be found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError, shown
+from onsketch.rows.encoder import Faults, cells_of, distinct
+from onsketch.rows.schema import is_gap, number_of, word_of
+
+MOST_CLASSES = 10_000
+"""Different words that labels may be."""
+
+NO_LABEL = "the label is missing"
+
+
+class Labels:
+    """Turns labels into numbers, by the same rule for single cells and for columns.
+
+    >>> labels = Labels(words=True)
+    >>> labels.one("red"), labels.one("blue"), labels.one("red"), labels.classes
+    (0.0, 1.0, 0.0, ['red', 'blue'])
+    >>> Labels(positive="2").one(2.0), Labels(unlabelled=True).one(None)
+    (1.0, nan)
+    """
+
+    def __init__(self, positive: str | None = None, words: bool = False, unlabelled: bool = False) -> None:
+        self.positive, self.words, self.unlabelled = positive, words, unlabelled
+        self.classes: list[str] = []
+        """The words met, in their order; a label is a place among them."""
+        self._codes: dict[str, int] = {}
+
+    def one(self, label: Any) -> float:
+        """A label as a number; NaN where it is missing and may be."""
+        if is_gap(label):
+            if self.unlabelled:
+                return float("nan")
+            raise InputError(NO_LABEL)
+        number = number_of(label)
+        if self.positive is not None:
+            same = word_of(label) == self.positive if number is None else number == number_of(self.positive)
+            return 1.0 if same or word_of(label) == self.positive else -1.0
+        if self.words:
+            return self.code(word_of(label))
+        if number is None:
+            raise InputError(f'the label {shown(label)} is no number; name the class to learn with positive="..."')
+        return number
+
+    def code(self, word: str) -> float:
+        """The place of a class, which is a new one if it has not been met."""
+        code = self._codes.get(word)
+        if code is None:
+            if len(self.classes) >= MOST_CLASSES:
+                raise InputError(
+                    f"labels: more than {MOST_CLASSES:,} different words are no classes; is it this column?"
+                )
+            code = self._codes[word] = len(self.classes)
+            self.classes.append(word)
+        return float(code)
+
+    def column(self, cells: Any, count: int, name: str, faults: Faults) -> NDArray[np.float64]:
+        """A column of labels; new classes come in the order of the rows."""
+        codes, different = distinct(cells_of(cells), count)
+        used, first = np.unique(codes, return_index=True)
+        found = np.full(len(different), np.nan)
+        for code in used[np.argsort(first)].tolist():
+            try:
+                found[code] = self.one(different[code])
+            except InputError as error:
+                faults.add(codes == code, name, str(error))
+        return found[codes]

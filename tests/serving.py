@@ -16,11 +16,10 @@ import httpx
 import numpy as np
 
 from onsketch.jobs.serve.run import Running, Wish, make_engine, serve, warm_up
+from onsketch.rows.encoder import flattened
 
 PROGRAM = [sys.executable, "-c", "from onsketch.cli import main; main()"]
 SOURCES = Path(__file__).parents[1] / "src"
-
-from onsketch.rows.encoder import flattened
 
 
 @contextmanager

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, islice
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, ReadError
-from onsketch.data.arrow_blocks import block_of, import_pyarrow, words_of
 from onsketch.data.arrow_messages import open_file, open_pipe
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import Roles, Sampled, decide
+from onsketch.data.columns import Roles, decide, sampled
 from onsketch.data.parquet import in_a_line, open_parquet, row_groups
+from onsketch.data.sampling import SAMPLE_LINES
 from onsketch.data.sources import STDIN, Bytes, shown
 from onsketch.data.text import Limits
+from onsketch.rows.encoder import Encoder, Faults, cells_of, columns_of, distinct, import_pyarrow, numbers_of
 from onsketch.rows.interactions import Interactions
+from onsketch.rows.labels import Labels
 from onsketch.rows.names import Names
-from onsketch.rows.schema import CATEGORICAL, NUMERIC, Columns, Schema, fitted, without_label
-
-Floats = NDArray[np.float64]
+from onsketch.rows.schema import LABEL, NUMERIC_KINDS, TAG, WEIGHT, Columns, Schema, fitted, without_label
 
 
 def count_rows(path: str) -> int:
@@ -36,51 +36,95 @@ def count_rows(path: str) -> int:
         return 0
 
 
-@dataclass
 class Tables:
-    """How tables become blocks. A row with a missing or infinite value is bad, as a line of text would be."""
+    """How tables become blocks. A row with a bad cell is bad, as a line of text would be."""
 
-    roles: Roles
-    schema: Schema | None
-    bits: int
-    pairs: Interactions
-    names: Names
-    naming: bool
-    columns: Columns | None = None
-    first_skipped: ReadError | None = None
-    classes: list[str] = field(default_factory=list)
-    """The words met as labels, in their order; a label is a place among them."""
+    def __init__(
+        self, roles: Roles, schema: Schema | None, bits: int, pairs: Interactions, names: Names, naming: bool
+    ) -> None:
+        self.roles, self.bits, self.pairs = roles, bits, pairs
+        self.names = names if naming else None
+        self.schema = without_label(schema) if schema is not None and roles.label in (None, "none") else schema
+        self.columns: Columns | None = None
+        self.first_skipped: ReadError | None = None
+        self.known = names
 
-    def begin(self, path: str, found: Any) -> Columns:
-        """Find the columns in the schema of the first file; those of later files are found by name."""
-        schema = self.schema
-        if schema is None:
-            wordy = [_kind(path, column, self.roles) == CATEGORICAL for column in found]
-            fields = decide(path, found.names, [Sampled(float(words), False, 0) for words in wordy], self.roles)
-            worded = any(words for words, one in zip(wordy, fields, strict=True) if one.kind == "label")
-            schema = Schema(fields, word_labels=worded and self.roles.everyday and self.roles.positive is None)
-        elif self.roles.label in (None, "none"):
-            schema = without_label(schema)
-        self.schema = schema
-        self.columns = fitted(schema, path, found.names, self.bits, self.roles.unlabelled)
-        if self.columns.extra and not self.roles.unlabelled:
-            raise InputError(f"{path}: its columns are not those of the first file: {self.columns.extra[0]!r} is new.")
-        self.names.known.update(self.columns.features)
-        return self.columns
+    def begin(self, path: str, found: Any, sample: Callable[[], Any]) -> None:
+        """Find the columns of a file: the first one, by a batch of its first rows, decides for all.
 
-    def codes(self, column: Any) -> Floats:
-        """Return labels that are words as places among the classes, which come in the order of the rows.
-
-        A label that is missing is NaN.
+        Args:
+            path: name of the file for messages.
+            found: its Arrow schema.
+            sample: returns a batch, or None if there is none.
         """
-        codes, words = words_of(column)
-        first = np.zeros(len(words) + 1, dtype=np.int64)
-        first[codes[::-1]] = np.arange(codes.size)[::-1]
-        for k in np.argsort(first[:-1]).tolist():
-            if words[k] not in self.classes:
-                self.classes.append(words[k])
-        places = np.array([*(float(self.classes.index(word)) for word in words), np.nan])
-        return places[codes]
+        types = columns_of(found.empty_table())
+        if self.schema is None:
+            self.schema = self._decide(path, types, sample())
+        names, schema, unlabelled = list(types), self.schema, self.roles.unlabelled
+        columns = fitted(schema, path, names, self.bits, unlabelled)
+        if columns.extra and not unlabelled:
+            raise InputError(f"{path}: its columns are not those of the first file: {columns.extra[0]!r} is new.")
+        if self.columns is None:
+            self.read = Labels(self.roles.positive, schema.word_labels, unlabelled)
+            self.encoder = Encoder(schema, self.bits, self.roles.missing, self.names, self.pairs)
+        self.columns = columns
+        self.known.known.update(columns.features)
+
+    @property
+    def classes(self) -> list[str]:
+        """The words met as labels, in their order; a label is a place among them."""
+        return self.read.classes
+
+    def _decide(self, path: str, types: Mapping[str, Any], batch: Any) -> Schema:
+        """The schema that the first rows suggest; columns of a category type are categories whatever they hold."""
+        cells = {} if batch is None else columns_of(batch.slice(0, SAMPLE_LINES))
+        seen = []
+        for name, column in types.items():
+            codes, different = distinct(
+                cells_of(cells.get(name)), 0 if batch is None else min(len(batch), SAMPLE_LINES)
+            )
+            found = sampled([different[code] for code in codes])
+            _check_type(path, name, column.type, self.roles)
+            seen.append(found._replace(words=1.0, boolean=False) if is_category(column.type) and found.rows else found)
+        fields = decide(path, list(types), seen, self.roles)
+        worded = any(one.wordy for one, field in zip(seen, fields, strict=True) if field.kind == "label")
+        gaps = any(one.gaps for one, field in zip(seen, fields, strict=True) if field.kind in NUMERIC_KINDS)
+        everyday = self.roles.everyday and self.roles.positive is None
+        return Schema(fields, word_labels=worded and everyday, gaps=gaps and self.roles.missing == "indicate")
+
+    def block(self, path: str, batch: Any, here: Position, skipping: bool) -> tuple[Block, Position, ReadError | None]:
+        """A batch as a block. Where a row is bad and must not be skipped, the block ends before it."""
+        assert self.columns is not None
+        names, columns, count, error = self.columns.names, columns_of(batch), batch.num_rows, None
+        faults = Faults(count)
+        X = self.encoder.columns(columns, count, faults)
+        y, weights, tags = np.full(count, np.nan), None, None
+        for name, code in zip(names, self.columns.kinds.tolist(), strict=True):
+            if code == LABEL:
+                y = self.read.column(columns[name], count, name, faults)
+            elif code == WEIGHT:
+                strict = self.roles.missing == "error"
+                weights = np.nan_to_num(numbers_of(name, cells_of(columns[name]), count, faults, strict), nan=1.0)
+                faults.add(weights < 0.0, name, "weights are not negative")
+            elif code == TAG:
+                tags = ["" if tag is None else str(tag) for tag in columns[name].to_pylist()]
+        stop, kept = count, ~faults.rows
+        if faults.found:
+            row, name, reason = min(faults.found, key=lambda fault: (fault[0], names.index(fault[1])))
+            place = names.index(name) + 1
+            error = ReadError(path, here.offset + row + 1, place, f"column {name!r}: {reason}")
+            self.first_skipped = self.first_skipped or error
+            if not skipping:
+                stop, kept = row, np.arange(count) < row
+            X = self.encoder.columns(columns_of(batch.filter(import_pyarrow().array(kept))), int(kept.sum()))
+        rows, width = int(kept.sum()), int(X.shape[1])
+        here = replace(
+            here, offset=here.offset + stop, rows=here.rows + rows, skipped=here.skipped + stop - rows,
+            line=here.offset + stop, width=width,
+        )  # fmt: skip
+        weights = None if weights is None else weights[kept]
+        tags = None if tags is None else [tag for tag, good in zip(tags, kept, strict=True) if good]
+        return Block(X, y[kept], here, weights, tags), here, None if skipping else error
 
 
 def read_arrow(
@@ -92,7 +136,7 @@ def read_arrow(
     here = replace(start, path=path)
     try:
         for batch in _batches(pyarrow, source, opened, path, form, start.offset, limits, parquet):
-            block, here, error = block_of(path, form, batch, here, limits.skipping)
+            block, here, error = form.block(path, batch, here, limits.skipping)
             if len(block):
                 yield block
             if error is not None:
@@ -123,13 +167,15 @@ def _batches(
         found = _seekable(source)
         files, size = open_parquet(found), _size(found)
         file = files[0]
-        columns = form.begin(path, file.schema_arrow)
+        most = _rows(len(file.schema_arrow), limits)
+        first_rows = row_groups(path, files, size, range(min(file.metadata.num_row_groups, 1)), SAMPLE_LINES, limits)
+        form.begin(path, files[-1].schema_arrow, lambda: next(first_rows, None))
         counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
         first = 0
         while first < len(counts) and skip >= counts[first]:
             skip -= counts[first]
             first += 1
-        parts: Iterator[Any] = row_groups(path, files, size, range(first, len(counts)), _rows(columns, limits), limits)
+        parts: Iterator[Any] = row_groups(path, files, size, range(first, len(counts)), most, limits)
     else:
         if source == STDIN:
             opened = opened or Bytes(source, limits.unpacking)
@@ -139,9 +185,15 @@ def _batches(
             if isinstance(found, str):
                 found = pyarrow.OSFile(found)
             reader = open_file(path, found, limits.unpacking)
-        columns = form.begin(path, reader.schema)
-        parts = iter(reader)
-    most = _rows(columns, limits)
+        most, batches = _rows(len(reader.schema), limits), iter(reader)
+        ahead: list[Any] = []
+
+        def sample() -> Any:
+            ahead.extend(islice(batches, 1))
+            return ahead[0] if ahead else None
+
+        form.begin(path, reader.schema, sample)
+        parts = chain(ahead, batches)
     for batch in parts:
         _check_batch(path, batch)
         passed = min(skip, batch.num_rows)
@@ -163,9 +215,9 @@ def _check_batch(path: str, batch: Any) -> None:
         raise ReadError(path, None, None, f"a batch of rows is damaged ({error})") from None
 
 
-def _rows(columns: Columns, limits: Limits) -> int:
+def _rows(columns: int, limits: Limits) -> int:
     """Rows to a block: eight bytes of block for each byte that a text might have."""
-    return max(1, min(limits.rows, limits.bytes // max(1, len(columns.names))))
+    return max(1, min(limits.rows, limits.bytes // max(1, columns)))
 
 
 def _size(file: Any) -> int:
@@ -187,22 +239,29 @@ def _seekable(source: str | BinaryIO) -> Any:
         raise InputError(f"{source}: {error.strerror or error}.") from None
 
 
-def kind_of(type: Any) -> int:
-    """NUMERIC or CATEGORICAL for a column of this type; 0 where it cannot be learned from."""
+def is_category(kind: Any) -> bool:
+    """True for a type of categories that are words."""
     types = import_pyarrow().types
-    kind = type.value_type if types.is_dictionary(type) else type
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return CATEGORICAL
-    numeric = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null
-    return NUMERIC if any(holds(kind) for holds in numeric) else 0
+    return bool(types.is_dictionary(kind) and is_words(kind.value_type))
 
 
-def _kind(path: str, field: Any, roles: Roles) -> int:
-    """The same of a column, which is refused where it cannot be learned from, and is neither ignored nor a tag."""
-    kind = kind_of(field.type)
-    if kind or field.name in roles.ignore or field.name == roles.tag:
-        return kind
-    raise InputError(
-        f"{path}: column {field.name!r} is of type {field.type}, neither numbers nor words. "
-        f"Leave it out with ignore={field.name!r}."
-    )
+def is_words(kind: Any) -> bool:
+    """True for a type of strings."""
+    types = import_pyarrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def can_be_learned(kind: Any) -> bool:
+    """True for a type of numbers, words, or lists of them."""
+    types = import_pyarrow().types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    known = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null, types.is_list
+    return any(holds(kind) for holds in (*known, types.is_large_list, is_words))
+
+
+def _check_type(path: str, name: str, kind: Any, roles: Roles) -> None:
+    """Refuse a column that cannot be learned from, and is neither ignored nor a tag."""
+    if not can_be_learned(kind) and name not in roles.ignore and name != roles.tag:
+        raise InputError(
+            f"{path}: column {name!r} is of type {kind}, neither numbers nor words. Leave it out with ignore={name!r}."
+        )

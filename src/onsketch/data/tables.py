@@ -23,9 +23,11 @@ from onsketch.rows.names import Names
 from onsketch.rows.schema import (
     ANY,
     CATEGORICAL,
+    DATE,
     LABEL,
     MISSING_WORDS,
     TAG,
+    TEXT,
     WEIGHT,
     Columns,
     Schema,
@@ -110,6 +112,11 @@ class CSV(TextFormat):
         self.columns = columns = self._fitted(schema, source.name, names)
         if self._given and os.path.isfile(source.name):  # a pipe may not have brought enough to look at
             _check_words(source, schema, names)
+        for name, kind in zip(columns.names, columns.kinds.tolist(), strict=True):
+            if kind in (TEXT, DATE):
+                raise InputError(
+                    f"{source.name}: column {name!r} is a text or a date, which CSV files cannot hold yet."
+                )
         self.width = columns.width
         self.names.known.update(columns.features)
         if not columns.dense and self.roles.missing == "indicate":

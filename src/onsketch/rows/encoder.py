@@ -264,12 +264,12 @@ class Encoder:
 
     def _plan(self, field: Field, place: int) -> _Plan:
         hashes, name = self.hashes, field.name
-        if self.schema.hashed:
-            own, gap = hashes.one(name), hashes.one(f"{name}=", f"{name} is missing")
-        else:
-            own, gap = place, self.width + place
-        strict = self.missing == "error"
-        plan = _Plan(name, field.kind, own, gap if self.missing == "indicate" else -1, strict, _ABSENT)
+        own, gap = (hashes.one(name), -1) if self.schema.hashed else (place, self.width + place)
+        if self.missing != "indicate":
+            gap = -1
+        elif self.schema.hashed:
+            gap = hashes.one(f"{name}=", f"{name} is missing")
+        plan = _Plan(name, field.kind, own, gap, self.missing == "error", _ABSENT)
         return plan._replace(step=_STEPS[field.kind](hashes, plan))
 
     def _others(self, name: str) -> _Plan:
@@ -342,19 +342,13 @@ class Encoder:
 
     def table(self, table: Any, faults: Faults | None = None) -> Sparse | Floats:
         """Encode a pyarrow Table or RecordBatch; structs are objects."""
-        import pyarrow as pa
-
-        if isinstance(table, pa.RecordBatch):
-            table = pa.Table.from_batches([table])
-        while any(pa.types.is_struct(kind) for kind in table.schema.types):
-            table = table.flatten()
-        return self.columns(dict(zip(table.column_names, table.columns, strict=True)), table.num_rows, faults)
+        return self.columns(columns_of(table), table.num_rows, faults)
 
     def frame(self, frame: Any, faults: Faults | None = None) -> Sparse | Floats:
         """Encode a data frame of pandas or polars."""
         if hasattr(frame, "to_arrow"):
             return self.table(frame.to_arrow(), faults)
-        return self.columns({str(name): frame[name] for name in frame.columns}, len(frame), faults)
+        return self.columns({str(name): frame.iloc[:, k] for k, name in enumerate(frame.columns)}, len(frame), faults)
 
     def columns(self, columns: Mapping[str, Any], count: int, faults: Faults | None = None) -> Sparse | Floats:
         """Encode columns by name: lists, arrays, series or Arrow columns with ``count`` cells each.
@@ -370,7 +364,7 @@ class Encoder:
         else:
             X = np.empty((count, self.width))
             for plan in self._plans:
-                X[:, plan.own] = self._numbers(plan, cells_of(columns.get(plan.name)), count, found)
+                X[:, plan.own] = numbers_of(plan.name, cells_of(columns.get(plan.name)), count, found, plan.strict)
         if faults is None and found.found:
             row, name, reason = min(found.found)
             raise InputError(f"row {row}: {name}: {reason}.")
@@ -415,8 +409,8 @@ class Encoder:
 
     def _entries(self, plan: _Plan, cells: Any, count: int, faults: Faults) -> _Entries:
         """The entries of one column."""
-        if plan.kind in NUMERIC_KINDS or (plan.kind == "any" and _is_numeric(cells)):
-            numbers = self._numbers(plan, cells, count, faults)
+        if plan.kind in NUMERIC_KINDS or (plan.kind == "any" and is_numeric(cells)):
+            numbers = numbers_of(plan.name, cells, count, faults, plan.strict)
             slots = np.where(np.isnan(numbers), plan.gap, plan.own)
             values = np.where(np.isnan(numbers), 1.0, numbers)
             there = (values != 0.0) & (slots >= 0)
@@ -424,22 +418,6 @@ class Encoder:
         if plan.kind == "text" and _is_plain_text(cells):
             return self._bags(plan, cells, count, faults)
         return self._by_cell(plan, *distinct(_hours(cells) if plan.kind == "date" else cells, count), faults)
-
-    def _numbers(self, plan: _Plan, cells: Any, count: int, faults: Faults) -> Floats:
-        """A column as float64, NaN where a value is missing."""
-        if _is_numeric(cells):
-            numbers: Floats = _as_floats(cells)
-        else:
-            codes, different = distinct(cells, count)
-            found = [np.nan if is_gap(cell) else number_of(cell) for cell in different]
-            for code, number in enumerate(found):
-                if number is None:
-                    faults.add(codes == code, plan.name, _not_a(different[code], "finite number"))
-            numbers = np.array(found, dtype=np.float64)[codes]
-        faults.add(np.isinf(numbers), plan.name, "an infinite value")
-        if plan.strict:
-            faults.add(np.isnan(numbers) & ~faults.rows, plan.name, NO_VALUE)
-        return np.where(np.isinf(numbers), np.nan, numbers) if faults.found else numbers
 
     def _by_cell(self, plan: _Plan, codes: Whole, different: Sequence[Any], faults: Faults) -> _Entries:
         """Encode each distinct cell once, and give the rows the entries of their cells."""
@@ -651,7 +629,7 @@ def _any_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
             listed = not isinstance(value, Mapping)
             if listed and value and all(isinstance(item, str) for item in value):
                 return _text_step(hashes, plan)([word for word in value if not is_gap(word)], indices, values)
-            cells = {str(place): item for place, item in enumerate(value)} if listed else value
+            cells: Any = {str(place): item for place, item in enumerate(value)} if listed else value
             for inner, cell in sorted(flattened(cells, f"{name}.").items()):
                 if listed and isinstance(cell, (list, tuple)):
                     raise CellError(inner, _not_a(cell, "number or a word"))
@@ -690,6 +668,20 @@ def flattened(row: Mapping[str, Any], before: str = "", deeper: int = DEEPEST) -
 # Cells of whole columns -------------------------------------------------------------------------------------
 
 
+def columns_of(table: Any) -> dict[str, Any]:
+    """The columns of a pyarrow Table or RecordBatch by name; the columns of a struct ``a`` are named ``a.b``."""
+    pa = import_pyarrow()
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    while any(pa.types.is_struct(kind) for kind in table.schema.types):
+        table = table.flatten()
+    found = dict(zip(table.column_names, table.columns, strict=True))
+    if len(found) < len(table.column_names):
+        twice = next(name for name in found if table.column_names.count(name) > 1)
+        raise InputError(f"two columns have the name {twice!r}; rename one of them.")
+    return found
+
+
 def import_pyarrow() -> Any:
     """Import pyarrow, or say how to get it."""
     try:
@@ -724,7 +716,8 @@ def cells_of(cells: Any) -> Any:
     return pa.concat_arrays(cells.chunks) if isinstance(cells, pa.ChunkedArray) and cells.num_chunks else cells
 
 
-def _is_numeric(cells: Any) -> bool:
+def is_numeric(cells: Any) -> bool:
+    """True for an Arrow column of floats, integers or booleans."""
     if cells is None or isinstance(cells, list):
         return False
     from pyarrow import types
@@ -740,7 +733,8 @@ def _is_plain_text(cells: Any) -> bool:
     return bool(types.is_string(cells.type) or types.is_large_string(cells.type) or types.is_string_view(cells.type))
 
 
-def _as_floats(cells: Any) -> Floats:
+def as_floats(cells: Any) -> Floats:
+    """A numeric Arrow column as float64, NaN where a value is missing."""
     import pyarrow as pa
 
     found: Floats = cells.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -756,6 +750,24 @@ def _hours(cells: Any) -> Any:
 
         return pc.floor_temporal(cells.cast(pa.timestamp("us", getattr(cells.type, "tz", None))), unit="hour")
     return cells
+
+
+def numbers_of(name: str, cells: Any, count: int, faults: Faults, strict: bool) -> Floats:
+    """A column as float64, NaN where a value is missing (which is a fault if ``strict``) or bad."""
+    if is_numeric(cells):
+        numbers = as_floats(cells)
+    else:
+        codes, different = distinct(cells, count)
+        found = [np.nan if is_gap(cell) else number_of(cell) for cell in different]
+        for code, number in enumerate(found):
+            if number is None:
+                faults.add(codes == code, name, _not_a(different[code], "finite number"))
+        numbers = np.array(found, dtype=np.float64)[codes]
+    infinite = np.isinf(numbers)
+    faults.add(infinite, name, "an infinite value")
+    if strict:
+        faults.add(np.isnan(numbers) & ~faults.rows, name, NO_VALUE)
+    return np.where(infinite, np.nan, numbers) if infinite.any() else numbers
 
 
 def distinct(cells: Any, count: int) -> tuple[Whole, list[Any]]:

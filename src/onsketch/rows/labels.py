@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, shown
-from onsketch.rows.encoder import Faults, cells_of, distinct
+from onsketch.rows.encoder import Faults, as_floats, cells_of, distinct, is_numeric
 from onsketch.rows.schema import is_gap, number_of, word_of
 
 MOST_CLASSES = 10_000
@@ -63,7 +63,13 @@ class Labels:
 
     def column(self, cells: Any, count: int, name: str, faults: Faults) -> NDArray[np.float64]:
         """A column of labels; new classes come in the order of the rows."""
-        codes, different = distinct(cells_of(cells), count)
+        cells = cells_of(cells)
+        if is_numeric(cells) and not self.words and self.positive is None:
+            labels = as_floats(cells)
+            faults.add(np.isinf(labels), name, "an infinite value")
+            faults.add(np.isnan(labels) & (not self.unlabelled), name, NO_LABEL)
+            return labels
+        codes, different = distinct(cells, count)
         used, first = np.unique(codes, return_index=True)
         found = np.full(len(different), np.nan)
         for code in used[np.argsort(first)].tolist():

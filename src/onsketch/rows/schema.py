@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from onsketch.core.errors import InputError, ModelFileError, some
 from onsketch.rows.hashing import column_mask, hash_name
 
-IGNORED, NUMERIC, CATEGORICAL, LABEL, WEIGHT, TAG, ANY = range(7)
+IGNORED, NUMERIC, CATEGORICAL, LABEL, WEIGHT, TAG, ANY, TEXT, DATE = range(9)
 KINDS = {
-    "number": NUMERIC, "boolean": NUMERIC, "category": CATEGORICAL, "any": ANY, "label": LABEL, "weight": WEIGHT,
-    "tag": TAG, "ignored": IGNORED,
+    "number": NUMERIC, "boolean": NUMERIC, "category": CATEGORICAL, "any": ANY, "text": TEXT, "date": DATE,
+    "label": LABEL, "weight": WEIGHT, "tag": TAG, "ignored": IGNORED,
 }  # fmt: skip
-"""The kinds that the compiled reader of CSV knows, and their codes there."""
+"""The codes of kinds in compiled readers."""
 
 NUMERIC_KINDS = ("number", "boolean")
 FEATURES = (*NUMERIC_KINDS, "category", "text", "date", "any")
@@ -253,8 +253,6 @@ def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelle
         here = wanted[name].pop(0) if wanted.get(name) else Field(name, "any") if learns else None
         if here is None:
             extra.append(name)
-        if here is not None and here.kind not in KINDS:
-            raise InputError(f"{path}: column {name!r} is a {here.kind}, which cannot be read from this format.")
         kinds.append(IGNORED if here is None else KINDS[here.kind])
         is_feature = here is not None and here.kind in FEATURES
         if hashed:

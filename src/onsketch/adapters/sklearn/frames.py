@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from onsketch.core.errors import InputError, ModelFileError, OptionError
 from onsketch.data import stream
-from onsketch.data.arrow import kind_of
-from onsketch.data.arrow_blocks import import_pyarrow
+from onsketch.data.arrow import can_be_learned
+from onsketch.rows.encoder import import_pyarrow
 
 MISSING = ("error", "zero", "indicate")
 
@@ -43,7 +43,7 @@ class FrameRows:
     def rows(self, table: Any, missing: str, *, learn: bool) -> csr_array:
         """The rows of a table; features not met before get numbers when learning, and are left out otherwise."""
         for field in table.schema:
-            if not kind_of(field.type):
+            if not can_be_learned(field.type):
                 raise InputError(f"X: column {field.name!r} is of type {field.type}, neither numbers nor words. "
                                  "Leave it out, or give what counts of it as numbers.")  # fmt: skip
         if missing == "error":

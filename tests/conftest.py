@@ -2,7 +2,9 @@
 
 import os
 import signal
+import subprocess
 import sys
+from contextlib import suppress
 
 # A shell without job control starts what runs in the background with SIGINT ignored, nohup ignores SIGHUP, and children
 # inherit that; the tests of signals mean the ordinary case.
@@ -36,6 +38,39 @@ def every_file_written_can_be_read(monkeypatch):
             model_file.load(path)
 
     monkeypatch.setattr(model_file, "write", checked)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_running(request, monkeypatch):
+    """A test ends the processes that it starts; those that a failed test leaves are ended here."""
+    started, begin = [], subprocess.Popen.__init__
+
+    def remembered(self, *arguments, **options):
+        started.append(self)
+        begin(self, *arguments, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", remembered)
+    yield
+    processes = [process for process in started if hasattr(process, "pid") and process.poll() is None]
+    for process in processes:
+        process.kill()
+        process.wait()
+    for pipe in (pipe for process in started for pipe in (process.stdin, process.stdout, process.stderr)):
+        with suppress(OSError):
+            if pipe is not None:
+                pipe.close()
+    left = [process.args for process in processes]
+    assert request.node.stash.get(FAILED, False) or not left, f"still running after the test: {left}"
 
 
 @pytest.fixture

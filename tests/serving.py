@@ -62,7 +62,12 @@ class Process:
             env=environment,
         )
         self.lines: list[str] = []
-        self.url = self._url()
+        given_up = threading.Timer(120, self.process.kill)
+        given_up.start()
+        try:
+            self.url = self._url()
+        finally:
+            given_up.cancel()
 
     def _url(self) -> str:
         assert self.process.stdout is not None

@@ -207,8 +207,7 @@ def test_the_driver_is_killed(machines: Any, files: Any, expected: bytes, tmp_pa
         told = [line for line, _ in zip(driver.stdout, range(1 + stop_after), strict=False)]
         assert any("shards" in line for line in told)
         driver.kill()
-        driver.wait()
-        driver.stdout.close()
+        driver.communicate()
         assert checkpoint.exists() or list((tmp_path / "run.ckpt.parts").iterdir())
     run = fit(OPTIONS, files, cluster="auto", sync=2, reading={"block_rows": 30}, checkpoint=checkpoint, resume=True)
     assert bits(run, tmp_path) == expected

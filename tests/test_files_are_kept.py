@@ -54,16 +54,18 @@ def test_a_file_being_written_is_no_leftover(tmp_path: Path) -> None:
 
     def slowly(name: str) -> None:
         inside.set()
-        go_on.wait(10)
+        go_on.wait(60)
         Path(name).write_bytes(b"whole")
 
     writer = threading.Thread(target=write_atomically, args=(target, slowly))
     writer.start()
-    inside.wait(10)
-    with held(target):
-        pass
-    go_on.set()
-    writer.join(10)
+    try:
+        assert inside.wait(60)
+        with held(target):
+            pass
+    finally:
+        go_on.set()
+        writer.join(60)
     assert target.read_bytes() == b"whole"
 
 

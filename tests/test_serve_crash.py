@@ -47,6 +47,13 @@ def _load(url, name, acknowledged, stop):
                 acknowledged.extend(rows)
 
 
+def _wait_for(condition):
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
 def _logged(folder):
     """All batches that were ever learned, in order."""
     whole = folder / "whole"
@@ -73,14 +80,17 @@ def test_every_acknowledged_row_survives_kill_9(tmp_path, method):
         stop = threading.Event()
         names = [f"c{round_}x{k}" for k in range(3)]
         clients = [threading.Thread(target=_load, args=(service.url, name, acknowledged, stop)) for name in names]
+        known = len(acknowledged)
         for client in clients:
             client.start()
-        time.sleep(rng.uniform(0.2, 1.2))
-        service.kill()
-        stop.set()
-        for client in clients:
-            client.join()
-    assert acknowledged
+        try:
+            _wait_for(lambda known=known: len(acknowledged) > known)
+            time.sleep(rng.uniform(0.0, 1.0))
+        finally:
+            service.kill()
+            stop.set()
+            for client in clients:
+                client.join()
     service = Process("--log", str(folder), "--keep-log")
     rows = httpx.get(service.url + "/status").json()["rows"]
     (tmp_path / "served").write_bytes(httpx.get(service.url + "/model").content)
@@ -106,12 +116,15 @@ def test_sigterm_drains(tmp_path):
     clients = [threading.Thread(target=_load, args=(service.url, f"t{k}", acknowledged, stop)) for k in range(3)]
     for client in clients:
         client.start()
-    time.sleep(0.5)
-    os.kill(service.process.pid, signal.SIGTERM)
-    assert service.wait() == 0
-    stop.set()
-    for client in clients:
-        client.join()
+    try:
+        _wait_for(lambda: len(acknowledged) > 0)
+        time.sleep(0.3)
+        os.kill(service.process.pid, signal.SIGTERM)
+        assert service.wait() == 0
+    finally:
+        stop.set()
+        for client in clients:
+            client.join()
     again = Process("--log", str(tmp_path / "log"))
     assert httpx.get(again.url + "/status").json()["rows"] >= len(acknowledged) > 0
     assert again.terminate() == 0

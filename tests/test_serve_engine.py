@@ -307,12 +307,14 @@ def test_readers_see_a_consistent_model_while_features_arrive():
     threads = [threading.Thread(target=read) for _ in range(2)]
     for thread in threads:
         thread.start()
-    for k in range(100):
-        _learn(engine, [{"features": {**row["features"], f"new{k}_{j}": 1}, "label": row["label"]}
-                        for j, row in enumerate(objects(20, k))])  # fmt: skip
-    stop.set()
-    for thread in threads:
-        thread.join()
+    try:
+        for k in range(100):
+            _learn(engine, [{"features": {**row["features"], f"new{k}_{j}": 1}, "label": row["label"]}
+                            for j, row in enumerate(objects(20, k))])  # fmt: skip
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
     engine.drain()
     assert not bad
 

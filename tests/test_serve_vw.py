@@ -46,7 +46,10 @@ class Client:
         self.socket.sendall(lines.encode())
         return [self.file.readline().rstrip("\n") for line in lines.splitlines() if line.strip()]
 
-    def close(self) -> None:
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         self.file.close()
         self.socket.close()
 
@@ -76,8 +79,8 @@ def vw_daemon():
                 if time.monotonic() > until or process.poll() is not None:
                     pytest.skip("VW's daemon does not start here")
                 time.sleep(0.1)
-        yield client
-        client.close()
+        with client:
+            yield client
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -91,13 +94,15 @@ def _shape(answer: str) -> tuple[bool, str]:
 
 
 def test_answers_have_the_shape_of_vws_own():
-    with vw_daemon() as theirs, served(task="regression", vw_port=0) as (_, running):
-        ours = Client(running.vw_port)
+    with (
+        vw_daemon() as theirs,
+        served(task="regression", vw_port=0) as (_, running),
+        Client(running.vw_port) as ours,
+    ):
         for lines in (LINES, "0.5 'again|n z:3\n", *(line + "\n" for line in LINES.splitlines() if line)):
             mine, vws = ours.ask(lines), theirs.ask(lines)
             assert [_shape(answer) for answer in mine] == [_shape(answer) for answer in vws]
             assert all(number for number, _ in map(_shape, mine))
-        ours.close()
 
 
 def test_answers_are_the_margins_before_learning():
@@ -105,46 +110,37 @@ def test_answers_are_the_margins_before_learning():
     learner = onsketch.safe_learner("adagrad", loss="logistic")
     y = np.array([1.0 if row["label"] else -1.0 for row in rows])
     margins = learner.learn(rows_of([row["features"] for row in rows]), y)
-    with served(vw_port=0) as (client, running):
-        vw = Client(running.vw_port)
+    with served(vw_port=0) as (client, running), Client(running.vw_port) as vw:
         one = vw.ask("".join(as_vw(row) + "\n" for row in rows[:30]))
         by_one = [vw.ask(as_vw(row) + "\n")[0] for row in rows[30:40]]
-        other = Client(running.vw_port)  # a second client goes on with the same model
-        rest = other.ask("".join(as_vw(row) + "\n" for row in rows[40:]))
+        with Client(running.vw_port) as other:  # a second client goes on with the same model
+            rest = other.ask("".join(as_vw(row) + "\n" for row in rows[40:]))
         assert [float(answer) for answer in one + by_one + rest] == pytest.approx(margins.tolist(), rel=1e-5, abs=1e-6)
         assert client.get("/status").json()["rows"] == 60
-        vw.close()
-        other.close()
 
 
 def test_rows_without_a_label_are_predicted_in_their_place():
-    with served(vw_port=0) as (client, running):
-        vw = Client(running.vw_port)
+    with served(vw_port=0) as (client, running), Client(running.vw_port) as vw:
         first, second, third = vw.ask("| x\n1 | x\n| x\n")
         assert (first, second) == ("0", "0")
         assert float(third) > 0
         assert client.get("/status").json()["rows"] == 1
-        vw.close()
 
 
 def test_a_bad_line_keeps_the_client_in_step_and_changes_nothing():
     with served(vw_port=0) as (client, running):
-        vw = Client(running.vw_port)
-        assert vw.ask("1 | x\nno bar here\n1 1 1 1 | x\n7 | x\n| x\n")[1:4] == ["nan", "nan", "nan"]
-        assert client.get("/status").json()["rows"] == 1
-        vw.socket.sendall(b"1 | half a li")
-        vw.close()
-        vw = Client(running.vw_port)
-        vw.socket.sendall(b"1 | x")  # the last line may have no end
-        vw.socket.shutdown(socket.SHUT_WR)
-        assert float(vw.file.readline()) > 0
-        vw.close()
+        with Client(running.vw_port) as vw:
+            assert vw.ask("1 | x\nno bar here\n1 1 1 1 | x\n7 | x\n| x\n")[1:4] == ["nan", "nan", "nan"]
+            assert client.get("/status").json()["rows"] == 1
+            vw.socket.sendall(b"1 | half a li")
+        with Client(running.vw_port) as vw:
+            vw.socket.sendall(b"1 | x")  # the last line may have no end
+            vw.socket.shutdown(socket.SHUT_WR)
+            assert float(vw.file.readline()) > 0
 
 
 def test_idle_clients_stop_nobody():
-    with served(vw_port=0) as (_, running):
-        idle = [Client(running.vw_port) for _ in range(100)]
-        busy = Client(running.vw_port)
-        assert busy.ask("1 | x\n") == ["0"]
-        for client in (*idle, busy):
-            client.close()
+    with served(vw_port=0) as (_, running), contextlib.ExitStack() as clients:
+        for _ in range(100):
+            clients.enter_context(Client(running.vw_port))
+        assert clients.enter_context(Client(running.vw_port)).ask("1 | x\n") == ["0"]

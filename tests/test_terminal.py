@@ -8,6 +8,7 @@ import re
 import struct
 import subprocess
 import termios
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -24,18 +25,14 @@ def watched(width: int, *arguments: object, **more: str) -> str:
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     env = {name: value for name, value in environment(TERM="xterm-256color", **more).items() if name != "COLUMNS"}
-    process = subprocess.Popen([*PROGRAM, *map(str, arguments)], stdin=slave, stdout=slave, stderr=slave, env=env)
-    os.close(slave)
+    try:
+        process = subprocess.Popen([*PROGRAM, *map(str, arguments)], stdin=slave, stdout=slave, stderr=slave, env=env)
+    finally:
+        os.close(slave)
     parts = []
-    while True:
-        try:
-            part = os.read(master, 65536)
-        except OSError:  # the other side has gone
-            break
-        if not part:
-            break
-        parts.append(part)
-    os.close(master)
+    with open(master, "rb", buffering=0) as shown, suppress(OSError):  # an error: the other side has gone
+        while part := shown.read(65536):
+            parts.append(part)
     assert process.wait(60) == 0, b"".join(parts)
     return b"".join(parts).decode()
 

@@ -50,10 +50,12 @@ def test_readers_see_a_model_that_was_there_between_two_blocks(method: str) -> N
     seen: list[Any] = []
 
     def learn() -> None:
-        for block in range(BLOCKS):
-            learner.learn(arriving(0, block), signs(0, block))
-            reached.append(learner.predict(asked))
-        done.set()
+        try:
+            for block in range(BLOCKS):
+                learner.learn(arriving(0, block), signs(0, block))
+                reached.append(learner.predict(asked))
+        finally:
+            done.set()
 
     def read() -> None:
         while not done.is_set():
@@ -128,7 +130,7 @@ def test_a_reader_comes_in_between_two_stretches_of_a_long_call(monkeypatch: pyt
     monkeypatch.setattr(learner, "_learn", slowly)
 
     def read() -> None:
-        started.wait(10)
+        started.wait(60)
         learner.predict(X[:1])
         found.append(learner.rounds)
 
@@ -190,10 +192,10 @@ def test_requests_are_granted_in_order_and_whoever_gives_up_leaves_no_gap() -> N
 
         impatient = threading.Thread(target=asks_and_gives_up)
         impatient.start()
-        impatient.join(10)
+        impatient.join(60)
         lock._changed.wait_for = kept  # type: ignore[method-assign]
     for thread in waiting:
-        thread.join(10)
+        thread.join(60)
     assert order == ["w1", "r1", "w2", "r2"]
     with lock.writing:
         assert lock._serving == lock._next

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gc
 import io
+import subprocess
 import sys
 import textwrap
-from contextlib import ExitStack
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from processes import started
 from torch_support import DEVICES, NAMES, make, start, steps, stream
 
 device_of = pytest.mark.parametrize("device", DEVICES)
@@ -253,9 +252,8 @@ def _run_twice(script, folder):
     if not torch.distributed.is_available():
         pytest.skip("this PyTorch has no torch.distributed")
     command = [sys.executable, "-c", BEGIN.format(folder=folder) + textwrap.dedent(script) + END]
-    with ExitStack() as stack:
-        logs = [stack.enter_context(open(folder / f"{rank}.log", "w")) for rank in range(2)]
-        pair = [stack.enter_context(started([*command, str(rank)], stderr=logs[rank])) for rank in range(2)]
+    with open(folder / "0.log", "w") as first, open(folder / "1.log", "w") as second:
+        pair = [subprocess.Popen([*command, str(rank)], stderr=log) for rank, log in enumerate((first, second))]
         codes = [process.wait(timeout=300) for process in pair]
     assert codes == [0, 0], "\n".join((folder / f"{rank}.log").read_text() for rank in range(2))
 

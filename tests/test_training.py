@@ -120,7 +120,7 @@ def test_a_named_pipe_loses_nothing_and_is_read_once(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     text = "".join(f"{1 if k % 2 else -1} {k % 7}:1\n" for k in range(500))
-    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer = threading.Thread(target=pipe.write_text, args=(text,), daemon=True)  # waits for a reader
     writer.start()
     job = finished(Training(Plan([str(pipe)], "adagrad")))
     writer.join()

@@ -14,7 +14,6 @@ import ctypes
 import gc
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress

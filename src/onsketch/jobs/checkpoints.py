@@ -14,7 +14,6 @@ from onsketch.data.task import Task
 from onsketch.files import model_file
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
-from onsketch.jobs.notes import check_fit, read_noted
 from onsketch.jobs.plans import Plan, same_plan
 from onsketch.jobs.predictions import Predictions
 from onsketch.jobs.tally import Progress, Record
@@ -166,6 +165,8 @@ class Resumable:
 
     def _take_up(self, content: model_file.Content, told: dict[str, Any]) -> None:
         """The state that models and checkpoints both hold."""
+        from onsketch.jobs.notes import check_fit
+
         self.learner = model_file.build(content)
         check_fit(told, self.learner, self.loss)
         self.task = Task(**told["task"])
@@ -180,6 +181,8 @@ class Resumable:
 
     def go_on_from(self, path: model_file.PathLike) -> None:
         """Go on from a model that was saved, as if its rows and these were one stream."""
+        from onsketch.jobs.notes import read_noted
+
         content = read_noted(path)
         told = content.notes.get("training")
         if told is None or not {"schema", "refused", "skipped", "positives", "format"} <= told.keys():
@@ -191,6 +194,7 @@ class Resumable:
     def resume(self, path: model_file.PathLike) -> None:
         """Take up where a checkpoint of the same plan left off; files may have been added after those it knew."""
         from onsketch.data import Position
+        from onsketch.jobs.notes import read_noted
 
         content = read_noted(path)
         going, told = content.notes.get("checkpoint"), content.notes.get("training")

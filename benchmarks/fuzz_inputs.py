@@ -20,7 +20,6 @@ from scipy import sparse
 
 import onsketch
 from onsketch import sketch
-from onsketch.core.arrays import packed
 from onsketch.errors import OnsketchError
 from onsketch.files import model_file
 from onsketch.learners.methods import METHODS
@@ -320,7 +319,7 @@ def options(case: int) -> str:
         return "refused"
     except MemoryError:  # asked for in so many words
         return "no memory"
-    packed(made.options)
+    repr(made.options)
     return "made"
 
 

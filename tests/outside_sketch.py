@@ -4,8 +4,11 @@ It keeps the last m rows. ``LastRows`` is the public sketch, with which dense le
 form for sparse rows, at the cost of the non-zeros. The second entry has no packed form, and runs in dense learners.
 """
 
+from typing import Annotated, Any
+
 import numpy as np
 
+from onsketch.core import state
 from onsketch.core.secular import LINES
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.jit.decorators import inner
@@ -23,7 +26,8 @@ from onsketch.sketches.rows import dense_chunks
 class LastRows(Sketch):
     """The last ``size`` rows as they came."""
 
-    per_feature = ("_rows",)
+    _rows: Annotated[Any, state.Array("kept n_features")]
+    free = ("kept",)
 
     def __init__(self, n_features, size):
         super().__init__(n_features)

@@ -23,7 +23,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "ada-full": {}, "radagrad": {"sketch_size": 3}, "kons": {}, "pros-n-kons": {}, "kernel-ogd": {},
 }  # fmt: skip
 """One of each family."""
-CLOCKS = ("clock", "table.clock", "iterate.clock", "metric.count", "n_rows", "_rounds", "rounds")
+CLOCKS = ("clock", "state.clock", "table.clock", "iterate.clock", "metric.count", "n_rows", "_rounds", "state._rounds")
 """Arrays whose first number counts rows."""
 TIMELESS = ("adagrad", "ftrl", "rfd-son", "ada-ffd", "ada-full")
 """Methods in which no step depends on how many rows there were."""
@@ -41,7 +41,7 @@ def later(thing: Any, path: Path, rows: int) -> Any:
         arrays[name] = arrays[name].copy()
         arrays[name].reshape(-1)[0] += rows
     if "history" in arrays:  # of kernel learners, as it was after 1, 2, 4, ... rows
-        moments = 2.0 ** np.arange(int(arrays["rounds"]).bit_length())
+        moments = 2.0 ** np.arange(int(arrays["state._rounds"]).bit_length())
         history = arrays["history"][np.minimum(np.arange(len(moments)), len(arrays["history"]) - 1)]
         arrays["history"] = np.column_stack([moments, history[:, 1:]])
     return model_file.build(content._replace(arrays=arrays))

@@ -140,7 +140,7 @@ def test_a_wide_row_that_is_refused_or_finds_no_memory_leaves_no_trace(
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("onsketch.learners.dense.fourier.wider", no_memory)
+        patch.setattr("onsketch.learners.dense.fourier.FourierSketch.of_columns", no_memory)
         with pytest.raises(MemoryError):
             learner.learn(X[:1], y[:1])
     assert (learner.learn(X[20:, :5], y[20:]) == twin.learn(X[20:, :5], y[20:])).all()

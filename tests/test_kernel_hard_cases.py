@@ -229,7 +229,7 @@ def test_forged_files_are_refused(tmp_path: Any) -> None:
         for name, array in content.arrays.items():
             if array.size == 0:  # of another option
                 continue
-            forged = {**content.arrays, name: array[:-1] if array.ndim else array - 10.0}
+            forged = {**content.arrays, name: array[:-1] if array.ndim else -1.0 - array}
             model_file.write(tmp_path / "forged", content.kind, content.header, forged)
             with pytest.raises(onsketch.core.errors.ModelFileError, match="damaged"):
                 onsketch.load(tmp_path / "forged")

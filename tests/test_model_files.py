@@ -306,3 +306,14 @@ def test_labels_next_to_nothing_leave_a_scale_that_can_be_saved(tmp_path):
     learner.learn(np.ones((40, 2)), np.full(40, 5e-324))
     learner.save(tmp_path / "m")
     assert np.isfinite(onsketch.load(tmp_path / "m").learn(np.ones((2, 2)), [1.0, 1e100])).all()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_small_sketches_resume_from_a_file_bit_for_bit(size, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 5)), np.where(rng.random(600) < 0.5, 1.0, -1.0)
+    learner = onsketch.learner("rfd-son", loss="logistic", sketch_size=size)
+    learner.learn(X[:300], y[:300])
+    learner.save(tmp_path / "model")
+    again = onsketch.load(tmp_path / "model")
+    assert (again.learn(X[300:], y[300:]) == learner.learn(X[300:], y[300:])).all()

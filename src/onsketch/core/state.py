@@ -15,6 +15,10 @@ A state is a NamedTuple of arrays, the form that compiled loops take. Each field
 A shape is a list of names and numbers. Equal names stand for equal sizes in all arrays of a state, and sizes are read
 from the arrays, so nothing else needs to be stored. Where an axis has spare room, ``used`` gives the part in use.
 Nothing here runs while rows are learned; ``copier`` returns a function that is compiled into the loops.
+
+A class that is no tuple declares attributes in the same way; a number is an array of shape "". ``grow``, ``resize`` and
+``unpack`` then change the object in place. Fields without a declaration are constants: they are passed to ``new`` by
+name, and neither saved nor changed.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from onsketch.core.arrays import Arrays, require_within, take
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import aligned_zeros, load, store
 
-S = TypeVar("S", bound=tuple[Any, ...])
+S = TypeVar("S")
 Range = tuple[float, float]
 Indices = NDArray[np.integer[Any]]
 
@@ -89,20 +93,27 @@ def declared(kind: Any) -> dict[str, Array]:
         for note in notes:
             if isinstance(note, Array):
                 found[name] = note
-    missing = set(kind._fields) - set(found)
-    if missing:
-        raise TypeError(f"{kind.__name__}: {', '.join(sorted(missing))} has no declaration.")
-    return {name: found[name] for name in kind._fields}
+    return {name: found[name] for name in getattr(kind, "_fields", found) if name in found}
 
 
 def _fields(state: Any) -> list[tuple[str, Array, NDArray[Any]]]:
     kind: Any = type(state)
-    return [(name, array, getattr(state, name)) for name, array in declared(kind).items()]
+    return [(name, array, np.asarray(getattr(state, name))) for name, array in declared(kind).items()]
 
 
-def new(kind: type[S], **sizes: Any) -> S:
-    """Return a new state with these sizes. Names that stand for a dtype are passed in the same way."""
-    made = {}
+def _with(state: Any, arrays: Mapping[str, Any]) -> Any:
+    """Return a tuple with these arrays, or put them into an object."""
+    if isinstance(state, tuple):
+        return state._replace(**arrays)  # type: ignore[attr-defined]
+    for name, array in arrays.items():
+        setattr(state, name, array)
+    return state
+
+
+def new(kind: Any, **sizes: Any) -> Any:
+    """Return a new state with these sizes. Names that stand for a dtype, and constants, are passed in the same way."""
+    fields: tuple[str, ...] = getattr(kind, "_fields", ())
+    made = {name: sizes[name] for name in fields if name not in declared(kind)}
     for name, array in declared(kind).items():
         shape = tuple(0 if array.borrowed else sizes[axis] if isinstance(axis, str) else axis for axis in array.axes)
         made[name] = array.make(shape, sizes.get(array.dtype, array.dtype))
@@ -123,20 +134,23 @@ def sizes(state: Any) -> dict[str, int]:
 def grow(state: Any, **wanted: int) -> Any:
     """Return the state with at least these sizes: the same object if it has them, else a new one.
 
-    The old state is not changed. Where an axis is too short it grows by at least an eighth.
+    The old tuple is not changed. Where an axis is too short it grows by at least an eighth.
     """
     have = sizes(state)
     short = {axis: max(n, have[axis] + have[axis] // GROWTH, 16) for axis, n in wanted.items() if n > have[axis]}
-    if not short:
-        return state
+    return resize(state, **short) if short else state
+
+
+def resize(state: Any, **lengths: int) -> Any:
+    """Return the state with exactly these sizes, none smaller than before; what is new has the initial values."""
     made = {}
     for name, array, held in _fields(state):
-        if array.borrowed or not short.keys() & set(array.axes):
+        if array.borrowed or not lengths.keys() & set(array.axes):
             continue
-        shape = tuple(short.get(str(axis), n) for axis, n in zip(array.axes, held.shape, strict=True))
+        shape = tuple(lengths.get(str(axis), n) for axis, n in zip(array.axes, held.shape, strict=True))
         made[name] = array.make(shape, held.dtype)
         made[name][tuple(map(slice, held.shape))] = held
-    return state._replace(**made)
+    return _with(state, made)
 
 
 def _part(array: Array, used: Mapping[str, int]) -> tuple[slice, ...]:
@@ -152,14 +166,18 @@ def in_use(state: Any, **used: int) -> dict[str, NDArray[Any]]:
 
 
 def pack(state: Any, prefix: str, **used: int) -> Arrays:
-    """Return the arrays that a model file stores, as ``prefix.field``."""
-    return {f"{prefix}.{name}": held for name, held in in_use(state, **used).items()}
+    """Return the arrays that a model file stores, as ``prefix.field`` (``field`` if the prefix is empty)."""
+    return {_joined(prefix, name): held for name, held in in_use(state, **used).items()}
+
+
+def _joined(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name
 
 
 def unpack(state: S, arrays: Arrays, prefix: str, free: tuple[str, ...] = ()) -> S:
     """Fill a new state with the result of ``pack``. Types, shapes and bounds are checked; errors are ModelFileErrors.
 
-    The ``free`` axes take the sizes of the file, which must agree between arrays. If the state's class has a method
+    The ``free`` axes take the sizes of the file, which must agree between arrays. If a tuple's class has a method
     ``check(prefix, **sizes)``, it is called last, for conditions that concern more than one array.
     """
     filled: dict[str, NDArray[Any]] = {}
@@ -168,10 +186,12 @@ def unpack(state: S, arrays: Arrays, prefix: str, free: tuple[str, ...] = ()) ->
         if array.scratch or array.borrowed:
             continue
         shape = tuple(known[axis] if isinstance(axis, str) else axis for axis in array.axes)
-        filled[name] = taken = take(arrays, f"{prefix}.{name}", held.dtype, shape)
-        array.check(taken, f"{prefix}.{name}")
+        filled[name] = taken = take(arrays, _joined(prefix, name), held.dtype, shape)
+        array.check(taken, _joined(prefix, name))
         known.update({str(axis): n for axis, n in zip(array.axes, taken.shape, strict=True) if axis in free})
     lengths = {axis: known[axis] or 0 for axis in free}
+    if not isinstance(state, tuple):
+        return _with(state, {name: taken if taken.ndim else taken.item() for name, taken in filled.items()})  # type: ignore[no-any-return]
     state = grow(state, **lengths)
     for name, taken in filled.items():
         getattr(state, name)[tuple(map(slice, taken.shape))] = taken
@@ -181,13 +201,13 @@ def unpack(state: S, arrays: Arrays, prefix: str, free: tuple[str, ...] = ()) ->
 
 
 def copy(state: S) -> S:
-    """Return an independent copy."""
+    """Return an independent copy of a tuple."""
     made = {}
     for name, array, held in _fields(state):
-        made[name] = held if array.borrowed else array.make(held.shape, held.dtype)
         if not array.borrowed:
+            made[name] = array.make(held.shape, held.dtype)
             made[name][...] = held
-    return type(state)(**made)
+    return _with(state, made)  # type: ignore[no-any-return]
 
 
 def nbytes(state: Any, **used: int) -> int:

@@ -6,16 +6,20 @@ import copy
 import operator
 import os
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
-from onsketch.core.arrays import LONGEST_COUNT, packed, require, require_lengths, require_within
+from onsketch.core import state
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_lengths
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.rwlock import Locked, reading, together
 from onsketch.core.tolerances import LARGEST, LONGEST_ROW
 from onsketch.sketches.rows import Array, checked, dense_chunks
 from onsketch.sketches.spectral import eigenvalues
+
+SQUARED = (-LARGEST * LARGEST, LARGEST * LARGEST)
+"""Bounds for sums of squares of rows."""
 
 
 class Sketch(Locked, ABC):
@@ -24,13 +28,14 @@ class Sketch(Locked, ABC):
     Rows come as one row ``(d,)``, a block ``(n, d)`` or a scipy sparse matrix; how a stream is cut into
     blocks does not change a single bit of the result. Input that is refused leaves the sketch as it was. Threads may
     share a sketch: see ``onsketch.core.rwlock``.
+
+    A subclass declares what it keeps (``onsketch.core.state``) by class attributes such as
+    ``_rows: Annotated[Array, state.Array("size n_features", within=SQUARED)]``. Files, checks and growth along the axis
+    ``n_features`` follow from that.
     """
 
-    fixed = (
-        "n_features", "size", "seed", "block", "doubling", "_first_ridge", "shrink_fraction", "alpha", "accuracy",
-        "budget", "floor", "_kernel", "_trusted",
-    )  # fmt: skip
-    """Attributes that the arguments give: a file can only repeat them."""
+    n_rows: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
+    """Number of rows absorbed, zero rows and those of merged sketches included."""
     reads = (
         "matrix", "ridge", "spectrum", "covariance", "energy", "rows", "indices", "weights", "leverage", "diagnostics",
     )  # fmt: skip
@@ -38,7 +43,6 @@ class Sketch(Locked, ABC):
     def __init__(self, n_features: int) -> None:
         self.n_features = whole_number("n_features", n_features, at_least=1)
         self.n_rows = 0
-        """How many rows were absorbed, zero rows and those of merged sketches included."""
 
     def update(self, rows: Any) -> Self:
         """Absorb one row or a block of rows; returns the sketch itself."""
@@ -99,22 +103,30 @@ class Sketch(Locked, ABC):
 
         save_sketch(self, path)
 
+    free: tuple[str, ...] = ()
+    """Axes whose size the arguments do not give: a model file does."""
+
+    def arrays(self) -> Arrays:
+        """Return what a model file stores."""
+        return state.pack(self, "")
+
+    def restore(self, arrays: Arrays) -> None:
+        """Fill a new sketch from a model file, or raise ModelFileError."""
+        state.unpack(self, arrays, "", free=self.free)
+        self.check()
+
     def check(self) -> None:
-        """Refuse, as a `ModelFileError`, numbers filled from a file that no rows can have led to."""
-        require_within(self.n_rows, 0, LONGEST_COUNT, "n_rows")
-        for name, array in packed(self).items():
-            if array.dtype.kind == "f":
-                require_within(array, -LARGEST * LARGEST, LARGEST * LARGEST, name)
+        """Raise ModelFileError for a state that no rows can have led to; bounds of single arrays are declared."""
 
     @classmethod
     def room(cls, n_features: int, size: int = 0, block: int = 1) -> int:
         """Numbers that a fresh one with these arguments keeps, or a few times that."""
         return n_features * (2 * size + block + 34) + size * size
 
-    per_feature: tuple[str, ...] = ()
-    """Its arrays whose last axis is that of the features."""
+    widens = True
+    """True if features may be added."""
     independent = False
-    """Whether sketches to be merged must have different seeds."""
+    """True if sketches to be merged must have different seeds."""
 
     def meet(self, present: Array) -> bool:
         """Draw what there is to draw for features that are present for the first time; whether that changes a thing."""
@@ -122,11 +134,9 @@ class Sketch(Locked, ABC):
 
     def widen(self, n_features: int) -> None:
         """Make room for more features, which had been 0 in every row so far."""
-        if not self.per_feature:
+        if not self.widens:
             raise InputError(f"{type(self).__name__}: the number of features is fixed.")
-        for name in self.per_feature:
-            array = getattr(self, name)
-            setattr(self, name, np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, n_features - array.shape[-1])]))
+        state.resize(self, n_features=n_features)
         self.n_features = n_features
 
     @abstractmethod
@@ -153,7 +163,8 @@ class BufferedSketch(Sketch):
     the stream is cut: the same products on the same numbers, hence the same bits.
     """
 
-    per_feature: tuple[str, ...] = ("_buffer",)
+    _buffer: Annotated[Array, state.Array("capacity n_features", within=SQUARED)]
+    _filled: Annotated[int, state.Array("", "i8")]
 
     def __init__(self, n_features: int, capacity: int) -> None:
         super().__init__(n_features)
@@ -175,8 +186,7 @@ class BufferedSketch(Sketch):
                     self._empty_buffer()
 
     def check(self) -> None:
-        """As all, and the buffer has room for a row."""
-        super().check()
+        """Raise ModelFileError unless the buffer has room for a row."""
         require(0 <= self._filled < max(len(self._buffer), 1), "more rows wait than there is room for", "_filled")
         require_lengths(self._buffer, LONGEST_ROW, "_buffer")
 

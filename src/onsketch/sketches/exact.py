@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
-from onsketch.core.arrays import require_within
+from onsketch.core import state
 from onsketch.core.matrices import is_sparse
 from onsketch.core.tolerances import LARGEST
-from onsketch.sketches.base import BufferedSketch, Sketch
+from onsketch.sketches.base import SQUARED, BufferedSketch, Sketch
 from onsketch.sketches.rows import Array
 from onsketch.sketches.spectral import eigenvalues, symmetric_root
 
@@ -32,7 +32,8 @@ class Exact(BufferedSketch):
     True
     """
 
-    per_feature = ()
+    _sum: Annotated[Array, state.Array("n_features n_features", within=SQUARED)]
+    widens = False
 
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features, _BATCH)
@@ -77,6 +78,9 @@ class Diagonal(Sketch):
     array([10., 20.])
     """
 
+    _energy: Annotated[Array, state.Array("n_features", within=(0.0, LARGEST * LARGEST))]
+    widens = False
+
     def __init__(self, n_features: int) -> None:
         super().__init__(n_features)
         self._energy = np.zeros(self.n_features)
@@ -95,11 +99,6 @@ class Diagonal(Sketch):
     def spectrum(self) -> Array:
         """`energy`, descending."""
         return np.sort(self._energy)[::-1]
-
-    def check(self) -> None:
-        """As all, and squares are not negative."""
-        super().check()
-        require_within(self._energy, 0.0, LARGEST * LARGEST, "_energy")
 
     def _absorb(self, block: Any) -> None:
         # One addition after the other, for a sum that does not depend on how the stream was cut.

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import require, require_within
+from onsketch.core import state
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, require
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import kernel
 
 Array = NDArray[np.float64]
-
-
-def with_room(array: NDArray[Any], size: int) -> NDArray[Any]:
-    """The array itself if its first axis has room for ``size``, else a copy with twice the room, the rest zeros."""
-    if len(array) >= size:
-        return array
-    larger = np.zeros((max(size, 2 * len(array), 32), *array.shape[1:]), dtype=array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 @kernel
@@ -54,7 +46,7 @@ class GrowingFactor:
     """L, lower triangular with positive diagonal, of a matrix ``E = LLᵀ`` that gains a row and a column at a time.
 
     Rows of L lie one after the other in one array, without the zeros above the diagonal, so that a new row is
-    appended and nothing moves; the array doubles when it is full. n(n+1)/2 numbers, which solving reads once.
+    appended and nothing moves. n(n+1)/2 numbers, which solving reads once.
 
     >>> factor = GrowingFactor()
     >>> factor.append(np.empty(0), 2.0)
@@ -66,11 +58,16 @@ class GrowingFactor:
     array([1., 1.])
     """
 
+    rows: Annotated[Array, state.Array("packed", within=(-LARGEST, LARGEST))]
+    """The rows of L, and room for more."""
+    size: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
+    largest: Annotated[float, state.Array("", within=(0.0, float(np.finfo(np.float64).max)))]
+    """The largest diagonal entry of E."""
+
     def __init__(self) -> None:
         self.rows = np.zeros(0)
         self.size = 0
         self.largest = 0.0
-        """The largest diagonal entry of E."""
 
     def solve(self, v: Array) -> Array:
         """L⁻¹v."""
@@ -103,23 +100,27 @@ class GrowingFactor:
         self.largest = max(self.largest, float(row @ row) + pivot * pivot)
         start = self.size * (self.size + 1) // 2
         stop = start + self.size
-        self.rows = with_room(self.rows, stop + 1)
+        if stop >= len(self.rows):
+            state.grow(self, packed=stop + 1)
         self.rows[start:stop] = row
         self.rows[stop] = pivot
         self.size += 1
 
     def used(self) -> Array:
-        """The rows of L, without the room for more."""
+        """Return the rows of L, without the room for more."""
         return self.rows[: self.size * (self.size + 1) // 2]
 
-    def refill(self, rows: Array, size: int, largest: float) -> None:
-        """Take L from a model file."""
-        fits = size >= 0 and len(rows) == size * (size + 1) // 2 and largest >= 0.0
-        require(fits, "a factor is not as large as its rows are many", "factor")
-        require_within(rows, -LARGEST, LARGEST, "factor")
+    def arrays(self, prefix: str) -> Arrays:
+        """Return what a model file stores."""
+        return state.pack(self, prefix, packed=self.size * (self.size + 1) // 2)
+
+    def restore(self, arrays: Arrays, prefix: str, size: int) -> None:
+        """Fill a new factor of ``size`` rows from a model file, or raise ModelFileError."""
+        state.unpack(self, arrays, prefix, free=("packed",))
+        fits = self.size == size and len(self.rows) == size * (size + 1) // 2
+        require(fits, "a factor is not as large as its rows are many", f"{prefix}.rows")
         steps = np.arange(1, size + 1)
-        require(bool((rows[steps * (steps + 1) // 2 - 1] > 0.0).all()), "the diagonal of a factor is not positive")
-        self.rows, self.size, self.largest = rows, size, largest
+        require((self.rows[steps * (steps + 1) // 2 - 1] > 0.0).all(), "the diagonal of a factor is not positive")
 
     def dense(self) -> Array:
         """L as a square array."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from onsketch.core.arrays import Arrays, require, require_within, take
+from onsketch.core import state
+from onsketch.core.arrays import Arrays
 from onsketch.core.tolerances import CUTOFF, LARGEST
-from onsketch.sketches.growing_factor import GrowingFactor, with_room
+from onsketch.sketches.growing_factor import GrowingFactor
 from onsketch.sketches.rows import Array
 
 PRACTICAL_BUDGET = 1.0
@@ -17,6 +18,9 @@ PRACTICAL_BUDGET = 1.0
 
 INDEFINITE = 1e-8
 """A squared length below minus this part of k(x, x) is no rounding error: the kernel is not positive."""
+
+
+_POSITIVE = (0.0, float(np.finfo(np.float64).max))
 
 
 class Candidate(NamedTuple):
@@ -59,20 +63,23 @@ class LeverageSampler:
     One triangular solve a row, O(n²) for n rows kept, and O(n) more for a row that enters.
     """
 
+    energy: Annotated[float, state.Array("", within=_POSITIVE)]
+    """The trace of S K̄ S."""
+    scales: Annotated[Array, state.Array("kept", within=(-LARGEST, LARGEST))]
+    """scale/√p̃ of each row kept, and room for more."""
+    p_min: Annotated[float, state.Array("", within=(0.0, 1.0))]
+    """The smallest probability so far."""
+    total: Annotated[float, state.Array("", within=_POSITIVE)]
+    """Σ τ̃, which over-estimates the online effective dimension."""
+
     def __init__(
         self, ridge: float, accuracy: float, budget: float | None, floor: float = 0.0, trusted: bool = True
     ) -> None:
         self._trusted = trusted
         self._settings = (ridge, accuracy, PRACTICAL_BUDGET if budget is None else budget, floor)
         self.factor = GrowingFactor()
-        self.energy = 0.0
-        """The trace of S K̄ S."""
+        self.energy, self.p_min, self.total = 0.0, 1.0, 0.0
         self.scales = np.zeros(0)
-        """scale/√p̃ of each row kept."""
-        self.p_min = 1.0
-        """The smallest probability so far."""
-        self.total = 0.0
-        """Σ τ̃, which over-estimates the online effective dimension."""
 
     @property
     def size(self) -> int:
@@ -97,7 +104,8 @@ class LeverageSampler:
     def admit(self, candidate: Candidate) -> None:
         """Keep the candidate, with weight 1/p̃."""
         ridge, p = self._settings[0], candidate.probability
-        self.scales = with_room(self.scales, self.size + 1)
+        if self.size >= len(self.scales):
+            state.grow(self, kept=self.size + 1)
         self.scales[self.size] = candidate.scale / math.sqrt(p)
         whole = candidate.residual + float(candidate.solved @ candidate.solved)
         # Never below α, what E's diagonal gains: a row that comes again cannot break the factor.
@@ -113,28 +121,14 @@ class LeverageSampler:
         """Forget all that came after the mark."""
         self.factor.size, self.factor.largest, self.energy, self.p_min, self.total = mark
 
-    def arrays(self) -> Arrays:
-        """The state, for a model file."""
-        sums = np.array([self.p_min, self.total, self.energy, self.factor.largest])
-        return {"factor": self.factor.used(), "scales": self.scales[: self.size], "sums": sums}
+    def arrays(self, prefix: str) -> Arrays:
+        """Return what a model file stores."""
+        return state.pack(self, prefix, kept=self.size) | self.factor.arrays(f"{prefix}.factor")
 
-    def check(self) -> None:
-        """Refuse numbers from a file that no rows can have led to."""
-        factor = self.factor
-        require(factor.size <= len(self.scales), "its factor has more rows than it kept", "sampler.scales")
-        require(
-            0.0 <= self.p_min <= 1.0 and self.total >= 0.0 and self.energy >= 0.0, "impossible sums", "sampler.sums"
-        )
-        require_within(self.scales, -LARGEST, LARGEST, "sampler.scales")
-        factor.refill(factor.rows[: factor.size * (factor.size + 1) // 2].copy(), factor.size, factor.largest)
-
-    def refill(self, arrays: Arrays) -> None:
-        """Take the state from a model file."""
-        self.scales = take(arrays, "scales", np.float64, (None,))
-        sums = take(arrays, "sums", np.float64, (4,))
-        self.p_min, self.total, self.energy, largest = (float(number) for number in sums)
-        self.factor.refill(take(arrays, "factor", np.float64, (None,)), len(self.scales), largest)
-        self.check()
+    def restore(self, arrays: Arrays, prefix: str) -> None:
+        """Fill a new sampler from a model file, or raise ModelFileError."""
+        state.unpack(self, arrays, prefix, free=("kept",))
+        self.factor.restore(arrays, f"{prefix}.factor", len(self.scales))
 
     def effective_dimension(self) -> float:
         """The trace of K̃(K̃ + αI)⁻¹ of the weighted rows kept, which stand for all rows; O(n³)."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
+from onsketch.core import state
 from onsketch.core.arrays import LONGEST_COUNT, require, require_lengths, require_within
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
-from onsketch.sketches.base import Sketch, whole_number
+from onsketch.sketches.base import SQUARED, Sketch, whole_number
 from onsketch.sketches.rows import Array, dense_chunks
 from onsketch.sketches.spectral import orthonormalise, row_spectrum
 
@@ -60,7 +61,18 @@ class Oja(Sketch):
     array([9.1, 3.8])
     """
 
-    per_feature = ("_directions", "_waiting", "_seen")
+    _directions: Annotated[Array, state.Array("size n_features")]
+    """V, zero where a feature is unseen."""
+    _operations: Annotated[Array, state.Array("size size")]
+    """The row operations so far: the column of an unseen feature with start z stands at ``_operations @ z``."""
+    _energy: Annotated[Array, state.Array("size", within=(0.0, LARGEST * LARGEST))]
+    """λ."""
+    _seen: Annotated[Any, state.Array("n_features", "?")]
+    _rounds: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
+    _waiting: Annotated[Array, state.Array("block n_features", within=SQUARED)]
+    """Rows towards which V has not turned yet."""
+    _steps: Annotated[Array, state.Array("block")]
+    _filled: Annotated[int, state.Array("", "i8")]
 
     def __init__(self, n_features: int, size: int, seed: int = 0, block: int = 1, step: float | None = None) -> None:
         super().__init__(n_features)
@@ -70,13 +82,12 @@ class Oja(Sketch):
         if step is not None and not 0.0 < step < math.inf:
             raise OptionError(f"step={step!r}: expected a number above 0, or None for 1/t.")
         self.step = 0.0 if step is None else float(step)
-        self._directions = np.zeros((self.size, self.n_features))  # V, zero where a feature is unseen
-        # The row operations so far: the column of an unseen feature with start z stands at _operations @ z.
+        self._directions = np.zeros((self.size, self.n_features))
         self._operations = np.eye(self.size)
-        self._energy = np.zeros(self.size)  # λ
+        self._energy = np.zeros(self.size)
         self._seen = np.zeros(self.n_features, dtype=bool)
         self._rounds = 0
-        self._waiting = np.zeros((self.block, self.n_features))  # rows towards which V has not turned yet
+        self._waiting = np.zeros((self.block, self.n_features))
         self._steps = np.zeros(self.block)
         self._filled = 0
 
@@ -91,11 +102,8 @@ class Oja(Sketch):
         return np.sort(self._energy)[::-1][: self.n_features]
 
     def check(self) -> None:
-        """As all, and the block has room for a row."""
-        super().check()
+        """Raise ModelFileError unless the block has room for a row and the directions can be orthonormal."""
         require(0 <= self._filled < self.block, "more rows wait than there is room for", "_filled")
-        require(0 <= self._rounds <= LONGEST_COUNT, "its rounds are impossible", "_rounds")
-        require_within(self._energy, 0.0, LARGEST * LARGEST, "_energy")
         require_within(self._steps, 0.0, max(1.0, self.step), "_steps")
         require_lengths(self._directions, 2.0, "_directions")  # they are orthonormal
         require_lengths(self._operations, LARGEST, "_operations")

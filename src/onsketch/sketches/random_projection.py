@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from onsketch.core import state
 from onsketch.core.arrays import LONGEST_COUNT, require
 from onsketch.core.errors import InputError
-from onsketch.sketches.base import BufferedSketch, whole_number
+from onsketch.sketches.base import SQUARED, BufferedSketch, whole_number
 from onsketch.sketches.rows import Array
 
 _BATCH = 32
@@ -38,16 +40,20 @@ class RandomProjection(BufferedSketch):
     array([9., 4., 1.])
     """
 
-    per_feature = ("_buffer", "_sum")
+    _sum: Annotated[Array, state.Array("size n_features", within=SQUARED)]
+    _rounds: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
+    """Rows in ``_sum`` that were drawn for here: the key of the draws, whatever was merged."""
+    _seeds: Annotated[NDArray[np.int64], state.Array("seeds", "i8", within=(0, 2**63 - 1))]
     independent = True
+    free = ("seeds",)
 
     def __init__(self, n_features: int, size: int, seed: int = 0) -> None:
         self.size = whole_number("size", size, at_least=0)
         self.seed = whole_number("seed", seed, at_least=0, below=2**63)
         super().__init__(n_features, _BATCH)
         self._sum = np.zeros((self.size, self.n_features))
-        self._rounds = 0  # rows in _sum that were drawn for here: the key of the draws, whatever was merged
-        self._seeds = {self.seed}
+        self._rounds = 0
+        self._seeds = np.array([self.seed])
 
     @property
     def matrix(self) -> Array:
@@ -55,10 +61,9 @@ class RandomProjection(BufferedSketch):
         return self._sum + self._projected()
 
     def check(self) -> None:
-        """As all, and its draws have been counted."""
+        """Raise ModelFileError unless its own seed is among those it has drawn from."""
         super().check()
-        require(0 <= self._rounds <= LONGEST_COUNT, "its rounds are impossible", "_rounds")
-        require(self.seed in self._seeds and min(self._seeds) >= 0, "it has drawn from other seeds", "_seeds")
+        require(self.seed in self._seeds, "it has drawn from other seeds", "_seeds")
 
     def _projected(self) -> Array:
         """The projection of the rows that wait in the buffer."""
@@ -75,11 +80,11 @@ class RandomProjection(BufferedSketch):
         self._filled = 0
 
     def _merge(self, other: Self) -> None:
-        shared = self._seeds & other._seeds
-        if shared:
-            raise InputError(f"cannot merge: both drew from seed {min(shared)}, so they are not independent")
+        shared = np.intersect1d(self._seeds, other._seeds)
+        if shared.size:
+            raise InputError(f"cannot merge: both drew from seed {shared[0]}, so they are not independent")
         self._sum += other.matrix
-        self._seeds |= other._seeds
+        self._seeds = np.union1d(self._seeds, other._seeds)
 
     def _settings(self) -> dict[str, object]:
         return {**super()._settings(), "size": self.size}

@@ -6,17 +6,17 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import require, require_within
+from onsketch.core import state
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_within
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.kernels import Kernel
 from onsketch.core.tolerances import LARGEST
-from onsketch.sketches.base import Sketch, real_number, whole_number
-from onsketch.sketches.growing_factor import with_room
+from onsketch.sketches.base import SQUARED, Sketch, real_number, whole_number
 from onsketch.sketches.leverage import Candidate, LeverageSampler, NotPositiveError
 from onsketch.sketches.rows import Array, checked, dense_chunks
 
@@ -56,6 +56,12 @@ class RowSampling(Sketch):
     >>> bool(error < 0.2)
     True
     """
+
+    _rows: Annotated[Array, state.Array("kept n_features", within=SQUARED)]
+    _indices: Annotated[NDArray[np.int64], state.Array("kept", "i8", within=(0, LONGEST_COUNT))]
+    _weights: Annotated[Array, state.Array("kept", within=(1.0, LARGEST))]
+    widens = False
+    free = ("kept",)
 
     def __init__(
         self,
@@ -106,15 +112,16 @@ class RowSampling(Sketch):
             raise OptionError(f"save: the kernel {self._kernel.name} is a function, which a file cannot hold.")
         super().save(path)
 
-    def check(self) -> None:
-        """As all, and as many rows, weights and rows of the factor as it says."""
-        super().check()
-        self._sampler.check()
-        least = min(len(self._rows), len(self._indices), len(self._weights))
-        require(self.size <= least, "it kept fewer rows than it says", "_rows")
-        require(self._rows.shape[1:] == (self.n_features,), "its rows are of another width", "_rows")
+    def arrays(self) -> Arrays:
+        """Return what a model file stores."""
+        return state.pack(self, "", kept=self.size) | self._sampler.arrays("sampler")
+
+    def restore(self, arrays: Arrays) -> None:
+        """Fill a new sketch from a model file, or raise ModelFileError."""
+        self._sampler.restore(arrays, "sampler")
+        super().restore(arrays)
+        require(self.size == len(self._rows), "it kept fewer rows than it says", "_rows")
         require_within(self.indices, 0, max(self.n_rows - 1, 0), "_indices")
-        require_within(self.weights, 1.0, LARGEST, "_weights")
 
     @classmethod
     def room(cls, n_features: int, size: int = 0, block: int = 1) -> int:
@@ -201,9 +208,8 @@ class RowSampling(Sketch):
 
     def _keep(self, x: Array, index: int, weight: float) -> None:
         at = self.size
-        self._rows = with_room(self._rows, at + 1)
-        self._indices = with_room(self._indices, at + 1)
-        self._weights = with_room(self._weights, at + 1)
+        if at >= len(self._rows):
+            state.grow(self, kept=at + 1)
         self._rows[at], self._indices[at], self._weights[at] = x, index, weight
 
     def _merge(self, other: Self) -> None:

@@ -7,7 +7,7 @@ import operator
 import os
 from typing import Any
 
-from onsketch.core.arrays import packed, require_room, restored
+from onsketch.core.arrays import require_room
 from onsketch.core.errors import ModelFileError, OnsketchError
 from onsketch.files import model_file
 from onsketch.sketches.base import Sketch
@@ -16,7 +16,7 @@ from onsketch.sketches.named import class_named
 
 def save_sketch(thing: Sketch, path: str | os.PathLike[str]) -> None:
     """Write a sketch to a file."""
-    model_file.write(path, "sketch", {"class": type(thing).__name__, "arguments": arguments(thing)}, packed(thing))
+    model_file.write(path, "sketch", {"class": type(thing).__name__, "arguments": arguments(thing)}, thing.arrays())
 
 
 def from_file(content: model_file.Content) -> Sketch:
@@ -33,9 +33,8 @@ def from_file(content: model_file.Content) -> Sketch:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"its header does not describe a sketch ({error}).") from None
-    filled: Sketch = restored(fresh, content.arrays)
-    filled.check()
-    return filled
+    fresh.restore(content.arrays)
+    return fresh
 
 
 def arguments(thing: Sketch) -> dict[str, Any]:

@@ -17,12 +17,14 @@ sketch carries a certificate of its own error, `ShrinkingSketch.escaped`.
 from __future__ import annotations
 
 from functools import partial
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 
+from onsketch.core import state
 from onsketch.core.arrays import require
 from onsketch.core.shrinking import shrink
+from onsketch.core.tolerances import LARGEST
 from onsketch.sketches.base import BufferedSketch, whole_number
 from onsketch.sketches.rows import Array
 from onsketch.sketches.spectral import row_spectrum, without_noise
@@ -45,6 +47,9 @@ class ShrinkingSketch(BufferedSketch):
     The first ``_kept`` rows of the buffer came out of a shrink and are orthogonal, those up to
     ``_filled`` are rows of the stream as they came.
     """
+
+    _kept: Annotated[int, state.Array("", "i8")]
+    _escaped: Annotated[float, state.Array("", within=(0.0, LARGEST * LARGEST))]
 
     def __init__(self, n_features: int, size: int, rule: int, doubling: bool, fraction: float = 1.0) -> None:
         self.size = whole_number("size", size, at_least=0)
@@ -74,10 +79,9 @@ class ShrinkingSketch(BufferedSketch):
         return self._buffer[: self._filled].copy()
 
     def check(self) -> None:
-        """As all, and kept rows are among those at hand."""
+        """Raise ModelFileError unless the rows kept are among those at hand."""
         super().check()
         require(0 <= self._kept <= self._filled, "it kept more rows than it has", "_kept")
-        require(self._escaped >= 0.0, "less than nothing has escaped", "_escaped")
 
     def _empty_buffer(self) -> None:
         self._shrink(self._buffer)

@@ -23,18 +23,20 @@ r being the rows of the block: what was known along B, what is new, and an even 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_lengths, require_within, take
+from onsketch.core import state
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_lengths, take
 from onsketch.core.shrinking import FD, shrink
 from onsketch.core.tolerances import LARGEST, LONGEST_ROW
 from onsketch.sketches.rows import checked
 from onsketch.sketches.spectral import without_noise
 
 Floats = NDArray[np.float64]
+_POSITIVE = (0.0, float(np.finfo(np.float64).max))
 
 
 class Stacked(NamedTuple):
@@ -76,19 +78,26 @@ class LeadingDirections:
     (array([[1., 0., 0., 0.]]), array([9.]), 1.0)
     """
 
+    rows: Annotated[Floats, state.Array("kept n_features")]
+    energies: Annotated[Floats, state.Array("kept", within=(0.0, LARGEST**2))]
+    """What the rows so far have along each of ``rows``, estimated."""
+    mean: Annotated[Floats, state.Array("n_features")]
+    count: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
+    """Rows in ``rows`` and ``mean``; more may be waiting."""
+    block_rows: Annotated[int, state.Array("", "i8", within=(1, LONGEST_COUNT))]
+    escaped: Annotated[float, state.Array("", within=_POSITIVE)]
+    scatter: Annotated[float, state.Array("", within=_POSITIVE)]
+    """Σ|x − mean|² (Σ|x|² without centring) of those rows, exactly."""
+
     def __init__(self, n_features: int, size: int, centred: bool, block_rows: int) -> None:
         self.size = size
         self.centred = centred
         self.block_rows = block_rows
         self.rows = np.zeros((0, n_features))
         self.energies = np.zeros(0)
-        """What the rows so far have along each of ``rows``, estimated."""
         self.mean = np.zeros(n_features)
         self.count = 0
-        """Rows in ``rows`` and ``mean``; more may be waiting."""
-        self.escaped = 0.0
-        self.scatter = 0.0
-        """Σ|x − mean|² (Σ|x|² without centring) of those rows, exactly."""
+        self.escaped = self.scatter = 0.0
         self.waiting: list[Any] = []
         self._finished: tuple[Floats, Floats] | None = None
 
@@ -122,9 +131,8 @@ class LeadingDirections:
                 self.waiting = []
 
     def arrays(self) -> Arrays:
-        """The state, for a model file; rows that wait are one block, as they would be when their turn comes."""
-        kept = {"rows": self.rows, "mean": self.mean, "count": np.array(self.count), "block": np.array(self.block_rows)}
-        kept |= {"sums": np.array([self.escaped, self.scatter]), "energies": self.energies}
+        """Return what a model file stores. Waiting rows are one block, as they will be when they are absorbed."""
+        kept = state.pack(self, "")
         if self.waiting:
             block = _one(self.waiting)
             if hasattr(block, "tocsr"):
@@ -135,19 +143,12 @@ class LeadingDirections:
         return kept
 
     def restore(self, arrays: Arrays) -> None:
-        """Take the state from a model file."""
+        """Fill new directions from a model file, or raise ModelFileError."""
         width = len(self.mean)
-        self.rows = take(arrays, "rows", np.float64, (None, width))
-        self.mean = take(arrays, "mean", np.float64, (width,))
-        self.count = int(take(arrays, "count", np.int64, ()))
-        self.block_rows = int(take(arrays, "block", np.int64, ()))
-        self.escaped, self.scatter = (float(number) for number in take(arrays, "sums", np.float64, (2,)))
-        possible = 0 <= self.count <= LONGEST_COUNT and self.block_rows > 0 and len(self.rows) < self.size
+        state.unpack(self, arrays, "", free=("kept",))
         require_lengths(self.rows, LONGEST_ROW, "rows")
         require_lengths(self.mean[np.newaxis], LARGEST, "mean")
-        require(possible and min(self.escaped, self.scatter) >= 0.0, "its sums are impossible")
-        self.energies = take(arrays, "energies", np.float64, (len(self.rows),))
-        require_within(self.energies, 0.0, LARGEST**2, "energies")
+        require(len(self.rows) < self.size, "it has more rows than it may keep", "rows")
         self.waiting, self._finished = [], None
         if "waiting" in arrays:
             self.waiting = [take(arrays, "waiting", np.float64, (None, width))]

@@ -142,7 +142,8 @@ class AutoLearner(Learner):
     def _new_light(self) -> Light:
         """Light rows of no feature."""
         since = padded(self._settings.capacity - max(self._settings.size - 1, 0), 8)
-        return state.new(Light, warm=1, cold=1, slots=0, buffered=0, since=since, real=self.options.dtype)
+        made: Light = state.new(Light, warm=1, cold=1, slots=0, buffered=0, since=since, real=self.options.dtype)
+        return made
 
     def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)

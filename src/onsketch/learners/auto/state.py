@@ -263,7 +263,7 @@ class Mixture(NamedTuple):
     @classmethod
     def empty(cls, capacity: int, kept: int) -> Self:
         """The state before the first row."""
-        made = new(cls, capacity=capacity, m=padded(capacity), turned=capacity + 1, entry=padded(kept + 3))
+        made: Self = new(cls, capacity=capacity, m=padded(capacity), turned=capacity + 1, entry=padded(kept + 3))
         made.shares[:2, :EXPERTS], made.shares[2, :3] = np.divide(PRIORS, sum(PRIORS)), 1.0 / 3.0
         made.mix[:EXPERTS] = made.shares[0, :EXPERTS]
         return made

@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
-from onsketch.core import losses
-from onsketch.core.arrays import Arrays, packed, require, require_within, restored
+from onsketch.core import losses, state
+from onsketch.core.arrays import Arrays
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import allocating_kernel, inner
@@ -258,8 +258,8 @@ class ExactNewton(Engine):
 
     @property
     def nbytes(self) -> int:
-        """F, and without a ridge Q."""
-        return self.factor.rows.nbytes + self.factor.basis.nbytes
+        """Bytes of F, and without a ridge of Q."""
+        return state.nbytes(self.factor)
 
     def spectrum(self, one: float = 1.0) -> Array:
         """Those of A less the ridge, as if the constant feature were 1: O(d³)."""
@@ -270,14 +270,10 @@ class ExactNewton(Engine):
         values = np.linalg.eigvalsh(absorbed)
         return np.maximum(np.asarray(values, dtype=np.float64), 0.0)
 
-    def arrays(self) -> Arrays:
-        """The factor of the inverse."""
-        return packed(self.factor)
+    def arrays(self, prefix: str) -> Arrays:
+        """Return the factor of the inverse."""
+        return state.pack(self.factor, prefix)
 
-    def restore(self, arrays: Arrays) -> None:
-        """The factor, of the same size and ridge."""
-        factor = restored(self.factor, arrays)
-        require(factor.ridge == self.factor.ridge and factor.unit == self.factor.unit, "its ridge is not the option's")
-        require(0 <= factor.rank[0] <= len(factor.rows), "its rank is impossible", "metric.rank")
-        require_within(factor.rows, -LARGEST * LARGEST, LARGEST * LARGEST, "metric.rows")
-        self.factor = factor
+    def restore(self, arrays: Arrays, prefix: str) -> None:
+        """Fill the factor from a model file."""
+        self.factor = state.unpack(self.factor, arrays, prefix)

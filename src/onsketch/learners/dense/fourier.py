@@ -14,15 +14,16 @@ adaptive stochastic optimization using random projections", NIPS 2016.
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core import draws
+from onsketch.core import draws, state
+from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import kernel
-from onsketch.learners.dense.summaries import Summary, wider
+from onsketch.learners.dense.summaries import SQUARED, Summary
 from onsketch.learners.options import Options
 
 Array = NDArray[np.float64]
@@ -84,6 +85,9 @@ class LowRank(Summary):
     O(τd²) a round and d² numbers of memory: for small d only. Merging adds G.
     """
 
+    matrix: Annotated[Array, state.Array("features features", within=SQUARED)]
+    projected: Annotated[Array, state.Array("features rows", within=SQUARED)]
+    """GΠᵀ."""
     outside = math.inf
 
     def __init__(self, width: int, options: Options) -> None:
@@ -91,7 +95,7 @@ class LowRank(Summary):
         self._draw = options.seed, options.sketch_size  # no numbers of the state
         self.project = FourierSketch(*self._draw, width)
         self.matrix = np.zeros((width, width))
-        self.projected = np.zeros((width, self.project.rows.size))  # GΠᵀ
+        self.projected = np.zeros((width, self.project.rows.size))
 
     def absorb(self, row: Array) -> None:
         """``G += ggᵀ``, and GΠᵀ with it."""
@@ -111,7 +115,7 @@ class LowRank(Summary):
     def widen(self, width: int) -> None:
         """Zeros for the new features, and GΠᵀ for the Π of so many: as if they had been known from the start."""
         self.project = FourierSketch(*self._draw, width)
-        self.matrix = wider(self.matrix, width, width)
+        state.resize(self, features=width)
         self.projected = np.ascontiguousarray(self.project.of_columns(self.matrix).T)
 
     def merge(self, other: Self, base: Self) -> None:
@@ -127,6 +131,9 @@ class Rada(Summary):
     O(τ²d + d log d). Merging adds G̃.
     """
 
+    Q: Annotated[Array, state.Array("features rows")]
+    R: Annotated[Array, state.Array("rows rows", within=SQUARED)]
+    count: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
     outside = 1.0
 
     def __init__(self, width: int, options: Options) -> None:
@@ -181,7 +188,7 @@ class Rada(Summary):
         kept = values > CUTOFF * values.max(initial=0.0)
         root = self.Q @ (told @ (vectors[:, kept] / np.sqrt(values[kept])))  # G is this times its transpose
         self.project = FourierSketch(*self._draw, width)
-        root = wider(root, width, root.shape[1])
+        root = np.pad(root, ((0, width - len(root)), (0, 0)))
         self.Q, told = np.linalg.qr(root @ self.project.of_columns(root).T)
         self.R = unit * told
 

@@ -28,11 +28,14 @@ C. D. Meyer: "Generalized inversion of modified matrices", SIAM J. Applied Mathe
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.arrays import require
+from onsketch.core.state import Array as State
+from onsketch.core.state import new, resize
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import inner
 from onsketch.learners.dense.iterate import Array
@@ -41,34 +44,35 @@ from onsketch.learners.dense.iterate import Array
 class Factor(NamedTuple):
     """``A⁻¹ = FᵀF/unit``."""
 
-    rows: Array
-    """F, (d, d); lower triangular with a ridge, the first ``rank`` rows in use without."""
-    basis: Array
-    """Q, (d, d), for ridge 0; else it has no rows."""
-    rank: NDArray[np.int64]
+    rows: Annotated[Array, State("features features", within=(-LARGEST * LARGEST, LARGEST * LARGEST))]
+    """F; lower triangular with a ridge, the first ``rank`` rows in use without."""
+    basis: Annotated[Array, State("singular singular")]
+    """Q, for ridge 0; else it has no rows."""
+    rank: Annotated[NDArray[np.int64], State("1", "i8")]
     """[rows of F in use]."""
     ridge: float
     unit: float
     """The ridge, or 1 without one."""
 
+    def check(self, prefix: str) -> None:
+        """Raise ModelFileError for a rank that F cannot have."""
+        require(0 <= self.rank[0] <= len(self.rows), "its rank is impossible", f"{prefix}.rank")
+
 
 def new_factor(ridge: float) -> Factor:
-    """For no features yet."""
-    empty = np.zeros((0, 0))
-    return Factor(empty, empty, np.zeros(1, dtype=np.int64), ridge, ridge if ridge > 0.0 else 1.0)
+    """Return the factor for no features."""
+    made: Factor = new(Factor, features=0, singular=0, ridge=ridge, unit=ridge if ridge > 0.0 else 1.0)
+    return made
 
 
 def wider_factor(factor: Factor, width: int) -> Factor:
-    """The factor with more features, of which nothing is known but the ridge."""
+    """Return the factor with more features, of which nothing is known but the ridge."""
     have = factor.rows.shape[1]
-    rows = np.zeros((width, width))
-    rows[:have, :have] = factor.rows
-    if factor.ridge > 0.0:
-        rows[range(have, width), range(have, width)] = 1.0
-        return factor._replace(rows=rows, rank=np.array([width]))
-    basis = np.zeros((width, width))
-    basis[:have, :have] = factor.basis
-    return factor._replace(rows=rows, basis=basis)
+    wider: Factor = resize(factor, features=width, **({} if factor.ridge > 0.0 else {"singular": width}))
+    if factor.ridge == 0.0:
+        return wider
+    wider.rows[range(have, width), range(have, width)] = 1.0
+    return wider._replace(rank=np.array([width]))
 
 
 def matrix_of(factor: Factor) -> Array:

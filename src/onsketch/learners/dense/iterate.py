@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import Arrays
+from onsketch.core.arrays import LONGEST_COUNT, Arrays
+from onsketch.core.state import Array as State
+from onsketch.core.state import new, resize
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.options import Options
 
@@ -16,39 +18,32 @@ Array = NDArray[np.float64]
 
 
 class Iterate(NamedTuple):
-    """Where a dense learner stands, in plain arrays. What its options do not ask for has no entries."""
+    """The vectors of a dense learner. Axes that its options do not ask for have size 0."""
 
-    weights: NDArray[np.floating]
+    weights: Annotated[NDArray[np.floating], State("features", "real")]
     """u, the unprojected iterate; in adapted coordinates with ``diagonal``."""
-    total: NDArray[np.floating]
+    total: Annotated[NDArray[np.floating], State("averaged", "real")]
     """Σu over the rounds, for ``average``."""
-    gradient_sum: NDArray[np.floating]
+    gradient_sum: Annotated[NDArray[np.floating], State("dual", "real")]
     """ḡ = Σg, for dual averaging."""
-    diagonal: Array
+    diagonal: Annotated[Array, State("adapted", within=(0.0, float(np.finfo(np.float64).max)))]
     """Σg² in the original coordinates, for ``diagonal``."""
-    clock: NDArray[np.int64]
+    clock: Annotated[NDArray[np.int64], State("1", "i8", within=(0, LONGEST_COUNT))]
     """[rounds played]."""
 
 
 def new_iterate(options: Options) -> Iterate:
-    """No features yet, no rounds played."""
-    nothing = np.zeros(0, dtype=options.dtype)
-    return Iterate(nothing, nothing, nothing, np.zeros(0), np.zeros(1, dtype=np.int64))
+    """Return the vectors for no features and no rounds."""
+    made: Iterate = new(Iterate, features=0, averaged=0, dual=0, adapted=0, real=options.dtype)
+    return made
 
 
 def widened(iterate: Iterate, width: int, options: Options) -> Iterate:
-    """The iterate with zeros for the features from its width on."""
-
-    def longer(vector: NDArray[np.floating], wanted: bool) -> NDArray[np.floating]:
-        return np.pad(vector, (0, width - vector.size)) if wanted else vector
-
-    return Iterate(
-        weights=longer(iterate.weights, True),
-        total=longer(iterate.total, options.average),
-        gradient_sum=longer(iterate.gradient_sum, options.update == "dual"),
-        diagonal=longer(iterate.diagonal, options.diagonal).astype(np.float64, copy=False),
-        clock=iterate.clock,
-    )
+    """Return the iterate with this many features; new entries are zero."""
+    asked = {"averaged": options.average, "dual": options.update == "dual", "adapted": options.diagonal}
+    axes = {axis: width for axis, is_used in asked.items() if is_used}
+    wider: Iterate = resize(iterate, features=width, **axes)
+    return wider
 
 
 def largest_weight(options: Options) -> float:
@@ -88,9 +83,9 @@ class Engine(ABC):
         """The eigenvalues of what was absorbed, as if the constant feature, which is ``one``, were 1."""
 
     @abstractmethod
-    def arrays(self) -> Arrays:
-        """The metric, for a model file."""
+    def arrays(self, prefix: str) -> Arrays:
+        """Return the arrays of the metric that a model file stores."""
 
     @abstractmethod
-    def restore(self, arrays: Arrays) -> None:
-        """Take the metric from a model file, the features having been made room for."""
+    def restore(self, arrays: Arrays, prefix: str) -> None:
+        """Fill the metric from a model file; it has the right number of features already."""

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import LONGEST_COUNT, Arrays, named, packed, require, require_within, restored, take, under
+from onsketch.core import state
+from onsketch.core.arrays import Arrays, require, take
 from onsketch.core.errors import OptionError
 from onsketch.core.memory import refuse_beyond_memory
 from onsketch.jit.decorators import kernel
@@ -203,7 +204,7 @@ class DenseLearner(Learner):
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the vectors of one number per feature, ``total`` with the summary."""
-        vectors = sum(vector.nbytes for vector in self._iterate)
+        vectors = state.nbytes(self._iterate)
         return {"packed": vectors, "total": vectors + self._engine.nbytes}
 
     def _merge(self, other: Any, base: Any) -> None:
@@ -232,7 +233,7 @@ class DenseLearner(Learner):
         return 8 * 2 * kept * width
 
     def _arrays(self) -> Arrays:
-        return packed(self._iterate, "iterate") | named("metric", self._engine.arrays())
+        return state.pack(self._iterate, "iterate") | self._engine.arrays("metric")
 
     def _restore(self, arrays: Arrays) -> None:
         size = take(arrays, "iterate.weights", self.options.dtype, (None,)).size
@@ -240,10 +241,8 @@ class DenseLearner(Learner):
         require(fits, "its weights are more than its features", "iterate.weights")
         if size:
             self._widen(max(size - self._constant, 0))
-        self._iterate = restored(self._iterate, arrays, "iterate")
-        require_within(self._iterate.clock, 0, LONGEST_COUNT, "iterate.clock")
-        require_within(self._iterate.diagonal, 0.0, np.finfo(np.float64).max, "iterate.diagonal")
-        self._engine.restore(under("metric", arrays))
+        self._iterate = state.unpack(self._iterate, arrays, "iterate")
+        self._engine.restore(arrays, "metric")
 
 
 def _refuse_singular(method: Method, options: Options) -> None:

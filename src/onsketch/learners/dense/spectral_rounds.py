@@ -10,7 +10,7 @@ import copy
 import numpy as np
 
 from onsketch.core import losses
-from onsketch.core.arrays import Arrays, packed, restored
+from onsketch.core.arrays import Arrays
 from onsketch.core.geometry import geometry_of
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import kernel
@@ -200,15 +200,14 @@ class SpectralRounds(Engine):
         """The summary's; the constant feature is 1 there."""
         return np.zeros(0) if self.summary is None else self.summary.spectrum()[1]
 
-    def arrays(self) -> Arrays:
-        """The summary; the metric follows from it."""
-        return {} if self.summary is None else packed(self.summary)
+    def arrays(self, prefix: str) -> Arrays:
+        """Return the summary; the metric follows from it."""
+        return {} if self.summary is None else self.summary.arrays(prefix)
 
-    def restore(self, arrays: Arrays) -> None:
-        """The summary, of the same width."""
+    def restore(self, arrays: Arrays, prefix: str) -> None:
+        """Fill the summary from a model file."""
         if self.summary is not None:
-            restored(self.summary, arrays)
-            self.summary.check()
+            self.summary.restore(arrays, prefix)
 
 
 def _stopped(w: Array, u: Array, x: Array, margin: float, reach: float) -> Array:

@@ -17,12 +17,13 @@ the cutoff are left out.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import packed, require, require_within
+from onsketch.core import state
+from onsketch.core.arrays import Arrays, named, require, under
 from onsketch.core.errors import OptionError
 from onsketch.core.shrinking import FD, shrink
 from onsketch.core.tolerances import CUTOFF, LARGEST
@@ -31,13 +32,14 @@ from onsketch.learners.sketch_table import sketch_of
 from onsketch.sketches.spectral import row_spectrum
 
 Array = NDArray[np.float64]
+SQUARED = (-LARGEST * LARGEST, LARGEST * LARGEST)
 
 
 class Summary(ABC):
     """A summary of the rows absorbed so far."""
 
-    fixed: tuple[str, ...] = ("_ridge", "size", "project")
-    """Numbers that the options give, and that a file can only repeat."""
+    free: tuple[str, ...] = ()
+    """Axes whose size the options do not give: a model file does."""
     outside: float | None = None
     """The metric outside of the directions, where the method fixes it; None: the geometry's at energy 0."""
     escaped = 0.0
@@ -68,38 +70,32 @@ class Summary(ABC):
     def spectrum(self) -> tuple[Array, Array]:
         """Orthonormal directions, (k, d), and their energies, (k,), above the cutoff."""
 
-    @abstractmethod
     def widen(self, width: int) -> None:
         """Make room for this many features; the new ones have no energy."""
+        state.resize(self, features=width)
 
     @abstractmethod
     def merge(self, other: Self, base: Self) -> None:
         """Take in what ``other`` summarises and ``base``, from which both started, does not."""
 
-    def check(self) -> None:
-        """Refuse a state filled from a file that no rows can have led to."""
-        for name, array in packed(self).items():
-            if array.dtype.kind == "f":
-                require_within(array, -LARGEST * LARGEST, LARGEST * LARGEST, f"metric.{name}")
-        require(self.escaped >= 0.0, "less than nothing has escaped", "metric.escaped")
+    def arrays(self, prefix: str) -> Arrays:
+        """Return what a model file stores."""
+        return state.pack(self, prefix)
+
+    def restore(self, arrays: Arrays, prefix: str) -> None:
+        """Fill a new summary from a model file, or raise ModelFileError."""
+        state.unpack(self, arrays, prefix, free=self.free)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held."""
-        return _bytes(vars(self).values())
-
-
-def _bytes(values: Any) -> int:
-    return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
-
-
-def wider(matrix: Array, rows: int, columns: int) -> Array:
-    """The matrix with zeros below and to the right."""
-    return np.pad(matrix, ((0, rows - matrix.shape[0]), (0, columns - matrix.shape[1])))
+        return state.nbytes(self)
 
 
 class Exact(Summary):
     """``Σ ggᵀ`` itself (Ada-full; Duchi, Hazan and Singer 2011). O(d³) a round. Merging adds the matrices."""
+
+    matrix: Annotated[Array, state.Array("features features", within=SQUARED)]
 
     def __init__(self, width: int, options: Options) -> None:
         super().__init__(width, options)
@@ -114,10 +110,6 @@ class Exact(Summary):
         values, vectors = np.linalg.eigh(self.matrix)
         kept = values > CUTOFF * values[-1]
         return vectors[:, kept].T, values[kept]
-
-    def widen(self, width: int) -> None:
-        """Zeros to the right and below."""
-        self.matrix = wider(self.matrix, width, width)
 
     def merge(self, other: Self, base: Self) -> None:
         """Matrices add."""
@@ -166,9 +158,13 @@ class SketchedRows(Summary):
         triangle = np.linalg.cholesky(directions @ directions.T)
         return np.linalg.inv(triangle) @ directions, values[kept]
 
-    def check(self) -> None:
-        """As the sketch does."""
-        self.sketch.check()
+    def arrays(self, prefix: str) -> Arrays:
+        """Return what a model file stores of the sketch."""
+        return named(prefix, self.sketch.arrays())
+
+    def restore(self, arrays: Arrays, prefix: str) -> None:
+        """Fill the sketch from a model file."""
+        self.sketch.restore(under(prefix, arrays))
 
     def widen(self, width: int) -> None:
         """Zeros for the new features, in every row the sketch has."""
@@ -186,7 +182,7 @@ class SketchedRows(Summary):
     @property
     def nbytes(self) -> int:
         """Bytes of the sketch."""
-        return _bytes(vars(self.sketch).values())
+        return state.nbytes(self.sketch)
 
 
 class RankCounting(Summary):
@@ -199,11 +195,17 @@ class RankCounting(Summary):
     O(m²d) a round. Merging absorbs the other's directions, each as a row as long as the root of its energy.
     """
 
+    basis: Annotated[Array, state.Array("directions features", within=SQUARED)]
+    small: Annotated[Array, state.Array("directions directions", within=SQUARED)]
+    escaped: Annotated[float, state.Array("", within=(0.0, LARGEST * LARGEST))]
+    free = ("directions",)
+
     def __init__(self, width: int, options: Options) -> None:
         super().__init__(width, options)
         self.size = options.sketch_size
         self.basis = np.zeros((0, width))
         self.small = np.zeros((0, 0))
+        self.escaped = 0.0
 
     def absorb(self, row: Array) -> None:
         """Grow the basis if the row leaves it, and M in any case."""
@@ -214,8 +216,8 @@ class RankCounting(Summary):
             residual -= (self.basis @ residual) @ self.basis
         left = float(residual @ residual)
         if left > CUTOFF * float(row @ row):
-            self.basis = np.vstack([self.basis, residual / np.sqrt(left)])
-            self.small = wider(self.small, len(self.basis), len(self.basis))
+            state.resize(self, directions=len(self.basis) + 1)
+            self.basis[-1] = residual / np.sqrt(left)
         inside = self.basis @ row
         self.small += np.outer(inside, inside)
 
@@ -232,22 +234,17 @@ class RankCounting(Summary):
         self.small = np.diag(energy)
         return True
 
-    def check(self) -> None:
-        """As many rows as M has, and no more than there is room for."""
-        super().check()
+    def restore(self, arrays: Arrays, prefix: str) -> None:
+        """Fill a new summary from a model file, with no more directions than there is room for."""
+        super().restore(arrays, prefix)
         count = len(self.basis)
-        require(count < max(2 * self.size, 1), "more directions than there is room for", "metric.basis")
-        require(self.small.shape == (count, count), "M is not of the directions it says", "metric.small")
+        require(count < max(2 * self.size, 1), "more directions than there is room for", f"{prefix}.basis")
 
     def spectrum(self) -> tuple[Array, Array]:
         """V turned by the eigenvectors of M."""
         values, vectors = np.linalg.eigh(self.small)
         kept = values > CUTOFF * values.max(initial=0.0)
         return vectors[:, kept].T @ self.basis, values[kept]
-
-    def widen(self, width: int) -> None:
-        """Zeros for the new features."""
-        self.basis = wider(self.basis, len(self.basis), width)
 
     def merge(self, other: Self, base: Self) -> None:
         """Absorb the other's directions as rows, then shrink."""

@@ -218,7 +218,7 @@ class FirstOrderLearner(Learner):
 
     def _up_to_date(self) -> Floats:
         """A copy of the table in which no feature sleeps and sums of iterates are whole."""
-        table = self._state.table[: self._map.count].copy()
+        table: NDArray[Any] = self._state.table[: self._map.count].copy()
         if self._lazy:
             settle(self._setup, self._terms, self._state.clock.copy(), self._state.window, table)
         whole = table.astype(np.float64)

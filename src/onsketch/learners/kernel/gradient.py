@@ -15,20 +15,26 @@ Jyrki Kivinen, Alexander Smola, Robert Williamson: "Online learning with kernels
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
 
-from onsketch.core.arrays import Arrays, require, require_within, take
+from onsketch.core import state
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, require
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.kernel.learner import KernelLearner, Round, slope_of
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.sketches.growing_factor import Array, with_room
+from onsketch.sketches.growing_factor import Array
 
 
 class KernelGradient(KernelLearner):
     """``kernel-ogd`` and ``budget-kernel-ogd``."""
+
+    _a: Annotated[Array, state.Array("kept", within=(-LARGEST, LARGEST))]
+    """The coefficients of the rows kept."""
+    _removed: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
@@ -49,7 +55,8 @@ class KernelGradient(KernelLearner):
         if shrink != 1.0:
             self._a[:kept] *= shrink
         if a != 0.0:
-            self._a = with_room(self._a, kept + 1)
+            if kept >= len(self._a):
+                state.grow(self, kept=kept + 1)
             self._a[kept] = a * shrink
             self._kept.append(now.query, now.i, now.own)
             if self.options.max_points is not None and self._kept.count > self.options.max_points:
@@ -74,12 +81,8 @@ class KernelGradient(KernelLearner):
         """And how many rows have been dropped."""
         return {**super().diagnostics(), "rows_dropped": self._removed}
 
-    def _state(self) -> Arrays:
-        return {"a": self._a[: self._kept.count], "removed": np.array(self._removed)}
+    def _used(self) -> dict[str, int]:
+        return {"kept": self._kept.count}
 
-    def _refill(self, arrays: Arrays) -> None:
-        self._a = take(arrays, "a", np.float64, (None,))
-        require(len(self._a) == self._kept.count, "its coefficients are not as many as its rows")
-        self._removed = int(take(arrays, "removed", np.int64, ()))
-        require_within(self._removed, 0, self._rounds, "removed")
-        require_within(self._a, -LARGEST, LARGEST, "a")
+    def _restore_parts(self, arrays: Arrays) -> None:
+        require(self._removed <= self._rounds, "it dropped more rows than it learned", "state._removed")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core import losses
+from onsketch.core import losses, state
 from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.core.errors import OptionError
 from onsketch.core.kernels import OWN, Kernel
@@ -61,6 +61,8 @@ class KernelLearner(Learner):
     Subclasses play a round and say what the coefficients a are. Learning compares each row with the rows kept as it
     comes, so that one call over n rows is n calls over one row, bit for bit; predicting compares blocks by BLAS.
     """
+
+    _rounds: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
@@ -240,12 +242,15 @@ class KernelLearner(Learner):
     # Saving -----------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _state(self) -> Arrays:
-        """What there is beside the rows kept."""
+    def _used(self) -> dict[str, int]:
+        """Return the size in use of each axis of the declared state."""
 
-    @abstractmethod
-    def _refill(self, arrays: Arrays) -> None:
-        """Take it from a model file; the rows kept are there already."""
+    def _parts(self) -> Arrays:
+        """Return the arrays of the factors that the learner has."""
+        return {}
+
+    def _restore_parts(self, arrays: Arrays) -> None:
+        """Fill the factors, and raise ModelFileError for a state that does not fit the rows kept."""
 
     def save(self, path: PathLike, notes: Mapping[str, Any] | None = None) -> None:
         """As for every learner, but not with a kernel of one's own, which no file can hold."""
@@ -255,16 +260,15 @@ class KernelLearner(Learner):
 
     def _arrays(self) -> Arrays:
         indptr, features, values = self._kept.entries()
-        numbers = {"rounds": np.array(self._rounds), "gamma": np.array(self._kernel.gamma or 0.0)}
+        gamma = {"gamma": np.array(self._kernel.gamma or 0.0)}
         owns = self._kept.owns[: self._kept.count]
         rows = {"kept.indptr": indptr, "kept.features": features, "kept.values": values, "kept.owns": owns}
         history = {"history": np.array(self._history).reshape(len(self._history), len(_HISTORY))}
-        return numbers | rows | history | self._state()
+        return gamma | rows | history | state.pack(self, "state", **self._used()) | self._parts()
 
     def _restore(self, arrays: Arrays) -> None:
-        self._rounds = int(take(arrays, "rounds", np.int64, ()))
+        state.unpack(self, arrays, "state", free=tuple(self._used()))
         gamma = float(take(arrays, "gamma", np.float64, ()))
-        require(0 <= self._rounds <= LONGEST_COUNT, "its clock is impossible", "rounds")
         require(0.0 <= gamma <= LARGEST and (gamma > 0.0 or not self._rounds), "its gamma is impossible", "gamma")
         if gamma > 0.0:
             self._kernel = replace(self._kernel, gamma=gamma)
@@ -279,7 +283,9 @@ class KernelLearner(Learner):
         self._history = [tuple(row) for row in history.tolist()]
         self._kept = kept_rows(self._kernel, self._width)
         refilled(self._kept, indptr, features, values, owns)
-        self._refill(arrays)
+        kept = state.sizes(self).get("kept", len(owns))
+        require(kept == len(owns), "its coefficients are not as many as its rows", "kept.owns")
+        self._restore_parts(arrays)
 
     def _check_rows(self, indptr: NDArray[np.int64], features: NDArray[np.int64], values: Array, owns: Array) -> None:
         """Refuse rows kept that are no matrix of this width, or that could not have been learned."""

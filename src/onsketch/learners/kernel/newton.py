@@ -22,24 +22,39 @@ Sketching", ICML 2017, algorithms 1 and 3 (their b_t is this c_t divided by ρ_t
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core import draws
-from onsketch.core.arrays import Arrays, named, require, require_within, take, under
+from onsketch.core import draws, state
+from onsketch.core.arrays import Arrays, require, require_within
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.learners.clip import clipped, shortest_move
 from onsketch.learners.kernel.learner import KernelLearner, Round, curvature_of, scale_of, slope_of
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.setup import SUMMARY
-from onsketch.sketches.growing_factor import Array, GrowingFactor, with_room
+from onsketch.sketches.growing_factor import Array, GrowingFactor
 from onsketch.sketches.leverage import Candidate, LeverageSampler, remainder
 from onsketch.sketches.spectral import eigenvalues
+
+Places = NDArray[np.int64]
 
 
 class KernelNewton(KernelLearner):
     """``kons`` and ``sketched-kons``; rows whose coefficient is 0 and that are in no matrix are not kept."""
+
+    _c: Annotated[Array, state.Array("kept", within=(-LARGEST, LARGEST))]
+    _inside: Annotated[Places, state.Array("inside", "i8")]
+    """R: which of the rows kept are in A."""
+    _rho: Annotated[Array, state.Array("inside", within=(-LARGEST, LARGEST))]
+    """ρ of the rows in A."""
+    _nu: Annotated[Array, state.Array("inside", within=(-LARGEST, LARGEST))]
+    _dictionary: Annotated[Places, state.Array("dictionary", "i8")]
+    """Which of the rows kept are in KORS's dictionary."""
+    _online: Annotated[float, state.Array("", within=(0.0, LARGEST))]
+    """Σ ρ²ℓ/(1 + ρ²ℓ)."""
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
@@ -50,12 +65,10 @@ class KernelNewton(KernelLearner):
             None if exact else LeverageSampler(options.ridge, options.accuracy, options.budget, trusted=self._trusted)
         )
         self._c = np.zeros(0)
-        self._inside = np.zeros(0, dtype=np.int64)  # R: which of the rows kept are in A
-        self._rho = np.zeros(0)  # their ρ
-        self._nu = np.zeros(0)
-        self._dictionary = np.zeros(0, dtype=np.int64)  # KORS: which of the rows kept are in its dictionary
+        self._rho, self._nu = np.zeros(0), np.zeros(0)
+        self._inside, self._dictionary = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         self._factor = GrowingFactor()
-        self._online = 0.0  # Σ ρ²ℓ/(1 + ρ²ℓ)
+        self._online = 0.0
 
     def _metric(self, values: Array, own: float) -> tuple[Array, float]:
         """L⁻¹Dk and ℓ = φ·A⁻¹φ of a row."""
@@ -97,7 +110,8 @@ class KernelNewton(KernelLearner):
         if self._sampler is not None and candidate is not None:
             self._sampler.note(candidate)
             if sampled:
-                self._dictionary = with_room(self._dictionary, self._sampler.size + 1)
+                if self._sampler.size >= len(self._dictionary):
+                    state.grow(self, dictionary=self._sampler.size + 1)
                 self._dictionary[self._sampler.size] = kept
                 self._sampler.admit(candidate)
         return prediction
@@ -115,13 +129,15 @@ class KernelNewton(KernelLearner):
 
     def _keep(self, now: Round, c: float) -> None:
         at = self._kept.count
-        self._c = with_room(self._c, at + 1)
+        if at >= len(self._c):
+            state.grow(self, kept=at + 1)
         self._c[at] = c
         self._kept.append(now.query, now.i, now.own)
 
     def _enter(self, place: int, rho: float, solved: Array, pivot: float, nu: float) -> None:
         n = self._factor.size
-        self._inside, self._rho, self._nu = (with_room(a, n + 1) for a in (self._inside, self._rho, self._nu))
+        if n >= len(self._inside):
+            state.grow(self, inside=n + 1)
         self._inside[n], self._rho[n], self._nu[n] = place, rho, nu
         self._factor.append(rho * solved, pivot)
 
@@ -136,10 +152,9 @@ class KernelNewton(KernelLearner):
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the rows kept, ``total`` with the factors."""
-        vectors = (self._c, self._inside, self._rho, self._nu, self._dictionary, self._factor.rows)
-        total = self._kept.nbytes + sum(array.nbytes for array in vectors)
+        total = self._kept.nbytes + state.nbytes(self) + state.nbytes(self._factor)
         if self._sampler is not None:
-            total += self._sampler.factor.rows.nbytes + self._sampler.scales.nbytes
+            total += state.nbytes(self._sampler.factor) + state.nbytes(self._sampler)
         return {"packed": self._kept.nbytes, "total": total}
 
     def spectrum(self) -> Array:
@@ -168,43 +183,25 @@ class KernelNewton(KernelLearner):
             "p_min": p_min,
         }
 
-    def _state(self) -> Arrays:
-        n = self._factor.size
-        state = {
-            "c": self._c[: self._kept.count],
-            "inside": self._inside[:n],
-            "rho": self._rho[:n],
-            "nu": self._nu[:n],
-            "factor": self._factor.used(),
-            "sums": np.array([self._online, self._factor.largest]),
-        }
+    def _used(self) -> dict[str, int]:
+        sampled = 0 if self._sampler is None else self._sampler.size
+        return {"kept": self._kept.count, "inside": self._factor.size, "dictionary": sampled}
+
+    def _parts(self) -> Arrays:
+        sampler = {} if self._sampler is None else self._sampler.arrays("sampler")
+        return self._factor.arrays("factor") | sampler
+
+    def _restore_parts(self, arrays: Arrays) -> None:
+        self._factor.restore(arrays, "factor", len(self._inside))
         if self._sampler is not None:
-            state["dictionary"] = self._dictionary[: self._sampler.size]
-            state |= named("sampler", self._sampler.arrays())
-        return state
-
-    def _refill(self, arrays: Arrays) -> None:
-        count = self._kept.count
-        self._c = take(arrays, "c", np.float64, (None,))
-        self._inside = _places(take(arrays, "inside", np.int64, (None,)), count)
-        n = len(self._inside)
-        self._rho, self._nu = (take(arrays, name, np.float64, (None,)) for name in ("rho", "nu"))
-        require(
-            len(self._c) == count and len(self._rho) == n and len(self._nu) == n, "its vectors differ in length", "c"
-        )
-        require(np.unique(self._inside).size == n, "a row is inside twice", "inside")
-        for name, numbers in (("c", self._c), ("rho", self._rho), ("nu", self._nu)):
-            require_within(numbers, -LARGEST, LARGEST, name)
-        self._online, largest = (float(number) for number in take(arrays, "sums", np.float64, (2,)))
-        self._factor.refill(take(arrays, "factor", np.float64, (None,)), n, largest)
-        if self._sampler is not None:
-            self._sampler.refill(under("sampler", arrays))
-            self._dictionary = _places(take(arrays, "dictionary", np.int64, (None,)), count)
-            require(len(self._dictionary) == self._sampler.size, "it is not as large as its factor", "dictionary")
-            require(np.unique(self._dictionary).size == self._sampler.size, "a row is in it twice", "dictionary")
+            self._sampler.restore(arrays, "sampler")
+        sampled = 0 if self._sampler is None else self._sampler.size
+        require(len(self._dictionary) == sampled, "it is not as large as its factor", "state._dictionary")
+        check_places(self._inside, self._kept.count, "state._inside")
+        check_places(self._dictionary, self._kept.count, "state._dictionary")
 
 
-def _places(places: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """These places in the rows kept, if there are such rows."""
-    require(bool(((places >= 0) & (places < count)).all()), "it refers to rows that are not there")
-    return places
+def check_places(places: Places, count: int, field: str) -> None:
+    """Raise ModelFileError unless these are different places among ``count`` rows."""
+    require_within(places, 0, count - 1, field)
+    require(np.unique(places).size == places.size, "a row is in it twice", field)

@@ -8,16 +8,17 @@ follow the non-zeros, not the index space. A user's own kernel function is given
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core import state
 from onsketch.core.kernels import OWN, PRODUCTS, Kernel
 from onsketch.learners.features import FeatureMap
 from onsketch.learners.kernel.comparing import compare, row_lengths
 from onsketch.learners.rows import Rows
-from onsketch.sketches.growing_factor import Array, with_room
+from onsketch.sketches.growing_factor import Array
 
 DENSE_UP_TO = 512
 """Most features of rows that are kept dense; a value takes 8 bytes there, and 12 where it is kept sparse."""
@@ -26,15 +27,18 @@ DENSE_UP_TO = 512
 class KeptRows(ABC):
     """Rows in the order in which they were appended."""
 
+    owns: Annotated[Array, state.Array("rows")]
+    """k(x, x) of each row, and room for more."""
+
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.count = 0
         self.owns = np.zeros(0)
-        """k(x, x) of each row, and room for more."""
 
     def append(self, query: Any, i: int, own: float) -> None:
         """Keep row i of the query, whose k(x, x) is ``own``."""
-        self.owns = with_room(self.owns, self.count + 1)
+        if self.count >= len(self.owns):
+            state.grow(self, rows=self.count + 1)
         self.owns[self.count] = own
         self._append(query, i)
         self.count += 1
@@ -77,13 +81,15 @@ class KeptRows(ABC):
         """The rows as (indptr, features, values)."""
 
     @property
-    @abstractmethod
     def nbytes(self) -> int:
-        """Memory held."""
+        """Memory of the rows kept, in bytes."""
+        return state.nbytes(self)
 
 
 class DenseRows(KeptRows):
     """Rows side by side, all features of each."""
+
+    block: Annotated[Array, state.Array("rows width")]
 
     def __init__(self, kernel: Kernel, width: int) -> None:
         super().__init__(kernel)
@@ -103,7 +109,6 @@ class DenseRows(KeptRows):
         return self.kernel.between(query, self.block[: self.count]), self.kernel.diagonal(query)
 
     def _append(self, query: Array, i: int) -> None:
-        self.block = with_room(self.block, self.count + 1)
         self.block[self.count] = query[i]
 
     def _remove(self, place: int) -> None:
@@ -115,11 +120,6 @@ class DenseRows(KeptRows):
         owner, features = np.nonzero(rows)
         indptr = np.searchsorted(owner, np.arange(self.count + 1))
         return indptr.astype(np.int64), features.astype(np.int64), rows[owner, features]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held."""
-        return self.block.nbytes + self.owns.nbytes
 
 
 class SparseQuery(NamedTuple):
@@ -134,6 +134,11 @@ class SparseQuery(NamedTuple):
 
 class SparseRows(KeptRows):
     """Rows as their non-zeros, in slots of the features seen."""
+
+    indptr: Annotated[NDArray[np.int64], state.Array("ends", "i8")]
+    slots: Annotated[NDArray[np.int32], state.Array("entries", "i4")]
+    numbers: Annotated[Array, state.Array("entries")]
+    work: Annotated[Array, state.Array("features", scratch=True)]
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
@@ -163,7 +168,7 @@ class SparseRows(KeptRows):
     def row(self, query: SparseQuery, i: int) -> tuple[Array, float]:
         """k(x_i, ·) with every row kept, and k(x_i, x_i)."""
         if len(self.work) < self.map.count:
-            self.work = np.zeros(2 * self.map.count)
+            state.grow(self, features=self.map.count)
         return self._compared(query, i, i + 1, self.work)[0], float(self.kernel.of_self(query.squares[i : i + 1])[0])
 
     def values(self, query: SparseQuery) -> tuple[Array, Array]:
@@ -182,8 +187,8 @@ class SparseRows(KeptRows):
         slots, values = query.slots[part], query.values[part]
         start = int(self.indptr[self.count])
         stop = start + len(slots)
-        self.slots, self.numbers = with_room(self.slots, stop), with_room(self.numbers, stop)
-        self.indptr = with_room(self.indptr, self.count + 2)
+        if stop > len(self.slots) or self.count + 2 > len(self.indptr):
+            state.grow(self, entries=stop, ends=self.count + 2)
         self.slots[start:stop] = slots
         self.numbers[start:stop] = values
         self.indptr[self.count + 1] = stop
@@ -201,9 +206,8 @@ class SparseRows(KeptRows):
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
-        arrays = (self.indptr, self.slots, self.numbers, self.work, self.owns)
-        return sum(array.nbytes for array in arrays) + self.map.nbytes
+        """Memory of the rows kept and of their features, in bytes."""
+        return state.nbytes(self) + self.map.nbytes
 
 
 def kept_rows(kernel: Kernel, width: int) -> KeptRows:

@@ -21,29 +21,35 @@ Embedding", NIPS 2017.
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
 
-from onsketch.core import draws
-from onsketch.core.arrays import Arrays, named, packed, require, require_within, restored, take, under
+from onsketch.core import draws, state
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_within
 from onsketch.learners.dense.exact_newton import ExactNewton
 from onsketch.learners.dense.iterate import new_iterate, widened
 from onsketch.learners.kernel.learner import KernelLearner, Round
+from onsketch.learners.kernel.newton import Places, check_places
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.sketches.growing_factor import Array, GrowingFactor, with_room
+from onsketch.sketches.growing_factor import Array, GrowingFactor
 from onsketch.sketches.leverage import LeverageSampler, remainder
 
 
 class ProjectedNewton(KernelLearner):
     """``pros-n-kons``: only the rows of the dictionary are kept."""
 
+    _basis: Annotated[Places, state.Array("basis", "i8")]
+    """I: which of the rows kept span the subspace."""
+    _restarts: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
+
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
         assert options.ridge is not None
         self._ridge = options.ridge
         self._sampler = LeverageSampler(options.ridge, options.accuracy, options.budget, options.floor, self._trusted)
-        self._basis = np.zeros(0, dtype=np.int64)  # I: which of the rows kept span the subspace
+        self._basis = np.zeros(0, dtype=np.int64)
         self._root = GrowingFactor()  # L
         self._restarts = 0
         self._begin()
@@ -87,7 +93,8 @@ class ProjectedNewton(KernelLearner):
         self._sampler.note(candidate)
         if enters:
             if grows:
-                self._basis = with_room(self._basis, rank + 1)
+                if rank >= len(self._basis):
+                    state.grow(self, basis=rank + 1)
                 self._basis[rank] = self._kept.count
                 self._root.append(inside, math.sqrt(residual))
                 self._restarts += self.options.restart
@@ -110,8 +117,8 @@ class ProjectedNewton(KernelLearner):
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: ``packed`` for the rows kept, ``total`` with the factors."""
-        factors = (self._root.rows, self._sampler.factor.rows, self._sampler.scales, self._basis, *self._iterate)
-        total = self._kept.nbytes + self._newton.nbytes + sum(array.nbytes for array in factors)
+        parts = (self, self._root, self._sampler, self._sampler.factor, self._iterate)
+        total = self._kept.nbytes + self._newton.nbytes + sum(map(state.nbytes, parts))
         return {"packed": self._kept.nbytes, "total": total}
 
     def spectrum(self) -> Array:
@@ -135,23 +142,19 @@ class ProjectedNewton(KernelLearner):
             "p_min": self._sampler.p_min,
         }
 
-    def _state(self) -> Arrays:
-        numbers = {"restarts": np.array(self._restarts), "root.largest": np.array(self._root.largest)}
-        basis = {"basis": self._basis[: self._root.size], "root": self._root.used()}
-        newton = packed(self._iterate, "iterate") | named("metric", self._newton.arrays())
-        return numbers | basis | newton | named("sampler", self._sampler.arrays())
+    def _used(self) -> dict[str, int]:
+        return {"basis": self._root.size}
 
-    def _refill(self, arrays: Arrays) -> None:
-        self._restarts = int(take(arrays, "restarts", np.int64, ()))
-        require(self._restarts >= 0, "its number of restarts is negative")
-        self._basis = take(arrays, "basis", np.int64, (None,))
-        require_within(self._basis, 0, self._kept.count - 1, "basis")
-        require(np.unique(self._basis).size == len(self._basis), "a row is in it twice", "basis")
-        largest = float(take(arrays, "root.largest", np.float64, ()))
-        self._root.refill(take(arrays, "root", np.float64, (None,)), len(self._basis), largest)
-        self._sampler.refill(under("sampler", arrays))
+    def _parts(self) -> Arrays:
+        newton = state.pack(self._iterate, "iterate") | self._newton.arrays("metric")
+        return self._root.arrays("root") | newton | self._sampler.arrays("sampler")
+
+    def _restore_parts(self, arrays: Arrays) -> None:
+        check_places(self._basis, self._kept.count, "state._basis")
+        self._root.restore(arrays, "root", len(self._basis))
+        self._sampler.restore(arrays, "sampler")
         require(self._sampler.size == self._kept.count, "its dictionary is not as large as its factor")
         self._begin()
-        self._iterate = restored(self._iterate, arrays, "iterate")
+        self._iterate = state.unpack(self._iterate, arrays, "iterate")
         require_within(self._iterate.clock, 0, self._rounds, "iterate.clock")
-        self._newton.restore(under("metric", arrays))
+        self._newton.restore(arrays, "metric")

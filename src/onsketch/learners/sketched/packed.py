@@ -154,8 +154,8 @@ def new_table(columns: int, k: int, dtype: Any) -> Table:
 def roomy(table: Table, slots: int) -> Table:
     """Return the table with room for ``slots`` features, and for the epochs between two settlements of so many."""
     table = grow(table, slots=slots)
-    k = table.running.shape[1]
-    return grow(table, log=logged(epoch_limit.py_func(table.rows.nbytes, k))) if k else table
+    roomier: Table = grow(table, log=logged(epoch_limit.py_func(table.rows.nbytes, table.running.shape[1])))
+    return roomier
 
 
 def used(table: Table) -> dict[str, int]:

@@ -136,7 +136,7 @@ class State(_Arrays):
     def empty(cls, capacity: int, kept: int, ridge: float) -> Self:
         """A sketch of at most ``capacity`` rows, ``kept`` of which survive a change of basis."""
         m = padded(capacity)
-        state = new(cls, m=m, entry=padded(kept + 2), work=LINES + 5, width=COLUMN.sketch + m)
+        state: Self = new(cls, m=m, entry=padded(kept + 2), work=LINES + 5, width=COLUMN.sketch + m)
         state.numbers[NUMBER.ridge] = ridge
         state.lines[LINE.keep] = 1.0
         state.squares[SQUARE.vectors] = np.eye(m)

@@ -10,9 +10,14 @@ import numpy as np
 
 from onsketch.data.numbers import MALFORMED, NOT_FINITE, TOO_LARGE, inlined
 
-AT, ROWS, COUNT, LINE, LAST, SKIPPED, CODE, COLUMN, BAD_LINE, BAD_AT = range(10)
+AT, ROWS, COUNT, LINE, LAST, SKIPPED, CODE, COLUMN, BAD_LINE, OPEN, BAD_AT = range(11)
 """Entries of ``state``: the next byte; rows and values of the block; lines read; where the last line read began;
-bad lines skipped; of the first bad line: why, column, number, and where in the text."""
+bad lines skipped; of the first bad line: why, column and number; whether a record may go on beyond the text; and where
+in the text the first bad line is bad."""
+
+MORE, ASKED, LAST_RECORD, LAST_TEXT = range(4)
+"""Values of ``state[OPEN]``: text follows; the parser stopped before a record that needs it; the first record must end
+within this text; all records must."""
 
 NEWLINE, RETURN, SPACE, QUOTE, HASH, APOSTROPHE, COMMA, MINUS, COLON, BAR = 10, 13, 32, 34, 35, 39, 44, 45, 58, 124
 
@@ -36,7 +41,8 @@ NEWLINE, RETURN, SPACE, QUOTE, HASH, APOSTROPHE, COMMA, MINUS, COLON, BAR = 10, 
     OPEN_QUOTE,
     STRANGE_LABEL,
     NULL_LABEL,
-) = range(4, 23)
+    UNFINISHED,
+) = range(4, 24)
 
 REASONS = {
     MALFORMED: "expected a number, found {found}",
@@ -58,7 +64,7 @@ REASONS = {
     MISSING: 'no value in this field; missing="zero" reads such fields as 0, missing="indicate" as missing',
     FEW_FIELDS: "the line has fewer fields than the first one",
     MANY_FIELDS: "the line has more fields than the first one, from {found} on",
-    OPEN_QUOTE: "a quoted field does not end, or is followed by {found}; it must end on its own line",
+    OPEN_QUOTE: "a quoted field does not end, or is followed by {found}",
     STRANGE_LABEL: 'the label {found} is no number; name the class to learn with positive="..."',
     NULL_LABEL: "the label is missing",
 }

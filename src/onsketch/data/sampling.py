@@ -19,6 +19,8 @@ DELIMITERS = ",\t;|"
 SAMPLE_LINES = 500
 """Lines by which it is decided what columns hold."""
 
+_END_OF_FIELD = re.compile(rb"[,;\t|]")
+_QUOTED = re.compile(rb'[ \t]*"(?:[^"]|"")*("?)')
 _SAMPLE_BYTES = 1 << 18
 _LONGEST_HEADER = 1 << 24
 _COMMA_DECIMAL = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+([eE][-+]?\d+)?$")
@@ -42,7 +44,7 @@ def first_lines(source: Bytes, wanted: int) -> Head:
         lines: list[str] = []
         at = first_end = first_count = 0
         while len(lines) < wanted and at < len(head):
-            end = head.find(b"\n", at) + 1
+            end = _record_end(head, at)
             if not end and len(head) >= size and lines:
                 break  # cut in the middle
             end = end or len(head)
@@ -58,6 +60,25 @@ def first_lines(source: Bytes, wanted: int) -> Head:
         if size > _LONGEST_HEADER:
             raise ReadError(source.name, 1, None, f"a line of more than {_LONGEST_HEADER:,} bytes; is this text?")
         size, asked = 4 * size, 4 * asked
+
+
+def _record_end(head: bytes, at: int) -> int:
+    """Return where the record at ``at`` ends, quoted line ends included, or 0 if its end is not there.
+
+    A quote that does not end within these bytes is taken for a letter.
+    """
+    end = line_end = head.find(b"\n", at) + 1
+    while end:
+        quoted = _QUOTED.match(head, at, len(head))
+        if quoted and not quoted[1]:
+            return line_end
+        at = quoted.end() if quoted else at
+        end = end if at < end else head.find(b"\n", at) + 1
+        found = _END_OF_FIELD.search(head, at, end)
+        if found is None:
+            return end
+        at = found.end()
+    return 0
 
 
 def split(lines: Sequence[str], delimiter: str) -> list[list[str]]:

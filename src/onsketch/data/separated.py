@@ -1,29 +1,40 @@
-"""Separated values: fields between delimiters, quoted ones within their line, as a compiled loop."""
+"""Separated values: fields between delimiters, in quotes with line ends in them, as a compiled loop."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from onsketch.data.cursor import (
+    ASKED,
     AT,
+    BAD_LINE,
     BAD_WEIGHT,
+    CODE,
+    COLUMN,
     COMMA,
     COUNT,
     FEW_FIELDS,
     LAST,
+    LAST_RECORD,
+    LAST_TEXT,
+    LINE,
     MANY_FIELDS,
     MINUS,
     MISSING,
+    MORE,
     NEWLINE,
     NULL_LABEL,
+    OPEN,
     OPEN_QUOTE,
     QUOTE,
     RETURN,
     ROWS,
     SPACE,
     STRANGE_LABEL,
+    UNFINISHED,
     begin_line,
     end_line,
+    next_line,
 )
 from onsketch.data.numbers import GOOD, MALFORMED, NOT_FINITE, PADDING, inlined, inner, kernel, read_number
 from onsketch.rows.hashing import name_hash
@@ -51,32 +62,44 @@ def _is_space(c, delimiter):
 
 
 @inlined
-def _field(text, at, delimiter):
-    """The field at ``at``: its first byte, the byte after its last, where it ends, and 0 or OPEN_QUOTE."""
+def _field(text, at, delimiter, stop, breaks):
+    """The field at ``at``: its first byte, the byte after its last, where it ends, and 0, OPEN_QUOTE or UNFINISHED.
+
+    A field in quotes may go on for several lines, up to the end of the text at ``stop``: ``breaks[0]`` becomes 1 then.
+    If it is bad, it ends where its first line does.
+    """
     while _is_space(np.int64(text[at]), delimiter):
         at += 1
     start = at
     if text[at] == QUOTE:
         start = at = at + 1
+        first_end = -1
         while True:
             while text[at] != QUOTE and text[at] != NEWLINE:
                 at += 1
             if text[at] == NEWLINE:
-                return start, at, at, OPEN_QUOTE
-            if text[at + 1] != QUOTE:
+                first_end = at if first_end < 0 else first_end
+                if at + 1 >= stop:
+                    return start, at, first_end, UNFINISHED
+                breaks[0] = 1
+                at += 1
+            elif text[at + 1] != QUOTE:
                 break
-            at += 2
-        stop = at
+            else:
+                at += 2
+        end = at
         at += 1
         while _is_space(np.int64(text[at]), delimiter):
             at += 1
-        return start, stop, at, 0 if text[at] == delimiter or text[at] == NEWLINE else OPEN_QUOTE
+        if text[at] == delimiter or text[at] == NEWLINE:
+            return start, end, at, 0
+        return start, end, at if first_end < 0 else first_end, OPEN_QUOTE
     while text[at] != delimiter and text[at] != NEWLINE:
         at += 1
-    stop = at
-    while stop > start and _is_space(np.int64(text[stop - 1]), delimiter):
-        stop -= 1
-    return start, stop, at, 0
+    end = at
+    while end > start and _is_space(np.int64(text[end - 1]), delimiter):
+        end -= 1
+    return start, end, at, 0
 
 
 @inner
@@ -124,9 +147,9 @@ def _with_point(text, start, stop, scratch):
 
 
 @inner
-def _comma_number(text, at, delimiter, scratch):
+def _comma_number(text, at, delimiter, last, breaks, scratch):
     """As ``_number_field``, where the decimal mark is a comma and points part the thousands."""
-    start, stop, end, trouble = _field(text, at, delimiter)
+    start, stop, end, trouble = _field(text, at, delimiter, last, breaks)
     if trouble:
         return 0.0, end, trouble
     if _is_missing(text, start, stop):
@@ -139,7 +162,7 @@ def _comma_number(text, at, delimiter, scratch):
 
 
 @inner
-def _number_field(text, at, delimiter):
+def _number_field(text, at, delimiter, last, breaks):
     """The number in the field at ``at``, where the field ends, and 0 or why it is none."""
     while _is_space(np.int64(text[at]), delimiter):
         at += 1
@@ -157,7 +180,7 @@ def _number_field(text, at, delimiter):
         if text[at] == delimiter or text[at] == NEWLINE:
             return value, at, GOOD
         code = MALFORMED
-    start, stop, at, trouble = _field(text, begin, delimiter)
+    start, stop, at, trouble = _field(text, begin, delimiter, last, breaks)
     if trouble:
         return 0.0, at, trouble
     return 0.0, at, MISSING if _is_missing(text, start, stop) else code
@@ -222,34 +245,34 @@ def _category(text, start, stop, prefix, begin, end, key):
 @inlined
 def _put(into, count, column, value, origin, mark):
     """Write down a value of a sparse row; ``mark`` is the column of a category, or −1."""
-    indices, values, _, _, _, _, marks, spaces = into
+    indices, values, _, _, _, _, marks, spaces, _ = into
     indices[count], values[count], marks[count, 0], spaces[count] = column, value, mark, origin
 
 
 @inlined
-def _one_number(text, at, delimiter, comma, key):
+def _one_number(text, at, delimiter, comma, last, breaks, key):
     """The number in a field, where it ends or is bad, and 0 or why it is none."""
     c = np.int64(text[at])
     if 48 <= c <= 57 and text[at + 1] == delimiter:  # counts and indicators are most of what tables hold
         return float(c - 48), at + 1, 0
     if comma:
-        return _comma_number(text, at, delimiter, key)
-    return _number_field(text, at, delimiter)
+        return _comma_number(text, at, delimiter, last, breaks, key)
+    return _number_field(text, at, delimiter, last, breaks)
 
 
 @inlined
 def _numeric(text, begin, k, row, base, count, table, key, into):
     """A field of a column of numbers. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
-    delimiter, comma, kinds, columns, absent, origins, _, _, dense, missing, _, _, _ = table
-    value, at, code = _one_number(text, begin, delimiter, comma, key)
+    delimiter, comma, kinds, columns, absent, origins, _, _, dense, missing, _, _, _, last = table
+    value, at, code = _one_number(text, begin, delimiter, comma, last, into[8], key)
     gap = code == MISSING and missing != REFUSED
     if code == MALFORMED:
-        start, stop, end, _ = _field(text, begin, delimiter)
+        start, stop, end, _ = _field(text, begin, delimiter, last, into[8])
         truth = _truth(text, start, stop)
         if truth >= 0:
             value, at, code = float(truth), end, 0
     if code and not gap:
-        return at if code == OPEN_QUOTE else begin, count, code
+        return at if code in (OPEN_QUOTE, UNFINISHED) else begin, count, code
     if kinds[k] == WEIGHT:
         value = 1.0 if gap else value
         into[3][row] = value
@@ -269,7 +292,7 @@ def _numeric(text, begin, k, row, base, count, table, key, into):
 @inlined
 def _categorical(text, start, stop, k, count, table, key, into):
     """A field of a column of categories. Returns the values so far, and 0 or why it is bad."""
-    _, _, _, _, absent, origins, prefix, prefix_ptr, _, missing, _, _, mask = table
+    _, _, _, _, absent, origins, prefix, prefix_ptr, _, missing, _, _, mask, _ = table
     if not _is_missing(text, start, stop):
         column = _category(text, start, stop, prefix, prefix_ptr[k], prefix_ptr[k + 1], key)
         _put(into, count, np.int64(column & mask), 1.0, origins[k], k)
@@ -304,7 +327,7 @@ def _label(text, start, stop, row, table, aim, key, into):
 @inlined
 def _words(text, begin, k, row, count, table, aim, key, into):
     """A field that is no number: category, label, tag or nothing. Returns as ``_row``."""
-    start, stop, at, code = _field(text, begin, table[0])
+    start, stop, at, code = _field(text, begin, table[0], table[13], into[8])
     kind = table[2][k]
     if code:
         return at, count, code
@@ -320,22 +343,22 @@ def _words(text, begin, k, row, count, table, aim, key, into):
 
 
 @inlined
-def _is_number(text, at, table, key):
+def _is_number(text, at, table, breaks, key):
     """True if a field of a column of anything holds a number, or true or false."""
-    code = _one_number(text, at, table[0], table[1], key)[2]
+    code = _one_number(text, at, table[0], table[1], table[13], breaks, key)[2]
     if code != MALFORMED:
         return code == 0
-    start, stop, _, trouble = _field(text, at, table[0])
+    start, stop, _, trouble = _field(text, at, table[0], table[13], breaks)
     return trouble == 0 and _truth(text, start, stop) >= 0
 
 
 @inlined
 def _row(text, at, row, count, table, aim, key, into):
-    """One line. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
+    """One record. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
     kinds, base = table[2], count
     last = kinds.size - 1
     for k in range(kinds.size):
-        if kinds[k] in (NUMERIC, WEIGHT) or (kinds[k] == ANY and _is_number(text, at, table, key)):
+        if kinds[k] in (NUMERIC, WEIGHT) or (kinds[k] == ANY and _is_number(text, at, table, into[8], key)):
             at, count, code = _numeric(text, at, k, row, base, count, table, key, into)
         else:
             at, count, code = _words(text, at, k, row, count, table, aim, key, into)
@@ -351,23 +374,65 @@ def _row(text, at, row, count, table, aim, key, into):
     return at, count, 0
 
 
+@inner
+def _record_end(text, at, delimiter, stop, breaks):
+    """The byte after a record, and 0 or UNFINISHED; a record with a bad field ends with the first line of the field."""
+    while True:
+        _, _, at, code = _field(text, at, delimiter, stop, breaks)
+        if code or text[at] == NEWLINE:
+            return next_line(text, at), code * (code == UNFINISHED)
+        at += 1
+
+
+@inner
+def _lines_between(text, start, stop):
+    """The number of line ends, and the first byte of the last line."""
+    count, first = 0, start
+    for at in range(start, stop):
+        if text[at] == NEWLINE:
+            count, first = count + 1, at + 1
+    return count, first
+
+
 @kernel
 def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr, into):
-    """Parse lines until ``stop``, beyond ``budget`` or until ``room`` rows; there is space for all values of the text.
+    """Parse records until ``stop``, ``budget`` or ``room`` rows; there is space for all values of the text.
 
-    ``table`` tells the columns: delimiter, whether the decimal mark is a comma, for each column its kind, the columns
-    of X for its value and for a missing one, its namespace in interactions and the text ``name=``; whether rows are
-    dense, what becomes of missing values, whether labels may be missing, whether they are words, and the hash's mask.
-    ``aim`` is the positive class, as text, its kind, and as a number.
+    ``table`` describes the columns: delimiter, whether the decimal mark is a comma, for each column its kind, the
+    columns of X for its value and for a missing one, its namespace in interactions and the text ``name=``; whether rows
+    are dense, what becomes of missing values, whether labels may be missing, whether they are words, the hash's mask,
+    and ``stop`` again. ``aim`` is the positive class, as text, its kind, and as a number.
     """
-    delimiter = table[0]
+    delimiter, breaks = table[0], into[8]
     going = True
     while going and state[AT] < min(stop, budget) and state[ROWS] < room:
+        before = state[LAST]
         at = begin_line(state)
         while _is_space(np.int64(text[at]), delimiter):
             at += 1
         if text[at] == NEWLINE:
             state[AT] = at + 1
-        else:
-            at, end, code = _row(text, state[LAST], state[ROWS], state[COUNT], table, aim, key, into)
-            going = end_line(text, state, code, at, end, skipping, indptr)
+            continue
+        breaks[0] = 0
+        start = state[LAST]
+        at, end, code = _row(text, start, state[ROWS], state[COUNT], table, aim, key, into)
+        # A bad record is passed over as a whole, so its end must be known.
+        follows, open_code = at + 1, code * (code == UNFINISHED)
+        if code and code not in (OPEN_QUOTE, UNFINISHED) and skipping:
+            follows, open_code = _record_end(text, start, delimiter, stop, breaks)
+        if open_code and state[OPEN] < LAST_RECORD:
+            state[OPEN], state[LAST] = ASKED, before
+            state[LINE] -= 1
+            return
+        if state[OPEN] < LAST_TEXT:
+            state[OPEN] = MORE
+        first_bad = state[CODE] == 0
+        going = end_line(text, state, OPEN_QUOTE if code == UNFINISHED else code, at, end, skipping, indptr)
+        if breaks[0]:
+            if code and first_bad:
+                lines, first = _lines_between(text, start, at)
+                state[BAD_LINE] += lines
+                state[COLUMN] = at - first + 1
+            if going:
+                state[AT] = max(state[AT], follows)
+                state[LINE] += _lines_between(text, start, state[AT] - 1)[0]

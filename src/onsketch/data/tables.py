@@ -86,6 +86,7 @@ class CSV(TextFormat):
         self.marks = np.empty((0, 3), dtype=np.int64)
         self.spaces = np.empty(0, dtype=np.uint8)
         self.key = np.empty(0, dtype=np.uint8)
+        self.breaks = np.zeros(1, dtype=np.int64)
         positive = "" if roles.positive is None else str(roles.positive)
         value = number(positive)
         text = np.array(bytearray(positive.encode()), dtype=np.uint8)
@@ -199,10 +200,11 @@ class CSV(TextFormat):
             self.roles.unlabelled,
             schema.word_labels,
             np.uint64(self.mask),
+            stop,
         )
         into = (
             self.indices, self.values, self.labels, self.weights, self.tag_spans, self.word_spans, self.marks,
-            self.spaces,
+            self.spaces, self.breaks,
         )  # fmt: skip
         parse_csv(text, state, stop, budget, self.rows, skipping, table, self.aim, self.key, self.indptr, into)
 

@@ -17,12 +17,32 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import ReadError
 from onsketch.data.block import Block, Position
-from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST, LINE, REASONS, ROWS, SKIPPED
+from onsketch.data.cursor import (
+    ASKED,
+    AT,
+    BAD_AT,
+    BAD_LINE,
+    CODE,
+    COLUMN,
+    COUNT,
+    LAST,
+    LAST_RECORD,
+    LAST_TEXT,
+    LINE,
+    MORE,
+    OPEN,
+    REASONS,
+    ROWS,
+    SKIPPED,
+)
 from onsketch.data.numbers import PADDING
 from onsketch.data.sources import CHUNK, UNPACKING, Bytes
 
 LONGEST_LINE = 1 << 26
 """Bytes of a line beyond which a file is taken for something else than lines of text, unless told otherwise."""
+
+_LONGEST_RECORD = 1 << 22
+"""Bytes of a record of several lines beyond which its first line is taken for a bad one."""
 
 _BOM = b"\xef\xbb\xbf"
 _TAIL = 4096
@@ -104,7 +124,9 @@ def longer(array: NDArray[Any], size: int, count: int) -> NDArray[Any]:
 
 
 def _stretches(source: Bytes, longest: int, state: NDArray[np.int64]) -> Iterator[tuple[bytearray, int, int]]:
-    """The text in stretches of whole lines, all in one buffer, which the next stretch overwrites.
+    """Yield the text in stretches of whole lines, all in one buffer, which the next stretch overwrites.
+
+    What lies behind ``state[AT]`` after a stretch is the beginning of the next one: a record that needs more lines.
 
     Yields the buffer, the length of the text in it (padding follows), and how many of its bytes are not in the file:
     the last newline may be missing.
@@ -129,9 +151,13 @@ def _stretches(source: Bytes, longest: int, state: NDArray[np.int64]) -> Iterato
             rest = bytes(buffer[cut:end])
             buffer[cut : cut + len(PADDING)] = PADDING
             yield buffer, cut, 0
+            at = int(state[AT])
+            state[OPEN] = LAST_RECORD if cut - at > min(longest, _LONGEST_RECORD) else MORE
+            rest = bytes(buffer[at:cut]) + rest
             held = len(rest)
             buffer[:held] = rest
     if held:
+        state[OPEN] = LAST_TEXT
         buffer[held : held + 1 + len(PADDING)] = b"\n" + PADDING
         yield buffer, held + 1, 1
 
@@ -148,7 +174,7 @@ def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) 
         array = np.frombuffer(text, dtype=np.uint8)
         before = here.offset
         state[AT] = 0
-        while state[AT] < size:
+        while state[AT] < size and state[OPEN] != ASKED:
             at, rows, count = (int(state[k]) for k in (AT, ROWS, COUNT))
             state[SKIPPED] = state[CODE] = 0
             form.reserve(count, size - at)

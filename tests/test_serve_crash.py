@@ -105,7 +105,7 @@ def test_every_acknowledged_row_survives_kill_9(tmp_path, method):
     matrix = rows_of([row["features"] for row in acknowledged])
     wanted = Counter(_key(matrix, row["label"], k) for k, row in enumerate(acknowledged))
     assert wanted <= logged
-    served, offline = onsketch.load(tmp_path / "served")._arrays(), learner._arrays()
+    served, offline = onsketch.load(tmp_path / "served").learner._arrays(), learner._arrays()
     assert served.keys() == offline.keys()
     assert all(served[name].tobytes() == offline[name].tobytes() for name in served)
 

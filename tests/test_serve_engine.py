@@ -95,7 +95,7 @@ def test_service_program_and_python_give_the_same_bytes(tmp_path, method):
     learner = onsketch.safe_learner(method, loss="logistic")
     y = np.array([1.0 if row["label"] else -1.0 for row in rows])
     assert learner.learn(rows_of([row["features"] for row in rows]), y).tolist() == margins
-    mine, python = onsketch.load(tmp_path / "ours")._arrays(), learner._arrays()
+    mine, python = onsketch.load(tmp_path / "ours").learner._arrays(), learner._arrays()
     assert mine.keys() == python.keys()
     assert all(mine[name].tobytes() == python[name].tobytes() for name in mine)
 

@@ -15,12 +15,14 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from onsketch import cluster, data, errors, kernel, sketch
     from onsketch.files.model_file import load
+    from onsketch.jobs.model import Model
     from onsketch.learners.base import Learner
     from onsketch.learners.build import compose, learner, methods
     from onsketch.learners.doors import safe_learner
 
 __all__ = [
     "Learner",
+    "Model",
     "__version__",
     "cluster",
     "compose",
@@ -36,6 +38,7 @@ __all__ = [
 
 _HOMES = {
     "Learner": "onsketch.learners.base",
+    "Model": "onsketch.jobs.model",
     "compose": "onsketch.learners.build",
     "learner": "onsketch.learners.build",
     "load": "onsketch.files.model_file",

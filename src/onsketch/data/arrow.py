@@ -169,7 +169,7 @@ def _batches(
         file = files[0]
         most = _rows(len(file.schema_arrow), limits)
         first_rows = row_groups(path, files, size, range(min(file.metadata.num_row_groups, 1)), SAMPLE_LINES, limits)
-        form.begin(path, files[-1].schema_arrow, lambda: next(first_rows, None))
+        form.begin(path, files[-1].schema_arrow, lambda: _checked(path, next(first_rows, None)))
         counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
         first = 0
         while first < len(counts) and skip >= counts[first]:
@@ -190,22 +190,23 @@ def _batches(
 
         def sample() -> Any:
             ahead.extend(islice(batches, 1))
-            return ahead[0] if ahead else None
+            return _checked(path, ahead[0]) if ahead else None
 
         form.begin(path, reader.schema, sample)
         parts = chain(ahead, batches)
     for batch in parts:
-        _check_batch(path, batch)
+        _checked(path, batch)
         passed = min(skip, batch.num_rows)
         skip -= passed
         for at in range(passed, batch.num_rows, most):
             yield batch.slice(at, most)
 
 
-def _check_batch(path: str, batch: Any) -> None:
-    """Refuse a batch whose buffers contradict each other: whoever follows them reads memory that is not theirs."""
+def _checked(path: str, batch: Any) -> Any:
+    """Return a batch; refuse one whose buffers contradict each other, since following them reads foreign memory."""
     try:
-        batch.validate(full=True)
+        if batch is not None:
+            batch.validate(full=True)
     except (ValueError, TypeError, IndexError) as error:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             try:
@@ -213,6 +214,7 @@ def _check_batch(path: str, batch: Any) -> None:
             except (ValueError, TypeError, IndexError) as reason:
                 raise ReadError(path, None, None, f"column {name!r} is damaged ({reason})") from None
         raise ReadError(path, None, None, f"a batch of rows is damaged ({error})") from None
+    return batch
 
 
 def _rows(columns: int, limits: Limits) -> int:

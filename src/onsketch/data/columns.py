@@ -26,6 +26,8 @@ _LIKELY = {
 
 _ROW_NUMBERS = ("", "id", "index", "row", "rowid", "row_id", "unnamed: 0")
 _CODE = re.compile(r"0\d+$")
+_CHANGED = 20
+"""Values by which a column is judged to have changed."""
 _ENOUGH = 100
 """Rows of a sample from which on a column with no value twice is taken for a name of rows."""
 
@@ -101,6 +103,16 @@ def sampled(cells: Sequence[Any], decimal: str = ".") -> Sampled:
         any(isinstance(cell, str) and _CODE.match(cell.strip()) for cell in there),
         bool(there) and all(isinstance(cell, (bool, np.bool_)) or str(cell).strip() in TRUTHS for cell in there),
     )
+
+
+def refuse_changed(path: str, field: Field, cells: Sequence[Any]) -> None:
+    """Refuse a column that held words when the schema was decided, and holds numbers only now: another thing."""
+    seen = sampled(cells)
+    if field.words and seen.words == 0.0 and seen.rows >= _CHANGED:
+        raise InputError(
+            f"{path}: the column {field.name!r} holds numbers, and held words in the first file or when the model was "
+            "trained. Are the columns what they were?"
+        )
 
 
 def number(cell: Any, decimal: str = ".") -> float | None:

@@ -67,7 +67,7 @@ class JSONLines(TextFormat):
     def _start(self) -> None:
         """Begin a block."""
         self.ends: list[int] = [0]
-        self.columns: list[int] = []
+        self.slots: list[int] = []
         self.numbers: list[float] = []
         self.whole: list[Any] = []
         """The objects themselves, where products are made of their columns."""
@@ -131,7 +131,7 @@ class JSONLines(TextFormat):
                 else:
                     state[ROWS] += 1
             at = end
-        state[AT], state[LINE], state[COUNT] = at, line, len(self.columns)
+        state[AT], state[LINE], state[COUNT] = at, line, len(self.slots)
 
     def _row(self, line: bytes) -> None:
         row = json.loads(line)
@@ -147,9 +147,9 @@ class JSONLines(TextFormat):
         columns, numbers = self.encoder.object(features)
         if self.pairs:
             self.whole.append(features)
-        self.columns += columns
+        self.slots += columns
         self.numbers += numbers
-        self.ends.append(len(self.columns))
+        self.ends.append(len(self.slots))
         self.labels.append(label)
         self.weights.append(weight)
         self.tags.append("" if parts.tag is None else str(parts.tag))
@@ -171,7 +171,7 @@ class JSONLines(TextFormat):
         """The rows parsed so far."""
         assert self.encoder is not None
         encoder, weights, tags = self.encoder, np.array(self.weights), self.tags
-        X = encoder.objects(self.whole) if self.pairs else encoder.block(self.ends, self.columns, self.numbers)
+        X = encoder.objects(self.whole) if self.pairs else encoder.block(self.ends, self.slots, self.numbers)
         block = Block(
             rows=X,
             y=np.array(self.labels),

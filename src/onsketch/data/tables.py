@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError, ReadError, meant, some
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import MISSING, Roles, decide, number
+from onsketch.data.columns import MISSING, Roles, decide, number, refuse_changed
 from onsketch.data.sampling import SAMPLE_LINES, find_decimal, find_delimiter, first_lines, is_header, look_at, split
 from onsketch.data.separated import ROOM, WORD, parse_csv
 from onsketch.data.sources import CHUNK, Bytes
@@ -39,8 +39,8 @@ from onsketch.rows.sparse import Sparse, csr, sparse_with_gaps
 
 Floats = NDArray[np.float64]
 
-_LOOKED_AT, _ENOUGH = 100, 20
-"""Lines of a later file that are looked at, and values by which a column is judged to have changed."""
+_LOOKED_AT = 100
+"""Lines of a later file that are looked at."""
 
 
 class CSV(TextFormat):
@@ -297,15 +297,12 @@ def _parts(X: Floats | Sparse) -> tuple[Any, Any, Floats]:
 
 
 def _check_words(source: Bytes, schema: Schema, names: list[str]) -> None:
-    """Refuse a column that held words when the schema was decided, and holds numbers only now: another thing."""
+    """Refuse a column of words that holds numbers now."""
     rows = split(first_lines(source, _LOOKED_AT).lines, schema.delimiter)[int(schema.header) :]
-    worded = {field.name for field in schema.fields if field.kind == "category" and field.words}
-    for name, seen in zip(names, look_at(rows, len(names), schema.decimal), strict=True):
-        if name in worded and seen.words == 0.0 and seen.rows >= _ENOUGH:
-            raise InputError(
-                f"{source.name}: the column {name!r} holds numbers, and held words in the first file or when the model "
-                "was trained. Are the columns what they were?"
-            )
+    worded = {field.name: field for field in schema.of("category")}
+    for k, name in enumerate(names):
+        if name in worded:
+            refuse_changed(source.name, worded[name], [row[k] for row in rows if len(row) > k])
 
 
 def _check_positive(path: str, positive: str, labels: list[str]) -> None:

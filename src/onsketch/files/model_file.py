@@ -57,7 +57,10 @@ class Content(NamedTuple):
 
 
 def load(path: PathLike) -> Any:
-    """The learner or sketch saved in a file, ready to go on as if it had never been away.
+    """Return the learner, sketch or estimator saved in a file, ready to go on as if it had never been away.
+
+    A file that says which columns the learner was trained on, as those of the program, a cluster and the service do,
+    is returned as :class:`onsketch.Model`, which takes data frames, Arrow tables and dictionaries.
 
     Raises:
         ModelFileError: the file is not a model file, is truncated or altered, or has another format than ``FORMAT``.
@@ -75,6 +78,9 @@ def load(path: PathLike) -> Any:
     """
     content = read(path)
     try:
+        told = content.notes.get("training")
+        if content.kind in ("learner", "classes") and isinstance(told, dict) and told.get("schema"):
+            return import_module("onsketch.jobs.model").from_content(content)
         return build(content)
     except ModelFileError as error:
         raise ModelFileError(error.reason, error.field, os.fspath(path)) from None

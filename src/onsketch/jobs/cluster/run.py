@@ -69,6 +69,9 @@ class Run:
         self.refused = 0
         self.skipped = 0
         self.names: dict[int, str] = {}
+        self.schema: dict[str, Any] | None = None
+        """What the columns of a table are, as the first file decides."""
+        self.format: str | None = None
 
     @property
     def rows(self) -> int:
@@ -104,7 +107,7 @@ class Run:
         """Make the learner when the first labels have been seen."""
         task = engine.submit(task_of, self.plan.files, self.plan.reading, self.plan.task)
         engine.finished([task])
-        self.task = engine.report(task)
+        self.task, self.schema, self.format = engine.report(task)
         self.learner = onsketch.learner(self.plan.method, **{"loss": self.task.default_loss, **self.plan.options})
         self.progress = new_progress(self.learner, self.task.signs)
         # Say now, not after an hour, that learners of this kind do not merge.
@@ -203,6 +206,7 @@ class Run:
         self.task = Task(**told["task"])
         self.progress = Progress(**told["progress"])
         self.names = {int(feature): name for feature, name in told["names"].items()}
+        self.schema, self.format = told.get("schema"), told.get("format")
         self.ledger = [Entry(**entry) for entry in going["ledger"]]
         self.records = [Record(*record) for record in going["due_records"]]
         self.rounds, self.forks = going["rounds"], going["forks"]
@@ -216,6 +220,8 @@ class Run:
         return {
             "task": self.task.state(),
             "reading": self.plan.reading,
+            "schema": self.schema,
+            "format": self.format,
             "progress": self.progress.state(),
             "held_out": None,
             "names": {str(feature): name for feature, name in sorted(self.names.items())},

@@ -44,8 +44,14 @@ class Learned:
         return asdict(self)
 
 
-def task_of(files: list[str], reading: dict[str, Any], kind: str | None) -> tuple[Task, None]:
-    """What the labels mean, by the first rows of the first shard that has any."""
+Known = tuple[Task, dict[str, Any] | None, str | None]
+
+
+def task_of(files: list[str], reading: dict[str, Any], kind: str | None) -> tuple[Known, None]:
+    """What the labels mean by the first rows of the first shard that has any, the schema, and the format if it has one.
+
+    The latter two are None where columns have no names.
+    """
     with stream(files, **{**READ_BY_THE_PROGRAM, **_inline(reading)}) as blocks:
         for block in blocks:
             kept = labelled_rows(block, reading.get("on_error") == "skip")
@@ -54,7 +60,7 @@ def task_of(files: list[str], reading: dict[str, Any], kind: str | None) -> tupl
                 raise InputError(
                     f"this is a {task}; on a cluster, two classes or numbers are learned (see --positive)."
                 )
-            return task, None
+            return (task, blocks.schema, blocks.format if blocks.schema else None), None
     raise InputError(f"{', '.join(files[:3])}{', …' if len(files) > 3 else ''}: there is not a single row.")
 
 

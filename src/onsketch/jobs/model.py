@@ -1,0 +1,262 @@
+"""A trained learner that knows its data: rows by name in, labels out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core.errors import InputError, some
+from onsketch.core.losses import in_units_of_labels
+from onsketch.core.probabilities import probabilities
+from onsketch.data.columns import refuse_changed
+from onsketch.data.task import Task
+from onsketch.files import model_file
+from onsketch.jobs.answers import check_kind
+from onsketch.jobs.plans import Plan
+from onsketch.jobs.training import Training
+from onsketch.learners.rows import as_weights
+from onsketch.rows.encoder import Encoder, columns_of, flattened
+from onsketch.rows.hashing import DEFAULT_BITS
+from onsketch.rows.interactions import as_interactions
+from onsketch.rows.labels import Labels
+from onsketch.rows.schema import FEATURES, ROLES, Schema
+
+Floats = NDArray[np.float64]
+
+SAMPLE = 100
+"""Rows of a table in which columns are compared with those of the training."""
+
+
+class Model:
+    r"""A model that the program, a cluster or the service trained on named columns; :func:`onsketch.load` returns it.
+
+    Rows are a data frame (pandas or polars), an Arrow table or batch, a list of dictionaries, or a plain matrix whose
+    columns are those of the training. Columns are matched by name: a missing one counts as missing values, with a
+    warning; one that the model does not know is left out, with a warning; one whose type has changed is refused.
+
+    Attributes:
+        learner: the learner itself, which takes rows of numbers and returns margins.
+        task: what labels mean.
+        schema: the columns.
+
+    >>> import onsketch, tempfile, os
+    >>> from onsketch.jobs.training import Plan, Training
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "rows.csv")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("age,job,bought\n" + "31,cook,yes\n62,clerk,no\n" * 50)
+    >>> job = Training(Plan([path], "adagrad", {}, {"label": "bought"}))
+    >>> _ = list(job.run())
+    >>> job.save(path + ".model")
+    >>> model = onsketch.load(path + ".model")
+    >>> model.predict([{"age": 30, "job": "cook"}, {"age": 61, "job": "clerk"}]).tolist()
+    ['yes', 'no']
+    >>> model.learn([{"age": 45, "job": "cook"}], ["no"]).tolist()  # the labels predicted before
+    ['yes']
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, job: Training) -> None:
+        self._job = job
+        assert job.task is not None
+        assert job.schema is not None
+        self.task: Task = job.task
+        self.schema = Schema.from_state(job.schema)
+        reading = job.plan.reading
+        products = {name: reading[name] for name in ("quadratic", "cubic", "interact") if name in reading}
+        bits, missing = reading.get("bits") or DEFAULT_BITS, reading.get("missing") or "indicate"
+        self._encoder = Encoder(self.schema, bits, missing, pairs=as_interactions(**products))
+        self._features = [field.name for field in self.schema.of(*FEATURES)]
+
+    def __repr__(self) -> str:
+        return f"<onsketch model: {self.task}, {len(self._features)} columns, {self.learner!r}>"
+
+    @property
+    def learner(self) -> Any:
+        """The learner."""
+        return self._job.learner
+
+    @property
+    def loss(self) -> str:
+        """The loss that the learner minimises."""
+        return self._job.loss
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of the columns of ``predict_proba``."""
+        if self.task.kind == "regression":
+            raise AttributeError("a model of numbers has no classes.")
+        task = self.task
+        if not task.many and task.names is None and task.named is None:
+            return _as_labels([-1.0 if task.negative is None else task.negative, task.positive])
+        names = list(task.names or []) if task.many else list(task.two_names)
+        words = task.words or task.named is not None
+        return np.array(names, dtype=object) if words else _as_labels([float(name) for name in names])
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the margins: (rows,) for two classes and for numbers, (rows, classes) for many classes."""
+        return np.asarray(self.learner.predict(self.rows(X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the likeliest label of each row, or the number predicted."""
+        return self._said(self.decision_function(X))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, (rows, classes), in the order of ``classes_``."""
+        check_kind("probability", self.task, self.loss)
+        return probabilities(self.decision_function(X), self.loss)
+
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> NDArray[Any]:
+        """Learn from these rows and labels, one after the other, in one pass.
+
+        A class that is new becomes one more where there are many; rows without a label are refused.
+
+        Returns:
+            the label predicted for each row *before* it was learned.
+        """
+        rows = self.rows(X)
+        labels = y.to_pylist() if hasattr(y, "to_pylist") else y.tolist() if hasattr(y, "tolist") else list(y)
+        if len(labels) != rows.shape[0]:
+            raise InputError(f"y: {len(labels)} labels for {rows.shape[0]} rows.")
+        weights = None if sample_weight is None else as_weights(sample_weight, len(labels))
+        margins, _, _ = self._job._absorb(rows, self._targets(labels), weights)
+        return self._said(margins)
+
+    def save(self, path: model_file.PathLike) -> None:
+        """Write the model, with all that it knows of its data; the program and the service read it, too."""
+        self._job.save(path)
+
+    def rows(self, X: Any) -> Any:
+        """Return rows by name as the learner takes them, CSR or dense."""
+        if isinstance(X, Mapping):
+            X = [X]
+        if isinstance(X, (list, tuple)) and X and isinstance(X[0], Mapping):
+            return self._objects(X)
+        if hasattr(X, "collect") and not hasattr(X, "to_arrow"):
+            raise InputError("X: a lazy frame has no rows yet; call collect() first.")
+        if hasattr(X, "to_arrow") or (hasattr(X, "schema") and hasattr(X, "column_names")) or _is_batch(X):
+            return self._table(columns_of(X.to_arrow() if hasattr(X, "to_arrow") else X), X.shape[0])
+        if hasattr(X, "iloc") and hasattr(X, "columns"):
+            return self._table({str(name): X.iloc[:, k] for k, name in enumerate(X.columns)}, len(X))
+        return self._matrix(X)
+
+    def _objects(self, X: Sequence[Any]) -> Any:
+        for row in X:
+            if not isinstance(row, Mapping):
+                raise InputError(f"X: expected dictionaries only, found {type(row).__name__}.")
+        flat = [flattened(row) for row in X[:SAMPLE]]
+        names = dict.fromkeys(name for row in flat for name in row)
+        self._check({name: [row.get(name) for row in flat] for name in names}, whole=len(flat) == len(X))
+        return self._encoder.objects(X)
+
+    def _table(self, columns: Mapping[str, Any], count: int) -> Any:
+        self._check({name: _first(cells) for name, cells in columns.items() if name in self._kinds}, columns)
+        return self._encoder.columns(columns, count)
+
+    def _matrix(self, X: Any) -> Any:
+        if not hasattr(X, "tocsr"):
+            X = np.asarray(X, dtype=None if _holds_objects(X) else np.float64)
+        if X.ndim != 2:
+            raise InputError(
+                f"X: expected rows of {len(self._features)} columns, found an array of {X.ndim} dimensions."
+            )
+        if X.shape[1] != len(self._features):
+            if self.schema.hashed and X.shape[1] == self.learner.n_features:
+                return X  # encoded already
+            raise InputError(
+                f"X: {X.shape[1]} columns; the model was trained on {len(self._features)}: {some(self._features)}."
+            )
+        X = X.toarray() if hasattr(X, "tocsr") else X
+        return self._encoder.columns({name: X[:, k] for k, name in enumerate(self._features)}, X.shape[0])
+
+    @cached_property
+    def _kinds(self) -> dict[str, str]:
+        return {field.name: field.kind for field in self.schema.fields}
+
+    def _check(
+        self, sample: Mapping[str, Sequence[Any]], columns: Mapping[str, Any] | None = None, whole: bool = True
+    ) -> None:
+        """Compare the columns of a table with those of the training, by name."""
+        names = sample if columns is None else columns
+        gone = [name for name in self._features if name not in names]
+        if gone and whole:
+            _warn(f"no column {some([*map(repr, gone)])}: it counts as missing in every row.")
+        roles = {field.name for field in self.schema.of(*ROLES)}
+        strange = [name for name in names if name not in self._kinds and name not in roles]
+        if strange and self.schema.extra == "ignore":
+            _warn(f"the model does not know the column {some([*map(repr, strange)])}, which is left out.")
+        for field in self.schema.of("category"):
+            if field.name in sample:
+                refuse_changed("X", field, sample[field.name])
+
+    def _targets(self, labels: list[Any]) -> Floats:
+        """Labels as the learner takes them: −1 and +1, codes of classes, or numbers."""
+        task = self.task
+        read = Labels(task.named, words=task.words)
+        y = np.empty(len(labels))
+        for row, label in enumerate(labels):
+            try:
+                y[row] = read.one(label)
+            except InputError as error:
+                raise InputError(f"y: row {row}: {error}.") from None
+        words = read.classes if task.words else None
+        codes = task.encode(y, words, grow=task.many)
+        strange = task.strange(codes)
+        if strange.any():
+            raise InputError(f"y: the label {labels[int(strange.argmax())]!r} is unknown; this is a {task}.")
+        if not task.signs:
+            return codes
+        signs = np.where(codes == task.positive, 1.0, -1.0)
+        self._job.positives += int(np.count_nonzero(signs > 0.0))
+        return signs
+
+    def _said(self, margins: Floats) -> NDArray[Any]:
+        """Margins as labels."""
+        if self.task.kind == "regression":
+            return np.asarray(in_units_of_labels(self.loss, margins))
+        codes = margins.argmax(axis=1) if self.task.many else (margins > 0.0).astype(np.int64)
+        found: NDArray[Any] = self.classes_[codes]
+        return found
+
+
+def from_content(content: model_file.Content) -> Model:
+    """Build the model of a file whose notes say how it was trained."""
+    from onsketch.jobs.notes import check
+
+    check(content.notes)
+    told = content.notes["training"]
+    method = content.header.get("method")
+    name = method["name"] if isinstance(method, dict) else str(method)
+    job = Training(Plan([], name, {}, told["reading"]))
+    job._take_up(content, {"judge": None, "held_out": None, "refused": 0, "positives": 0, "format": None, **told})
+    job._skipped_before, job.started_at = told.get("skipped", 0) - job.refused, job.rows
+    return Model(job)
+
+
+def _as_labels(values: Sequence[Any]) -> NDArray[Any]:
+    """Numbers as labels: whole ones are integers."""
+    found = np.array(values, dtype=np.float64)
+    return found.astype(np.int64) if (found == np.floor(found)).all() else found
+
+
+def _first(cells: Any) -> list[Any]:
+    """The first cells of a column."""
+    part = cells[:SAMPLE]
+    return list(part.to_pylist() if hasattr(part, "to_pylist") else part.tolist() if hasattr(part, "tolist") else part)
+
+
+def _is_batch(X: Any) -> bool:
+    return type(X).__name__ == "RecordBatch"
+
+
+def _holds_objects(X: Any) -> bool:
+    return getattr(getattr(X, "dtype", None), "kind", "f") in "OU"
+
+
+def _warn(text: str) -> None:
+    warnings.warn(f"X: {text}", UserWarning, stacklevel=5)

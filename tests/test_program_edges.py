@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import sys
 import numpy as np
 import pytest
 
+import onsketch
+from onsketch.core.errors import OptionError, ReadError
 from program import PROGRAM, environment, run, told
 
 
@@ -189,3 +192,30 @@ def test_a_model_that_cannot_be_read_leaves_the_output_as_it_was(ten, tmp_path):
     assert output.read_text() == "precious"
     assert run("predict", model, ten, "-o", output).exit_code == 0
     assert len(output.read_text().split()) == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--bits", 40), "--bits 40:"),
+        (("--holdout", 1), "--holdout 1:"),
+        (("-l", "adagrad", "--step-size", -1), "--step-size -1:"),
+        (("--loss", "poisson", "--task", "binary"), "--task binary: --loss poisson"),
+        (("-l", "rfd-son", "--plain", "--ridge", 0, "--sketch-size", 0), "--ridge 0 with --sketch-size 0"),
+        (("-l", "rfd-son", "--summary", "curvature", "--loss", "hinge"), "--summary curvature: --loss hinge"),
+    ],
+)
+def test_messages_spell_options_as_they_are_typed(arguments, said, ten):
+    refused = run("train", ten, *arguments)
+    told(refused, 1, said)
+    assert "=" not in refused.stderr
+
+
+def test_errors_carry_the_options_that_they_name():
+    with pytest.raises(OptionError) as refused:
+        onsketch.learner("adagrad", step_size=-1.0)
+    assert refused.value.options == {"step_size": -1.0}
+    assert pickle.loads(pickle.dumps(refused.value)).options == {"step_size": -1.0}
+    error = ReadError("file", 3, None, "read it with zero_based=True", zero_based=True)
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.options, again.line, str(again)) == ({"zero_based": True}, 3, str(error))

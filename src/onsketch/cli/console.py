@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -57,34 +56,30 @@ def told_plainly() -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of our output has gone: nothing to tell
     except (OnsketchError, OSError, ImportError) as error:
-        click.echo(f"Error: {as_typed(str(error))}", err=True)
+        message = error.spelled(_typed) if isinstance(error, OnsketchError) else str(error)
+        click.echo(f"Error: {message}", err=True)
         raise SystemExit(1) from error
     except KeyboardInterrupt:
         click.echo("\nInterrupted.", err=True)
         raise SystemExit(130) from None
 
 
-_TWICE = re.compile(r"(--[a-z-]+ \S+) \(\1\)")
+def _typed(name: str, value: object) -> str:
+    """Spell an option as on the command line: ``label='y'`` becomes ``--label y``.
 
-
-def as_typed(message: str) -> str:
-    """A message in the words of a command line: ``label='y'`` becomes ``--label y``.
-
-    >>> as_typed("on_error='skip' (--on-error skip) passes over it")
-    '--on-error skip passes over it'
-    >>> as_typed("zero_based=False or fit_intercept=True")
-    '--one-based or --intercept'
+    >>> from onsketch.core.errors import InputError
+    >>> InputError("zero_based=False or on_error='skip'", zero_based=False, on_error="skip").spelled(_typed)
+    '--one-based or --on-error skip'
     """
     from onsketch.cli.options import switches
 
-    typed = switches()
-
-    def option(match: re.Match[str]) -> str:
-        (switch, opposite), value = typed[match[1]], match[2].strip(chr(34) + chr(39))
-        return {"True": switch, "False": opposite or match[0]}.get(value, f"{switch} {value}")
-
-    said = rf"""\b({"|".join(typed)})=('[^']*'|"[^"]*"|\.\.\.|[^\s,;)]*[^\s,;.):])"""
-    return _TWICE.sub(r"\1", re.sub(said, option, message))
+    if name not in switches():
+        return f"{name}={value!r}"
+    switch, opposite = switches()[name]
+    if value is False and opposite:
+        return opposite
+    shown = f"{value:g}" if isinstance(value, float) else str(value)
+    return switch if value is ... or value is True else f"{switch} {shown}"
 
 
 def wrapped(console: Console, line: str, indent: int) -> str:

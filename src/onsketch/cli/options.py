@@ -141,7 +141,7 @@ def learning(without: tuple[str, ...] = ()) -> tuple[Option, ...]:
 @cache
 def switches() -> dict[str, tuple[str, str]]:
     """Return what is typed for every shared option, and for a flag's opposite, empty where it has none."""
-    found = {name: (f"--{name}", "") for name in ("task", "passes", "holdout", "kind")}
+    found = {name: (f"--{name}", "") for name in ("task", "passes", "holdout", "kind")} | {"method": ("-l", "")}
     for one in (*_learning(), *_READING):
         found[one.name or ""] = one.opts[0], next(iter(one.secondary_opts), "")
     return found

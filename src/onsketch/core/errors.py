@@ -2,11 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 
 class OnsketchError(ValueError):
-    """Base of the errors raised for input, options and states that cannot be used."""
+    """Base of the errors raised for input, options and states that cannot be used.
+
+    ``options`` are those that the message names, with their values: a tuple where it names several values of one, an
+    ellipsis where it leaves the value open. An interface that spells options in another form, such as the command line,
+    gets its message from :meth:`spelled`.
+
+    >>> error = OptionError("bits=40: a hashed column has 1 to 31 bits.", bits=40, names=True)
+    >>> error.options, error.spelled(lambda name, value: f"--{name} {value}")
+    ({'bits': 40}, '--bits 40: a hashed column has 1 to 31 bits.')
+    """
+
+    def __init__(self, message: object = "", /, **options: Any) -> None:
+        super().__init__(message)
+        self.options: dict[str, Any] = {}
+        for name, values in options.items():
+            if any(text in str(message) for _, text in _spellings(name, values)):
+                self.options[name] = values
+
+    def spelled(self, write: Callable[[str, Any], str]) -> str:
+        """Return the message with each option as ``write(name, value)`` spells it."""
+        message = str(self)
+        for name, values in self.options.items():
+            for value, text in _spellings(name, values):
+                message = message.replace(text, write(name, value))
+        return message
+
+
+def _spellings(name: str, values: Any) -> Iterator[tuple[Any, str]]:
+    """Yield each value of an option with the forms in which messages write it, the longest first."""
+    for value in (values, *values) if isinstance(values, tuple) else (values,):
+        forms = {f"{value!r}", f'"{value}"', f"{value}", *([f"{value:g}", f"{value:,}"] if _is_number(value) else [])}
+        for form in ["..."] if value is ... else sorted(forms, key=len, reverse=True):
+            yield value, f"{name}={form}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 class InputError(OnsketchError):
@@ -59,16 +96,16 @@ class ReadError(InputError):
     and ``reason`` says what is wrong.
     """
 
-    def __init__(self, path: str, line: int | None, column: int | None, reason: str) -> None:
+    def __init__(self, path: str, line: int | None, column: int | None, reason: str, **options: Any) -> None:
         place = ":".join(str(part) for part in (path, line, column) if part is not None)
-        super().__init__(f"{place}: {reason}")
+        super().__init__(f"{place}: {reason}", **options)
         self.path = path
         self.line = line
         self.column = column
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type[ReadError], tuple[str, int | None, int | None, str]]:
-        return type(self), (self.path, self.line, self.column, self.reason)
+    def __reduce__(self) -> tuple[type[ReadError], tuple[str, int | None, int | None, str], dict[str, Any]]:
+        return type(self), (self.path, self.line, self.column, self.reason), vars(self)
 
 
 def some(names: Sequence[str], most: int = 8) -> str:

@@ -59,7 +59,8 @@ class Kernel:
         if not callable(self.function) and self.function not in _FORMS:
             raise OptionError(
                 f"kernel={self.function!r}: expected one of {', '.join(map(repr, KERNELS))}, "
-                "or a function of two arrays of rows."
+                "or a function of two arrays of rows.",
+                kernel=self.function,
             )
 
     @property

@@ -112,7 +112,14 @@ class Tables:
         if faults.found:
             row, name, reason = min(faults.found, key=lambda fault: (fault[0], names.index(fault[1])))
             place = names.index(name) + 1
-            error = ReadError(path, here.offset + row + 1, place, f"column {name!r}: {reason}")
+            error = ReadError(
+                path,
+                here.offset + row + 1,
+                place,
+                f"column {name!r}: {reason}",
+                missing=("zero", "indicate"),
+                positive=...,
+            )
             self.first_skipped = self.first_skipped or error
             if not skipping:
                 stop, kept = row, np.arange(count) < row
@@ -265,5 +272,6 @@ def _check_type(path: str, name: str, kind: Any, roles: Roles) -> None:
     """Refuse a column that cannot be learned from, and is neither ignored nor a tag."""
     if not can_be_learned(kind) and name not in roles.ignore and name != roles.tag:
         raise InputError(
-            f"{path}: column {name!r} is of type {kind}, neither numbers nor words. Leave it out with ignore={name!r}."
+            f"{path}: column {name!r} is of type {kind}, neither numbers nor words. Leave it out with ignore={name!r}.",
+            ignore=name,
         )

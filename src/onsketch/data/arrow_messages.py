@@ -113,7 +113,7 @@ def _check(path: str, data: bytes, look: Callable[[int], bytes], most: int) -> i
             unpacked += max(0, struct.unpack("<q", look(offset))[0])
     if unpacked > most and unpacked > BOMB * packed:
         reason = f"{packed:,} bytes of a batch would unpack to {unpacked:,}, more than max_unpack_bytes={most:,}"
-        raise ReadError(path, None, None, reason)
+        raise ReadError(path, None, None, reason, max_unpack_bytes=most)
     return packed
 
 

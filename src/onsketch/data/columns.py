@@ -59,7 +59,10 @@ class Roles:
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
-            raise OptionError(f"missing={self.missing!r}: it is {', '.join(map(repr, MISSING[:-1]))} or 'indicate'.")
+            raise OptionError(
+                f"missing={self.missing!r}: it is {', '.join(map(repr, MISSING[:-1]))} or 'indicate'.",
+                missing=self.missing,
+            )
 
 
 class Sampled(NamedTuple):
@@ -197,7 +200,8 @@ def _label(
             which = "no column is" if not found else "several columns are"
             raise InputError(
                 f"{path}: {which} named {', '.join(LABEL_NAMES[:-1])} or {LABEL_NAMES[-1]}. Give the label's name or "
-                f"place: label=... (-1 for the last column, none for no label). {_candidates(names, sample)}"
+                f"place: label=... (-1 for the last column, none for no label). {_candidates(names, sample)}",
+                label=...,
             )
         label = found[0]
     if label is None:
@@ -237,15 +241,23 @@ def place_of(path: str, names: Sequence[str], column: Column, option: str) -> in
     if isinstance(column, str):
         found = [k for k, name in enumerate(names) if name == column]
         if len(found) > 1:
-            raise InputError(f"{path}: {option}={column!r}: {len(found)} columns have this name; give its place.")
+            raise InputError(
+                f"{path}: {option}={column!r}: {len(found)} columns have this name; give its place.", **{option: column}
+            )
         if found:
             return found[0]
         if _is_place(column):
             return place_of(path, names, int(column), option)
         close = meant(column, names)
         hint = f" Did you mean {close!r}?" if close else ""
-        raise InputError(f"{path}: {option}={column!r}: there is no such column.{hint} The columns are: {some(names)}.")
+        raise InputError(
+            f"{path}: {option}={column!r}: there is no such column.{hint} The columns are: {some(names)}.",
+            **{option: column},
+        )
     if not -len(names) <= column < len(names):
-        hint = " If there is no label, say so: label='none' (--label none)." if option == "label" else ""
-        raise InputError(f"{path}: {option}={column}: the file has {len(names)} columns, counted from 0.{hint}")
+        hint = " If there is no label, say so: label='none'." if option == "label" else ""
+        raise InputError(
+            f"{path}: {option}={column}: the file has {len(names)} columns, counted from 0.{hint}",
+            **{option: (column, "none")},
+        )
     return column % len(names)

@@ -6,6 +6,8 @@ block or its bytes are used up, or a line is bad. All it needs to go on later is
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from onsketch.data.numbers import MALFORMED, NOT_FINITE, TOO_LARGE, inlined
@@ -69,6 +71,9 @@ REASONS = {
     NULL_LABEL: "the label is missing",
 }
 """Reasons as a user reads them."""
+
+NAMED: dict[str, Any] = {"zero_based": True, "missing": ("zero", "indicate"), "positive": ...}
+"""The options that they name."""
 
 
 @inlined

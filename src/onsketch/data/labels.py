@@ -42,14 +42,15 @@ class LabelMap:
         if strange.any():
             raise InputError(
                 f"label {labels[strange][0]:g}: only -1/+1 and 0/1 say which class is positive. "
-                f"Name it: positive={labels[strange][0]:g} (--positive on the command line)."
+                f"Name it: positive={labels[strange][0]:g}.",
+                positive=float(labels[strange][0]),
             )
         for negative in (-1.0, 0.0):
             if (labels == negative).any():
                 if self._negative not in (None, negative):
                     raise InputError(
-                        "labels -1, 0 and 1 in one stream are three classes. "
-                        "Name the positive one: positive=1 (--positive on the command line)."
+                        "labels -1, 0 and 1 in one stream are three classes. Name the positive one: positive=1.",
+                        positive=1,
                     )
                 self._negative = negative
         return np.where(missing, np.nan, np.where(labels == 1.0, 1.0, -1.0))

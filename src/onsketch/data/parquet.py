@@ -53,7 +53,7 @@ def row_groups(path: str, files: list[Any], size: int, groups: range, rows: int,
                 f"row group {group}: a file of {size:,} bytes would unpack to {unpacked:,}, "
                 f"more than max_unpack_bytes={limits.unpacking:,}"
             )
-            raise ReadError(path, None, None, reason)
+            raise ReadError(path, None, None, reason, max_unpack_bytes=limits.unpacking)
         done = 0
         try:
             try:

@@ -73,9 +73,11 @@ class Stream:
             _whole("max_unpack_bytes", options["max_unpack_bytes"], CHUNK),
         )
         if options["on_error"] not in ("stop", "skip"):
-            raise OptionError(f'on_error={options["on_error"]!r}: it is "stop" or "skip".')
+            raise OptionError(
+                f'on_error={options["on_error"]!r}: it is "stop" or "skip".', on_error=options["on_error"]
+            )
         if format is not None and format not in FORMATS:
-            raise OptionError(f"format={format!r}: known are {', '.join(FORMATS)}.")
+            raise OptionError(f"format={format!r}: known are {', '.join(FORMATS)}.", format=format)
         self._names = Names()
         self.names = self._names.known
         """Names of columns of X, as far as read: those of tables, and with ``names=True`` all hashed features."""
@@ -198,10 +200,13 @@ class Stream:
             from onsketch.data.formats import Libsvm
 
             if zero_based not in (True, False, "auto"):
-                raise OptionError(f'zero_based={zero_based!r}: it is True, False or "auto".')
+                raise OptionError(f'zero_based={zero_based!r}: it is True, False or "auto".', zero_based=zero_based)
             width = options["n_features"]
             if zero_based == "auto" and (width is not None or bits is not None or self._pairs):
-                raise OptionError('zero_based="auto" cannot be combined with n_features, bits or quadratic; say which.')
+                raise OptionError(
+                    'zero_based="auto" cannot be combined with n_features, bits or quadratic; say which.',
+                    zero_based="auto",
+                )
             if width is not None and (bits is not None or self._pairs):
                 raise OptionError(
                     "n_features cannot be combined with bits or quadratic: those set the width themselves."
@@ -386,7 +391,7 @@ def _words(given: Any) -> list[str]:
 
 def _whole(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise OptionError(f"{name}={value!r}: expected a whole number from {least:,} on.")
+        raise OptionError(f"{name}={value!r}: expected a whole number from {least:,} on.", **{name: value})
     return value
 
 

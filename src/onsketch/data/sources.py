@@ -112,7 +112,7 @@ class Bytes:
                 reason = (
                     f"unpacking this {self._kind} data takes more memory than max_unpack_bytes={self._unpacking} allows"
                 )
-                raise ReadError(self.name, None, None, reason) from None
+                raise ReadError(self.name, None, None, reason, max_unpack_bytes=self._unpacking) from None
             except EOFError:
                 raise ReadError(self.name, None, None, f"the {self._kind} data ends too early: truncated?") from None
             except (OSError, zlib.error, lzma.LZMAError) as error:

@@ -61,12 +61,12 @@ class CSV(TextFormat):
     ) -> None:
         super().__init__(rows)
         if header not in (True, False, "auto"):
-            raise OptionError(f'header={header!r}: it is True, False or "auto".')
+            raise OptionError(f'header={header!r}: it is True, False or "auto".', header=header)
         single = len(delimiter) == 1 and delimiter.isascii() and delimiter not in '"\r\n'
         if delimiter != "auto" and not (single and not delimiter.isdigit()):
-            raise OptionError(f'delimiter={delimiter!r}: it is one ASCII character, or "auto".')
+            raise OptionError(f'delimiter={delimiter!r}: it is one ASCII character, or "auto".', delimiter=delimiter)
         if decimal not in ("auto", ".", ","):
-            raise OptionError(f'decimal={decimal!r}: it is ".", "," or "auto".')
+            raise OptionError(f'decimal={decimal!r}: it is ".", "," or "auto".', decimal=decimal)
         if schema is not None and roles.label in (None, "none"):
             schema = without_label(schema)
         self.roles, self.header, self.delimiter, self.decimal = roles, header, delimiter, decimal
@@ -316,7 +316,8 @@ def _check_positive(path: str, positive: str, labels: list[str]) -> None:
     if close and value is None:
         raise InputError(
             f"{path}: positive={positive!r}: no label of the first rows is spelt like this; did you mean "
-            f"{folded[close]!r}? The labels are {some(known)}."
+            f"{folded[close]!r}? The labels are {some(known)}.",
+            positive=positive,
         )
 
 

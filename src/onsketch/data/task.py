@@ -149,7 +149,7 @@ def find_task(y: Array, kind: str | None = None, named: str | None = None, words
     classification, 3 classes (1, 2, 3)
     """
     if kind is not None and kind not in TASKS:
-        raise OptionError(f"task={kind!r}: expected one of {', '.join(TASKS)}.")
+        raise OptionError(f"task={kind!r}: expected one of {', '.join(TASKS)}.", task=kind)
     if kind in ("regression", "multiclass") and named is not None:
         raise OptionError(f"--positive names a class; it does not go with --task {kind}.")
     if kind == "regression":

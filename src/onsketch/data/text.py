@@ -30,6 +30,7 @@ from onsketch.data.cursor import (
     LAST_TEXT,
     LINE,
     MORE,
+    NAMED,
     OPEN,
     REASONS,
     ROWS,
@@ -145,7 +146,7 @@ def _stretches(source: Bytes, longest: int, state: NDArray[np.int64]) -> Iterato
         cut, end = buffer.rfind(b"\n", held, held + count) + 1, held + count
         if (buffer.find(b"\n", held, cut) if cut else end) > longest:  # only the first line can: CHUNK bytes came
             reason = f"longer than max_line_bytes={longest} allows; is this text?"
-            raise ReadError(source.name, int(state[LINE]) + 1, None, reason)
+            raise ReadError(source.name, int(state[LINE]) + 1, None, reason, max_line_bytes=longest)
         held = end
         if cut:
             rest = bytes(buffer[cut:end])
@@ -249,4 +250,4 @@ def _bad_line(path: str, form: TextFormat, state: NDArray[np.int64], text: bytea
         found = "a space"
     else:
         found = repr(form.word(rest)[:32].decode("utf-8", "replace"))
-    return ReadError(path, int(state[BAD_LINE]), int(state[COLUMN]), form.reason(int(state[CODE]), found))
+    return ReadError(path, int(state[BAD_LINE]), int(state[COLUMN]), form.reason(int(state[CODE]), found), **NAMED)

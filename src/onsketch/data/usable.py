@@ -43,7 +43,8 @@ def usable(block: Block, skip: bool) -> Usable:
     if unfit.any() and not skip:
         raise InputError(
             f"{_place(block, unfit)} is longer than {LARGEST:g}, which float64 cannot square. Rescale the features; "
-            "on_error='skip' (--on-error skip) passes over it."
+            "on_error='skip' passes over it.",
+            on_error="skip",
         )
     return _without(block, unfit)
 
@@ -57,7 +58,7 @@ def labelled_rows(block: Block, skip: bool) -> Usable:
         if block.sample_weight is not None:
             unfit |= block.sample_weight > LARGEST
     elif unfit.any():
-        raise InputError(f"{_place(block, unfit)} has no label; on_error='skip' (--on-error skip) passes over it.")
+        raise InputError(f"{_place(block, unfit)} has no label; on_error='skip' passes over it.", on_error="skip")
     return _without(block, unfit)
 
 

@@ -18,7 +18,7 @@ KINDS = ("margin", "probability", "label")
 def check_kind(kind: str, task: Task, loss: str) -> None:
     """Refuse an answer that the model cannot give."""
     if kind not in KINDS:
-        raise OptionError(f"kind={kind!r}: expected margin, probability or label.")
+        raise OptionError(f"kind={kind!r}: expected margin, probability or label.", kind=kind)
     if kind == "probability" and (task.kind == "regression" or loss not in ("logistic", "softmax")):
         raise OptionError(f"probabilities need a model of classes with logistic loss; this one has {loss} loss.")
 

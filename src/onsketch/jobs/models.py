@@ -34,7 +34,9 @@ def make_learner(task: Task, method: str, /, *, plain: bool = False, **options: 
 def asked_task(task: str | None, loss: str | None) -> str | None:
     """The task as asked for; regression where the loss is one of numbers, so that a few whole ones are no classes."""
     if task not in (None, "regression") and loss in LOSSES and LOSSES[loss].labels == "count":
-        raise OptionError(f"task={task!r}: loss={loss!r} learns counts, not classes; leave the task out.")
+        raise OptionError(
+            f"task={task!r}: loss={loss!r} learns counts, not classes; leave the task out.", task=task, loss=loss
+        )
     numbers = loss in LOSSES and LOSSES[loss].labels != "sign" and loss != "squared"
     return "regression" if task is None and numbers else task
 

@@ -26,7 +26,7 @@ def best_fixed_loss(loss: str, X: Any, y: Array, weights: Array, intercept: bool
     from scipy.sparse import csr_array, hstack
 
     if loss not in LOSSES or not LOSSES[loss].smooth:
-        raise OptionError(f"loss={loss!r}: the best fixed weights are solved for smooth losses only.")
+        raise OptionError(f"loss={loss!r}: the best fixed weights are solved for smooth losses only.", loss=loss)
     rows = csr_array(X)
     if intercept:
         rows = csr_array(hstack([rows, np.ones((rows.shape[0], 1))]))

@@ -31,11 +31,14 @@ class Plan:
     def check(self) -> None:
         """Refuse what cannot be done, before anything is read."""
         if self.passes < 1:
-            raise OptionError(f"passes={self.passes}: expected at least 1.")
+            raise OptionError(f"passes={self.passes!r}: expected at least 1.", passes=self.passes)
         if self.passes > 1 and not rereadable(self.sources):
             raise OptionError("standard input and pipes can be read once only; --passes needs a file.")
         if self.holdout < 0 or self.holdout == 1:
-            raise OptionError(f"holdout={self.holdout}: one row in this many is held out: give 0 (none), or 2 or more.")
+            raise OptionError(
+                f"holdout={self.holdout!r}: one row in this many is held out: give 0 (none), or 2 or more.",
+                holdout=self.holdout,
+            )
         if self.patience and not (self.holdout and self.passes > 1):
             raise OptionError("--early-stop looks at the held-out loss of each pass: it needs --holdout and --passes.")
 

@@ -123,7 +123,8 @@ class Training(Resumable):
         if self._whole and self.task is not None and self.task.named is not None and self.positives == 0:
             known = self.rows - self.refused
             raise InputError(
-                f"positive={self.task.named!r}: not one of the {known:,} rows has this label; is it spelt right?"
+                f"positive={self.task.named!r}: not one of the {known:,} rows has this label; is it spelt right?",
+                positive=self.task.named,
             )
 
     def _learn(self, block: Block) -> list[Record]:

@@ -33,12 +33,14 @@ class Number:
         try:
             number = float(value)
         except (TypeError, ValueError):
-            raise OptionError(f"{name}={value!r}: expected a number.") from None
+            raise OptionError(f"{name}={value!r}: expected a number.", **{name: value}) from None
         inside = self.low < number if self.above else self.low <= number
         if not (inside and number <= self.high and math.isfinite(number)):
             high = f"{self.high:g}"
             ends = "(" if self.above else "[", "]" if float(high) == self.high else ")"  # the number just below 1
-            raise OptionError(f"{name}={value!r}: expected a number in {ends[0]}{self.low:g}, {high}{ends[1]}.")
+            raise OptionError(
+                f"{name}={value!r}: expected a number in {ends[0]}{self.low:g}, {high}{ends[1]}.", **{name: value}
+            )
         return number
 
 
@@ -52,7 +54,9 @@ class Whole:
     def __call__(self, name: str, value: Any) -> int:
         """The number."""
         if isinstance(value, bool) or not hasattr(value, "__index__") or not self.low <= int(value) <= self.high:
-            raise OptionError(f"{name}={value!r}: expected a whole number from {self.low} to {self.high}.")
+            raise OptionError(
+                f"{name}={value!r}: expected a whole number from {self.low} to {self.high}.", **{name: value}
+            )
         return int(value)
 
 
@@ -66,7 +70,7 @@ class Choice:
         """The word."""
         word = value if isinstance(value, str) else getattr(value, "__name__", None) or str(value)
         if word not in self.words:
-            raise OptionError(f"{name}={value!r}: expected one of {', '.join(map(repr, self.words))}.")
+            raise OptionError(f"{name}={value!r}: expected one of {', '.join(map(repr, self.words))}.", **{name: value})
         return str(word)
 
 
@@ -106,17 +110,19 @@ class Pair:
         try:
             first, second = (float(part) for part in value)
         except (TypeError, ValueError):
-            raise OptionError(f"{name}={value!r}: expected a pair of numbers.") from None
+            raise OptionError(f"{name}={value!r}: expected a pair of numbers.", **{name: value}) from None
         for part in (first, second):
             if not self.low <= part <= self.high:
-                raise OptionError(f"{name}={value!r}: expected numbers in [{self.low:g}, {self.high:g}].")
+                raise OptionError(
+                    f"{name}={value!r}: expected numbers in [{self.low:g}, {self.high:g}].", **{name: value}
+                )
         if self.ordered and not first <= second:
-            raise OptionError(f"{name}={value!r}: the lower bound must not exceed the upper one.")
+            raise OptionError(f"{name}={value!r}: the lower bound must not exceed the upper one.", **{name: value})
         return first, second
 
 
 def flag(name: str, value: Any) -> bool:
     """True or False."""
     if value not in (True, False):
-        raise OptionError(f"{name}={value!r}: expected True or False.")
+        raise OptionError(f"{name}={value!r}: expected True or False.", **{name: value})
     return bool(value)

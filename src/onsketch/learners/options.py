@@ -287,7 +287,8 @@ def refuse_own_size(sketch_size: Any) -> None:
     """Refuse ``sketch_size="auto"`` where the sketch cannot choose its size."""
     if sketch_size == "auto":
         raise OptionError(
-            "auto: sketch_size='auto' is for frequent directions by name, such as rfd-son; give a number."
+            "auto: sketch_size='auto' is for frequent directions by name, such as rfd-son; give a number.",
+            sketch_size="auto",
         )
 
 
@@ -312,9 +313,15 @@ def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], 
         name: None if value is None else DECLARED[name].check(name, value) for name, value in chosen.items()
     }
     if checked.get("loss") != "quantile" and checked.get("quantile", 0.5) != 0.5:
-        raise OptionError(f"quantile={checked['quantile']:g} is the level of loss='quantile', and concerns no other.")
+        raise OptionError(
+            f"quantile={checked['quantile']:g} is the level of loss='quantile', and concerns no other.",
+            quantile=checked["quantile"],
+            loss="quantile",
+        )
     if checked.get("forget") == "auto" and method != "auto":
-        raise OptionError(f'{method}: forget="auto" (several rates, mixed) is for auto; give a number.')
+        raise OptionError(f'{method}: forget="auto" (several rates, mixed) is for auto; give a number.', forget="auto")
     if checked.get("clip") == "labels" and method != "auto":
-        raise OptionError(f'{method}: clip="labels" (within the labels seen) is for auto; give a number or None.')
+        raise OptionError(
+            f'{method}: clip="labels" (within the labels seen) is for auto; give a number or None.', clip="labels"
+        )
     return dataclasses.replace(Options(), **checked)

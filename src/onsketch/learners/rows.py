@@ -272,8 +272,9 @@ def as_rows(X: Any, n_features: int | None) -> Rows:
         rows = Rows(indptr, np.empty(0, dtype=np.int32), dense.reshape(-1), width, dense=True)
     if n_features is not None and rows.n_features != n_features:
         raise InputError(
-            f"X: has {rows.n_features} features, but this learner was made with n_features={n_features}. "
-            "Leave n_features out to let the learner grow with the stream."
+            f"X: has {rows.n_features} features, but this learner was made with n_features={n_features!r}. "
+            "Leave n_features out to let the learner grow with the stream.",
+            n_features=n_features,
         )
     return rows if isinstance(X, Rows) else _checked(rows, longest)
 
@@ -379,7 +380,9 @@ def as_labels(y: Any, count: int, loss: Loss) -> NDArray[np.float64]:
         wanted = f"it must be finite and within ±{LARGEST:g}"
     if not fit.all():
         row = int(fit.argmin())
-        raise InputError(f"y: the label at row {row} is {labels[row]:g}; {wanted}. Nothing was learned.")
+        raise InputError(
+            f"y: the label at row {row} is {labels[row]:g}; {wanted}. Nothing was learned.", loss=loss.name
+        )
     return labels
 
 

@@ -161,8 +161,9 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
     }[options.summary]
     after = projects_after(method, options)
     _refuse(
+        options,
         (summary == SUMMARY.curvature and not loss.smooth,
-         f"summary='curvature': loss={loss.name!r} has no curvature; use summary='gradient'."),
+         f"summary='curvature': loss={loss.name!r} has no curvature; leave summary out."),
         (options.ridge == 0.0 and not (newton and method.kind.singular),
          f"ridge=0: {method.name} needs a ridge above 0; only ons and rfd-son do without."),
         (options.ridge == 0.0 and method.kind.sized and options.sketch_size == 0,
@@ -171,7 +172,7 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
          f"summary={options.summary!r} does not use curvature or curvature_schedule; leave them out."),
         *_of_forgetting(method, options),
         (options.step == "implicit" and options.update == "dual",
-         f"{method.name}: step='implicit' goes with update='mirror' alone."),
+         f"{method.name}: step='implicit' does not go with update='dual'."),
         *_of_diagonal(method, options),
         (options.oja_block > 1 and options.ridge is None,
          f"{method.name}: oja_block={options.oja_block} needs a ridge that is given."),
@@ -189,7 +190,9 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
         if sigma == 0.0 and schedule == SCHEDULE.constant:
             raise OptionError(
                 f"{method.name}: with curvature 0 (loss={loss.name!r}) and no schedule the sketch would absorb "
-                "nothing; give curvature_schedule='1/sqrt(t)' or '1/t', or a curvature."
+                "nothing; give curvature_schedule='1/sqrt(t)' or '1/t', or a curvature.",
+                loss=loss.name,
+                curvature_schedule="1/sqrt(t)",
             )
     numbers: Setup = setup_class(Setup, geometry)(
         loss=loss.form,
@@ -227,11 +230,11 @@ Cases = Iterable[tuple[object, str]]
 """Whether a case holds that is refused, and what is said of it."""
 
 
-def _refuse(*cases: tuple[object, str]) -> None:
-    """Refuse the first case that holds."""
+def _refuse(options: Options, *cases: tuple[object, str]) -> None:
+    """Refuse the first case that holds; the error carries the options that it names."""
     for holds, what in cases:
         if holds:
-            raise OptionError(what)
+            raise OptionError(what, **{**vars(options), "diagonal": (True, False)})
 
 
 def _of_diagonal(method: Method, options: Options) -> Cases:

@@ -100,6 +100,6 @@ def column_mask(bits: int) -> int:
     """2^bits − 1, for 1 to 31 bits."""
     if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= 31:
         raise OptionError(
-            f"bits={bits!r}: a hashed column has 1 to 31 bits (Vowpal Wabbit's default is {DEFAULT_BITS})."
+            f"bits={bits!r}: a hashed column has 1 to 31 bits (Vowpal Wabbit's default is {DEFAULT_BITS}).", bits=bits
         )
     return (1 << bits) - 1

@@ -61,7 +61,10 @@ class Interactions:
             places = {name: 1 + k for k, name in enumerate(self._named())}
             unknown = [name for name in places if name not in names]
             if unknown:
-                raise InputError(f"interact={unknown[0]!r}: there is no such column. The columns are: {some(names)}.")
+                raise InputError(
+                    f"interact={unknown[0]!r}: there is no such column. The columns are: {some(names)}.",
+                    interact=unknown[0],
+                )
             return np.array([places.get(name, _NOWHERE) for name in names], dtype=np.uint8)
         if not self.letters:
             return np.full(len(names), ord(" "), dtype=np.uint8)
@@ -95,14 +98,16 @@ def as_interactions(
     for word in [cubic] if isinstance(cubic, str) else cubic:
         letters = word.encode() if isinstance(word, str) else b""
         if len(letters) != 3:
-            raise OptionError(f'cubic={word!r}: expected the first letters of three namespaces, as "abc", or ":::".')
+            raise OptionError(
+                f'cubic={word!r}: expected the first letters of three namespaces, as "abc", or ":::".', cubic=word
+            )
         first, second, third = sorted(letters, key=lambda letter: (letter == ANY, letter))
         triples.append((first, second, third))
     groups = []
     for group in [interact] if isinstance(interact, str) else interact:
         names = tuple(part.strip() for part in group.split(",")) if isinstance(group, str) else tuple(group)
         if len(names) not in (2, 3):
-            raise OptionError(f"interact={group!r}: expected two or three columns, as 'age,job'.")
+            raise OptionError(f"interact={group!r}: expected two or three columns, as 'age,job'.", interact=group)
         groups.append(names)
     pairs = as_pairs(quadratic)
     found = Interactions(pairs, tuple(dict.fromkeys(triples)), tuple(dict.fromkeys(groups)), most)
@@ -123,7 +128,9 @@ def as_pairs(quadratic: str | Iterable[str]) -> Pairs:
     for word in [quadratic] if isinstance(quadratic, str) else quadratic:
         letters = word.encode() if isinstance(word, str) else b""
         if len(letters) != 2:
-            raise OptionError(f'quadratic={word!r}: expected the first letters of two namespaces, as "ab", or "::".')
+            raise OptionError(
+                f'quadratic={word!r}: expected the first letters of two namespaces, as "ab", or "::".', quadratic=word
+            )
         first, second = letters
         pairs.append((first, second))
     kept: list[tuple[int, int]] = []
@@ -300,13 +307,15 @@ def interact(
     if row >= 0:
         raise InputError(
             f"row {row} of this block has {indptr[row + 1] - indptr[row]:,} values, and makes more products than "
-            f"max_products={wanted.most} allows."
+            f"max_products={wanted.most!r} allows.",
+            max_products=wanted.most,
         )
     made_here = out_ptr[-1] - (indptr[-1] - indptr[0])
     if made_here > _ROWS_AT_MOST * wanted.most:
         raise InputError(
             f"the {indptr.size - 1:,} rows of a block make {made_here:,} products, more than {_ROWS_AT_MOST} times "
-            f"what max_products={wanted.most} allows a row; with a smaller block_rows there are fewer at a time."
+            f"what max_products={wanted.most!r} allows a row; with a smaller block_rows there are fewer at a time.",
+            max_products=wanted.most,
         )
     out_indices = np.empty(out_ptr[-1], dtype=np.int64)
     out_values = np.empty(out_ptr[-1])

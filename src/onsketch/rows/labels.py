@@ -46,7 +46,9 @@ class Labels:
         if self.words:
             return self.code(word_of(label))
         if number is None:
-            raise InputError(f'the label {shown(label)} is no number; name the class to learn with positive="..."')
+            raise InputError(
+                f'the label {shown(label)} is no number; name the class to learn with positive="..."', positive="..."
+            )
         return number
 
     def code(self, word: str) -> float:

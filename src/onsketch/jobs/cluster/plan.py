@@ -47,13 +47,15 @@ class Plan:
             if value is None and name != "passes":
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise OptionError(f"{name}={value!r}: expected a whole number from 1 on.")
+                raise OptionError(f"{name}={value!r}: expected a whole number from 1 on.", **{name: value})
         check_reading(self.reading)
         method = METHODS.get(self.method)
         if method is not None and method.kernel:
             raise OptionError(
                 f"{self.method} learners cannot be merged, so a cluster cannot train one. Choose a method that can, "
-                "such as adagrad (-l adagrad), or rfd-son with summary='curvature' (-l rfd-son --summary curvature)."
+                "such as method='adagrad', or method='rfd-son' with summary='curvature'.",
+                method=("adagrad", "rfd-son"),
+                summary="curvature",
             )
 
     @property
@@ -70,6 +72,8 @@ class Plan:
 def check_reading(reading: dict[str, Any]) -> None:
     """Refuse options that each shard would understand in its own way."""
     if reading.get("zero_based") == "auto":
-        raise OptionError('zero_based="auto": each shard would decide for itself on a cluster; say True or False.')
+        raise OptionError(
+            'zero_based="auto": each shard would decide for itself on a cluster; say True or False.', zero_based="auto"
+        )
     if "resume" in reading:
         raise OptionError("reading: resume is kept by the run itself.")

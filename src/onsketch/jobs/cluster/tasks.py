@@ -185,4 +185,4 @@ def _naming(shard: int, path: str) -> Iterator[None]:
     except OnsketchError as error:
         said = str(error)
         where = f"shard {shard}" if path in said else f"shard {shard}, {path}"
-        raise InputError(f"{where}: {said}") from None
+        raise InputError(f"{where}: {said}", **error.options) from None

@@ -329,7 +329,7 @@ def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str
     """An empty model for a task."""
     kind = KINDS.get(task)
     if kind is None:
-        raise OptionError(f"task={task!r}: expected binary, classes or regression.")
+        raise OptionError(f"task={task!r}: expected binary, classes or regression.", task=task)
     named, loss = reading.get("positive"), options.get("loss")
     if kind != "regression" and asked_task(None, loss) == "regression":
         raise OptionError(f"--loss {loss} is for numbers: it goes with --task regression.")

@@ -65,7 +65,8 @@ class DenseLearner(Learner):
         if options.step == "implicit":
             raise OptionError(
                 f"{method.name} is dense here (l1, l2, box, or its sketch), and dense learners have explicit steps; "
-                "leave out step='implicit'."
+                "leave out step='implicit'.",
+                step="implicit",
             )
         if options.n_features is not None:
             self._refuse_large(options.n_features)
@@ -120,8 +121,9 @@ class DenseLearner(Learner):
                 f"{self.method.name} with l1, l2, box or oja_block moves every weight in every row: a row costs the "
                 f"sketch size times {width:,} features, not times its non-zeros (70 times the time at 2,000 features, "
                 f"395 times at 20,000). It stops at {MOST_COMPOSITE:,} features unless you ask for it with "
-                f"n_features={width}. "
-                "adagrad and ftrl take l1 and l2 at the cost of the non-zeros."
+                f"n_features={width!r}. "
+                "adagrad and ftrl take l1 and l2 at the cost of the non-zeros.",
+                n_features=width,
             )
 
     def _learn(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
@@ -209,7 +211,9 @@ class DenseLearner(Learner):
 
     def _merge(self, other: Any, base: Any) -> None:
         if self.options.diagonal:
-            raise OptionError("merge: with diagonal=True each learner has coordinates of its own; they do not merge.")
+            raise OptionError(
+                "merge: with diagonal=True each learner has coordinates of its own; they do not merge.", diagonal=True
+            )
         if base is None:
             base = type(self)(self.method, self.options)
         width = max(self._known, other._known, base._known)
@@ -254,7 +258,8 @@ def _refuse_singular(method: Method, options: Options) -> None:
         raise OptionError(f"{method.name}: l1, l2 and box {method.kind.no_composite}")
     if options.diagonal:
         raise OptionError(
-            "diagonal=True does not combine with l1, l2 or box: the weights live in changing coordinates."
+            "diagonal=True does not combine with l1, l2 or box: the weights live in changing coordinates.",
+            diagonal=True,
         )
 
 

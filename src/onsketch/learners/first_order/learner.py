@@ -72,10 +72,14 @@ class FirstOrderLearner(Learner):
         super().__init__(method, options)
         losses = method.moves.losses
         if losses and options.loss not in losses:
-            raise OptionError(f"{method.name}: loss={options.loss!r}; it takes {' and '.join(losses)} only.")
+            raise OptionError(
+                f"{method.name}: loss={options.loss!r}; it takes {' and '.join(losses)} only.", loss=options.loss
+            )
         low, high = options.box or (-math.inf, math.inf)
         if not low <= 0.0 <= high:
-            raise OptionError(f"box={options.box}: it must contain 0, the weight of features not seen yet.")
+            raise OptionError(
+                f"box={options.box!r}: it must contain 0, the weight of features not seen yet.", box=options.box
+            )
         self._setup = make_setup(method, options)
         ridge = 1.0 if options.ridge is None else options.ridge
         largest, most = (LARGEST, LARGEST**2) if options.dtype == "float64" else (1e30, 1e38)

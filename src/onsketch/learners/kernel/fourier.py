@@ -44,7 +44,9 @@ class RandomFourierFeatures:
         self.n_frequencies = whole_number("n_frequencies", n_frequencies, at_least=1)
         self.gamma = real_number("gamma", gamma, above=0.0, at_most=1e150, closed=False)
         if kernel not in ("rbf", "laplacian"):
-            raise OptionError(f"kernel={kernel!r}: random Fourier features are for 'rbf' and 'laplacian'.")
+            raise OptionError(
+                f"kernel={kernel!r}: random Fourier features are for 'rbf' and 'laplacian'.", kernel=kernel
+            )
         self.kernel = kernel
         self.seed = whole_number("seed", seed, at_least=0, below=2**63)
 

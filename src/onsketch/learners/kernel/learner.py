@@ -222,7 +222,8 @@ class KernelLearner(Learner):
         if self._kernel.function != "linear":
             raise OptionError(
                 f"{self.method.name}: with kernel={self._kernel.name!r} there is no weight per feature, but a function "
-                "f(x) = Σ a_s k(x_s, x); expansion() has its rows and coefficients. kernel='linear' has weights."
+                "f(x) = Σ a_s k(x_s, x); expansion() has its rows and coefficients. kernel='linear' has weights.",
+                kernel=(self._kernel.name, "linear"),
             )
         indptr, features, values = self._kept.entries()
         a = self._expansion()

@@ -72,7 +72,7 @@ def best_function(K: Array, y: Array, ridge: float, loss: str = "squared") -> Ar
     if loss == "squared":
         return kernel_ridge(K, y, ridge)
     if loss not in ("logistic", "squared_hinge"):
-        raise OptionError(f"loss={loss!r}: the best function is solved for with smooth losses only.")
+        raise OptionError(f"loss={loss!r}: the best function is solved for with smooth losses only.", loss=loss)
     from scipy.optimize import minimize
 
     values, vectors = np.linalg.eigh(K)

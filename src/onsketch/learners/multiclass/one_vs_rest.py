@@ -58,7 +58,7 @@ class OneVersusRest(ManyClasses):
         if loss not in LOSSES or LOSSES[loss].labels != "sign":
             hint = " softmax needs multiclass='shared'." if loss == "softmax" else ""
             raise OptionError(
-                f"loss={loss!r}: one class against the rest needs logistic, hinge or squared_hinge.{hint}"
+                f"loss={loss!r}: one class against the rest needs logistic, hinge or squared_hinge.{hint}", loss=loss
             )
         self._made_with = {"method": method, "options": {**options, "open_ended": open_ended}}
         self.threads = threads

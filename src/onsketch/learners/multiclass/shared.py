@@ -123,7 +123,9 @@ class SharedSketch(ManyClasses):
         if np.ndim(codes) == 2 and self._loss != SOFTMAX:
             labels: Any = as_targets(codes, (rows.count, self.n_classes), loss)
         elif loss.labels == "count":
-            raise InputError(f"y: loss={loss.name!r} takes (rows, {self.n_classes}) counts, not class codes.")
+            raise InputError(
+                f"y: loss={loss.name!r} takes (rows, {self.n_classes}) counts, not class codes.", loss=loss.name
+            )
         else:
             labels = as_codes(codes, rows.count, self.n_classes)
         return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
@@ -284,7 +286,9 @@ def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:
     if options.clip is not None:
         raise OptionError("multiclass='shared': predictions are not clipped; leave clip out or give None.")
     if options.sketch_size == 0:
-        raise OptionError("multiclass='shared': sketch_size=0 leaves nothing to share; give a size of 1 or more.")
+        raise OptionError(
+            "multiclass='shared': sketch_size=0 leaves nothing to share; give a size of 1 or more.", sketch_size=0
+        )
     return method, options, loss
 
 

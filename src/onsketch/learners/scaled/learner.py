@@ -130,7 +130,8 @@ class ScaledLearner(Learner):
 
     def _merge(self, other: Any, base: Any) -> None:
         raise OptionError(f"merge: {self.method.name} with scaling={self.options.scaling!r} has units of its own; "
-                          "learners to be merged need scaling='none'.")  # fmt: skip
+                          "learners to be merged need scaling='none'.",
+                          scaling=(self.options.scaling, "none"))  # fmt: skip
 
     def _arrays(self) -> Arrays:
         return named("scaling", self._scales.arrays()) | named("learner", self._inner._arrays())

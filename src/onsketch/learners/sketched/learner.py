@@ -165,7 +165,9 @@ class SketchedLearner(Learner):
         from onsketch.learners.sketched.merging import merge_sketched
 
         if self.options.diagonal:
-            raise OptionError("merge: with diagonal=True the two learners live in different coordinates.")
+            raise OptionError(
+                "merge: with diagonal=True the two learners live in different coordinates.", diagonal=True
+            )
         merge_sketched(self, other, SketchedLearner(self.method, self.options) if base is None else base)
 
     def _arrays(self) -> Arrays:

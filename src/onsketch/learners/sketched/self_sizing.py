@@ -54,10 +54,13 @@ class SelfSizingLearner(Learner):
         if not (method.kind.sizes_itself and method.steps):
             raise OptionError(
                 f"{method.name}: sketch_size='auto' is for frequent directions ({', '.join(able)}), whose shrinking "
-                "tells what escapes; give a number."
+                "tells what escapes; give a number.",
+                sketch_size="auto",
             )
         if options.update == "dual":
-            raise OptionError("sketch_size='auto' does not go with update='dual'; give a number.")
+            raise OptionError(
+                "sketch_size='auto' does not go with update='dual'; give a number.", sketch_size="auto", update="dual"
+            )
         self._inner = SketchedLearner(method, replace(options, sketch_size=START))
         self._mark = np.zeros(2)
 

@@ -69,7 +69,9 @@ class SoftmaxAuto(ManyClasses):
             raise OptionError(f"multiclass='softmax': is a form of auto; method={method!r} needs 'one-vs-rest'.")
         loss = options.get("loss", "softmax")
         if loss not in ("softmax", "logistic"):
-            raise OptionError(f"loss={loss!r}: auto for many classes has softmax alone; use multiclass='one-vs-rest'.")
+            raise OptionError(
+                f"loss={loss!r}: auto for many classes has softmax alone; use multiclass='one-vs-rest'.", loss=loss
+            )
         if options.get("clip") is not None:
             raise OptionError("multiclass='softmax': probabilities are not clipped; leave clip out or give None.")
         refuse_own_size(options.get("sketch_size"))

@@ -1,26 +1,27 @@
 """Running the cells of experiments: finished ones are found again, new ones are written as soon as they are done.
 
-With several jobs, cells run in processes of their own and all experiments are under way at once, so that one that waits
-for the last cell of its grid leaves no core idle.
+With several jobs, cells run in processes of their own, those of all experiments side by side.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from threading import Lock
-from typing import Any
 
 from onsketch.experiments.design import Cell, Conditions, Experiment, Result, Results
 from onsketch.experiments.streams import Sources
 
 Advance = Callable[[int, int], None]
 """Called with the number of cells that are done and of those known to be wanted."""
+
+Run = Callable[[Sequence[Cell]], Iterator[tuple[Cell, Result]]]
+"""Runs cells, and gives each with its result when it is done."""
 
 
 class Bench:
@@ -40,104 +41,66 @@ class Bench:
         self.results = Results()
         self._folder = folder
         self._jobs = jobs
-        self._pool: ProcessPoolExecutor | None = None
-        self._under_way: dict[str, Future[None]] = {}
-        self._lock = Lock()
         folder.mkdir(parents=True, exist_ok=True)
 
     def run(self, experiment: Experiment, advance: Advance = lambda done, total: None) -> None:
-        """Run what is wanting of the experiment, in rounds: the choice of a grid decides what is repeated."""
-        with self._processes():
-            self._rounds(experiment, advance)
+        """Run the missing cells of an experiment, in rounds: the choice of a grid decides what is repeated."""
+        for _ in self.run_all([experiment], lambda _, done, total: advance(done, total)):
+            pass
 
     def run_all(
         self, experiments: Sequence[Experiment], advance: Callable[[Experiment, int, int], None]
     ) -> Iterator[Experiment]:
-        """Run several, and give each as it is finished: one after the other, or side by side with several jobs."""
+        """Run several, and give each when it is finished: one after the other, or together with several jobs."""
+        with self._running() as run:
+            for group in [[one] for one in experiments] if self._jobs == 1 else [experiments]:
+                yield from self._together(group, run, advance)
 
-        def rounds(experiment: Experiment) -> None:
-            self._rounds(experiment, lambda done, total: advance(experiment, done, total))
-
-        if self._jobs == 1:
-            for experiment in experiments:
-                rounds(experiment)
-                yield experiment
-            return
-        with self._processes(), ThreadPoolExecutor(max(1, len(experiments))) as threads:
-            tasks = {threads.submit(rounds, experiment): experiment for experiment in experiments}
-            try:
-                for task in as_completed(tasks):
-                    task.result()
-                    yield tasks[task]
-            except BaseException:
-                self._abandon()
-                raise
-
-    def _rounds(self, experiment: Experiment, advance: Advance) -> None:
-        while True:
-            wanted = list({cell.key: cell for cell in experiment.cells(self.conditions, self.results)}.values())
-            new = [cell for cell in wanted if cell not in self.results]
-            missing = [cell for cell in new if not self._found(cell)]
-            done = len(wanted) - len(missing)
-            advance(done, len(wanted))
-            if not new:
-                return
-            for _ in self._finished(missing):
-                done += 1
-                advance(done, len(wanted))
-
-    def _finished(self, cells: Sequence[Cell]) -> Iterator[None]:
-        """Run the cells; something is given for each that is done."""
-        if self._pool is None:
-            for cell in cells:
-                self._keep(cell, cell.run(self.conditions.sources, **cell.given))
-                yield
-            return
-        tasks = [self._started(self._pool, cell) for cell in cells]
-        try:
-            for task in as_completed(tasks):
-                yield task.result()
-        except BaseException:
-            self._abandon()
-            raise
-
-    def _started(self, pool: ProcessPoolExecutor, cell: Cell) -> Future[None]:
-        """The cell's task: one, whichever experiments want it."""
-        with self._lock:
-            if cell.key not in self._under_way:
-                kept: Future[None] = Future()
-                self._under_way[cell.key] = kept
-                pool.submit(_in_process, cell.run, cell.given).add_done_callback(
-                    lambda task: self._settle(cell, task, kept)
-                )
-            return self._under_way[cell.key]
-
-    def _settle(self, cell: Cell, task: Future[Result], kept: Future[None]) -> None:
-        try:
-            self._keep(cell, task.result())
-        except CancelledError:
-            kept.cancel()
-        except BaseException as error:
-            kept.set_exception(error)
-        else:
-            kept.set_result(None)
-
-    def _abandon(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+    def _together(
+        self, experiments: Sequence[Experiment], run: Run, advance: Callable[[Experiment, int, int], None]
+    ) -> Iterator[Experiment]:
+        waiting = list(experiments)
+        while waiting:
+            missing: dict[str, Cell] = {}
+            rounds: list[tuple[Experiment, set[str], int]] = []
+            for experiment in waiting:
+                wanted = {cell.key: cell for cell in experiment.cells(self.conditions, self.results)}
+                new = {key: cell for key, cell in wanted.items() if cell not in self.results}
+                lacking = {key: cell for key, cell in new.items() if not self._found(cell)}
+                advance(experiment, len(wanted) - len(lacking), len(wanted))
+                if not new:
+                    yield experiment
+                    continue
+                missing |= lacking
+                rounds.append((experiment, set(lacking), len(wanted)))
+            for cell, result in run(list(missing.values())):
+                self._keep(cell, result)
+                for experiment, keys, total in rounds:
+                    if cell.key in keys:
+                        keys.remove(cell.key)
+                        advance(experiment, total - len(keys), total)
+            waiting = [experiment for experiment, _, _ in rounds]
 
     @contextmanager
-    def _processes(self) -> Iterator[None]:
-        """Processes to run cells in, where several jobs are wanted."""
-        if self._jobs == 1:
-            yield
-            return
+    def _running(self) -> Iterator[Run]:
+        """Give what runs cells: here, or in as many processes as there are jobs."""
         sources = self.conditions.sources
-        with ProcessPoolExecutor(
-            self._jobs, get_context("spawn"), _begin, (sources.folder, sources.networks)
-        ) as self._pool:
-            yield
-        self._pool = None
+        if self._jobs == 1:
+            yield lambda cells: ((cell, cell.run(sources, **cell.given)) for cell in cells)
+            return
+        with ProcessPoolExecutor(self._jobs, get_context("spawn")) as pool:
+
+            def run(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
+                where = sources.folder, sources.networks
+                tasks = {pool.submit(_in_process, *where, cell): cell for cell in cells}
+                for task in as_completed(tasks):
+                    yield tasks[task], task.result()
+
+            try:
+                yield run
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _path(self, cell: Cell) -> Path:
         return self._folder / f"{cell.key}.json"
@@ -159,17 +122,14 @@ class Bench:
         self.results.put(cell, json.loads(text)["result"])
 
 
-_sources = Sources()
-"""Of this process, where it is one of several."""
+@cache
+def _sources(folder: Path | None, networks: Path) -> Sources:
+    """Return the sources of this process, which keep what they have read."""
+    return Sources(folder, networks)
 
 
-def _begin(folder: Path | None, networks: Path) -> None:
-    global _sources
-    _sources = Sources(folder, networks)
-
-
-def _in_process(run: Callable[..., Result], given: Mapping[str, Any]) -> Result:
-    return run(_sources, **given)
+def _in_process(folder: Path | None, networks: Path, cell: Cell) -> Result:
+    return cell.run(_sources(folder, networks), **cell.given)
 
 
 def missing_needs(experiment: Experiment, conditions: Conditions) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from onsketch.experiments.design import Row, Verdict
+from onsketch.experiments.design import Chart, Row, Verdict
 from onsketch.report.plots import Curve
 
 
@@ -80,6 +81,45 @@ def against(rows: Sequence[Row], x: str, y: str) -> list[Curve]:
         band = half if len(half) == len(mine) else None
         lines.append(Curve(str(name), [float(row[x]) for row in mine], [float(row[y]) for row in mine], spread=band))
     return lines
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart of a column, described: one of all rows, or one for each value of the column ``by``.
+
+    Name and title may contain ``{group}``, the value of that column, ``{number}``, its place, and ``{key}``, its short
+    name in ``keys``.
+    """
+
+    name: str
+    title: str
+    y: str
+    y_label: str
+    x: str = ""
+    """The column to draw against; left out, the curves of the rows are drawn."""
+    x_label: str = "rows"
+    by: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """The values of ``by`` to draw, with their short names; left out, all that the rows have."""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    """Columns with the values of the rows to draw."""
+    log_x: bool = False
+    log_y: bool = False
+
+    def charts(self, rows: Sequence[Row]) -> Iterator[Chart]:
+        """Draw the charts."""
+        rows = pick(rows, **self.where)
+        for number, group in enumerate(self.keys or groups(rows, self.by) if self.by else [None], 1):
+            mine = pick(rows, **{self.by: group}) if self.by else rows
+            lines = against(mine, self.x, self.y) if self.x else curves(mine, self.y)
+            said = {"group": group, "number": number, "key": self.keys.get(str(group), group)}
+            title, name = self.title.format(**said), self.name.format(**said)
+            yield Chart(name, title, lines, self.x_label, self.y_label, self.log_x, self.log_y)
+
+
+def figures(*described: Figure) -> Callable[[Sequence[Row]], list[Chart]]:
+    """Return the function that draws these figures, for an experiment."""
+    return lambda rows: [chart for figure in described for chart in figure.charts(rows)]
 
 
 def percent(number: float) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onsketch.experiments import networks
-from onsketch.experiments.checks import ahead, curves, groups, pick, powers, value
+from onsketch.experiments.checks import Figure, ahead, figures, powers, value
 from onsketch.experiments.contest import Contest, Entry, cells_of, rows_of
-from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Paper, Results, Row, Verdict
+from onsketch.experiments.design import Claim, Conditions, Experiment, Paper, Results, Row, Verdict
 
 PAPER = Paper("wan2018", "Y. Wan, L. Zhang. Accelerating Adaptive Online Learning by Matrix Approximation. 2018.")
 OURS = ("ada-gp", "ada-dp")
@@ -63,10 +63,6 @@ def _faster(rows: Sequence[Row]) -> Verdict:
     return Verdict(max(ours) < 0.5 * full, f"{full / ours[0]:.0f} and {full / ours[1]:.0f} times as fast a row")
 
 
-def _charts1(rows: Sequence[Row]) -> list[Chart]:
-    return [Chart("regret", "Regret", curves(rows, "losses"), "rows", "regret", log_y=True)]
-
-
 # Figure 2 ------------------------------------------------------------------------------------------------------------
 
 
@@ -80,13 +76,6 @@ def _contests2(conditions: Conditions) -> list[Contest]:
         )
         for name in conditions.sources.among("gisette")
     ]  # fmt: skip
-
-
-def _charts2(rows: Sequence[Row]) -> list[Chart]:
-    return [
-        Chart(name, f"{name}: mistakes", curves(pick(rows, data=name), "mistakes"), "rows", "mistakes so far")
-        for name in groups(rows, "data")
-    ]
 
 
 # Figure 4 ------------------------------------------------------------------------------------------------------------
@@ -108,7 +97,8 @@ EXPERIMENTS = (
         "wan2018-fig1", PAPER, "Figure 1", "Synthetic regression: regret and running time",
         "10,000 rows, d = 500, noiseless target, absolute loss, τ = 10; step size and ridge from 1e-4 to 100 in powers "
         "of ten, chosen by regret; random methods five times. The best fixed weights have loss 0: regret is the loss.",
-        cells_of(_contests1), rows_of(_contests1, "loss"), _charts1,
+        cells_of(_contests1), rows_of(_contests1, "loss"),
+        figures(Figure("regret", "Regret", "losses", "regret", log_y=True)),
         (
             Claim("The regret of our two methods is better than Ada-diag, RadaGrad and RP-SON.",
                   ahead("loss", OURS, _OTHERS),
@@ -128,7 +118,8 @@ EXPERIMENTS = (
         "wan2018-fig2", PAPER, "Figure 2", "Gisette: mistakes and test accuracy",
         "One pass, squared hinge loss, τ = 10; step size 1e-4 to 10 and ridge 2e-4 to 20 in powers of ten, chosen by "
         "mistakes on one order, repeated on others.",
-        cells_of(_contests2), rows_of(_contests2, "mistakes", "test_error"), _charts2,
+        cells_of(_contests2), rows_of(_contests2, "mistakes", "test_error"),
+        figures(Figure("{group}", "{group}: mistakes", "mistakes", "mistakes so far", by="data")),
         (
             Claim("The performance of Ada-diag is much worse than all the other methods.",
                   ahead("mistakes", ("ada-gp", "ada-dp", "radagrad", "rp-son"), ("adagrad",), "data")),

@@ -11,8 +11,8 @@ import numpy as np
 
 import onsketch
 from onsketch.experiments.calandriello2017.paper import COLUMNS, PAPER
-from onsketch.experiments.checks import curves, pick, value
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Result, Results, Row, Verdict
+from onsketch.experiments.checks import Figure, figures, pick, value
+from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Result, Results, Row, Verdict
 from onsketch.experiments.streams import Sources
 
 FIELD: dict[str, tuple[str, dict[str, Any]]] = {
@@ -85,13 +85,10 @@ def _logarithmic(rows: Sequence[Row]) -> Verdict:
     )
 
 
-def _charts(rows: Sequence[Row]) -> list[Chart]:
-    return [Chart("regret", "Regret", curves(rows, "regret"), "rows", "regret", log_x=True, log_y=True)]
-
-
 EXPERIMENT = Experiment(
     "calandriello2017-adversary", PAPER, "Closing scenario", "One point, losses alternating in sign",
-    "σ = α = C = 1. The best fixed function is 0; kept rows are those in the matrix A.", _cells, _rows, _charts,
+    "σ = α = C = 1. The best fixed function is 0; kept rows are those in the matrix A.", _cells, _rows,
+    figures(Figure("regret", "Regret", "regret", "regret", log_x=True, log_y=True)),
     (
         Claim("Exact KONS has logarithmic regret.", _logarithmic),
         Claim("A dictionary that keeps few copies of the point must pay.", _must_pay),

@@ -8,8 +8,8 @@ from statistics import fmean
 import numpy as np
 
 from onsketch.experiments.calandriello2017.paper import COLUMNS, PAPER, kernel_regret
-from onsketch.experiments.checks import against
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.checks import Figure, figures
+from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Results, Row, Verdict
 
 
 def _cases(conditions: Conditions) -> list[tuple[float, list[Cell]]]:
@@ -65,18 +65,15 @@ def _square(rows: Sequence[Row]) -> Verdict:
     )
 
 
-def _charts(rows: Sequence[Row]) -> list[Chart]:
-    return [
-        Chart("regret", "Regret against the floor", against(rows, "floor", "regret"), "floor γ", "regret", log_x=True),
-        Chart("time", "Time of a round against the floor", against(rows, "floor", "microseconds"), "floor γ",
-              "µs a round", log_x=True, log_y=True),
-    ]  # fmt: skip
-
-
 EXPERIMENT = Experiment(
     "calandriello2017-floor", PAPER, "Theorem 2", "Sketched-KONS: what the floor γ costs and saves",
     "The stream above, γ of the kernel 1; regret and the time of the last rounds for floors from 1 (exact) down.",
-    _cells, _rows, _charts,
+    _cells, _rows,
+    figures(
+        Figure("regret", "Regret against the floor", "regret", "regret", "floor", "floor γ", log_x=True),
+        Figure("time", "Time of a round against the floor", "microseconds", "µs a round", "floor", "floor γ",
+               log_x=True, log_y=True),
+    ),
     (
         Claim("Sketched-KONS incurs only 1/γ times more regret.", _at_most_inverse),
         Claim("Sketched-KONS reduces the space and time complexity by a factor of γ².", _square,

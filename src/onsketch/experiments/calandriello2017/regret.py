@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from onsketch.experiments.calandriello2017.paper import COLUMNS, PAPER, kernel_regret
-from onsketch.experiments.checks import curves, groups, pick, value
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.checks import Figure, figures, groups, pick, value
+from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Results, Row, Verdict
 
 GAMMAS = (0.2, 1.0, 5.0)
 CONSTANT = 4.0
@@ -74,20 +74,16 @@ def _beats_gradient(rows: Sequence[Row]) -> Verdict:
     return Verdict(all(holds), "; ".join(parts), trend=2 * sum(holds) > len(holds))
 
 
-def _charts(rows: Sequence[Row]) -> list[Chart]:
-    newton = pick(rows, method="kons")
-    return [
-        Chart("regret", "Regret", curves(rows, "regret"), "rows", "regret", log_x=True, log_y=True),
-        Chart("ratio", "Regret of kons in units of d_eff log T", curves(newton, "ratio"), "rows",
-              "regret / (d_eff log T)", log_x=True),
-    ]  # fmt: skip
-
-
 EXPERIMENT = Experiment(
     "calandriello2017-regret", PAPER, "Theorem 1", "Regret of KONS against the effective dimension",
     "Points of a square, a smooth function with noise, squared loss, ridge 1, rbf kernels of three widths; regret "
     "against kernel ridge regression (ridge 1) on all rows; kernel gradient descent (default step) beside it.",
-    _cells, _rows, _charts,
+    _cells, _rows,
+    figures(
+        Figure("regret", "Regret", "regret", "regret", log_x=True, log_y=True),
+        Figure("ratio", "Regret of kons in units of d_eff log T", "ratio", "regret / (d_eff log T)",
+               where={"method": "kons"}, log_x=True),
+    ),
     (
         Claim("KONS achieves O(d_eff log T) regret.", _bounded,
               rule="at most d_eff(α) log T / 2σ, here four times d_eff log T."),

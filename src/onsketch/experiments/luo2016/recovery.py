@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from onsketch.experiments.checks import curves
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Result, Results, Row, Verdict
+from onsketch.experiments.checks import Figure, figures
+from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Result, Results, Row, Verdict
 from onsketch.experiments.luo2016.paper import PAPER
 from onsketch.experiments.streams import Sources
 
@@ -64,15 +64,12 @@ def _drops(rows: Sequence[Row]) -> Verdict:
     return Verdict(halved, words, trend=all(row["at_end"] < row["at_500"] < row["at_first"] for row in rows))
 
 
-def _charts(rows: Sequence[Row]) -> list[Chart]:
-    title = "Recovery of the top 10 eigenvalues"
-    return [Chart("gap", title, curves(rows, "gap"), "rows", "largest relative difference", log_x=True, log_y=True)]
-
-
 EXPERIMENT = Experiment(
     "luo2016-fig2", PAPER, "Figure 2", "Oja's recovery of the top ten eigenvalues",
     "Synthetic rows as in figure 1, Oja's algorithm with Γ = I/t, m = 10; mean over seeds.",
-    _cells, _rows, _charts,
+    _cells, _rows,
+    figures(Figure("gap", "Recovery of the top 10 eigenvalues", "gap", "largest relative difference", log_x=True,
+                   log_y=True)),
     (Claim("This gap drops quickly after seeing just 500 examples.", _drops,
            "the paper prints no number. The gap falls all the time, more slowly at larger condition numbers.",
            rule="to less than half of its first value, and below 0.2 at the end."),),

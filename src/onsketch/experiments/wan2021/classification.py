@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from onsketch.experiments.checks import ahead, curves, groups, pick
+from onsketch.experiments.checks import Figure, ahead, figures, pick
 from onsketch.experiments.contest import Contest, Entry, cells_of, rows_of
-from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row
+from onsketch.experiments.design import Claim, Conditions, Experiment
 from onsketch.experiments.wan2021.paper import (
     COLUMNS,
     LARGER,
@@ -42,18 +40,12 @@ def _contests(conditions: Conditions) -> list[Contest]:
     return found
 
 
-def _charts(rows: Sequence[Row]) -> list[Chart]:
-    return [
-        Chart(f"{number}", f"{case}: mistakes", curves(pick(rows, case=case), "mistakes"), "rows", "mistakes so far")
-        for number, case in enumerate(groups(rows, "case"), 1)
-    ]
-
-
 EXPERIMENT = Experiment(
     "wan2021-fig5", PAPER, "Figures 5 to 7", "Gisette and Epsilon: mistakes, test accuracy, time",
     "One pass, squared hinge loss, τ = 20; grids as in figure 1, chosen by mistakes on one order, repeated on "
     "others.",
-    cells_of(_contests), rows_of(_contests, "mistakes", "test_error"), _charts,
+    cells_of(_contests), rows_of(_contests, "mistakes", "test_error"),
+    figures(Figure("{number}", "{group}: mistakes", "mistakes", "mistakes so far", by="case")),
     (
         Claim("Our Ada-FFD outperforms Ada-diag, RadaGrad, FD-SON, OGD, and Adam in terms of mistakes on Gisette …",
               lambda rows: ahead("mistakes", ("ada-ffd",), _BASELINES, "case")(

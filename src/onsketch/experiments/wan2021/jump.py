@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onsketch.experiments.checks import against, pick, value
+from onsketch.experiments.checks import Figure, figures, pick, value
 from onsketch.experiments.contest import Contest, cells_of, rows_of
-from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row, Verdict
+from onsketch.experiments.design import Claim, Conditions, Experiment, Row, Verdict
 from onsketch.experiments.wan2021.paper import COLUMNS, OURS, PAPER, SETUP, SHORT, THINNED, full, grids, sketched
 
 
@@ -48,14 +48,11 @@ def _smaller_is_better(rows: Sequence[Row]) -> Verdict:
     return Verdict(any(holds) if holds else None, "; ".join(parts) or "none of the learners finished")
 
 
-def _charts(rows: Sequence[Row]) -> list[Chart]:
-    return [Chart("regret", "Total regret against τ", against(rows, "size", "loss"), "τ", "total regret")]
-
-
 EXPERIMENT = Experiment(
     "wan2021-fig4", PAPER, "Figure 4", "The jump of Ada-FFD where 2τ exceeds d",
     f"{SETUP} All three on the same thinned grid.",
-    cells_of(_contests), rows_of(_contests, "loss", curves=False), _charts,
+    cells_of(_contests), rows_of(_contests, "loss", curves=False),
+    figures(Figure("regret", "Total regret against τ", "loss", "total regret", "size", "τ")),
     (
         Claim("The regret of Ada-FFD suddenly degrades back to that of Ada-full when τ changes from 250 to 251.",
               _jump),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from onsketch.experiments.checks import against, ahead, curves, groups, pick, value
+from onsketch.experiments.checks import Figure, ahead, figures, groups, pick, value
 from onsketch.experiments.contest import Contest, Entry, cells_of, rows_of, score
-from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.design import Claim, Conditions, Experiment, Results, Row, Verdict
 from onsketch.experiments.wan2021.paper import (
     COLUMNS,
     NEWTON,
@@ -58,14 +58,6 @@ def _close_to_full(rows: Sequence[Row]) -> Verdict:
     return Verdict(all(holds), "; ".join(parts), trend=all(trend))
 
 
-def _regret_charts(rows: Sequence[Row]) -> list[Chart]:
-    found = []
-    for key, rule in RULES.items():
-        lines = curves(pick(rows, rule=rule), "losses")
-        found.append(Chart(key, f"Regret, {rule}", lines, "rows", "regret", log_y=True))
-    return found
-
-
 def _step_rows(conditions: Conditions, results: Results) -> list[Row]:
     rows = []
     for contest in _contests(conditions):
@@ -93,18 +85,13 @@ def _alike(rows: Sequence[Row]) -> Verdict:
     return Verdict(holds, f"regret at the better neighbour of the best step, in units of the best: {told}")
 
 
-def _step_charts(rows: Sequence[Row]) -> list[Chart]:
-    return [
-        Chart(key, f"Regret against the step size, {rule}", against(pick(rows, rule=rule), "step_size", "loss"),
-              "step size η", "total regret", log_x=True, log_y=True)
-        for key, rule in RULES.items()
-    ]  # fmt: skip
-
+_KEYS = {rule: key for key, rule in RULES.items()}
 
 EXPERIMENTS = (
     Experiment(
         "wan2021-fig1", PAPER, "Figure 1", "Synthetic regression: regret at τ = 20", SETUP, cells_of(_contests),
-        rows_of(_contests, "loss"), _regret_charts,
+        rows_of(_contests, "loss"),
+        figures(Figure("{key}", "Regret, {group}", "losses", "regret", by="rule", keys=_KEYS, log_y=True)),
         (
             Claim("For both the PDS method and CMD method, our two algorithms outperform Ada-diag.",
                   ahead("loss", OURS, ("adagrad",), "rule")),
@@ -122,7 +109,11 @@ EXPERIMENTS = (
         "wan2021-fig2", PAPER, "Figure 2", "Sensitivity to the step size",
         "The runs of figure 1: total regret at each step size, the best ridge where there is a choice.",
         lambda conditions, results: [c for k in _contests(conditions) for e in k.entries for c in k.grid(e)],
-        _step_rows, _step_charts,
+        _step_rows,
+        figures(
+            Figure("{key}", "Regret against the step size, {group}", "loss", "total regret", "step_size", "step size η",
+                   by="rule", keys=_KEYS, log_x=True, log_y=True)
+        ),
         (Claim("All algorithms are similarly sensitive to the value of η.", _alike, rule="within a factor of two.",
                why="not known; the paper draws curves and does not say what it calls similar."),),
         COLUMNS, notes=(THINNED, SHORT),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onsketch.experiments.checks import against, ahead, groups, pick, value
+from onsketch.experiments.checks import Figure, ahead, figures, groups, pick, value
 from onsketch.experiments.contest import Contest, cells_of, rows_of
-from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row, Verdict
+from onsketch.experiments.design import Claim, Conditions, Experiment, Row, Verdict
 from onsketch.experiments.wan2021.paper import (
     COLUMNS,
     LARGER,
@@ -75,16 +75,13 @@ def _ffd_faster(rows: Sequence[Row]) -> Verdict:
     return Verdict(all(ratio > 1.0 for ratio in ratios.values()), f"ada-fd takes {told} as long")
 
 
-def _charts(rows: Sequence[Row]) -> list[Chart]:
-    return [
-        Chart("regret", "Total regret against τ", against(rows, "size", "loss"), "τ", "total regret", log_y=True),
-        Chart("time", "Time of a row against τ", against(rows, "size", "microseconds"), "τ", "µs a row", log_y=True),
-    ]
-
-
 EXPERIMENT = Experiment(
     "wan2021-fig3", PAPER, "Figure 3", "Sketch size: regret and time", SETUP,
-    cells_of(_contests), rows_of(_contests, "loss", curves=False), _charts,
+    cells_of(_contests), rows_of(_contests, "loss", curves=False),
+    figures(
+        Figure("regret", "Total regret against τ", "loss", "total regret", "size", "τ", log_y=True),
+        Figure("time", "Time of a row against τ", "microseconds", "µs a row", "size", "τ", log_y=True),
+    ),
     (
         Claim("When τ is increased from 20 to 80, the total regret of algorithms using matrix approximation is "
               "decreased.", _falls,

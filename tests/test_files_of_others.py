@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from onsketch.data import stream
-from onsketch.errors import InputError, ReadError
+from onsketch.errors import InputError, OptionError, ReadError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -242,3 +242,112 @@ def test_a_batch_of_arrow_is_known_by_the_names_of_its_columns() -> None:
     assert np.array_equal(model.predict(batch), model.predict(table))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(batch.select(["b", "a"]))
+
+
+# Encodings, arrays and archives --------------------------------------------------------------------------------
+
+CITIES = "y,city,a\n1,Zürich,2\n0,Genève,3\n1,Zürich,4\n0,Genève,5\n"
+
+
+def plain(data: bytes, form: str | None = "csv", **options: Any) -> tuple[list[float], dict[int, str]]:
+    with stream(io.BytesIO(data), form, everyday=True, prefetch=0, names=True, **options) as blocks:
+        return np.concatenate([block.y for block in blocks]).tolist(), dict(blocks.names)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252", "utf-8-sig"])
+def test_text_of_any_encoding_is_the_same_text(encoding: str) -> None:
+    told = {} if encoding in ("utf-16", "utf-8-sig") else {"encoding": encoding}
+    assert plain(CITIES.encode(encoding), **told) == plain(CITIES.encode())
+
+
+@pytest.mark.parametrize("format", [None, "csv"])
+def test_utf_16_is_known_by_its_mark(format: str | None) -> None:
+    for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        assert plain(mark + CITIES.encode(encoding), format) == plain(CITIES.encode())
+
+
+def test_text_that_is_not_utf_8_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ReadError, match=r"byte 0xfc is not UTF-8.*encoding='latin-1'") as refused:
+        plain(CITIES.encode("latin-1"))
+    assert refused.value.line == 2
+    with pytest.raises(ReadError, match="not ascii"):
+        plain(CITIES.encode(), encoding="ascii")
+    with pytest.raises(OptionError, match="no such encoding"):
+        plain(CITIES.encode(), encoding="latin-99")
+
+
+def test_a_stream_in_another_encoding_goes_on() -> None:
+    data = CITIES.encode("utf-16")
+    with stream(io.BytesIO(data), "csv", label="y", block_rows=2, prefetch=0) as blocks:
+        position = next(blocks).position
+    with stream(io.BytesIO(data), "csv", label="y", resume=position, prefetch=0) as blocks:
+        assert sum(map(len, blocks)) == 2
+
+
+RECORDS = [{"y": k % 2, "a": k / 4, "text": 'a "quoted", ] word', "n": {"b": [1, 2]}} for k in range(40)]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("chunk", [1, 10, 1 << 18])
+def test_an_array_of_records_is_lines_of_records(indent: int | None, chunk: int, monkeypatch: Any) -> None:
+    import json
+
+    from onsketch.data import recoded
+
+    monkeypatch.setattr(recoded, "_CHUNK", chunk)
+    lines = "".join(json.dumps(record) + "\n" for record in RECORDS).encode()
+    array = json.dumps(RECORDS, indent=indent).encode()
+    assert plain(array, None) == plain(array, "json") == plain(lines, "json")
+
+
+@pytest.mark.parametrize(
+    "text", ["[", '[{"y": 1, "a": 2}', '[{"y": 1} {"y": 2}]', '[{"y": 1}] x', "[{'y': 1}]", "[1, 2]"]
+)
+def test_what_is_no_array_of_records_is_refused(text: str) -> None:
+    with pytest.raises(InputError) as refused:
+        plain(text.encode(), "json")
+    assert "\n" not in str(refused.value)
+
+
+def test_the_only_file_of_an_archive_is_read(tmp_path: Path) -> None:
+    import zipfile
+
+    path = tmp_path / "table.csv.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("folder/table.csv", CITIES)
+    assert plain(path.read_bytes()) == plain(CITIES.encode())
+    with stream(str(path)) as blocks:
+        assert blocks.format == "csv"
+        assert sum(map(len, blocks)) == 4
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("other.csv", CITIES)
+    with pytest.raises(ReadError, match=r"2 files .*unpack it first"):
+        plain(path.read_bytes())
+
+
+def test_formats_that_are_not_read_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "old.feather"
+    path.write_bytes(b"FEA1" + bytes(60) + b"FEA1")
+    with pytest.raises(InputError, match="Feather file of version 1"):
+        list(stream(str(path)))
+    with pytest.raises(InputError, match="Feather file of version 1"):
+        list(stream(io.BytesIO(path.read_bytes())))
+    with pytest.raises(InputError, match="separated by blanks"):
+        plain(b"y a b\n1 2 3\n0 2 5\n", label="y")
+
+
+# Vowpal Wabbit -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line", ["1:2:0.4 | a b", "1:0 2:1 | a", "shared | s_1 s_2", "0:0.1:0.75 | a", "2 1:0.5:0.2 | a"]
+)
+def test_labels_of_other_tasks_are_named(line: str) -> None:
+    with pytest.raises(ReadError, match="contextual-bandit labels"):
+        list(stream(io.BytesIO(f"1 | a\n{line}\n".encode()), "vw"))
+
+
+def test_the_scale_of_a_namespace_counts_for_numbers_only() -> None:
+    with stream(io.BytesIO(b"+1 |emotion:3 happiness:true joy:2 plain\n"), "vw") as blocks:
+        (block,) = blocks
+    assert block.rows.data.tolist() == [1.0, 6.0, 3.0]  # as vw --audit says

@@ -65,6 +65,7 @@ _READING = (
     _read("on_error", "A bad line: stop or skip.", "stop", **_one_of("stop", "skip")),
     _read("delimiter", "Of CSV fields.", "by the first lines"),
     _read("decimal", "Decimal mark.", "by the first lines"),
+    _read("encoding", "Of text, as latin-1.", "UTF-8, or UTF-16 with its mark", metavar="NAME"),
     _read("header", "CSV begins with names.", "by the first lines", "--header/--no-header", is_flag=True),
     _read(
         "interact", "Columns to multiply, two or three; repeat for more.", multiple=True, panel=PRODUCTS, metavar="A,B",

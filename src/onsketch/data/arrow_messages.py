@@ -38,7 +38,11 @@ def open_file(path: str, file: BinaryIO, most: int) -> Any:
 
     start = 0
     file.seek(0)
-    if file.read(len(MAGIC)) == MAGIC:
+    head = file.read(len(MAGIC))
+    if head.startswith(b"FEA1"):
+        reason = "a Feather file of version 1, which is no longer read; write it as Arrow or Parquet"
+        raise ReadError(path, None, None, reason)
+    if head == MAGIC:
         start = _START
         file.seek(-len(MAGIC), os.SEEK_END)
         if file.read() != MAGIC:

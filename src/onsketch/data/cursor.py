@@ -44,7 +44,8 @@ NEWLINE, RETURN, SPACE, QUOTE, HASH, APOSTROPHE, COMMA, MINUS, COLON, BAR = 10, 
     STRANGE_LABEL,
     NULL_LABEL,
     UNFINISHED,
-) = range(4, 24)
+    OTHER_LABELS,
+) = range(4, 25)
 
 REASONS = {
     MALFORMED: "expected a number, found {found}",
@@ -69,6 +70,7 @@ REASONS = {
     OPEN_QUOTE: "a quoted field does not end, or is followed by {found}",
     STRANGE_LABEL: 'the label {found} is no number; name the class to learn with positive="..."',
     NULL_LABEL: "the label is missing",
+    OTHER_LABELS: "{found}: contextual-bandit labels and costs of classes are not supported; give one label a line",
 }
 """Reasons as a user reads them."""
 

@@ -41,6 +41,8 @@ class JSONLines(TextFormat):
     Cost: Python's own ``json``, a few microseconds a row; text and tables are read ten times as fast.
     """
 
+    takes_arrays = True
+
     def __init__(
         self, rows: int, roles: Roles, schema: Schema | None, bits: int, pairs: Interactions, names: Names, naming: bool
     ) -> None:

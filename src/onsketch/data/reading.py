@@ -12,7 +12,7 @@ from onsketch.data.block import Block, Position
 from onsketch.data.labels import LabelMap
 from onsketch.data.prefetch import ahead
 from onsketch.data.sniff import FORMATS, sniff
-from onsketch.data.sources import CHUNK, STDIN, UNPACKING, Bytes, Paths, can_be_read_again, expand, shown
+from onsketch.data.sources import CHUNK, STDIN, UNPACKING, Bytes, Paths, can_be_read_again, codec, expand, shown
 from onsketch.data.text import LONGEST_LINE, Limits, TextFormat, read_text
 from onsketch.rows.hashing import DEFAULT_BITS, column_mask
 from onsketch.rows.interactions import MOST_PRODUCTS, as_interactions
@@ -31,6 +31,7 @@ _CONCERNS: dict[str, tuple[str, ...]] = {
     "header": ("csv",),
     "delimiter": ("csv",),
     "decimal": ("csv",),
+    "encoding": ("libsvm", "vw", "csv", "json"),
     **dict.fromkeys(("ignore", "keep"), ("vw", "csv", "json", "parquet", "arrow")),
     **dict.fromkeys(("label", "weight", "tag"), ("csv", "json", "parquet", "arrow")),
     **dict.fromkeys(("categorical", "numeric", "missing", "interact"), ("csv", "json", "parquet", "arrow")),
@@ -43,6 +44,7 @@ _DEFAULTS: dict[str, Any] = {
     "header": "auto",
     "delimiter": "auto",
     "decimal": "auto",
+    "encoding": None,
     "label": "auto",
     "weight": None,
     "tag": None,
@@ -71,11 +73,14 @@ class Stream:
             options["eager"],
             _whole("max_line_bytes", options["max_line_bytes"], CHUNK),
             _whole("max_unpack_bytes", options["max_unpack_bytes"], CHUNK),
+            options["encoding"],
         )
         if options["on_error"] not in ("stop", "skip"):
             raise OptionError(
                 f'on_error={options["on_error"]!r}: it is "stop" or "skip".', on_error=options["on_error"]
             )
+        if options["encoding"] is not None:
+            codec(options["encoding"])
         if format is not None and format not in FORMATS:
             raise OptionError(f"format={format!r}: known are {', '.join(FORMATS)}.", format=format)
         self._names = Names()
@@ -180,7 +185,8 @@ class Stream:
 
     def _sniff(self) -> str:
         """The format of the first file; bytes taken from a pipe to tell are kept for reading."""
-        form, opened = sniff(self.files[0], 1 if self._options["eager"] else 2, self._limits.unpacking)
+        limits = self._limits
+        form, opened = sniff(self.files[0], 1 if limits.eager else 2, limits.unpacking, limits.encoding)
         keep = not can_be_read_again(self.files[0])
         if opened is not None and keep and self.position.file == 0:
             self._opened = opened
@@ -261,7 +267,9 @@ class Stream:
         if self._options["resume"] is not None and isinstance(form, TextFormat):
             form.resume(here)
             if here.file > 0 and self.files[0] != STDIN:  # what the first lines of the first file decide
-                first = Bytes(self.files[0], self._limits.unpacking)
+                first = Bytes(self.files[0], self._limits.unpacking, self._limits.encoding)
+                if form.takes_arrays:
+                    first.lines_of_array(self._limits.line)
                 form.begin(first)
                 first.close()
         for k in range(here.file, len(self.files)):
@@ -282,7 +290,7 @@ class Stream:
 
             yield from read_arrow(source, opened, self._form, here, self._limits, self.format == "parquet")
             return
-        bytes_ = opened or Bytes(source, self._limits.unpacking)
+        bytes_ = opened or Bytes(source, self._limits.unpacking, self._limits.encoding)
         try:
             yield from read_text(bytes_, self._form, here, self._limits)
         finally:
@@ -317,6 +325,7 @@ def stream(
     header: bool | str = "auto",
     delimiter: str = "auto",
     decimal: str = "auto",
+    encoding: str | None = None,
     schema: Mapping[str, Any] | None = None,
     everyday: bool = False,
     eager: bool = False,
@@ -363,6 +372,7 @@ def stream(
         header: CSV: whether the first line names the columns; "auto": unless it holds a number.
         delimiter: CSV: one character; "auto" is the one of , tab ; | that cuts the first lines alike.
         decimal: CSV: "." or ","; "auto" is a comma where numbers have one and the delimiter is another.
+        encoding: of text, as "latin-1"; left out, UTF-8, or UTF-16 that begins with its mark.
         schema: tables: what columns are, as ``Stream.schema`` said of another file: they are found by name then.
         everyday: tables: as the program reads: labels may be words (places in ``Stream.classes``), names of
             categories are kept, missing values indicated, columns in which every row has another word left out, and

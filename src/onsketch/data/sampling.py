@@ -51,7 +51,12 @@ def first_lines(source: Bytes, wanted: int) -> Head:
             if head[at:end].strip():
                 if not lines:
                     first_end, first_count = end, head[:end].count(b"\n")
-                lines.append(head[at:end].decode("utf-8", "replace"))
+                try:
+                    lines.append(head[at:end].decode())
+                except UnicodeDecodeError as error:
+                    reason = f"byte {head[at + error.start]:#04x} is not UTF-8; give the encoding (encoding='latin-1')"
+                    line = head.count(b"\n", 0, at) + 1
+                    raise ReadError(source.name, line, error.start + 1, reason, encoding="latin-1") from None
             at = end
         ended = len(head) < size and head.count(b"\n") < asked
         whole = head[:first_end].endswith(b"\n")

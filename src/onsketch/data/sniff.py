@@ -19,7 +19,7 @@ _SUFFIXES = {
     **dict.fromkeys(("parquet", "pq"), "parquet"),
     **dict.fromkeys(("arrow", "feather", "ipc", "arrows"), "arrow"),
 }
-_PACKED = ("gz", "xz", "bz2", "zst")
+_PACKED = ("gz", "xz", "bz2", "zst", "zip")
 _LIBSVM = re.compile(rb"\s*[-+.\d][-+.\deE]*(\s+qid:\d+)?(\s+\d+:[-+.\deE]+)*\s*(#.*)?$")
 
 
@@ -37,11 +37,14 @@ def by_content(name: str, head: bytes) -> str:
         return "parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
+    if head.startswith(b"FEA1"):
+        raise InputError(f"{name}: a Feather file of version 1, which is no longer read; write it as Arrow or Parquet.")
     lines = [line.rstrip(b"\r") for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n")]
     lines = [line for line in (lines[:-1] or lines) if line.strip() and not line.lstrip().startswith(b"#")][:20]
     if not lines:
         return "libsvm"
-    if all(line.lstrip().startswith(b"{") for line in lines):
+    array = re.match(rb"\s*\[\s*(\{|$)", head.removeprefix(b"\xef\xbb\xbf"))
+    if array or all(line.lstrip().startswith(b"{") for line in lines):
         return "json"
     if all(_LIBSVM.match(line) for line in lines):
         return "libsvm"
@@ -52,11 +55,13 @@ def by_content(name: str, head: bytes) -> str:
     raise InputError(f"{name}: cannot tell the format from its first lines; give format= one of {', '.join(FORMATS)}.")
 
 
-def sniff(source: str | BinaryIO, lines: int = 2, unpacking: int = UNPACKING) -> tuple[str, Bytes | None]:
+def sniff(
+    source: str | BinaryIO, lines: int = 2, unpacking: int = UNPACKING, encoding: str | None = None
+) -> tuple[str, Bytes | None]:
     """The format, and the bytes where they had to be opened to tell and can still be read from the start."""
     if isinstance(source, str) and source != STDIN and (form := by_name(source)):
         return form, None
-    bytes_ = Bytes(source, unpacking)
+    bytes_ = Bytes(source, unpacking, encoding)
     try:
         form = by_content(bytes_.name, bytes_.peek(1 << 16, lines=lines))
     except BaseException:

@@ -6,18 +6,21 @@ Compression is told by the first bytes, not by the name. A pipe is read as it co
 from __future__ import annotations
 
 import bz2
+import codecs
 import glob
 import gzip
 import io
 import lzma
 import os
 import select
+import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from onsketch.core.errors import InputError, ReadError
+from onsketch.core.errors import InputError, OptionError, ReadError, some
+from onsketch.data.recoded import ArrayLines, Decoded
 
 CHUNK = 1 << 18
 """Bytes read at a time."""
@@ -27,8 +30,12 @@ UNPACKING = 1 << 27
 
 STDIN = "-"
 
-_MAGIC = {b"\x1f\x8b": "gz", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst"}
+_MAGIC = {
+    b"\x1f\x8b": "gz", b"\xfd7zXZ\x00": "xz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst", b"PK\x03\x04": "zip",
+}  # fmt: skip
 _LONGEST = max(map(len, _MAGIC))
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""First bytes of text that is not UTF-8."""
 
 Paths = str | os.PathLike[str] | BinaryIO | Iterable[str | os.PathLike[str]]
 
@@ -81,7 +88,9 @@ class Bytes:
 
     chunk = CHUNK
 
-    def __init__(self, source: str | BinaryIO, unpacking: int = UNPACKING) -> None:
+    _bad = "cannot be read"
+
+    def __init__(self, source: str | BinaryIO, unpacking: int = UNPACKING, encoding: str | None = None) -> None:
         self.name = shown(source)
         self.offset = 0
         self._unpacking = unpacking
@@ -94,11 +103,37 @@ class Bytes:
         if not isinstance(head, bytes):
             raise InputError(f'{self.name}: it is open as text; open it with mode "rb".')
         self._kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "")
+        """How the bytes are packed or encoded; empty for a plain file, which is read without a detour."""
         self._pushed = head
         self._file: Any = self._raw
-        if self._kind:
+        if self._kind == "zip":
+            self._file, self._pushed = _unzipped(self.name, self._raw), b""
+        elif self._kind:
             self._file = _decompressing(self._kind, io.BufferedReader(_Rejoined(head, self._raw), 1 << 17), unpacking)
             self._pushed = b""
+        encoding = encoding or next((name for mark, name in _MARKS.items() if self._pushed.startswith(mark)), None)
+        if encoding is not None and codec(encoding) != "utf-8":
+            self._recode(lambda read: Decoded(read, encoding), f"not {encoding}")
+
+    def _recode(self, recoder: Any, reason: str) -> None:
+        """Read what follows through a recoder; ``reason`` is what is wrong with the source where that fails."""
+        pushed, file, packed = self._pushed, self._file, bool(self._kind)
+
+        def read(size: int) -> bytes:
+            nonlocal pushed
+            if pushed:
+                data, pushed = pushed, b""
+                return data
+            return (file.read1(size) if packed else file.read(size)) or b""
+
+        self._pushed, self._kind, self._bad = b"", self._kind or "text", reason
+        self._file = recoder(read)
+
+    def lines_of_array(self, longest: int) -> None:
+        """Read a JSON array as lines, one for each of its elements, if the source is one."""
+        head = self.peek(1 << 10, lines=1)
+        if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
+            self._recode(lambda read: ArrayLines(read, longest), "not a JSON array of objects")
 
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes, none at the end."""
@@ -115,7 +150,9 @@ class Bytes:
                 raise ReadError(self.name, None, None, reason, max_unpack_bytes=self._unpacking) from None
             except EOFError:
                 raise ReadError(self.name, None, None, f"the {self._kind} data ends too early: truncated?") from None
-            except (OSError, zlib.error, lzma.LZMAError) as error:
+            except ValueError as error:
+                raise ReadError(self.name, None, None, f"{self._bad} ({error})") from None
+            except (OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
                 what = f"damaged {self._kind} data" if self._kind else "cannot be read"
                 raise ReadError(self.name, None, None, f"{what} ({error})") from None
         self.offset += len(data)
@@ -290,6 +327,30 @@ class _Xz:
                 raise
             if out:
                 return out
+
+
+def codec(encoding: str) -> str:
+    """Return the usual name of an encoding; an OptionError says that there is none of this name."""
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError:
+        reason = f"encoding={encoding!r}: there is no such encoding; try utf-8, latin-1 or utf-16."
+        raise OptionError(reason, encoding=encoding) from None
+
+
+def _unzipped(name: str, raw: Any) -> Any:
+    """Open the only file of a zip archive."""
+    try:
+        archive = zipfile.ZipFile(raw)
+        members = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX")]
+        if any(one.filename == "[Content_Types].xml" for one in members):
+            raise ReadError(name, None, None, "an office document; save the table as CSV")
+        if len(members) != 1:
+            names = some([one.filename for one in members], 5)
+            raise ReadError(name, None, None, f"a zip archive of {len(members)} files ({names}); unpack it first")
+        return io.BufferedReader(cast(Any, archive.open(members[0])), CHUNK)
+    except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
+        raise ReadError(name, None, None, f"not a zip archive that can be read ({error})") from None
 
 
 def _decompressing(kind: str, file: Any, most: int) -> Any:

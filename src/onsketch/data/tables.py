@@ -150,6 +150,14 @@ class CSV(TextFormat):
         """The schema that the first lines of the first file suggest."""
         delimiter = find_delimiter(lines) if self.delimiter == "auto" else self.delimiter
         rows = split(lines, delimiter)
+        if (
+            len(rows[0]) == 1
+            and len(words := lines[0].split()) > 1
+            and {len(one.split()) for one in lines} == {len(words)}
+        ):
+            raise InputError(
+                f"{path}: its columns seem to be separated by blanks; turn these into commas: tr -s ' ' ',' <FILE."
+            )
         header = self.header
         if header == "auto":
             header = is_header(rows[0], rows[1:])

@@ -62,10 +62,15 @@ class Limits:
     """Bytes of a line, at most."""
     unpacking: int = UNPACKING
     """Bytes of memory that unpacking a file may take, at most."""
+    encoding: str | None = None
+    """The encoding of text; None for UTF-8, or UTF-16 with its mark."""
 
 
 class TextFormat(ABC):
     """A format of lines: scratch arrays for one block, and the parser that fills them."""
+
+    takes_arrays = False
+    """True for a format whose lines may come as the elements of a JSON array."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -166,7 +171,7 @@ def _stretches(source: Bytes, longest: int, state: NDArray[np.int64]) -> Iterato
 def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) -> Iterator[Block | Position]:
     """The blocks of one file from a position on, and at the end the last position."""
     state = np.zeros(BAD_AT + 1, dtype=np.int64)
-    state[LINE] = _begin(source, form, start)
+    state[LINE] = _begin(source, form, start, limits.line)
     here = replace(
         start, path=source.name, offset=source.offset, line=int(state[LINE]), width=form.width, base=form.base
     )
@@ -204,10 +209,12 @@ def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) 
     yield here
 
 
-def _begin(source: Bytes, form: TextFormat, start: Position) -> int:
+def _begin(source: Bytes, form: TextFormat, start: Position, longest: int) -> int:
     """Go to where the rows begin, or to where reading stopped; returns the lines before that."""
     if source.peek(len(_BOM)) == _BOM:
         source.skip(len(_BOM))
+    if form.takes_arrays:
+        source.lines_of_array(longest)
     header = form.begin(source)
     if start.offset:
         _check_resumed(source, start)

@@ -16,6 +16,7 @@ from onsketch.data.cursor import (
     NEWLINE,
     NO_BAR,
     NO_NAMESPACE,
+    OTHER_LABELS,
     ROWS,
     SPACE,
     STRAY,
@@ -46,6 +47,8 @@ def _ends_word(c):
 def _number(text, start, stop, words):
     """A number before the bar, behind so many others: its value, where it is bad, and 0 or why."""
     value, end, code = read_number(text, start)
+    if text[end] == COLON or (code and text[start] == 115 and stop - start == 6):  # 1:2:0.5, shared
+        return value, start, OTHER_LABELS
     if code:
         return value, start, code
     if end < stop:
@@ -199,6 +202,8 @@ def _feature(text, start, stop, column, scale, drop):
         value, column, stop, at, code = _value(text, at + 1, column, stop)
         if code:
             return value, column, stop, at, code
+        if stop == at:  # a category: the scale of its namespace does not count, as in Vowpal Wabbit
+            scale = 1.0
     value = 0.0 if drop else value * scale
     if not abs(value) < np.inf:
         return value, column, stop, start, TOO_LARGE

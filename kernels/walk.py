@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout, suppress
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from scipy.sparse import csr_array
 import onsketch
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.methods import METHODS
+from onsketch.learners.multiclass.coupled import COUPLED
 from onsketch.learners.one_row import SingleRows
 from onsketch.learners.options import Options
 from onsketch.learners.rows import as_rows
@@ -94,7 +96,7 @@ def _variants(name: str) -> Iterator[dict[str, Any]]:
         yield from ({"sketch_size": "auto"}, {"diagonal": True}, {"forget": 0.99}, {"doubling": False})
     if name in ("ons", "ada-full"):
         yield from ({"l1": 0.01}, {"average": True}, {"diagonal": True})
-    if name == "auto":
+    if method.mixture:
         yield {"forget": "auto"}
     if method.kernel:
         yield from ({"kernel": form} for form in ("linear", "polynomial", "laplacian"))
@@ -133,8 +135,8 @@ def _classes(way: str, dtype: str) -> Step:
 
         options = {"loss": "logistic", "fit_intercept": True, "dtype": dtype}
         rows, found = list(_rows()), []
-        for classes in (3, 40):
-            model = class_model("auto" if way == "softmax" else "rfd-son", way, classes, options, open_ended=True)
+        for classes, method in product((3, 40), COUPLED if way == "softmax" else ("rfd-son",)):
+            model = class_model(method, way, classes, options, open_ended=True)
             for X in (*rows, _wide()) if way == "softmax" else rows:
                 if hasattr(X, "indptr"):
                     X = csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], BROAD))

@@ -47,6 +47,7 @@ WHEN = {
     "kernel-ogd": "To compare with.",
     "budget-kernel-ogd": "A non-linear function in a fixed memory.",
     "auto": "When nothing is known of the data: it learns which of several learners to trust.",
+    "untuned": "As auto, where features come in mixed units, with offsets or outliers; the designated successor.",
 }
 
 

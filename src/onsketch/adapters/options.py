@@ -15,8 +15,8 @@ from onsketch.learners.base import Learner
 from onsketch.learners.doors import at_the_door, fitting_loss, for_unit_rows, safe_learner
 from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.methods import METHODS
-from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch, SoftmaxAuto
-from onsketch.learners.multiclass.softmax.learner import CONCERNS
+from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch
+from onsketch.learners.multiclass.coupled import COUPLED, couples
 from onsketch.learners.options import DECLARED, OF_THE_LEARNER_ALONE, given_options
 
 DEFAULT_METHOD = "auto"
@@ -81,7 +81,9 @@ def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """
     given = given_options({name: parameters[name] for name in ("loss", *_HANDED_ON) if name in parameters})
     if given.get("clip", "default") == "default":
-        given["clip"] = None
+        given.pop("clip", None)
+        if parameters["method"] != "untuned":  # which bounds numbers by itself
+            given["clip"] = None
     shared = parameters["method"] == "auto" and parameters.get("multiclass") == "shared"
     method = METHODS.get(SHARED_METHOD if shared else parameters["method"])
     idle = [name for name in given if method is not None and name not in method.concerns]
@@ -128,7 +130,9 @@ def class_model(
         options = {**options, "loss": loss}
         return safe_learner(method, **options)
     if multiclass == "softmax":
-        return SoftmaxAuto(method, n_classes, **options)
+        if method not in COUPLED:
+            raise OptionError(f"multiclass='softmax' is for {' and '.join(COUPLED)}; {method} needs 'one-vs-rest'.")
+        return COUPLED[method](method, n_classes, **options)
     if multiclass == "shared":
         return shared_model(method, n_classes, options)
     return OneVersusRest(method, n_classes, open_ended=open_ended, threads=threads, **at_the_door(method, options))
@@ -158,15 +162,14 @@ def _way_of_classes(method: str, multiclass: str, options: Mapping[str, Any]) ->
         raise OptionError(f"multiclass={multiclass!r}: expected {' or '.join(map(repr, MULTICLASS))}.")
     if multiclass != "auto":
         return multiclass
-    fits = CONCERNS.issuperset(options) and options.get("clip") is None
-    if method == "auto" and options["loss"] in ("logistic", "softmax") and fits:
+    if couples(method, options):
         return "softmax"
     return "shared" if options["loss"] == "softmax" else "one-vs-rest"
 
 
 def loss_of(model: Learner | ManyClasses, loss: str) -> str:
     """The loss that turns this learner's margins into probabilities: what it was asked for, or softmax."""
-    return "softmax" if isinstance(model, SoftmaxAuto) else loss
+    return "softmax" if isinstance(model, tuple(COUPLED.values())) else loss
 
 
 def regression_learner(method: str, options: dict[str, Any], targets: int = 0) -> Learner | ManyClasses:

@@ -20,13 +20,14 @@ def make_learner(task: Task, method: str, /, *, plain: bool = False, **options: 
     if not task.many:
         return (onsketch.learner if plain else onsketch.safe_learner)(method, **given)
     from onsketch.learners.methods import METHODS
-    from onsketch.learners.multiclass import OneVersusRest, SoftmaxAuto
+    from onsketch.learners.multiclass import OneVersusRest
+    from onsketch.learners.multiclass.coupled import COUPLED
 
-    if method == "auto" and options.get("loss", "logistic") in ("logistic", "softmax"):
-        return SoftmaxAuto(method, 0, open_ended=True, **options)
+    if method in COUPLED and options.get("loss", "logistic") in ("logistic", "softmax"):
+        return COUPLED[method](method, 0, open_ended=True, **options)
     if not plain:
         given = at_the_door(method, given)
-    elif method != "auto" and "clip" in METHODS[method].concerns:
+    elif method not in COUPLED and "clip" in METHODS[method].concerns:
         given.setdefault("clip", None)  # of two classes whose margins are both clipped neither is the larger
     return OneVersusRest(method, 0, open_ended=True, **given)
 

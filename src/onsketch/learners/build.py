@@ -127,6 +127,10 @@ def plain_class_of(method: Method, options: Options) -> type[Learner]:
         from onsketch.learners.auto.drifting import DriftingLearner
 
         return DriftingLearner
+    if method.name == "untuned":
+        from onsketch.learners.untuned.learner import UntunedLearner
+
+        return UntunedLearner
     if method.mixture:
         from onsketch.learners.auto.learner import AutoLearner
 

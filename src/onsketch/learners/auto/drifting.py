@@ -22,7 +22,6 @@ from onsketch.core import losses
 from onsketch.core.arrays import Arrays, named, require, take, under
 from onsketch.core.errors import OptionError
 from onsketch.jit.decorators import kernel
-from onsketch.learners.auto.learner import AutoLearner
 from onsketch.learners.base import Learner
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
@@ -64,8 +63,15 @@ def mix_rates(loss, real, margins, labels, weights, shares, recent, out):
             shares[k] = (1.0 - SHARE) * shares[k] / total + SHARE / rates
 
 
+def _member(method: Method, options: Options) -> Learner:
+    """Return a learner of the method that forgets at one rate."""
+    from onsketch.learners.build import build_plain
+
+    return build_plain(method, options)
+
+
 class DriftingLearner(Learner):
-    """The mixture of ``auto`` learners that forget at different rates.
+    """The mixture of learners without tuning that forget at different rates.
 
     >>> import numpy as np, onsketch
     >>> rng = np.random.default_rng(0)
@@ -78,14 +84,14 @@ class DriftingLearner(Learner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        self._members = [AutoLearner(method, replace(options, forget=rate)) for rate in RATES]
+        self._members = [_member(method, replace(options, forget=rate)) for rate in RATES]
         self._shares = np.full(len(RATES), 1.0 / len(RATES))
         self._recent = np.zeros(2)
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:
         """Bytes that a fresh one takes."""
-        return len(RATES) * AutoLearner.room(method, options)
+        return len(RATES) * type(_member(method, replace(options, forget=1.0))).room(method, options)
 
     @property
     def rounds(self) -> int:
@@ -108,7 +114,7 @@ class DriftingLearner(Learner):
             learned = member._learn(part, labels[:done], weights[:done], margins[k][:done]) if done else 0
             if learned < done:  # what it cannot learn, it takes over from the one that forgets nothing
                 margins[k, learned:done] = margins[0, learned:done]
-                self._members[k] = AutoLearner(self.method, member.options)
+                self._members[k] = _member(self.method, member.options)
                 self._members[k]._width = self._width
                 self._members[k]._restore(first._arrays())
         mix_rates(self._loss.form, self._loss.labels == "real", np.ascontiguousarray(margins[:, :done]),
@@ -149,6 +155,6 @@ class DriftingLearner(Learner):
         for k, member in enumerate(self._members):
             member._width = self._width
             member._restore(under(f"member{k}", arrays))
-        features = [member._map.features for member in self._members]
+        features = [member._coefficients()[0] for member in self._members]
         same = all(np.array_equal(features[0], others) for others in features[1:])
         require(same and len({member.rounds for member in self._members}) == 1, "its members have not learned the same")

@@ -8,6 +8,7 @@ from onsketch.core.arrays import require, require_room
 from onsketch.core.errors import ModelFileError, OnsketchError
 from onsketch.files.model_file import Content
 from onsketch.learners import multiclass
+from onsketch.learners.multiclass.coupled import COUPLED
 from onsketch.learners.options import from_json
 
 
@@ -15,9 +16,10 @@ def from_file(content: Content) -> multiclass.ManyClasses:
     """The learner that a model file describes."""
     header = content.header
     try:
-        if header["class"] not in ("OneVersusRest", "SharedSketch", "SoftmaxAuto"):
+        if header["class"] not in ("OneVersusRest", "SharedSketch", "SoftmaxAuto", "UntunedClasses"):
             raise ModelFileError(f"it holds classes as {header['class']!r}, which this version does not know.")
-        made_by = getattr(multiclass, header["class"])
+        known = {made.__name__: made for made in COUPLED.values()}
+        made_by = known.get(header["class"]) or getattr(multiclass, header["class"])
         options = from_json(header["options"])
         classes, size = operator.index(header["n_classes"]), operator.index(options.get("sketch_size") or 0)
         most = max([len(content.arrays), *(array.shape[-1] for array in content.arrays.values() if array.ndim)])

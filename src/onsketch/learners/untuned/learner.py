@@ -1,0 +1,382 @@
+"""One learner without tuning, for two classes and numbers: a linear learner like any other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core import scaling
+from onsketch.core import state as states
+from onsketch.core.arrays import Arrays, named, require, require_within, take
+from onsketch.core.errors import OptionError
+from onsketch.learners.base import Learner
+from onsketch.learners.features import INTERCEPT, FeatureMap
+from onsketch.learners.methods import Method
+from onsketch.learners.multiclass.softmax.pool import PRIOR, Pool
+from onsketch.learners.options import Options
+from onsketch.learners.rows import Rows, Slotted
+from onsketch.learners.untuned import upkeep
+from onsketch.learners.untuned.merging import merge
+from onsketch.learners.untuned.round import learn_rows, leverage_rows, predict_rows
+from onsketch.learners.untuned.state import (
+    BOLD,
+    DONE,
+    EXPERT_NAMES,
+    FEW,
+    FIRST,
+    LONG,
+    NARROW,
+    NEWTON,
+    OUTPUTS,
+    PLACES,
+    RUN,
+    SQUARE,
+    WIDE,
+    Mixture,
+    PoolScratch,
+    Scratch,
+    Setup,
+    State,
+    start,
+)
+
+Floats = NDArray[np.float64]
+
+ONE = (0,)
+"""The lanes of one output."""
+
+
+class Core:
+    """The state of one untuned learner and what is done with it, for one output or several classes."""
+
+    def __init__(self, setup: Setup, lanes: tuple[int, ...], directions: int, classes: int, dtype: str) -> None:
+        self.setup, self.lanes, self.directions = setup, lanes, max(directions, 1)
+        self.state = states.new(
+            State, slots=1, classes=max(classes, 1), places=1, width=0, square=0, real=np.dtype(dtype)
+        )
+        start(self.state)
+        self.state.running[RUN.classes] = classes
+        self.mixture = states.new(Mixture)
+        self.pool = Pool.empty(OUTPUTS, max(classes, 1))
+        self.map = FeatureMap()
+        self._scratch: tuple[PoolScratch, Scratch] | None = None
+
+    @property
+    def rounds(self) -> int:
+        """Rows learned."""
+        return int(self.state.running[RUN.rounds])
+
+    @property
+    def exact(self) -> bool:
+        """True while each output has an exact metric."""
+        return bool(self.state.gram.shape[0] == 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_scratch": None}
+
+    def scratch(self, entries: int) -> tuple[PoolScratch, Scratch]:
+        """Return arrays for one round of a row with so many entries."""
+        have = states.sizes(self.state)
+        classes, square, width = have["classes"], have["square"], have["width"]
+        made = states.new(
+            Scratch, entries=entries, classes=classes, square=square, width=width, slots=len(self.state.places)
+        )
+        if self.lanes:
+            classes = 1
+        f, parts = np.zeros((OUTPUTS + 1, classes)), np.zeros((5, classes))
+        more = [
+            np.zeros(classes),
+            parts,
+            np.zeros(classes),
+            np.zeros(OUTPUTS + 1),
+            np.zeros((OUTPUTS + 1, OUTPUTS + 1)),
+        ]
+        return PoolScratch(made.before, f, *more), made
+
+    def _kept_scratch(self, entries: int) -> tuple[PoolScratch, Scratch]:
+        if self._scratch is not None:
+            have, size = states.sizes(self._scratch[1]), states.sizes(self.state)
+            fits = all(have[name] == size[name] for name in ("classes", "square", "width", "slots"))
+            if fits and have["entries"] >= entries:
+                return self._scratch
+        self._scratch = self.scratch(max(entries, 16))
+        return self._scratch
+
+    def learn(self, slotted: Slotted, labels: Floats, weights: Floats, out: Floats) -> int:
+        """Learn rows that the map has translated; returns how many."""
+        indptr, slots, values = slotted
+        self.state = states.grow(self.state, slots=self.map.count + 1)
+        longest = int(np.diff(indptr).max(initial=0))
+        done, count = 0, len(labels)
+        while done < count:
+            room = min(2 * longest + 2 * int(self.state.running[RUN.listed]), longest + len(self.state.places)) + 2
+            self._prepare(slots[indptr[done] : indptr[done + 1]], room)
+            pooled, scratch = self._kept_scratch(room)
+            block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
+            state = self.setup, self.state, self.mixture, self.pool, pooled, scratch
+            done += int(learn_rows(self.lanes, *state, *block))
+            if self.state.running[RUN.status] == DONE:
+                break
+        return done
+
+    def _prepare(self, row: NDArray[np.int32], room: int) -> None:
+        """Do what the loop has asked for before it can learn the next row, whose slots are given."""
+        status = int(self.state.running[RUN.status])
+        if status == SQUARE:
+            self._widen(max(int(row.max(initial=0)), int(self.state.running[RUN.seen])) + 2)
+        elif status == LONG:
+            self._scratch = None
+            places = min(int(self.state.running[RUN.places]) + room + 1, PLACES)
+            self.state = states.grow(self.state, places=places)
+        elif status != DONE:
+            self.state = upkeep.kept_up(self.state)
+        self.state.running[RUN.status] = DONE
+
+    def _widen(self, size: int) -> None:
+        """Make room for exact metrics of this size, or go on with a sketch."""
+        if self.fits(size):
+            self.state = states.grow(self.state, square=size)
+        else:
+            self.state = upkeep.sketched(self.state, self.directions)
+
+    def set_classes(self, classes: int, directions: int) -> None:
+        """Make room for this many classes, whose weights start from 0."""
+        seen = int(self.state.running[RUN.seen]) + 1
+        self.state.running[RUN.classes] = classes
+        if self.exact and seen > 1 and not self.fits(seen):
+            self.state = upkeep.sketched(self.state, directions)
+        have = self.state.weights.shape[2]
+        if classes > have:
+            self.state = states.grow(self.state, classes=classes)
+            biases, firmness = np.zeros(self.state.weights.shape[2]), np.full(self.state.weights.shape[2], PRIOR)
+            biases[:have], firmness[:have] = self.pool.biases, self.pool.firmness
+            self.pool = self.pool._replace(biases=biases, firmness=firmness)
+        if self.exact and self.state.running[RUN.used] > 0.0:
+            for e, ridge in enumerate(upkeep.ridges(self.state)):
+                self.state.metrics[e, classes - 1, range(seen), range(seen)] = 1.0 / ridge
+        if not self.exact and directions > self.directions:
+            self.state = upkeep.with_width(self.state, 2 * directions)
+        self.directions = max(directions, self.directions)
+
+    def fits(self, size: int) -> bool:
+        """Return True where exact metrics of this size are worth their cost."""
+        classes = max(int(self.state.running[RUN.classes]), 1)
+        return size <= NARROW and classes * size * size <= FEW
+
+    def predict(self, slotted: Slotted, out: Floats) -> None:
+        """Fill margins (rows, 1) or log-probabilities (rows, K)."""
+        pooled, scratch = self._reading(slotted)
+        predict_rows(self.lanes, self.setup, self.state, self.mixture, self.pool, pooled, scratch, *slotted, out)
+
+    def leverage(self, slotted: Slotted, out: Floats) -> None:
+        """Fill the leverages of rows."""
+        leverage_rows(self.setup, self.state, self.mixture, self._reading(slotted)[1], *slotted, out)
+
+    def _reading(self, slotted: Slotted) -> tuple[PoolScratch, Scratch]:
+        longest = int(np.diff(slotted[0]).max(initial=0))
+        return self.scratch(longest + int(self.state.running[RUN.listed]) + 2)
+
+    def linear(self) -> tuple[Floats, Floats]:
+        """Return the experts' weights (features, OUTPUTS, K) in the units of the data, and constants (OUTPUTS, K)."""
+        state, run = self.state, self.state.running
+        seen = self.map.count + 1
+        weights = state.weights[:seen].astype(np.float64)
+        m, placed = int(run[RUN.rows]), np.flatnonzero(state.places[:seen] >= 0)
+        for e in range(NEWTON if m else 0):
+            rows = state.sketch[state.places[placed], :m].astype(np.float64)
+            weights[placed, FIRST + e] += rows @ state.coefficients[e, :m]
+        constant = weights[0].copy()
+        constant[FIRST:] *= math.sqrt(run[RUN.used])
+        if not self.setup.intercept:
+            constant[:] = 0.0
+        figures = state.figures[:seen]
+        weights *= upkeep.units(figures, run)[:, :, None]
+        centre = np.where(figures[:, scaling.CENTRED] == 1.0, figures[:, scaling.CENTRE], 0.0)
+        constant -= np.einsum("jok,j->ok", weights * ~np.isin(np.arange(OUTPUTS), (WIDE, BOLD))[:, None], centre)
+        return weights[1:], constant
+
+    def nbytes(self) -> dict[str, int]:
+        """Memory: what is kept for the features seen; and everything."""
+        used = self.arrays()
+        packed = sum(used[f"state.{name}"].nbytes for name in ("figures", "weights", "energies", "places", "listed"))
+        rows, own = used["state.sketch"].nbytes, states.nbytes(self.mixture) + sum(part.nbytes for part in self.pool)
+        return {
+            "packed": packed + rows + 16 * self.map.count,
+            "total": states.nbytes(self.state) + own + self.map.nbytes,
+        }
+
+    def arrays(self) -> Arrays:
+        """What a model file holds."""
+        run = self.state.running
+        used = {"slots": self.map.count + 1, "places": max(int(run[RUN.places]), 1)}
+        if self.exact:
+            used["square"] = int(run[RUN.seen]) + 1 if self.state.metrics.shape[2] else 0
+        packed = {"features": self.map.features, **states.pack(self.state, "state", **used)}
+        return packed | (states.pack(self.mixture, "mixture") if self.lanes else named("pool", self.pool._asdict()))
+
+    def restore(self, arrays: Arrays, width: int) -> None:
+        """Fill a fresh learner from what ``arrays`` returned, or refuse with a ModelFileError."""
+        features = take(arrays, "features", np.int64, (None,))
+        self.map.refill(features, width, False)
+        free = ("slots", "places", "width", "square", "classes")
+        self.state = states.unpack(self.state, arrays, "state", free=free)
+        if self.lanes:
+            self.mixture = states.unpack(self.mixture, arrays, "mixture")
+        else:
+            self.state = states.grow(self.state, classes=len(take(arrays, "pool.biases", np.float64, (None,))))
+            self.pool = Pool(**{
+                name: take(arrays, f"pool.{name}", np.float64, shape.shape)
+                for name, shape in Pool.empty(OUTPUTS, self.state.weights.shape[2])._asdict().items()
+            })  # fmt: skip
+        self._check(features.size)
+
+    def _check(self, seen: int) -> None:
+        """Refuse a state in which a compiled loop would read what is not there, or what no rows can have led to."""
+        state, run, have = self.state, self.state.running, states.sizes(self.state)
+        counts = run[[RUN.rounds, RUN.seen, RUN.listed, RUN.rows, RUN.places, RUN.classes]]
+        require(bool((counts == np.floor(counts)).all() and (counts >= 0).all()), "its counts are impossible")
+        require(run[RUN.seen] == seen and have["slots"] > seen, "features are not as many as it counts", "running")
+        width, places = have["width"], int(run[RUN.places])
+        require(width in (0, 2 * self.directions), "its sketch has another size")
+        require(0 <= run[RUN.rows] < max(width, 1), "its sketch has impossible counts")
+        require(run[RUN.listed] <= seen, "its list is too long")
+        require_within(state.listed[: int(run[RUN.listed])], 1, seen, "state.listed")
+        require_within(run[[RUN.fade, RUN.thin]], 1e-13, 1.0, "state.running")
+        require_within(run[RUN.heaviest], 1.0, 1e51, "state.running")
+        require_within(run[[RUN.norm, RUN.used, RUN.wide]], 0.0, 1e100, "state.running")
+        require_within(state.figures[:, [scaling.MAGNITUDE, scaling.SQUARE, scaling.VALUES, scaling.VISITS]],
+                       0.0, 1e301, "state.figures")  # fmt: skip
+        if width:
+            require(places <= have["places"] and have["square"] == 0, "its sketch has impossible counts")
+            require_within(state.places, -1, places - 1, "state.places")
+            require_within(state.slot_of[:places], 0, seen, "state.slot_of")
+        else:
+            require(have["square"] > seen or seen == 0, "its metrics are too small")
+
+
+class UntunedLearner(Learner):
+    """Two Newton experts over one metric, two AdaGrads and their mixture; see the package's page.
+
+    Cost of a round: O(d²) with at most 259 features, O(m) per non-zero plus O(m²) beyond.
+
+    >>> import numpy as np, onsketch
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 5)) * [1e-6, 1e6, 1.0, 3.0, 100.0]
+    >>> y = np.sign(X @ [1e6, 1e-6, -1.0, 0.3, 0.0] + 1.0)
+    >>> model = onsketch.learner("untuned", loss="logistic")
+    >>> bool(np.mean(np.sign(model.learn(X, y)) != y) < 0.03)
+    True
+    """
+
+    share_names = EXPERT_NAMES
+
+    def __init__(self, method: Method, options: Options) -> None:
+        super().__init__(method, options)
+        clip = options.clip
+        setup = Setup(
+            loss=self._loss.form,
+            signs=self._loss.labels == "sign",
+            real=self._loss.labels == "real",
+            counts=self._loss.labels == "count",
+            intercept=bool(options.fit_intercept),
+            bounded=clip == "labels",
+            clip=clip if isinstance(clip, float) else math.inf,
+            forget=float(options.forget),
+            largest=1e100 if options.dtype == "float64" else 1e15,
+        )
+        self._core = Core(setup, ONE, options.sketch_size, 1, options.dtype)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds played."""
+        return self._core.rounds
+
+    @property
+    def shares(self) -> Floats:
+        """The coefficients of the experts in the mixture, in the order of ``EXPERT_NAMES``."""
+        return np.array(self._core.mixture.mix[:OUTPUTS])
+
+    def shared(self, rows: Rows, *, learn: bool) -> Rows:
+        """The rows with their slots."""
+        return self._core.map.shared(rows, learn=learn)
+
+    def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
+        core = self._core
+        try:
+            return core.learn(core.map.translate(rows, learn=True), labels, weights, out.reshape(-1, 1))
+        finally:  # features of rows that were not learned have not been seen
+            core.map.forget(int(core.state.running[RUN.seen]))
+
+    def _predict(self, rows: Rows) -> Floats:
+        out = np.empty((rows.count, 1))
+        self._core.predict(self._core.map.translate(rows, learn=False), out)
+        return out[:, 0]
+
+    def _leverage(self, rows: Rows) -> Floats:
+        if self.rounds == 0:
+            raise OptionError("untuned: leverage needs a learned row, since features have no scale before.")
+        out = np.empty(rows.count)
+        self._core.leverage(self._core.map.translate(rows, learn=False), out)
+        return out
+
+    def deviation(self, X: Any) -> Floats:
+        """The standard deviation of what the labels of these rows may be: noise, and what the learner does not know.
+
+        ``√(σ²·(1 + 2·leverage))`` with σ² the mean squared error of the predictions made so far: what Bayesian linear
+        regression says where the noise is Gaussian and of one size. For the squared loss only.
+        """
+        if self.loss != "squared":
+            raise OptionError(f"untuned: a standard deviation is known for the squared loss, not for {self.loss}.")
+        leverages = self.leverage(X)
+        with self.turns.reading:
+            run = self._core.state.running
+            noise = float(run[RUN.squares]) / max(float(run[RUN.weight]), 1e-290)
+        return np.asarray(np.sqrt(noise * (1.0 + 2.0 * leverages)))
+
+    @property
+    def ridge(self) -> float:
+        """The ridge of the first Newton expert, for rows in scales of their own."""
+        return upkeep.ridges(self._core.state)[0]
+
+    @property
+    def escaped(self) -> float:
+        """Σρ: what the sketch has shrunk away so far."""
+        return float(self._core.state.running[RUN.lost])
+
+    def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
+        core = self._core
+        weights, constant = core.linear()
+        mix, run = core.mixture.mix, core.state.running
+        unit = float(run[RUN.unit]) if core.setup.real else 1.0
+        values = weights[:, :, 0] @ mix[:OUTPUTS]
+        if not core.setup.intercept:
+            return core.map.features.copy(), values
+        bias = float(run[RUN.centre] + mix[OUTPUTS] * unit + mix[:OUTPUTS] @ constant[:, 0])
+        return np.append(core.map.features, INTERCEPT), np.append(values, bias)
+
+    def state_bytes(self) -> dict[str, int]:
+        """Memory: what is kept for the features seen; and everything."""
+        return self._core.nbytes()
+
+    def _merge(self, other: Any, base: Any) -> None:
+        start = type(self)(self.method, self.options) if base is None else base
+        if other.rounds == start.rounds:
+            return
+        if self.rounds == start.rounds:
+            self._core = other.fork()._core
+        else:
+            merge(self._core, other._core, start._core)
+
+    @classmethod
+    def room(cls, method: Method, options: Options) -> int:
+        """Bytes that a fresh one takes."""
+        return 8 * 64 * options.sketch_size**2
+
+    def _arrays(self) -> Arrays:
+        return self._core.arrays()
+
+    def _restore(self, arrays: Arrays) -> None:
+        self._core.restore(arrays, self._width)

@@ -1,0 +1,301 @@
+"""The Newton experts: an exact metric for each output where features are few, otherwise one sketch for all outputs.
+
+Both experts make implicit Newton steps of length 1, ``w ← w − h·ℓ'(z')·P x`` with leverage ``τ = xᵀP x``, and differ in
+their ridge. A row of weight h counts h times. With the share φ that forgetting has left since the last ``upkeep``,
+``A = φ·Ã`` is the metric and Ã is what is stored.
+
+    exact    P_k = (ridge·I + Σ κ_k·xxᵀ)⁻¹ for each output k
+    sketch   A = ridge·I + SᵀS, S from robust frequent directions; output k steps by A⁻¹x over its share
+
+``change`` rewrites everything known of a feature when it becomes x' = r·x + b. With z the constant feature and
+T = I + (b/z)·e_j e₀ᵀ: w ← T⁻ᵀw and A ← T A Tᵀ. Then the prior of w_j is exchanged such that A w stays the same:
+w ← w − g·w_j·A⁻¹e_j and A ← A + g·e_j e_jᵀ with g = ridge·(1 − r²).
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.core.implicit import implicit_step
+from onsketch.jit.decorators import inlined, inner
+from onsketch.learners.multiclass.softmax.implicit import implicit_slopes
+from onsketch.learners.untuned.state import (
+    EXACT_RIDGES,
+    FIRST,
+    GROWTHS,
+    LEAST_FACTOR,
+    NEWTON,
+    OWN,
+    REWRITTEN,
+    RUN,
+    SKETCH_RIDGES,
+    SLIGHT,
+    SMALL,
+    WORTH,
+)
+
+TINY = 1e-12
+
+
+@inlined
+def ridge_of(run, exact, e):
+    """Return the ridge of Newton expert e."""
+    if exact:
+        return EXACT_RIDGES[e] * run[RUN.used]
+    return SKETCH_RIDGES[e] * run[RUN.used] + GROWTHS[e] * run[RUN.lost]
+
+
+@inlined
+def take_off(matrix, e, k, size, u, by):
+    """``matrix[e, k] −= by·u uᵀ`` for a vector u in row k of ``u``."""
+    for i in range(size):
+        w = by * u[k, i]
+        for h in range(size):
+            matrix[e, k, i, h] -= w * u[k, h]
+
+
+@inner
+def change(state, scratch, exact, size, classes, j, r, b):
+    """Rewrite what is known of the feature in slot j, which is x' = r·x + b from now on."""
+    run, weights = state.running, state.weights
+    if run[RUN.used] == 0.0:
+        return
+    tau = b / math.sqrt(run[RUN.used]) if j > 0 else 0.0
+    state.energies[j, OWN] *= r * r
+    for k in range(classes):
+        weights[0, OWN, k] -= b * weights[j, OWN, k]
+    if exact:
+        _change_exact(state, scratch, size, classes, j, r, tau)
+    else:
+        _change_sketched(state, scratch, classes, j, r, tau)
+
+
+@inner
+def _change_exact(state, scratch, size, classes, j, r, tau):
+    run, weights, metrics, u = state.running, state.weights, state.metrics, scratch.along
+    for e in range(NEWTON):
+        g = ridge_of(run, True, e) * (1.0 - r * r)
+        for k in range(classes):
+            weights[j, FIRST + e, k] /= r
+            weights[0, FIRST + e, k] -= tau * weights[j, FIRST + e, k]
+            for i in range(size):
+                metrics[e, k, j, i] /= r
+            for i in range(size):
+                metrics[e, k, i, j] /= r
+            if tau != 0.0:
+                for i in range(size):
+                    metrics[e, k, 0, i] -= tau * metrics[e, k, j, i]
+                for i in range(size):
+                    metrics[e, k, i, 0] -= tau * metrics[e, k, i, j]
+            if abs(g) * metrics[e, k, j, j] > REWRITTEN:
+                for i in range(size):
+                    u[k, i] = metrics[e, k, j, i]
+                by = g / (1.0 + g * u[k, j])
+                move = by * weights[j, FIRST + e, k]
+                take_off(metrics, e, k, size, u, by)
+                for i in range(size):
+                    weights[i, FIRST + e, k] -= move * u[k, i]
+
+
+@inner
+def _change_sketched(state, scratch, classes, j, r, tau):
+    run, weights, a, inverses = state.running, state.weights, state.coefficients, state.inverses
+    m, place, turned, q = int(run[RUN.rows]), state.places[j], scratch.turned, scratch.inner
+    for i in range(m):
+        turned[0, i] = state.sketch[place, i] if place >= 0 else 0.0
+        turned[1, i] = r * turned[0, i] + tau * state.sketch[0, i] if place >= 0 else 0.0
+    for e in range(NEWTON):
+        for k in range(classes):
+            total, after = weights[j, FIRST + e, k], 0.0
+            for i in range(m):
+                total += turned[0, i] * a[e, i, k]
+                after += turned[1, i] * a[e, i, k]
+            weights[j, FIRST + e, k] = total / r - after
+            weights[0, FIRST + e, k] -= tau * total / r
+    if place >= 0:
+        for i in range(m):
+            for h in range(m):
+                state.gram[i, h] += turned[1, i] * turned[1, h] - turned[0, i] * turned[0, h]
+        for e in range(NEWTON):
+            for sign in range(2):  # the new entries come in, then the old ones go
+                dot = 0.0
+                for i in range(m):
+                    q[e, i] = 0.0
+                    for h in range(m):
+                        q[e, i] += inverses[e, i, h] * turned[1 - sign, h]
+                    dot += q[e, i] * turned[1 - sign, i]
+                by = 1.0 / (1.0 + dot) if sign == 0 else -1.0 / max(1.0 - dot, 1e-9)
+                for i in range(m):
+                    for h in range(m):
+                        inverses[e, i, h] -= by * q[e, i] * q[e, h]
+        for i in range(m):
+            state.sketch[place, i] = turned[1, i]
+    for e in range(NEWTON):
+        for i in range(m):
+            q[e, i] = 0.0
+            for h in range(m):
+                q[e, i] += inverses[e, i, h] * turned[1, h]
+        for k in range(classes):
+            w = weights[j, FIRST + e, k]
+            for i in range(m):
+                w += turned[1, i] * a[e, i, k]
+            w *= 1.0 - r * r
+            weights[j, FIRST + e, k] -= w
+            for i in range(m):
+                a[e, i, k] += w * q[e, i]
+
+
+@inner
+def start_anew(state, exact, size, classes, j):
+    """Forget what is known of the feature in slot j."""
+    run, m, place = state.running, int(state.running[RUN.rows]), state.places[j]
+    state.energies[j, OWN] = 0.0
+    for k in range(classes):
+        state.weights[j, OWN, k] = 0.0
+        for e in range(NEWTON):
+            state.weights[j, FIRST + e, k] = 0.0
+            if exact:
+                for i in range(size):
+                    state.metrics[e, k, i, j] = state.metrics[e, k, j, i] = 0.0
+                state.metrics[e, k, j, j] = 1.0 / ridge_of(run, exact, e)
+            elif place >= 0:  # the column of S stays, and counts for nothing in the weight
+                for i in range(m):
+                    state.weights[j, FIRST + e, k] -= state.sketch[place, i] * state.coefficients[e, i, k]
+
+
+@inner
+def exact_step(lanes, loss, state, scratch, size, classes, e, count, length, y, weight, pace):
+    """The implicit Newton step of expert e with a metric for each output, and the metrics with this row."""
+    run, x, slots, metrics, q = state.running, scratch.own, scratch.slots, state.metrics, scratch.along
+    z, tau, lev, slopes = scratch.margins, scratch.lengths, scratch.leverages, scratch.slopes
+    loose = 1.0 / run[RUN.fade]
+    label = int(y) if len(lanes) == 0 else 0
+    lowest = z[FIRST + e, label] - math.log(max(length / (ridge_of(run, True, e) * SMALL), 1.0))
+    for k in range(classes):
+        lev[k] = 0.0
+        if k == label or z[FIRST + e, k] > lowest:
+            for h in range(size):
+                q[k, h] = 0.0
+            for b in range(count + 1):
+                j, v = slots[b], x[b]
+                if v != 0.0:
+                    for h in range(size):
+                        q[k, h] += v * metrics[e, k, j, h]
+            for b in range(count + 1):
+                lev[k] += q[k, slots[b]] * x[b]
+        tau[k] = max(lev[k], 0.0) * loose
+    if len(lanes) == 1:
+        _, slopes[FIRST + e, 0], bend = implicit_step(loss, z[FIRST + e, 0], y, pace * tau[0])
+        steps = pace
+    else:
+        implicit_slopes(z[FIRST + e], label, tau, weight, classes, slopes[FIRST + e])
+        bend, steps = 0.0, weight
+    for k in range(classes):
+        if lev[k] > 0.0:
+            move = steps * loose * slopes[FIRST + e, k]
+            for h in range(size):
+                state.weights[h, FIRST + e, k] -= move * q[k, h]
+            if len(lanes) == 0:
+                bend = abs(slopes[FIRST + e, k]) * (1.0 - abs(slopes[FIRST + e, k]))
+            more = weight * bend * loose
+            if more * lev[k] > SLIGHT:
+                take_off(metrics, e, k, size, q, more / (1.0 + more * lev[k]))
+
+
+@inner
+def sketch_products(state, scratch, count):
+    """Fill Sx; returns the squared length of the part of x that has columns."""
+    m, products, inside = int(state.running[RUN.rows]), scratch.products, 0.0
+    for r in range(m):
+        products[r] = 0.0
+    for b in range(count + 1):
+        place, v = state.places[scratch.slots[b]], scratch.own[b]
+        if place >= 0 and v != 0.0:
+            inside += v * v
+            for r in range(m):
+                products[r] += state.sketch[place, r] * v
+    return inside
+
+
+@inner
+def sketch_leverage(state, scratch, e, length):
+    """Fill q = inverse·Sx; returns the leverage of a row of this squared length."""
+    m, q, dot = int(state.running[RUN.rows]), scratch.inner, 0.0
+    for r in range(m):
+        total = 0.0
+        for h in range(m):
+            total += state.inverses[e, r, h] * scratch.products[h]
+        q[e, r] = total
+        dot += total * scratch.products[r]
+    return max(length - dot, TINY * length) / (ridge_of(state.running, False, e) * state.running[RUN.fade])
+
+
+@inner
+def sketch_step(lanes, loss, state, scratch, shares, classes, count, length, inside, y, weight, pace):
+    """The implicit Newton steps of both experts through the sketch, and the row into the sketch."""
+    run, x, slots, q, a = state.running, scratch.own, scratch.slots, scratch.inner, state.coefficients
+    z, tau, slopes, m = scratch.margins, scratch.lengths, scratch.slopes, int(run[RUN.rows])
+    told, curvature, trusted, loose = 0.0, 0.0, 1e-9, 1.0 / run[RUN.fade]
+    label = int(y) if len(lanes) == 0 else 0
+    for e in range(NEWTON):
+        trusted += shares[FIRST + e]
+    for e in range(NEWTON):
+        lev = sketch_leverage(state, scratch, e, length)
+        trust = (shares[FIRST + e] + 1e-9 / NEWTON) / trusted
+        told = max(told, lev)
+        if len(lanes) == 1:
+            tau[0], steps = lev, pace
+            _, slopes[FIRST + e, 0], bend = implicit_step(loss, z[FIRST + e, 0], y, pace * lev)
+        else:
+            for k in range(classes):
+                share = (state.factors[k] * classes + 1.0) / (run[RUN.alpha] + 1.0)
+                tau[k] = lev / max(share, LEAST_FACTOR)
+            implicit_slopes(z[FIRST + e], label, tau, weight, classes, slopes[FIRST + e])
+            bend, steps = 0.0, weight
+            for k in range(classes):
+                v = abs(slopes[FIRST + e, k])
+                bend += v * (1.0 - v)
+                state.factors[k] += trust * weight * v * (1.0 - v)
+                run[RUN.alpha] += trust * weight * v * (1.0 - v)
+            bend /= max(classes - 1.0, 1.0)
+        curvature += trust * weight * bend
+        for k in range(classes):
+            slopes[FIRST + e, k] *= -steps * loose * tau[k] / (lev * ridge_of(run, False, e)) if lev > 0.0 else 0.0
+            for r in range(m):
+                a[e, r, k] -= slopes[FIRST + e, k] * q[e, r]
+    rho = 0.0
+    run[RUN.credit] += curvature * told
+    if curvature * told > 0.0 and run[RUN.credit] >= WORTH:
+        run[RUN.credit] -= max(curvature * told, WORTH)
+        rho = math.sqrt(curvature * loose * max(1.0, WORTH / (curvature * told)))
+    for b in range(count + 1):
+        j, place = slots[b], state.places[slots[b]]
+        for e in range(NEWTON):
+            for k in range(classes):
+                state.weights[j, FIRST + e, k] += slopes[FIRST + e, k] * x[b]
+        if rho > 0.0 and place >= 0:
+            state.sketch[place, m] = rho * x[b]
+    if rho > 0.0:
+        _border(state, scratch, m, rho, inside)
+
+
+@inner
+def _border(state, scratch, m, rho, inside):
+    """Take the row ρ·x into the Gram matrix and the inverses."""
+    gram, inverses, products, q = state.gram, state.inverses, scratch.products, scratch.inner
+    for r in range(m):
+        gram[m, r] = gram[r, m] = rho * products[r]
+    gram[m, m] = rho * rho * inside
+    for e in range(NEWTON):
+        whole = ridge_of(state.running, False, e) + gram[m, m]
+        pivot = whole
+        for r in range(m):
+            pivot -= rho * q[e, r] * gram[m, r]
+        pivot = max(pivot, TINY * whole)
+        for r in range(m):
+            w = rho * q[e, r] / pivot
+            for h in range(m):
+                inverses[e, r, h] += w * rho * q[e, h]
+            inverses[e, r, m] = inverses[e, m, r] = -w
+        inverses[e, m, m] = 1.0 / pivot
+    state.running[RUN.rows] = m + 1

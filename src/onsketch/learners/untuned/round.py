@@ -1,0 +1,517 @@
+"""A round: list what the row visits, predict, follow the scales, and let mixture and experts learn.
+
+Rows are (indptr, slots, values) without the constant feature, whose slot is 0; slot s is row s + 1 of the state.
+A row also visits the centred features that it lacks, with value 0. Kernels come in two forms of the same source: for
+one output (``lanes = (0,)``, known when they are compiled) and for classes (``lanes = ()``).
+
+Nothing can become infinite: values are cut at ten scales, labels and weights are checked before anything is written, so
+a refused row leaves no trace.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onsketch.core import losses, scaling
+from onsketch.core.implicit import implicit_step
+from onsketch.core.losses import SQUARED
+from onsketch.core.scaling import CENTRE, CENTRED, CUT, MAGNITUDE, MAGNITUDE_USED, SCALE, VALUES
+from onsketch.jit.decorators import inlined, inner, kernel
+from onsketch.learners.multiclass.softmax import pool as pools
+from onsketch.learners.multiclass.softmax.implicit import fill_softmax, implicit_slopes
+from onsketch.learners.untuned.metric import (
+    change,
+    exact_step,
+    ridge_of,
+    sketch_leverage,
+    sketch_products,
+    sketch_step,
+    start_anew,
+)
+from onsketch.learners.untuned.mixing import learn_mixture
+from onsketch.learners.untuned.state import (
+    BOLD,
+    BROADEST,
+    DONE,
+    EARLY_LABELS,
+    FADE,
+    FADED,
+    FARTHEST,
+    FIRST,
+    FIRST_ENERGY,
+    FREE,
+    FULL,
+    LARGEST_WEIGHT,
+    LEAST_FADE,
+    LEAST_RATE,
+    LONG,
+    MARGIN,
+    NEWTON,
+    NORM_LEAP,
+    OUTPUTS,
+    OWN,
+    PATIENCE,
+    PLACES,
+    RARITY,
+    RIDGES,
+    RUN,
+    SQUARE,
+    STEPS,
+    STRANGE,
+    WIDE,
+)
+
+_softmax = inner(fill_softmax.py_func)
+
+LOGS = 1e5
+"""Values of which the common scale is a mean; later ones count as one of so many."""
+LEAST_THIN = 1e-12
+
+
+@inner
+def list_row(state, scratch, slots, values, low, high):
+    """List the entries of a row and the centred features it lacks; returns their number, −1 without room for them."""
+    count, listed = 0, int(state.running[RUN.listed])
+    if high - low + listed + 1 > scratch.slots.size:
+        return -1
+    scratch.stamp[0] += 1
+    stamp = scratch.stamp[0]
+    for i in range(low, high):
+        if values[i] != 0.0:
+            j = slots[i] + 1
+            scratch.slots[count], scratch.raw[count] = j, values[i]
+            scratch.marks[j] = stamp
+            count += 1
+    for i in range(listed):
+        j = state.listed[i]
+        if scratch.marks[j] != stamp:
+            scratch.slots[count], scratch.raw[count] = j, 0.0
+            count += 1
+    return count
+
+
+@inner
+def gather(lanes, setup, state, scratch, count, classes, exact, t, cut, margins):
+    """Fill the row in its three forms and the experts' margins; returns its squared lengths and its factor.
+
+    Of one output, ``margins`` are linear, and the row to be learned is that times the factor. Of several classes, rows
+    are in the length in which they are learned.
+    """
+    run, weights = state.running, state.weights
+    own, rare, wide = scratch.own, scratch.rare, scratch.wide
+    common = math.exp(run[RUN.common])
+    square, rares, wides = 0.0, 0.0, 0.0
+    for b in range(count):
+        figures, v = state.figures[scratch.slots[b]], scratch.raw[b]
+        x = y = 0.0
+        if figures[SCALE] > 0.0:
+            x = max(min((v - figures[CENTRE]) / figures[SCALE], cut), -cut)
+        if figures[MAGNITUDE_USED] > 0.0:
+            size = figures[MAGNITUDE_USED]
+            y = max(min(v / size, cut), -cut) * max(min(size / common, BROADEST), 1.0 / BROADEST)
+        own[b], wide[b] = x, y
+        rare[b] = x * (1.0 + RARITY * math.log(max(t / max(figures[VALUES], 1.0), 1.0)))
+        square += x * x
+        rares += rare[b] * rare[b]
+        wides += y * y
+    used = run[RUN.used]
+    factor = 1.0
+    if (setup.signs or len(lanes) == 0) and used > 0.0:
+        factor = math.sqrt(2.0 * used / (square + used))
+    scratch.slots[count] = 0
+    own[count], rare[count], wide[count] = math.sqrt(used), 1.0, 1.0
+    if not setup.intercept:
+        own[count] = rare[count] = wide[count] = 0.0
+    if len(lanes) == 0:
+        by_rare = math.sqrt(run[RUN.norm] / rares) if rares > 0.0 else 0.0
+        by_wide = math.sqrt(run[RUN.wide] / wides) if wides > 0.0 else 0.0
+        for b in range(count):
+            own[b] *= factor
+            rare[b] *= by_rare
+            wide[b] *= by_wide
+        own[count] *= factor
+    for o in range(OUTPUTS):
+        for k in range(classes):
+            margins[o, k] = 0.0
+    for b in range(count + 1):
+        j = scratch.slots[b]
+        for k in range(classes):
+            margins[OWN, k] += weights[j, OWN, k] * rare[b]
+            margins[WIDE, k] += weights[j, WIDE, k] * wide[b]
+            margins[BOLD, k] += weights[j, BOLD, k] * wide[b]
+            for e in range(NEWTON):
+                margins[FIRST + e, k] += weights[j, FIRST + e, k] * own[b]
+    inside = 0.0
+    if not exact:
+        inside = sketch_products(state, scratch, count)
+        for e in range(NEWTON):
+            for r in range(int(run[RUN.rows])):
+                for k in range(classes):
+                    margins[FIRST + e, k] += state.coefficients[e, r, k] * scratch.products[r]
+    return square, wides, factor, inside
+
+
+@inner
+def visit(setup, state, scratch, count, classes, exact, size, t):
+    """Let the scales take in the row's values; features whose scale or centre has moved are rewritten."""
+    run, unlisted = state.running, 0
+    for b in range(count):
+        j, v = scratch.slots[b], scratch.raw[b]
+        figures = state.figures[j]
+        scaling.follow(figures, v)
+        if setup.intercept:
+            if figures[CENTRED] == 0.0 and figures[VALUES] > scaling.MOSTLY * t:
+                figures[CENTRED] = 1.0
+                state.listed[int(run[RUN.listed])] = j
+                run[RUN.listed] += 1.0
+            elif figures[CENTRED] == 1.0 and figures[VALUES] < scaling.RARELY * t:
+                figures[CENTRED] = 2.0
+                unlisted += 1
+        centre, scale = scaling.wanted(figures)
+        used = figures[SCALE]
+        if used == 0.0:
+            figures[SCALE], figures[CENTRE] = scale, centre
+        elif scaling.has_moved(figures, centre, scale) or (figures[CENTRED] == 2.0 and scale > 0.0):
+            r = used / scale
+            if 1.0 / STRANGE < r < STRANGE:
+                change(state, scratch, exact, size, classes, j, r, (figures[CENTRE] - centre) / scale)
+            else:
+                start_anew(state, exact, size, classes, j)
+            figures[SCALE], figures[CENTRE] = scale, centre
+        magnitude, running = figures[MAGNITUDE_USED], figures[MAGNITUDE]
+        if running > scaling.LEAP * magnitude or magnitude > scaling.LEAP * running:
+            figures[MAGNITUDE_USED] = running
+        if v != 0.0:
+            log = math.log(figures[MAGNITUDE_USED])
+            run[RUN.values] += 1.0
+            away = log - run[RUN.common]
+            if run[RUN.values] >= 10.0:
+                away = max(min(away, 1.0), -1.0)
+            run[RUN.common] += away / min(run[RUN.values], LOGS)
+        if not exact and state.places[j] < 0 and (figures[VALUES] >= PATIENCE or j < FREE):
+            place = int(run[RUN.places])
+            if place < PLACES:
+                state.places[j] = place
+                state.slot_of[place] = j
+                run[RUN.places] += 1.0
+    if unlisted > 0:
+        kept = 0
+        for i in range(int(run[RUN.listed])):
+            j = state.listed[i]
+            if state.figures[j, CENTRED] == 2.0:
+                state.figures[j, CENTRED] = 0.0
+            else:
+                state.listed[kept] = j
+                kept += 1
+        run[RUN.listed] = kept
+
+
+@inner
+def see_label(setup, run, y, label):
+    """Fill the centre, the mean from it and the mean deviation of labels, this one included; signs are of size 1."""
+    t = run[RUN.rounds]
+    label[0], label[1], label[2] = 0.0, 0.0, 1.0
+    if setup.counts:  # the centre is of margins, and the mean of counts
+        label[0] = math.log(max(y, LEAST_RATE)) if t == 1.0 and setup.intercept else run[RUN.centre]
+        label[1] = run[RUN.mean] + (y - run[RUN.mean]) / t
+    elif setup.real:
+        label[0] = y if t == 1.0 and setup.intercept else run[RUN.centre]
+        if setup.intercept:
+            label[1] = run[RUN.mean] + (y - label[0] - run[RUN.mean]) / t
+        label[2] = run[RUN.unit] + (abs(y - label[0] - label[1]) - run[RUN.unit]) / t
+
+
+@inner
+def count_label(setup, state, y, label):
+    """Take in the figures of a label; the centre follows the mean, and the constant of every expert with it."""
+    run = state.running
+    run[RUN.centre], run[RUN.mean], run[RUN.unit] = label[0], label[1], label[2]
+    run[RUN.low], run[RUN.high] = min(run[RUN.low], y), max(run[RUN.high], y)
+    if setup.signs or not setup.intercept:
+        return
+    away = math.log(max(label[1], LEAST_RATE)) - label[0] if setup.counts else label[1]
+    if abs(away) > 0.5 * label[2]:
+        for o in range(OUTPUTS):
+            if o < FIRST:
+                state.weights[0, o, 0] -= away
+            elif run[RUN.used] > 0.0:
+                state.weights[0, o, 0] -= away / math.sqrt(run[RUN.used])
+        run[RUN.centre] += away
+        run[RUN.mean] -= 0.0 if setup.counts else away
+
+
+@inner
+def bounded(setup, run, prediction):
+    """The prediction within the clip, or the range of the labels seen and a margin."""
+    if setup.bounded and not setup.signs:
+        low, high = run[RUN.low], run[RUN.high]
+        if low > high:
+            return 0.0
+        room = MARGIN * (high - low)
+        if setup.counts:
+            return min(prediction, math.log(max(high + room, 1.0)))
+        return min(max(prediction, low - room), high + room)
+    return min(max(prediction, -setup.clip), setup.clip)
+
+
+@inner
+def mixed(setup, run, mixture, margins):
+    """The prediction of one output from the experts' linear margins."""
+    total = run[RUN.centre] + mixture.mix[OUTPUTS] * (1.0 if setup.signs or setup.counts else run[RUN.unit])
+    for o in range(OUTPUTS):
+        total += mixture.mix[o] * margins[o, 0]
+    return bounded(setup, run, total)
+
+
+@inner
+def first_order_steps(lanes, loss, signs, state, scratch, count, classes, y, weight, unit, factor):
+    """The steps of the AdaGrads, with one energy for each feature; implicit but for the bold one's on signs.
+
+    Rows of many rare words are learned better by steps that overshoot.
+    """
+    run, z, slopes, tau = state.running, scratch.margins, scratch.slopes, scratch.lengths
+    thin, label = run[RUN.thin], int(y) if len(lanes) == 0 else 0
+    first = FIRST_ENERGY * (unit * unit if loss.code == SQUARED and len(lanes) == 1 else 1.0)
+    for o in range(FIRST):
+        norm = run[RUN.norm] if o == OWN else run[RUN.wide]
+        if norm == 0.0:
+            continue
+        if len(lanes) == 1:
+            s = losses.slope(loss, z[o, 0], y)
+            more = s * s
+        else:
+            _softmax(z[o], classes, slopes[o])
+            slopes[o, label] -= 1.0
+            more = 0.0
+            for k in range(classes):
+                more += slopes[o, k] * slopes[o, k]
+        x = scratch.rare if o == OWN else scratch.wide
+        reach, eta = 0.0, STEPS[o] * unit / math.sqrt(norm)
+        for b in range(count + 1):
+            v, energy = x[b] * factor, state.energies[scratch.slots[b], o]
+            energy += v * v * (weight * more + (first if energy == 0.0 else 0.0)) / thin
+            scratch.energies[b] = energy
+            scratch.by[b] = eta * v / math.sqrt(energy * thin + 1e-290)
+            reach += v * scratch.by[b]
+        if len(lanes) == 1:
+            slopes[o, 0] = s
+            if o != BOLD or not signs:
+                _, slopes[o, 0], _ = implicit_step(loss, z[o, 0], y, weight * reach)
+        else:
+            for k in range(classes):
+                tau[k] = reach
+            implicit_slopes(z[o], label, tau, weight, classes, slopes[o])
+        for b in range(count + 1):
+            j = scratch.slots[b]
+            state.energies[j, o] = scratch.energies[b]
+            for k in range(classes):
+                state.weights[j, o, k] -= weight * scratch.by[b] * slopes[o, k]
+
+
+@inner
+def follow_lengths(lanes, state, scratch, exact, size, classes, square, wides, t):
+    """Follow the typical squared lengths; returns what the caller must do for the ridges."""
+    run = state.running
+    run[RUN.wide] = scaling.typical(run[RUN.wide], wides, t)
+    if run[RUN.norm] == 0.0:
+        return DONE
+    run[RUN.norm] = norm = scaling.typical(run[RUN.norm], square, t - run[RUN.start])
+    leap, used = NORM_LEAP if exact else scaling.LEAP, run[RUN.used]
+    if norm <= leap * used and used <= leap * norm:
+        return DONE
+    energy = state.energies[0, OWN]
+    change(state, scratch, exact, size, classes, 0, math.sqrt(norm / used), 0.0)
+    state.energies[0, OWN] = energy  # AdaGrad's constant is 1 whatever the length
+    run[RUN.before], run[RUN.used] = used, norm
+    return RIDGES
+
+
+@inlined
+def fits(setup, y, weight):
+    """Return True where learning the row leaves everything finite."""
+    return abs(y) <= setup.largest and weight <= LARGEST_WEIGHT
+
+
+@kernel
+def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slots, values, labels, weights, out):
+    """Play the rounds of a block; returns how many, ``running[status]`` says what stopped it before the end.
+
+    Shapes: indptr (n + 1,), labels and weights (n,), out (n, K): margins, or log-probabilities of classes, predicted
+    before each row was learned.
+    """
+    run, loss = state.running, setup.loss
+    exact = state.gram.shape[0] == 0
+    classes = 1 if len(lanes) == 1 else int(run[RUN.classes])
+    if run[RUN.status] >= FULL:  # the sketch or the ridges wait for upkeep
+        return 0
+    run[RUN.status] = DONE
+    for i in range(indptr.size - 1):
+        y, weight = labels[i], weights[i]
+        # 1 Room, and refusals: nothing has been written so far.
+        if not fits(setup, y, weight):
+            return i
+        newest = int(run[RUN.seen])
+        for b in range(indptr[i], indptr[i + 1]):
+            newest = max(newest, slots[b] + 1)
+        if exact and newest + 1 > state.metrics.shape[2]:
+            run[RUN.status] = SQUARE
+            return i
+        count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
+        if count < 0 or (not exact and state.slot_of.size < min(run[RUN.places] + count + 1, PLACES)):
+            run[RUN.status] = LONG
+            return i
+        t = run[RUN.rounds] + 1.0
+        size = newest + 1 if exact else 0
+        # 2 Predict by what is known so far.
+        z = scratch.before
+        cut = math.inf if len(lanes) == 1 else CUT
+        gather(lanes, setup, state, scratch, count, classes, exact, t - 1.0, cut, z)
+        if len(lanes) == 1:
+            out[i, 0] = mixed(setup, run, mixture, z) if t > 1.0 else 0.0
+        else:
+            pools.combine(pool, pooled, classes, out[i])
+        # 3 Scales, and the row in them.
+        if exact and run[RUN.used] > 0.0:
+            _start_metrics(state, int(run[RUN.seen]) + 1, size, classes)
+        run[RUN.seen] = newest
+        visit(setup, state, scratch, count, classes, exact, size, t)
+        square, wides, factor, inside = gather(
+            lanes, setup, state, scratch, count, classes, exact, t, CUT, scratch.margins
+        )
+        if (run[RUN.wide] == 0.0 and wides > 0.0) or (run[RUN.norm] == 0.0 and square > 0.0):  # the first lengths
+            if run[RUN.wide] == 0.0:
+                run[RUN.wide] = wides
+            if run[RUN.norm] == 0.0 and square > 0.0:
+                run[RUN.norm] = run[RUN.used] = square
+                run[RUN.start] = t - 1.0
+                if exact:
+                    _start_metrics(state, 0, size, classes)
+            square, wides, factor, inside = gather(
+                lanes, setup, state, scratch, count, classes, exact, t, CUT, scratch.margins
+            )
+        run[RUN.rounds] = t
+        # 4 The label, and the mixture.
+        label, unit, target, h = scratch.label, 1.0, y, weight
+        if len(lanes) == 1:
+            see_label(setup, run, y, label)
+            unit, target = label[2], y - label[0]
+            if setup.counts:  # with z = c + v the loss is e^c·(eᵛ − (y/e^c)·v) and a constant
+                target, h = y / math.exp(label[0]), weight * math.exp(label[0])
+            for b in range(count + 1):
+                scratch.own[b] *= factor
+            for o in range(OUTPUTS):
+                scratch.margins[o, 0] *= factor
+            inside *= factor * factor
+            for r in range(int(run[RUN.rows])):
+                scratch.products[r] *= factor
+            _count_mixture(setup, run, mixture, scratch, target, h, unit, label[0], t)
+            if loss.code == SQUARED:
+                away = min(abs(y - out[i, 0]), setup.largest)
+                run[RUN.squares] = setup.forget * run[RUN.squares] + min(h, run[RUN.heaviest]) * away * away
+            shares = mixture.shares
+        else:
+            factor = 1.0
+            pools.teach(pool, pooled, int(y), classes, weight, t - 1.0)
+            shares = pool.shares
+        # 5 The experts.
+        if run[RUN.norm] > 0.0:
+            length = scratch.own[count] * scratch.own[count]
+            for b in range(count):
+                length += scratch.own[b] * scratch.own[b]
+            pace = h * unit if loss.degree == 1 and len(lanes) == 1 else h
+            if exact:
+                for e in range(NEWTON):
+                    exact_step(lanes, loss, state, scratch, size, classes, e, count, length, target, h, pace)
+            else:
+                sketch_step(lanes, loss, state, scratch, shares, classes, count, length, inside, target, h, pace)
+        first_order_steps(lanes, loss, setup.signs, state, scratch, count, classes, target, h, unit, factor)
+        # 6 Running figures.
+        if len(lanes) == 1:
+            count_label(setup, state, y, label)
+        status = follow_lengths(lanes, state, scratch, exact, size, classes, square, wides, t)
+        if setup.forget < 1.0:
+            run[RUN.fade] *= setup.forget
+            run[RUN.thin] *= setup.forget
+            if run[RUN.thin] < LEAST_THIN:
+                for j in range(newest + 1):
+                    for o in range(FIRST):
+                        state.energies[j, o] *= run[RUN.thin]
+                run[RUN.thin] = 1.0
+            if run[RUN.fade] < LEAST_FADE and status == DONE:
+                status = FADED
+        if not exact and run[RUN.rows] == state.gram.shape[0]:
+            status = FULL
+        if status != DONE:
+            run[RUN.status] = status
+            return i + 1
+    return indptr.size - 1
+
+
+@inner
+def _start_metrics(state, low, size, classes):
+    """Start the metrics of the slots from ``low`` on from their ridges."""
+    for e in range(NEWTON):
+        for k in range(classes):
+            for j in range(low, size):
+                state.metrics[e, k, j, j] = 1.0 / ridge_of(state.running, True, e)
+
+
+@inner
+def _count_mixture(setup, run, mixture, scratch, target, weight, unit, centre, t):
+    """Let the mixture of one output learn from the margins, in units of labels and within their range."""
+    heaviest = run[RUN.heaviest]
+    if weight > heaviest and not setup.counts:
+        run[RUN.heaviest] = heaviest = 2.0 * heaviest
+    h = min(weight, heaviest) if not setup.counts else weight
+    keep = setup.forget * t / (t + FADE)
+    run[RUN.weight] = setup.forget * run[RUN.weight] + h
+    if unit <= 0.0 or (setup.real and t <= EARLY_LABELS):
+        return
+    low, high = -FARTHEST, FARTHEST
+    if setup.real:
+        room = MARGIN * (run[RUN.high] - run[RUN.low])
+        low, high = (run[RUN.low] - room - centre) / unit, (run[RUN.high] + room - centre) / unit
+    for o in range(OUTPUTS):
+        scratch.before[o, 0] = max(min(scratch.margins[o, 0] / unit, high), low)
+    count = run[RUN.weight] / (1.0 + FADE)
+    learn_mixture(setup.loss, mixture, scratch.before, target / unit, h, keep, count, heaviest, scratch)
+
+
+@kernel
+def predict_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slots, values, out):
+    """Predict rows without learning: margins (n, 1), or log-probabilities of classes (n, K)."""
+    exact = state.gram.shape[0] == 0
+    classes = 1 if len(lanes) == 1 else int(state.running[RUN.classes])
+    cut = math.inf if len(lanes) == 1 else CUT
+    t = state.running[RUN.rounds]
+    for i in range(indptr.size - 1):
+        count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
+        gather(lanes, setup, state, scratch, count, classes, exact, t, cut, scratch.before)
+        if len(lanes) == 1:
+            out[i, 0] = mixed(setup, state.running, mixture, scratch.before) if t > 0.0 else 0.0
+        else:
+            pools.combine(pool, pooled, classes, out[i])
+
+
+@kernel
+def leverage_rows(setup, state, mixture, scratch, indptr, slots, values, out):
+    """Fill xᵀA⁻¹x of one output, averaged over the Newton experts by their shares."""
+    run = state.running
+    exact = state.gram.shape[0] == 0
+    trusted = mixture.shares[FIRST] + mixture.shares[FIRST + 1] + 1e-290
+    for i in range(indptr.size - 1):
+        count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
+        square, _, _, _ = gather((0,), setup, state, scratch, count, 1, exact, run[RUN.rounds], CUT, scratch.before)
+        length = square + scratch.own[count] * scratch.own[count]
+        out[i] = 0.0
+        for e in range(NEWTON):
+            if exact:
+                lev = 0.0
+                for b in range(count + 1):
+                    for c in range(count + 1):
+                        entry = state.metrics[e, 0, scratch.slots[b], scratch.slots[c]]
+                        lev += scratch.own[b] * scratch.own[c] * entry
+                lev /= run[RUN.fade]
+            else:
+                lev = sketch_leverage(state, scratch, e, length)
+            out[i] += (mixture.shares[FIRST + e] + 0.5e-290) / trusted * lev

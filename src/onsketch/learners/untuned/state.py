@@ -1,0 +1,243 @@
+"""The state of the untuned learner, declared once, and its constants with their meaning."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onsketch.core import scaling
+from onsketch.core.losses import Form
+from onsketch.core.state import Array
+
+Floats = NDArray[np.float64]
+Reals = NDArray[Any]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+
+NEWTON = 2
+"""Newton experts: one metric with two ridges."""
+OUTPUTS = 5
+OWN, WIDE, BOLD, FIRST = 0, 1, 2, 3
+"""Outputs: AdaGrad in own scales, two AdaGrads in the wide form, and from FIRST on the Newton experts."""
+EXPERT_NAMES = ("AdaGrad in own scales", "AdaGrad", "bold AdaGrad", "Newton", "second Newton")
+
+# Metrics
+EXACT_RIDGES = (0.2, 0.001)
+"""Ridges of the exact metrics, in units of the typical squared length."""
+SKETCH_RIDGES, GROWTHS = (0.03, 0.003), (0.5, 0.05)
+"""Ridges over a sketch, in the same unit, and the shares of what the sketch lost that are added to them."""
+NARROW, FEW = 260, 700_000
+"""The metric is exact while d + 1 ≤ NARROW and K·(d + 1)² ≤ FEW."""
+WORTH = 0.01
+"""Curvature times leverage of a row that is worth its place in the sketch; smaller ones are saved up."""
+FREE, PATIENCE, PLACES = 1024, 10.0, 20_000
+"""So many features have sketch columns at once, the others after so many values; there are so many columns at most."""
+SLIGHT = 1e-5
+"""Smaller products of curvature and leverage leave an exact metric as it is."""
+SMALL = 0.1
+"""A class is left alone where its gradient cannot move its margin by more than this share of the ridge's length."""
+LEAST_FACTOR = 0.01
+"""Least factor of a class over the shared sketch."""
+NORM_LEAP = 1.5
+"""The ridges of exact metrics follow the typical length when it is off by this factor; those of a sketch by LEAP."""
+REWRITTEN = 0.01
+"""A changed prior is written into an exact metric where it changes the variance by more than this share."""
+STRANGE = 1e12
+"""A scale that moves by more than this factor starts the feature anew."""
+LEAST_FADE = 0.5
+"""Forgetting is written into metrics when this is left."""
+
+# First order
+STEPS = (1.5, 5.0, 3.0)
+"""Steps of the AdaGrads, for rows of length 1 and labels of size 1; the last is explicit for labels of two classes."""
+FIRST_ENERGY = 0.1
+"""Start of an AdaGrad energy, in units of the feature's square (times the label's for the squared loss)."""
+RARITY = 0.5
+"""AdaGrad in own scales multiplies a feature by 1 + RARITY·log(rows/rows that have it)."""
+BROADEST = 3.0
+"""Bound of a feature's magnitude over the common one in the wide form."""
+
+# Mixture
+PRIOR = 10.0
+"""Rows that the priors of temperatures, stack and biases count as."""
+RATE = 0.5
+"""Rate of exponential weights; 1 is Bayes' rule for the logistic loss."""
+TRUSTS = (1 / 11, 1 / 11, 1 / 11, 4 / 11, 4 / 11)
+"""Prior shares of the experts: a Newton expert counts four times."""
+FADE = 1.0
+"""Row t counts as t^FADE in the mixture."""
+FARTHEST = 50.0
+"""Margins of classes count as at most ± this in the mixture."""
+COOLEST, HOTTEST = 0.05, 20.0
+"""Bounds of the temperatures."""
+MARGIN = 0.1
+"""Numbers are bounded to the range of labels seen, widened by this share at either end."""
+EARLY_LABELS = 10
+"""Numbers: rows after which the unit of labels is known well enough for the mixture."""
+LEAST_RATE = 0.01
+"""The centre of counts is not below the logarithm of this."""
+
+
+class Run(NamedTuple):
+    """Places of the running figures."""
+
+    rounds: int
+    seen: int
+    """Features seen."""
+    listed: int
+    """Centred features in the list."""
+    rows: int
+    places: int
+    """Rows and columns of the sketch."""
+    norm: int
+    wide: int
+    """Typical squared lengths of rows in own scales and in the wide form."""
+    start: int
+    """Rows before the first with a length."""
+    used: int
+    before: int
+    """The typical squared length in use, and the one used before it."""
+    common: int
+    values: int
+    """Mean log magnitude, and the values it is of."""
+    lost: int
+    """What the sketch has lost."""
+    credit: int
+    """Curvature times leverage of the rows that were too small for the sketch."""
+    alpha: int
+    """Sum of the factors of the classes."""
+    centre: int
+    mean: int
+    unit: int
+    """Centre of the labels, mean and mean deviation from it."""
+    low: int
+    high: int
+    weight: int
+    """Total weight of the rows in the mixture."""
+    heaviest: int
+    fade: int
+    thin: int
+    """What forgetting has left of the metrics and of the energies."""
+    status: int
+    """What the loop asks for."""
+    classes: int
+    squares: int
+    """Sum of squared errors."""
+
+
+RUN = Run(*range(len(Run._fields)))
+
+DONE, SQUARE, LONG, FULL, RIDGES, FADED = range(6)
+"""What the loop asks for: nothing; room for an exact metric, for a row; a shrink; new ridges; a fade written out."""
+
+LARGEST_WEIGHT = 1e50
+
+
+class Setup(NamedTuple):
+    """What never changes while a learner learns."""
+
+    loss: Form
+    signs: bool
+    real: bool
+    counts: bool
+    intercept: bool
+    bounded: bool
+    clip: float
+    forget: float
+    largest: float
+    """Bound of labels, so that all that is written stays finite in the type of the state."""
+
+
+class State(NamedTuple):
+    """Weights w of a row's features and constant (slot 0), for each output and class; see ``round.py``."""
+
+    figures: Annotated[Floats, Array(f"slots {scaling.FIGURES}")]
+    weights: Annotated[Reals, Array(f"slots {OUTPUTS} classes", "real")]
+    energies: Annotated[Reals, Array(f"slots {FIRST}", "real", within=(0.0, math.inf))]
+    places: Annotated[Ints, Array("slots", "i4", start=-1)]
+    """Column of the sketch; −1 for none."""
+    listed: Annotated[Ints, Array("slots", "i4")]
+    """The slots of centred features, which a row visits also where they are 0."""
+    slot_of: Annotated[Ints, Array("places", "i4")]
+    sketch: Annotated[Reals, Array("places width", "real")]
+    """S, transposed."""
+    coefficients: Annotated[Floats, Array(f"{NEWTON} width classes")]
+    """a: weights are w + Sᵀa."""
+    gram: Annotated[Floats, Array("width width")]
+    inverses: Annotated[Floats, Array(f"{NEWTON} width width")]
+    """(ridge·I + SSᵀ)⁻¹."""
+    metrics: Annotated[Floats, Array(f"{NEWTON} classes square square")]
+    """Exact: (ridge·I + Σ κ·xxᵀ)⁻¹ for each class."""
+    factors: Annotated[Floats, Array("classes")]
+    """Curvature that each class has had, over a sketch."""
+    running: Annotated[Floats, Array(f"{len(Run._fields)}")]
+
+
+class Mixture(NamedTuple):
+    """The mixture of one output; see ``mixing.py``. Several classes have the pool of ``softmax/pool.py``."""
+
+    temperatures: Annotated[Floats, Array(f"{OUTPUTS}", start=1.0)]
+    hardness: Annotated[Floats, Array(f"{OUTPUTS}", start=PRIOR)]
+    losses: Annotated[Floats, Array(f"{OUTPUTS}")]
+    shares: Annotated[Floats, Array(f"{OUTPUTS}", start=tuple(TRUSTS))]
+    stack: Annotated[Floats, Array(f"{OUTPUTS + 1}", start=(1.0, *[0.0] * OUTPUTS))]
+    hessian: Annotated[Floats, Array(f"{OUTPUTS + 1} {OUTPUTS + 1}")]
+    """Without the prior."""
+    costs: Annotated[Floats, Array("2")]
+    ways: Annotated[Floats, Array("2", start=0.5)]
+    """Losses of the mixture and of the stack, and their shares."""
+    bias: Annotated[Floats, Array("2", start=(0.0, PRIOR))]
+    """The stack's constant, and its curvature."""
+    mix: Annotated[Floats, Array(f"{OUTPUTS + 1}", start=(*TRUSTS, 0.0))]
+    """Coefficients of the experts in the prediction, and the constant's, in units of labels."""
+
+
+class Scratch(NamedTuple):
+    """Arrays of one round: nothing in them outlives it."""
+
+    slots: Annotated[Longs, Array("entries", "i8")]
+    raw: Annotated[Floats, Array("entries")]
+    own: Annotated[Floats, Array("entries")]
+    rare: Annotated[Floats, Array("entries")]
+    wide: Annotated[Floats, Array("entries")]
+    by: Annotated[Floats, Array("entries")]
+    energies: Annotated[Floats, Array("entries")]
+    before: Annotated[Floats, Array(f"{OUTPUTS} classes")]
+    margins: Annotated[Floats, Array(f"{OUTPUTS} classes")]
+    slopes: Annotated[Floats, Array(f"{OUTPUTS} classes")]
+    lengths: Annotated[Floats, Array("classes")]
+    leverages: Annotated[Floats, Array("classes")]
+    along: Annotated[Floats, Array("classes square")]
+    products: Annotated[Floats, Array("width")]
+    inner: Annotated[Floats, Array(f"{NEWTON} width")]
+    turned: Annotated[Floats, Array("2 width")]
+    features: Annotated[Floats, Array(f"{OUTPUTS + 1}")]
+    gradient: Annotated[Floats, Array(f"{OUTPUTS + 1}")]
+    factor: Annotated[Floats, Array(f"{OUTPUTS + 1} {OUTPUTS + 1}")]
+    label: Annotated[Floats, Array("4")]
+    marks: Annotated[Longs, Array("slots", "i8")]
+    """The stamp of the last row that had the feature."""
+    stamp: Annotated[Longs, Array("1", "i8")]
+
+
+class PoolScratch(NamedTuple):
+    """What ``softmax/pool.py`` needs of a round; z is ``Scratch.before``."""
+
+    z: Floats
+    f: Floats
+    g: Floats
+    parts: Floats
+    p: Floats
+    gradient: Floats
+    work: Floats
+
+
+def start(state: State) -> None:
+    """Fill what is not 0 before the first row."""
+    run = state.running
+    run[[RUN.low, RUN.high]] = 1e300, -1e300
+    run[[RUN.fade, RUN.thin, RUN.heaviest, RUN.places]] = 1.0
+    state.places[0] = 0

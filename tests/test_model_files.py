@@ -265,7 +265,7 @@ def test_a_process_killed_while_saving_leaves_a_whole_file(tmp_path):
         assert (content.arrays["x"] == content.header["i"]).all()
 
 
-def test_a_file_that_is_shortened_while_it_is_read_is_refused(tmp_path, monkeypatch):
+def test_a_file_that_is_shortened_while_it_is_read_is_refused(tmp_path):
     learner = onsketch.learner("adagrad")
     learner.learn(np.ones((1, 20_000)), [1.0])
     learner.save(tmp_path / "m")
@@ -287,16 +287,53 @@ def test_a_file_that_is_shortened_while_it_is_read_is_refused(tmp_path, monkeypa
     assert child.returncode == 0  # SIGBUS, if the file were mapped into memory
 
 
+def alter(path, name, array):
+    """Write a model file again with another array, and a checksum that fits."""
+    content = model_file.read(path)
+    header = {key: value for key, value in content.header.items() if key not in ("format", "version")}
+    model_file.write(path, content.kind, header, {**content.arrays, name: array}, content.notes)
+
+
+@pytest.mark.parametrize("method", ["ons", "ada-full", "ada-lr", "radagrad"])
+@pytest.mark.parametrize("vector", ["total", "gradient_sum", "diagonal"])
+def test_vectors_of_other_lengths_are_refused(tmp_path, method, vector):
+    X, y = stream(60, 5)
+    learner = onsketch.learner(method, loss="logistic")
+    learner.learn(X, y)
+    learner.save(tmp_path / "m")
+    alter(tmp_path / "m", f"iterate.{vector}", np.ones(3))
+    with pytest.raises(ModelFileError, match=rf"iterate\.{vector}"):
+        onsketch.load(tmp_path / "m")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_files_have_the_mode_of_any_new_file_and_the_umask_stays(tmp_path, monkeypatch, mask, mode):
+    before, modes = os.umask(mask), []
+    replace = os.replace
+
+    def replacing(source, target):
+        modes.append(os.stat(source).st_mode & 0o777)
+        replace(source, target)
+
+    try:
+        umask = os.umask
+        monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask belongs to the whole process"))
+        monkeypatch.setattr(model_file.os, "replace", replacing)
+        written = []
+        model_file.write_atomically(tmp_path / "f", lambda name: written.append(os.stat(name).st_mode & 0o777))
+    finally:
+        umask(before)
+    assert (written, modes) == ([0o600], [mode])
+
+
 @pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-120, 1e120])
 def test_scales_that_no_rows_lead_to_are_refused(tmp_path, scale):
     X, y = stream(60, 5)
     learner = onsketch.safe_learner("adagrad", loss="logistic")
     learner.learn(X, y)
     learner.save(tmp_path / "m")
-    content = model_file.read(tmp_path / "m")
-    arrays = {**content.arrays, "scaling.others": np.full((2, 3), scale)}
-    header = {name: value for name, value in content.header.items() if name not in ("format", "version")}
-    model_file.write(tmp_path / "m", content.kind, header, arrays, content.notes)
+    alter(tmp_path / "m", "scaling.others", np.full((2, 3), scale))
     with pytest.raises(ModelFileError, match=r"scaling\.others"):
         onsketch.load(tmp_path / "m")
 

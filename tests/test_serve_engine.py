@@ -212,6 +212,34 @@ def test_a_full_disk_refuses_rows_and_loses_none(tmp_path, monkeypatch):
     assert _saved(engine.model, tmp_path / "a") == _saved(whole.model, tmp_path / "b")
 
 
+def test_a_service_starts_on_a_full_disk_predicts_and_learns_when_there_is_room(tmp_path, monkeypatch):
+    engine = _engine(tmp_path)
+    rows = objects(30)
+    _learn(engine, rows[:10])
+    shutil.copytree(tmp_path, tmp_path / "killed")
+    engine.drain()
+    asked, opened = rows_of([rows[0]["features"]]), os.open
+
+    def full(path, flags, *options, **named):
+        if flags & os.O_CREAT and not str(path).endswith("lock"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(path, flags, *options, **named)
+
+    monkeypatch.setattr(os, "open", full)
+    again = _engine(tmp_path / "killed")
+    assert again.disk_full
+    assert "No space left" in again.notes[0]
+    assert again.predict(asked) == engine.predict(asked)
+    assert isinstance(_learn(again, rows[10:20]), DiskFull)
+    monkeypatch.undo()
+    _learn(again, rows[20:])
+    assert not again.disk_full
+    again.drain()
+    last = _engine(tmp_path / "killed")
+    assert last.model.rows == 20
+    last.drain()
+
+
 def test_a_disk_that_fails_ends_learning_and_nothing_is_acknowledged(tmp_path, monkeypatch):
     engine = _engine(tmp_path)
     rows = objects(30)

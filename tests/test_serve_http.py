@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import socket
+import tempfile
 import threading
 import time
 
@@ -17,8 +18,10 @@ for needed in ("starlette", "uvicorn", "msgspec", "prometheus_client", "httpx", 
 
 import onsketch
 from onsketch.data.json_rows import rows_of
+from onsketch.jobs.serve import http
+from onsketch.jobs.serve.limits import Limits
 from onsketch.jobs.serve.run import _listen
-from onsketch.jobs.serve.service import Limits
+from onsketch.jobs.serve.waiting import Waitlist
 from serving import as_vw, objects, served
 
 pytestmark = pytest.mark.learners
@@ -218,7 +221,7 @@ def test_bad_requests_by_the_hundred_never_bring_it_down_or_change_the_model(ser
 def test_the_model_can_be_taken_and_used(client, tmp_path):
     rows = objects(5, seed=9)
     (tmp_path / "m").write_bytes(client.get("/model").content)
-    learner = onsketch.load(tmp_path / "m")
+    learner = onsketch.load(tmp_path / "m").learner
     margins = [
         row["margin"] for row in client.post("/predict", json=[{"features": r["features"]} for r in rows]).json()
     ]
@@ -250,6 +253,104 @@ def test_limits_are_kept():
         assert "limit is 4" in wide.json()["error"]
         lines = client.post("/predict?format=vw", content="| a\n" * 5)
         assert lines.status_code == 422
+
+
+def test_ids_of_any_length_take_little_memory_and_long_tags_are_refused(client):
+    long = "i" * 100_000
+    predicted = client.post("/predict", json={"features": {"a": 1}, "id": long})
+    assert predicted.json()["id"] == long
+    answer = client.post("/label", json={"id": long, "label": 1})
+    assert (answer.status_code, answer.json()["predicted"]) == (200, predicted.json())
+    assert client.post("/predict", json={"features": {"a": 1}, "tag": long}).status_code == 400
+
+
+def test_rows_that_wait_are_bounded_in_bytes():
+    waitlist = Waitlist(100, 60.0, 20_000)
+    for k in range(30):
+        waitlist.put(str(k), np.zeros((1, 100)), None, {})
+    assert 5 < len(waitlist) <= 11
+    assert waitlist.evicted == 30 - len(waitlist)
+    for k in range(30):
+        waitlist.done(str(k))
+    assert waitlist._bytes == 0
+
+
+def test_endless_heads_are_refused():
+    with served(limits=Limits(head=1000)) as (client, running), socket.socket() as endless:
+        endless.connect(("127.0.0.1", running.port))
+        endless.settimeout(10)
+        endless.sendall(b"GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"a" * 2000)
+        assert endless.recv(100).startswith(b"HTTP/1.1 431")
+        big = client.post("/predict", json=[{"features": {f"name{k}": 1.0 for k in range(50)}}] * 10)
+        assert big.status_code == 200  # a body is no head
+
+
+def test_the_clock_of_a_later_request_is_not_started_anew_by_each_byte():
+    with served(limits=Limits(header_seconds=0.5)) as (_, running), socket.socket() as slow:
+        slow.connect(("127.0.0.1", running.port))
+        slow.settimeout(10)
+        slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        found = b""
+        while not found.endswith(b'{"ok":true}'):
+            found += slow.recv(1000)
+        slow.settimeout(0.1)
+        closed = False
+        for byte in b"GET / HTTP/1.1\r\nX: " + b"a" * 200:
+            try:
+                slow.sendall(bytes([byte]))
+                closed = slow.recv(1) == b""
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                closed = True
+            if closed:
+                break
+        assert closed
+
+
+def test_bodies_of_all_requests_together_are_bounded():
+    with served(limits=Limits(bodies=1000)) as (client, _):
+        rows = [{"features": {f"name{k}": 1.0 for k in range(50)}}] * 3
+        answer = client.post("/predict", json=rows)
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"] == "1"
+        for _ in range(20):
+            assert client.post("/predict", json=rows[0]).status_code == 200
+        assert client.get("/status").status_code == 200
+
+
+def test_live_pages_are_bounded_and_share_their_figures(monkeypatch):
+    made = []
+    monkeypatch.setattr(http, "figures", lambda service, number: made.append(number) or {})
+    with served(limits=Limits(listeners=3)) as (client, running):
+        opened = [socket.create_connection(("127.0.0.1", running.port), timeout=20) for _ in range(3)]
+        for one in opened:
+            one.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            found = b""
+            while b"data: " not in found:
+                found += one.recv(10_000)
+        with client.stream("GET", "/events") as refused:
+            assert refused.status_code == 503
+        assert len(made) <= 3
+        for one in opened:
+            one.close()
+
+
+def test_a_model_is_sent_from_a_file_that_nobody_sees(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with served() as (client, _):
+        client.post("/learn", json=objects(3))
+        answer = client.get("/model")
+        assert int(answer.headers["content-length"]) == len(answer.content) > 1000
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_what_fails_is_logged_with_its_traceback(monkeypatch, caplog):
+    with served() as (client, running):
+        monkeypatch.setattr(running.service, "status", lambda: 1 / 0)
+        assert client.get("/status").json() == {"error": "the service failed at this request (ZeroDivisionError)"}
+    (record,) = [record for record in caplog.records if record.exc_info]
+    assert record.getMessage() == "GET /status failed"
 
 
 def test_slow_and_silent_clients_are_let_go_and_stop_nobody():

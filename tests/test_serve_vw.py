@@ -20,6 +20,7 @@ import numpy as np
 
 import onsketch
 from onsketch.data.json_rows import rows_of
+from onsketch.jobs.serve.limits import Limits
 from serving import as_vw, objects, served
 
 pytestmark = pytest.mark.learners
@@ -137,6 +138,34 @@ def test_a_bad_line_keeps_the_client_in_step_and_changes_nothing():
             vw.socket.sendall(b"1 | x")  # the last line may have no end
             vw.socket.shutdown(socket.SHUT_WR)
             assert float(vw.file.readline()) > 0
+
+
+def test_an_endless_line_keeps_the_client_in_step_and_takes_no_memory():
+    with served(vw_port=0, limits=Limits(line=1000)) as (client, running), Client(running.vw_port) as vw:
+        assert vw.ask("| " + "a" * 3_000_000 + "\n1 | x\n") == ["nan", "0"]
+        assert client.get("/status").json()["rows"] == 1
+
+
+def test_a_line_that_does_not_end_in_time_closes_the_connection():
+    with served(vw_port=0, limits=Limits(body_seconds=0.3)) as (_, running), Client(running.vw_port) as vw:
+        vw.socket.sendall(b"1 | half")
+        assert vw.socket.recv(1) == b""
+
+
+def test_connections_are_bounded():
+    with (
+        served(vw_port=0, limits=Limits(clients=2)) as (_, running),
+        Client(running.vw_port) as first,
+        Client(running.vw_port) as second,
+    ):
+        assert first.ask("| x\n") == second.ask("| x\n") == ["0"]
+        with Client(running.vw_port) as third:
+            assert third.socket.recv(1) == b""
+
+
+def test_before_a_class_has_come_lines_have_an_answer_each():
+    with served(task="classes", vw_port=0) as (_, running), Client(running.vw_port) as vw:
+        assert vw.ask("| a\n'tag| a:1\n") == ["0", "0 tag"]
 
 
 def test_idle_clients_stop_nobody():

@@ -113,7 +113,7 @@ def serve(
                 raise
             raise ImportError(f"serve needs {error.name}: pip install 'onsketch[serve]'.") from None
         from onsketch.jobs.serve.engine import Settings
-        from onsketch.jobs.serve.service import Limits
+        from onsketch.jobs.serve.limits import Limits
 
         refuse(((tls_cert is None) != (tls_key is None), "a certificate and its key go together", "--tls-cert"))
         wish = running.Wish(

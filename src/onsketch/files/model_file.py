@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -209,14 +211,12 @@ def write_atomically(path: PathLike, write_to: Any) -> None:
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)}: not a plain file, so it cannot be replaced by one.")
-    import tempfile
-
-    handle, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    handle, beside, mode = _made_beside(target)
     lock_now(handle)  # so that nobody takes it for a leftover
     try:
         write_to(beside)
         _flush(beside)
-        os.chmod(beside, 0o666 & ~_umask())
+        os.chmod(beside, mode)
         os.replace(beside, target)
     except BaseException:
         Path(beside).unlink(missing_ok=True)
@@ -227,15 +227,24 @@ def write_atomically(path: PathLike, write_to: Any) -> None:
         _flush(str(target.parent))
 
 
+def _made_beside(target: Path) -> tuple[int, str, int]:
+    """Make an empty file that only this user can read; return its descriptor, name and the mode that it gets later.
+
+    The mode is that of any new file. It is what the system made of 0666, because asking for the umask changes it for a
+    moment, also for other threads.
+    """
+    while True:
+        beside = f"{target.parent}/.{target.name}.{os.urandom(4).hex()}"
+        with suppress(FileExistsError):
+            handle = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+            mode = stat.S_IMODE(os.fstat(handle).st_mode)
+            os.chmod(beside, 0o600)
+            return handle, beside, mode
+
+
 def _flush(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY if os.path.isdir(path) else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -149,7 +149,10 @@ class Learner(Locked, ABC):
         with self.lock.reading:
             for start, stop in _chunks(rows):
                 uninterrupted.check()
-                leverages[start:stop] = self._leverage(rows.part(start, stop))
+                try:
+                    leverages[start:stop] = self._leverage(rows.part(start, stop))
+                except np.linalg.LinAlgError as error:
+                    raise OnsketchError(f"leverage: {self.method.name}: the metric is singular ({error}).") from None
         return leverages
 
     @property
@@ -254,7 +257,10 @@ class Learner(Locked, ABC):
             if base is not None and base.rounds > min(self.rounds, other.rounds):
                 raise OptionError("merge: the base has learned more rows than a learner said to start from it.")
             merged = copy.deepcopy(self)  # so that nothing has changed if there is no memory for it
-            merged._merge(other, base)
+            try:
+                merged._merge(other, base)
+            except np.linalg.LinAlgError as error:
+                raise OnsketchError(f"merge: {self.method.name}: a metric is singular ({error}).") from None
             merged._width = max(self._width, other._width)
             vars(self).update(vars(merged))
         return self

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from typing import Any
 
 import numpy as np
 
-from onsketch.core.errors import InputError
+from onsketch.core.errors import InputError, shown
 from onsketch.data.json_rows import example
 from onsketch.data.live import Message, open_live
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.service import Service
 from onsketch.jobs.serve.tickets import Outcome, Refused, Ticket
 
+_LOGGER = logging.getLogger(__name__)
 _MOST, _WAIT = 1000, 0.5
 
 
@@ -32,6 +34,11 @@ class Consumer:
         model = service.engine.model
         self._reader = RowReader(model, {}, service.limits.features)
         self._thread = threading.Thread(target=self._run, name="onsketch-consumer", daemon=True)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What GET /status says of the stream."""
+        return {"address": self.stream.address, "bad_messages": self.bad, "problem": self.problem}
 
     def start(self) -> None:
         """Go on where the log ends."""
@@ -50,6 +57,8 @@ class Consumer:
                 messages = self.stream.poll(_MOST, _WAIT)
                 self.problem = None
             except InputError as error:
+                if self.problem is None:
+                    _LOGGER.warning("%s: %s", self.stream.address, error)
                 self.problem = str(error)
                 self._stop.wait(1.0)
                 continue
@@ -68,6 +77,11 @@ class Consumer:
                 line = self._line(message.text)
                 if line is None:
                     self.bad += 1
+                    if self.bad & (self.bad - 1) == 0:  # the 1st, 2nd, 4th, 8th, ...
+                        _LOGGER.warning(
+                            "%s: message %s is no row of this model, passed over (%d so far)",
+                            self.stream.address, shown(message.text.decode("utf-8", "replace")), self.bad,
+                        )  # fmt: skip
                     continue
                 matrix, label = line
                 rows.append(matrix)

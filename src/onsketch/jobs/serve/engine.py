@@ -42,6 +42,11 @@ class Settings:
     snapshot_rows: int = 100_000
 
 
+def _is_full(error: OSError) -> bool:
+    """True for a disk or a quota without room."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 class Engine:
     """A model, its log, and the threads between."""
 
@@ -89,15 +94,21 @@ class Engine:
                 self._apply(batch)
                 number = found + 1
             self._number = number
-            if self.durability != "none":
-                self._log = self.store.log(number)
-            self.store.snapshot(number, self.model, self.shadow, self._notes())
-            self.unsaved_rows = 0
+            try:
+                if self.durability != "none":
+                    self._log = self.store.log(number)
+                self.store.snapshot(number, self.model, self.shadow, self._notes())
+                self.unsaved_rows = 0
+            except OSError as error:
+                if not _is_full(error):
+                    raise
+                self.disk_full = True
+                self.notes.append(f"{self.store.folder}: {error.strerror}: predictions go on, learning waits for room")
 
     def start(self) -> None:
         """Begin to learn."""
         self._threads = [threading.Thread(target=self._write, name="onsketch-writer", daemon=True)]
-        if self._log is not None and self.durability == "batch":
+        if self.durability == "batch":
             self._threads.append(threading.Thread(target=self._commit, name="onsketch-committer", daemon=True))
         for thread in self._threads:
             thread.start()
@@ -114,8 +125,12 @@ class Engine:
         if self._log is not None:
             self._log.close()
         if self.store is not None:
-            if self.failure is None:
-                self.store.snapshot(self._number, self.model, self.shadow, self._notes())
+            try:
+                if self.failure is None:
+                    self.store.snapshot(self._number, self.model, self.shadow, self._notes())
+            except OSError as error:
+                if self.durability == "none":  # else the log has all of it
+                    self.failure = f"the last snapshot could not be written: {error}"
             self.store.close()
 
     @property
@@ -194,8 +209,10 @@ class Engine:
     def _process(self, tickets: list[Ticket]) -> None:
         batch, kept, refused = admitted(self.model, tickets)
         if len(batch) or batch.notes:
-            if self._log is not None:
+            if self.store is not None and self.durability != "none":
                 try:
+                    if self._log is None:  # the disk was full when the service started
+                        self._log = self.store.log(self._number)
                     self._log.append(batch.encode())
                     if self.durability == "row":
                         self._log.sync(self._log.number)
@@ -209,7 +226,7 @@ class Engine:
             learned = Learned(np.empty(0), np.empty(0, dtype=bool))
         self.refused_rows += share(tickets, kept, refused, learned)
         self._snapshot_when_due()
-        if self._log is not None and self.durability == "batch":
+        if self.durability == "batch":
             with self._change:
                 self._learned.append((self._number, tickets))
                 self._change.notify_all()
@@ -246,7 +263,7 @@ class Engine:
 
     def _unwritten(self, error: OSError, tickets: list[Ticket]) -> None:
         """The log could not be written: nothing was learned of these rows."""
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = _is_full(error)
         self.disk_full = full
         why = "the disk is full: nothing was learned; predictions go on" if full else "the log cannot be written"
         for ticket in tickets:

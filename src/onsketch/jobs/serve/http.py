@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
+import math
+import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import msgspec
 import numpy as np
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from onsketch.core.errors import InputError, OnsketchError
@@ -27,6 +29,7 @@ from onsketch.jobs.serve.service import Service
 from onsketch.jobs.serve.tickets import Busy, Refused
 
 _JSON = msgspec.json.Encoder()
+_LOGGER = logging.getLogger(__name__)
 _EVERY = 1.0
 """Seconds between events of the live page."""
 
@@ -44,6 +47,12 @@ class Door:
         self.service, self.access = service, access
         self.metrics = Metrics(service)
         self.stopping = False
+        self._bodies = 0
+        """Bytes of all bodies that are held."""
+        self._listeners = 0
+        self._event = b""
+        self._event_number, self._event_time = 0, -math.inf
+        self._inside: Any = None
 
     def app(self) -> Starlette:
         """What uvicorn runs."""
@@ -81,6 +90,7 @@ class Door:
                 status, why = refusal
                 extra = {"www-authenticate": 'Bearer, Basic realm="onsketch"'} if status == 401 else None
                 return _error(status, why, extra)
+        request.state.body = 0
         try:
             return await endpoint(request)
         except Busy as error:
@@ -96,7 +106,10 @@ class Door:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # nothing of the machine goes out
+            _LOGGER.exception("%s %s failed", request.method, request.url.path)
             return _error(500, f"the service failed at this request ({type(error).__name__})")
+        finally:
+            self._bodies -= request.state.body
 
     async def _body(self, request: Request) -> bytes:
         most = self.service.limits.body
@@ -108,6 +121,10 @@ class Door:
             size += len(part)
             if size > most:
                 raise _TooLarge(f"the body has more than {most:,} bytes")
+            self._bodies += len(part)
+            request.state.body = size
+            if self._bodies > self.service.limits.bodies:
+                raise Busy("the bodies of all requests together are too large; try again in a second")
             parts.append(part)
         return b"".join(parts)
 
@@ -178,25 +195,25 @@ class Door:
         return {path.strip("/"): self.metrics.quantiles(path) for path in ("/predict", "/learn")}
 
     async def model(self, request: Request) -> Response:
-        """GET /model: the current model file."""
-        handle, name = tempfile.mkstemp(suffix=".model")
-        path = Path(name)
-        try:
+        """GET /model: the current model file.
+
+        It is sent from a file that has no name any more, so that nothing is left behind, whatever happens meanwhile.
+        """
+        with tempfile.TemporaryDirectory() as folder:  # which other users cannot read
+            path = Path(folder) / "onsketch.model"
             await asyncio.to_thread(self.service.engine.save, path)
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        finally:
-            import os
+            file = path.open("rb")
+        headers = {
+            "x-onsketch-rows": str(self.service.engine.model.rows),
+            "content-length": str(os.fstat(file.fileno()).st_size),
+            "content-disposition": 'attachment; filename="onsketch.model"',
+        }
 
-            os.close(handle)
-        from starlette.background import BackgroundTask
+        def parts() -> Iterator[bytes]:
+            with file:
+                yield from iter(lambda: file.read(1 << 18), b"")
 
-        headers = {"x-onsketch-rows": str(self.service.engine.model.rows)}
-        remove = BackgroundTask(path.unlink, missing_ok=True)
-        return FileResponse(
-            path, media_type="application/octet-stream", filename="onsketch.model", headers=headers, background=remove
-        )
+        return StreamingResponse(parts(), media_type="application/octet-stream", headers=headers)
 
     async def prometheus(self, request: Request) -> Response:
         """GET /metrics."""
@@ -223,18 +240,31 @@ class Door:
 
     async def events(self, request: Request) -> Response:
         """GET /events: figures for the live page, as server-sent events."""
+        if self._listeners >= self.service.limits.listeners:
+            raise Busy(f"{self._listeners} live pages are open, which is the limit")
 
         async def flow() -> AsyncIterator[bytes]:
-            number = 0
-            while not self.stopping:
-                state = {**self.service.status(), "latency": self._latency(), **figures(self.service, number)}
-                yield b"data: " + _JSON.encode(state) + b"\n\n"
-                number += 1
-                with contextlib.suppress(asyncio.TimeoutError):
+            self._listeners += 1
+            try:
+                while not self.stopping:
+                    yield self._newest_event()
                     await asyncio.sleep(_EVERY)
+            finally:
+                self._listeners -= 1
 
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(flow(), media_type="text/event-stream", headers=headers)
+
+    def _newest_event(self) -> bytes:
+        """The figures of this second, which all listeners share."""
+        now = time.monotonic()
+        if now - self._event_time >= 0.9 * _EVERY:
+            found = figures(self.service, self._event_number)
+            self._inside = found.pop("inside", self._inside)
+            state = {**self.service.status(), "latency": self._latency(), **found, "inside": self._inside}
+            self._event = b"data: " + _JSON.encode(state) + b"\n\n"
+            self._event_number, self._event_time = self._event_number + 1, now
+        return self._event
 
 
 def _form(request: Request) -> str:

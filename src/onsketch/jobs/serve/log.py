@@ -244,7 +244,12 @@ def _torn(path: Path, content: bytes, end: int, number: int, last: bool, cut_dam
             "folder from a backup; or start once with --cut-damaged to go on with the rows before the damage only."
         )
     kept = path.with_suffix(".torn")
-    kept.write_bytes(content[end:])
+    try:
+        kept.write_bytes(content[end:])
+    except OSError:  # a full disk: torn bytes were not acknowledged and can be spared
+        kept.unlink(missing_ok=True)
+        if acknowledged:
+            raise
     for first, later in segments(path.parent):
         if first > number:
             later.rename(later.with_suffix(".torn"))
@@ -253,4 +258,6 @@ def _torn(path: Path, content: bytes, end: int, number: int, last: bool, cut_dam
         os.fsync(file.fileno())
     sync_folder(path.parent)
     what = "damaged" if acknowledged else "torn"
-    yield f"{path}: {len(content) - end:,} {what} bytes after record {number:,} were cut off (kept in {kept.name})"
+    yield f"{path}: {len(content) - end:,} {what} bytes after record {number:,} were cut off" + (
+        f" (kept in {kept.name})" if kept.exists() else ""
+    )

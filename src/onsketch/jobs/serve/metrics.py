@@ -80,6 +80,10 @@ class _State:
         yield _gauge("onsketch_ready", "1 while rows are taken.", float(engine.ready))
         yield _gauge("onsketch_disk_full", "1 while the log cannot be written.", float(engine.disk_full))
         yield _gauge("onsketch_unsaved_rows", "Rows since the last snapshot.", engine.unsaved_rows)
+        if self.service.consumer is not None:
+            yield _counter(
+                "onsketch_bad_messages", "Messages of the stream that are no rows.", self.service.consumer.bad
+            )
         counts = waitlist.counts()
         yield _gauge("onsketch_labels_waiting", "Rows waiting for their labels.", counts.pop("waiting"))
         labels = CounterMetricFamily("onsketch_labels", "Delayed labels, by what became of them.", labels=["outcome"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from onsketch.core.errors import InputError
+from onsketch.jobs.serve.limits import LONGEST_TAG
 
+Tag = Annotated[str, msgspec.Meta(max_length=LONGEST_TAG)]
 Features = dict[str, Any] | list[Any] | str
 
 
@@ -19,7 +21,7 @@ class Row(msgspec.Struct, forbid_unknown_fields=True):
     label: Any = None
     weight: float | None = None
     id: str | int | None = None
-    tag: str | None = None
+    tag: Tag | None = None
 
 
 class Label(msgspec.Struct, forbid_unknown_fields=True):

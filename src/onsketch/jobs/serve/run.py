@@ -22,9 +22,9 @@ from onsketch.core.errors import OptionError
 from onsketch.jobs.serve.access import Access, is_loopback, read_tokens
 from onsketch.jobs.serve.engine import DURABILITY, Engine, Settings
 from onsketch.jobs.serve.http import Door
-from onsketch.jobs.serve.limits import with_time_limits
+from onsketch.jobs.serve.limits import Limits, limited
 from onsketch.jobs.serve.model import Model, beside, load_model, new_model
-from onsketch.jobs.serve.service import Limits, Service
+from onsketch.jobs.serve.service import Service
 from onsketch.jobs.serve.store import Store
 from onsketch.jobs.serve.vw_daemon import VWDaemon
 
@@ -166,7 +166,7 @@ async def serve(
     limits = wish.limits
     config = uvicorn.Config(
         door.app(),
-        http=with_time_limits(limits.header_seconds, limits.body_seconds),
+        http=limited(limits),
         ws="none",
         lifespan="off",
         log_level="warning",
@@ -192,6 +192,7 @@ async def serve(
             from onsketch.jobs.serve.consume import Consumer
 
             consumer = Consumer(service, wish.consume)
+            service.consumer = consumer
             consumer.start()
         scheme = "http" if wish.tls is None else "https"
         host, port = listening.getsockname()[:2]
@@ -203,7 +204,9 @@ async def serve(
             await asyncio.to_thread(consumer.stop)
         await daemon.stop()
         await asyncio.to_thread(engine.drain)
-    if engine.failure is None:
+    if engine.failure is not None:
+        say(f"Error: {engine.failure}")
+    else:
         say(f"Stopped after {engine.model.rows:,} rows.")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,23 +15,14 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.jobs.serve.answers import answers, contributions
 from onsketch.jobs.serve.batch import Floats, Rows, joined, part_of
 from onsketch.jobs.serve.engine import Engine
+from onsketch.jobs.serve.limits import Limits
 from onsketch.jobs.serve.requests import Label, Row
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.tickets import Outcome, Ticket, hand_over
 from onsketch.jobs.serve.waiting import Waiting, Waitlist
 
-
-@dataclass(frozen=True)
-class Limits:
-    """What a request may bring."""
-
-    body: int = 16 << 20
-    rows: int = 10_000
-    features: int = 10_000
-    waiting: int = 100_000
-    label_seconds: float = 3600.0
-    header_seconds: float = 10.0
-    body_seconds: float = 30.0
+if TYPE_CHECKING:
+    from onsketch.jobs.serve.consume import Consumer
 
 
 class Service:
@@ -41,11 +31,12 @@ class Service:
     def __init__(self, engine: Engine, limits: Limits | None = None) -> None:
         self.engine = engine
         self.limits = limits or Limits()
-        self.waitlist = Waitlist(self.limits.waiting, self.limits.label_seconds)
+        self.waitlist = Waitlist(self.limits.waiting, self.limits.label_seconds, self.limits.waiting_bytes)
         model = engine.model
         self.names: dict[int, str] = dict(model.job.names)
         self.reader = RowReader(model, self.names, self.limits.features)
         self.began = time.time()
+        self.consumer: Consumer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -67,9 +58,9 @@ class Service:
             if row.tag is not None:
                 found[place]["tag"] = row.tag
             if row.id is not None:
-                found[place]["id"] = row.id
                 weight = None if row.weight is None else _weight(row.weight, place)
-                self.waitlist.put(str(row.id), _owned(matrix, place), weight, found[place])
+                self.waitlist.put(self.waitlist.key(row.id), _owned(matrix, place), weight, dict(found[place]))
+                found[place]["id"] = row.id
         return found
 
     def predict_rows(self, matrix: Rows, explain: bool = False) -> list[dict[str, Any]]:
@@ -169,7 +160,7 @@ class Service:
         found: list[tuple[int, dict[str, Any]]] = []
         taken: dict[int, Waiting] = {}
         for place, one in enumerate(labels):
-            key, status = str(one.id), 422
+            key, status = self.waitlist.key(one.id), 422
             waiting, why = self.waitlist.get(key), refused.get(place)
             if waiting is None:
                 status, why = self.waitlist.why_not(key)
@@ -190,12 +181,15 @@ class Service:
             )
         except Exception:
             for place, waiting in taken.items():
-                self.waitlist.put(str(labels[place].id), waiting.rows, waiting.weight, waiting.predicted)
+                self.waitlist.put(self.waitlist.key(labels[place].id), waiting.rows, waiting.weight, waiting.predicted)
                 self.waitlist.labelled -= 1
             raise
         for k, (place, answer) in enumerate(zip(taken, self.told(outcome), strict=True)):
             status = 422 if k in outcome.refused else 200
-            found[place] = status, {"id": labels[place].id, "predicted": taken[place].predicted, **answer}
+            found[place] = (
+                status,
+                {"id": labels[place].id, "predicted": {**taken[place].predicted, "id": labels[place].id}, **answer},
+            )
         return found
 
     async def promote(self) -> dict[str, Any]:
@@ -242,6 +236,8 @@ class Service:
             }
         if engine.position:
             found["position"] = engine.position
+        if self.consumer is not None:
+            found["stream"] = self.consumer.figures
         return found
 
 

@@ -2,7 +2,7 @@
 
 A line with a label is predicted and then learned, one without is predicted. Answers come in the order of the lines.
 Lines that have arrived together are handled together. An empty line has no answer, as with VW; where VW would end the
-connection at a bad line, the answer here is ``nan`` followed by the tag, so that the client stays in step.
+connection at a bad or endless line, the answer here is ``nan``, so that the client stays in step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class VWDaemon:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port."""
-        self._server = await asyncio.start_server(self._client, host, port, limit=1 << 20)
+        self._server = await asyncio.start_server(self._client, host, port, limit=_AT_ONCE)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
@@ -46,6 +46,9 @@ class VWDaemon:
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        if len(self._clients) >= self.service.limits.clients:
+            writer.close()
+            return
         self._clients.add(task)
         try:
             await self._serve(reader, writer)
@@ -58,16 +61,25 @@ class VWDaemon:
                 await writer.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        held = b""
+        held, skipping, limits = b"", False, self.service.limits
         while True:
-            more = await reader.read(_AT_ONCE)
+            try:  # a line that has begun must end soon
+                more = await asyncio.wait_for(reader.read(_AT_ONCE), limits.body_seconds if held or skipping else None)
+            except TimeoutError:
+                return
             held += more
             cut = held.rfind(b"\n") + 1 if more else len(held)
             text, held = held[:cut], held[cut:]
-            if len(held) > self.service.limits.body:
-                return
+            if skipping and not text and more:
+                held = b""
+                continue
+            if skipping:  # here ends a line that was too long
+                writer.write(b"nan\n")
+                text, skipping = text.partition(b"\n")[2], False
+            if len(held) > limits.line:
+                held, skipping = b"", True
             lines = [line for line in text.split(b"\n") if line.strip()]
-            most = self.service.limits.rows
+            most = limits.rows
             for start in range(0, len(lines), most):
                 writer.write(await self.answers(lines[start : start + most]))
                 await writer.drain()
@@ -120,4 +132,6 @@ class VWDaemon:
         if margins.ndim == 1:
             return [f"{margin:.6g}" for margin in margins.tolist()]
         names = self.service.engine.model.names
-        return [names[best] if names else "0" for best in (margins.argmax(axis=1) if margins.shape[1] else [])]
+        if not margins.shape[1]:  # no class has come so far
+            return ["0"] * len(margins)
+        return [names[best] for best in margins.argmax(axis=1)]

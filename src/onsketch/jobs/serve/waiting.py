@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from onsketch.jobs.serve.batch import Rows
+
+_OBJECT = 1000
+"""Bytes of a row besides its numbers: id, prediction, and the objects around them."""
 
 
 @dataclass
@@ -19,12 +25,20 @@ class Waiting:
     predicted: dict[str, Any]
     until: float
 
+    @property
+    def nbytes(self) -> int:
+        """Memory, about."""
+        rows = self.rows
+        arrays = (rows,) if isinstance(rows, np.ndarray) else (rows.data, rows.indices, rows.indptr)
+        return _OBJECT + sum(array.nbytes for array in arrays)
+
 
 class Waitlist:
     """Used by one thread. Ids that are gone are remembered as long as there is room, to say what became of them."""
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self.most, self.seconds = most, seconds
+    def __init__(self, most: int, seconds: float, most_bytes: int = 1 << 62) -> None:
+        self.most, self.seconds, self.most_bytes = most, seconds, most_bytes
+        self._bytes = 0
         self._rows: OrderedDict[str, Waiting] = OrderedDict()
         self._gone: OrderedDict[str, str] = OrderedDict()
         self.expired = self.evicted = self.unknown = self.repeated = self.late = self.labelled = 0
@@ -32,16 +46,31 @@ class Waitlist:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @staticmethod
+    def key(id: str | int) -> str:
+        """The key of an id; that of a long one is a digest, so that ids of any length take little memory."""
+        text = str(id)
+        return text if len(text) <= 100 else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
     def put(self, key: str, rows: Rows, weight: float | None, predicted: dict[str, Any]) -> None:
         """Let a row wait; one of the same id that waits already is replaced."""
         self.sweep()
-        self._rows.pop(key, None)
+        self._taken(key)
         self._gone.pop(key, None)
-        while len(self._rows) >= self.most:
-            oldest, _ = self._rows.popitem(last=False)
+        one = Waiting(rows, weight, predicted, time.monotonic() + self.seconds)
+        self._bytes += one.nbytes
+        while self._rows and (len(self._rows) >= self.most or self._bytes > self.most_bytes):
+            oldest = next(iter(self._rows))
+            self._taken(oldest)
             self._forget(oldest, "evicted")
             self.evicted += 1
-        self._rows[key] = Waiting(rows, weight, predicted, time.monotonic() + self.seconds)
+        self._rows[key] = one
+
+    def _taken(self, key: str) -> Waiting | None:
+        """Take a row out, if it is there."""
+        row = self._rows.pop(key, None)
+        self._bytes -= 0 if row is None else row.nbytes
+        return row
 
     def get(self, key: str) -> Waiting | None:
         """The row that waits under this id; it goes on waiting until ``done``."""
@@ -50,7 +79,7 @@ class Waitlist:
 
     def done(self, key: str) -> None:
         """The row has been learned."""
-        if self._rows.pop(key, None) is not None:
+        if self._taken(key) is not None:
             self.labelled += 1
             self._forget(key, "labelled")
 
@@ -63,7 +92,7 @@ class Waitlist:
         if reason is not None:
             self.late += 1
             limit = f"the label came later than {self.seconds:g} seconds" if reason == "expired" else (
-                f"more than {self.most:,} rows were waiting, and the oldest made room"
+                f"more than {self.most:,} rows or {self.most_bytes >> 20:,} MiB were waiting, and the oldest made room"
             )  # fmt: skip
             return 410, f"the features of this id are no longer kept: {limit}"
         self.unknown += 1
@@ -76,7 +105,7 @@ class Waitlist:
             key, row = next(iter(self._rows.items()))
             if row.until > now:
                 return
-            del self._rows[key]
+            self._taken(key)
             self._forget(key, "expired")
             self.expired += 1
 

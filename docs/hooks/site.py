@@ -1,6 +1,7 @@
 """Pages that are generated rather than written, and their places in the menu of mkdocs.yml.
 
 - a page for each method, from the methods table and the declared options;
+- a page of the program, from its declared commands;
 - a page for each paper, from the committed results in docs/results;
 - the home page from README.md, and the project's pages from the files at the root of the repository.
 """
@@ -21,10 +22,14 @@ sys.path[:0] = [str(ROOT / "src"), str(Path(__file__).parent)]
 import methods
 import results
 
+import program
+
 ROOT_PAGES = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "project/architecture.md",
     "CONTRIBUTING.md": "project/contributing.md",
+    "CHANGELOG.md": "reference/changelog.md",
+    "SECURITY.md": "project/security.md",
 }
 """Files at the root of the repository that are pages of the site."""
 
@@ -38,7 +43,7 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add generated pages to the site."""
-    generated = {**methods.pages(), **results.pages()}
+    generated = {**methods.pages(), **program.pages(), **results.pages()}
     generated |= {page: _root_page(name, page) for name, page in ROOT_PAGES.items()}
     for name, content in generated.items():
         files.append(File.generated(config, name, content=content))

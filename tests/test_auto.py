@@ -19,8 +19,6 @@ from onsketch.errors import OptionError, UpdateError
 from streams import LOSSES, REAL, level
 from streams import mixed_units as stream
 
-pytestmark = pytest.mark.learners
-
 
 def check_definition(X: np.ndarray, y: np.ndarray, loss: str, size: int, forget: float, **constants: Any) -> Definition:
     """Learn rows of several weights with the learner and with its definition; they must agree throughout."""

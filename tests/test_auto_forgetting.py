@@ -11,8 +11,6 @@ from scipy.sparse import csr_array
 import onsketch
 from streams import mixed_units as stream
 
-pytestmark = pytest.mark.learners
-
 
 def test_a_rotating_stream_is_followed_by_forgetting() -> None:
     rng = np.random.default_rng(0)

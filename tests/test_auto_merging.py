@@ -13,8 +13,6 @@ from onsketch.learners.base import Learner
 from streams import sparse_stream
 from test_auto import stream
 
-pytestmark = pytest.mark.learners
-
 
 def learners(loss: str, pieces: list[Any], base: Learner | None = None, **options: Any) -> list[Learner]:
     """One learner for each piece of a stream."""

@@ -13,8 +13,6 @@ from scipy.sparse import csr_array, diags_array
 import onsketch
 from onsketch.errors import UpdateError
 
-pytestmark = pytest.mark.learners
-
 FOLDER = Path(os.environ.get("ONSKETCH_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 

@@ -26,8 +26,6 @@ from outside_geometry import QUARTIC
 from outside_sketch import DENSE, LAST
 from streams import sparse_stream
 
-pytestmark = pytest.mark.learners
-
 NAME = QUARTIC.name
 
 

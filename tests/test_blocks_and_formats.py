@@ -18,8 +18,6 @@ from onsketch.learners.methods import METHODS as METHODS_BY_NAME
 from onsketch.learners.rows import as_rows
 from streams import sparse_stream
 
-pytestmark = pytest.mark.learners
-
 METHODS = [name for name in onsketch.methods() if name not in ("ada-lr", "radagrad")]
 
 

@@ -16,8 +16,6 @@ from onsketch.core.matrices import check_csr
 from onsketch.errors import InputError
 from onsketch.learners.rows import as_rows
 
-pytestmark = pytest.mark.learners
-
 WIDTH = 6
 
 

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 import onsketch
 from onsketch.errors import InputError, OptionError
 
-pytestmark = pytest.mark.learners
-
 CASES = [
     ("ons", {}),
     ("fd-son", {}),

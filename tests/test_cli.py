@@ -95,21 +95,18 @@ def test_json_into_a_missing_directory_is_refused_before_any_work(tmp_path):
     assert "nowhere" in result.output.replace("\n", "")
 
 
-@pytest.mark.learners
 def test_methods_lists_every_one():
     result = run("methods")
     assert result.exit_code == 0
     assert all(name in result.stdout for name in onsketch.methods())
 
 
-@pytest.mark.learners
 def test_an_unknown_learner_is_refused_with_a_hint():
     result = run(*SMALL, "--learner", "rdf-son")
     assert result.exit_code == 2
     assert "rfd-son" in result.output
 
 
-@pytest.mark.learners
 def test_compare_in_plain_lines():
     result = run(*SMALL)
     assert result.exit_code == 0, result.output
@@ -118,7 +115,6 @@ def test_compare_in_plain_lines():
     assert result.stdout.splitlines()[-1].startswith("What to see: as the condition number goes from 10 to 200")
 
 
-@pytest.mark.learners
 @pytest.mark.parametrize("no_color", [None, "1"])
 def test_compare_on_a_terminal_moves_a_table_and_heeds_no_color(no_color):
     env = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "NO_COLOR": no_color}
@@ -129,7 +125,6 @@ def test_compare_on_a_terminal_moves_a_table_and_heeds_no_color(no_color):
     assert bool(re.search(r"\x1b\[[\d;]*3\dm", result.stdout)) == (no_color is None)
 
 
-@pytest.mark.learners
 def test_compare_writes_json(tmp_path):
     path = tmp_path / "out.json"
     names = ["rfd-son", "adagrad"]
@@ -150,7 +145,6 @@ def test_compare_writes_json(tmp_path):
     assert stream["curve"][-1]["rows"] == 200
 
 
-@pytest.mark.learners
 def test_compare_repeats_itself(tmp_path):
     def errors(seed):
         path = tmp_path / "out.json"

@@ -40,7 +40,6 @@ def model(rows_file):
     return path
 
 
-@pytest.mark.learners
 def test_train_then_predict(rows_file, model, tmp_path):
     result = run("predict", str(model), str(rows_file), "-o", str(tmp_path / "margins"))
     assert result.exit_code == 0, result.output
@@ -59,7 +58,6 @@ def test_train_then_predict(rows_file, model, tmp_path):
     assert chances == pytest.approx([1 / (1 + math.exp(-margin)) for margin in margins], rel=1e-6)
 
 
-@pytest.mark.learners
 def test_inspect_tells_names_options_and_spectrum(model):
     result = run("inspect", str(model), "--top", "3")
     assert result.exit_code == 0, result.output
@@ -77,7 +75,6 @@ def test_inspect_tells_names_options_and_spectrum(model):
         assert part in result.stdout
 
 
-@pytest.mark.learners
 def test_kernel_learners_show_growth_and_regret(rows_file, model, tmp_path):
     saved, page, plots = (tmp_path / name for name in ("kernel.model", "train.html", "inspect.html"))
     result = run("train", str(rows_file), "-l", "pros-n-kons", "--kernel", "rbf", "--save", str(saved), "--report",
@@ -98,7 +95,6 @@ def test_kernel_learners_show_growth_and_regret(rows_file, model, tmp_path):
     assert "largest weights × scale" in run("inspect", str(model), "--data", str(rows_file)).stdout
 
 
-@pytest.mark.learners
 def test_train_report_is_one_page_without_outside_references(rows_file, tmp_path):
     page = tmp_path / "page.html"
     result = run("train", str(rows_file), "-l", "rfd-son", "--sketch-size", "4", "--report", str(page), "--quiet")
@@ -119,7 +115,6 @@ def test_train_report_is_one_page_without_outside_references(rows_file, tmp_path
     assert not re.search(r'(src|href)="(?!#)', text.replace('xlink:href="#', ""))
 
 
-@pytest.mark.learners
 def test_compare_on_a_file_with_grid_regret_page_and_tables(rows_file, tmp_path):
     page, table, document = (tmp_path / name for name in ("page.html", "curve.csv", "out.json"))
     result = run("compare", str(rows_file), "-l", "rfd-son", "-l", "adagrad", "--sketch-size", "4", "--step-size",
@@ -142,13 +137,12 @@ def test_compare_on_a_file_with_grid_regret_page_and_tables(rows_file, tmp_path)
     assert table.read_text().splitlines()[0] == "learner,stream,rows,cpu_seconds,loss,error"
 
 
-@pytest.mark.learners
+@pytest.mark.slow
 def test_compare_on_a_pipe_has_no_regret_and_says_so(rows_file):
     done = shell("compare - -l adagrad --regret", input=rows_file.read_bytes())
     assert b"No regret" in done.stdout
 
 
-@pytest.mark.learners
 def test_sketches_are_saved_merged_and_compared(tmp_path):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(90, 6)) * [5, 4, 3, 2, 1, 0.1]
@@ -168,7 +162,6 @@ def test_sketches_are_saved_merged_and_compared(tmp_path):
     assert "sketch" in run("inspect", str(tmp_path / "both")).stdout
 
 
-@pytest.mark.learners
 @pytest.mark.parametrize(
     ("text", "options", "complaint"),
     [
@@ -190,7 +183,6 @@ def test_bad_input_exits_with_1_and_one_line_that_says_what(text, options, compl
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.learners
 def test_bad_lines_can_be_skipped_and_are_counted(tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1\n-1 1:x\n-1 2:1\n")
@@ -199,7 +191,6 @@ def test_bad_lines_can_be_skipped_and_are_counted(tmp_path):
     assert "skipped       1" in result.stdout
 
 
-@pytest.mark.learners
 def test_predict_passes_over_labels_it_does_not_know_and_counts_bad_lines(tmp_path):
     (tmp_path / "train.svm").write_text("1 1:1\n-1 2:1\n" * 20)
     (tmp_path / "new.svm").write_text("0 1:1\n1 1:1\n-1 x\n")
@@ -212,7 +203,6 @@ def test_predict_passes_over_labels_it_does_not_know_and_counts_bad_lines(tmp_pa
     assert "1 rows with labels" in result.stderr
 
 
-@pytest.mark.learners
 def test_predict_finds_columns_by_name(tmp_path):
     (tmp_path / "train.csv").write_text("label,a,b\n" + "1,2,3\n0,3,2\n" * 5)
     (tmp_path / "same.csv").write_text("label,a,b\n1,3,2\n")
@@ -228,7 +218,6 @@ def test_predict_finds_columns_by_name(tmp_path):
     assert "'a' is not there" in result.stderr
 
 
-@pytest.mark.learners
 def test_a_class_that_never_occurs_is_an_error(tmp_path):
     (tmp_path / "rows.svm").write_text("1 1:1\n2 2:1\n" * 20)
     result = run("train", str(tmp_path / "rows.svm"), "-l", "adagrad", "--positive", "7")

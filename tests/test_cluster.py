@@ -23,8 +23,6 @@ from program import run as program
 from shards import cut, shards_of, write_svm
 from streams import sparse_stream
 
-pytestmark = pytest.mark.learners
-
 MERGING = [name for name in onsketch.methods() if not name.endswith(("kons", "kernel-ogd"))]
 
 
@@ -121,6 +119,7 @@ def test_every_method_learns_in_shards(tmp_path: Path, method: str) -> None:
     assert run.progress.mean_loss < alone + 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ons", "fd-son", "rfd-son", "cfd-son", "oja-son", "rp-son", "adagrad", "ada-fd"])
 def test_merging_often_does_not_diverge(tmp_path: Path, method: str) -> None:
     rng = np.random.default_rng(0)

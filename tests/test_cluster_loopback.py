@@ -74,6 +74,7 @@ print(outcome())
 """
 
 
+@pytest.mark.slow
 def test_ray_listens_on_loopback_only_or_is_refused() -> None:
     pytest.importorskip("ray", reason="needs Ray: pip install 'onsketch[ray]'")
     words = [sys.executable, "-c", STARTED]

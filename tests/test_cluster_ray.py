@@ -25,7 +25,7 @@ ray = pytest.importorskip("ray", reason="needs Ray: pip install 'onsketch[ray]'"
 from onsketch.jobs.cluster.ray_engine import RayEngine  # noqa: E402
 
 pytestmark = [
-    pytest.mark.learners,
+    pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the processes to kill in /proc"),
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

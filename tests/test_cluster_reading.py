@@ -22,8 +22,6 @@ from program import run as program
 from shards import cut, shards_of
 from streams import sparse_stream
 
-pytestmark = pytest.mark.learners
-
 EXACT: dict[str, Any] = {"method": "ons", "summary": "curvature", "clip": None, "ridge": 0.5}
 """Merged as if it had been one stream."""
 
@@ -45,6 +43,7 @@ def write(path: Path, X: Any, y: Any) -> None:
     path.write_text("\n".join([*lines, ""]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "vw"])
 @pytest.mark.parametrize("sync", [None, 2])
 def test_text_shards_equal_one_stream(tmp_path: Path, suffix: str, sync: int | None) -> None:

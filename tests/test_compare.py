@@ -110,7 +110,6 @@ def test_a_grid_is_every_combination_that_concerns_the_method():
     assert contender("ogd", {"sketch_size": [5]}).settings == ({},)
 
 
-@pytest.mark.learners
 def test_threads_change_nothing():
     from onsketch.data import ill_conditioned
 

@@ -33,6 +33,7 @@ def answer(tree: Path, cache: Path) -> float:
     return float(subprocess.run(command, env=inherited | own, capture_output=True, text=True, check=True).stdout)
 
 
+@pytest.mark.slow
 def test_a_changed_callee_is_seen_through_a_warm_cache(tmp_path):
     """The kernel's own function stays as it was; what it calls changes."""
     tree, cache = tmp_path / "tree", tmp_path / "cache"

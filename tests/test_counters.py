@@ -15,8 +15,6 @@ from onsketch.files import model_file
 from onsketch.learners.multiclass import SharedSketch, SoftmaxAuto
 from streams import sparse_stream
 
-pytestmark = pytest.mark.learners
-
 METHODS: dict[str, dict[str, Any]] = {
     "adagrad": {}, "lazy-adam": {}, "ftrl": {}, "ogd": {}, "rfd-son": {"sketch_size": 3},
     "oja-son": {"sketch_size": 3}, "rp-son": {"sketch_size": 3}, "ada-ffd": {"sketch_size": 3}, "auto": {}, "ons": {},

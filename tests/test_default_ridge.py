@@ -14,8 +14,6 @@ import definitions
 import onsketch
 from onsketch.learners.methods import compose_method, ridge_share
 
-pytestmark = pytest.mark.learners
-
 Array = NDArray[np.float64]
 
 GROWING = ("fd", "rfd", "pfd", "cfd", "greedy", "ffd", "rp", "oja")

@@ -16,8 +16,6 @@ from onsketch.learners.dense.exact_newton import ExactNewton
 from onsketch.learners.dense.fourier import Rada, fourier_sample
 from onsketch.learners.dense.inverse_factor import matrix_of
 
-pytestmark = pytest.mark.learners
-
 
 @pytest.mark.parametrize("ridge", [1.0, 0.0])
 def test_the_inverse_does_not_drift(ridge: float) -> None:

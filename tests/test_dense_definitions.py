@@ -19,8 +19,6 @@ from onsketch.learners.dense.metric import Metric
 from onsketch.learners.methods import Method, compose_method
 from streams import LOSSES, SMOOTH
 
-pytestmark = pytest.mark.learners
-
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("update", ["mirror", "dual"])
@@ -56,6 +54,7 @@ def test_ons_without_ridge_takes_the_pseudo_inverse(update: str, summary: str, w
         assert_agrees("ons", X, y, **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ada-full", "ada-lr", "radagrad"])
 @pytest.mark.parametrize("update", ["mirror", "dual"])
 def test_dense_adagrads_are_their_definitions(method: str, update: str) -> None:
@@ -86,6 +85,7 @@ def test_ada_lr_with_the_whole_map_is_ada_full_on_the_range() -> None:
     np.testing.assert_allclose(predictions, make("ada-full", step_size=0.3).learn(X, y), atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", COMPOSITE)
 @pytest.mark.parametrize("update", ["mirror", "dual"])
 @pytest.mark.parametrize("terms", TERMS)
@@ -105,6 +105,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", PARTS, ids=lambda parts: parts.name)
 def test_any_sketch_takes_composite_terms(parts: Method) -> None:
     X, y = stream()

@@ -17,8 +17,6 @@ from onsketch.errors import OptionError
 from onsketch.learners.dense.composite import Terms, proximal
 from onsketch.learners.dense.spectral_rounds import SpectralRounds
 
-pytestmark = pytest.mark.learners
-
 
 def test_merged_curvature_learners_are_the_sequential_one() -> None:
     """Squared loss, no clip, step 1: recursive least squares, so that the merge is exact for any split."""

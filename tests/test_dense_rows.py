@@ -23,9 +23,8 @@ from dense_support import (
 )
 from onsketch.errors import OptionError, UpdateError
 
-pytestmark = pytest.mark.learners
 
-
+@pytest.mark.slow
 @everything
 def test_blocks_and_single_rows_are_bitwise_the_same(name: str) -> None:
     X, y = stream(n=300 if name.startswith(("ons", "radagrad")) else 80)
@@ -156,6 +155,7 @@ def test_float32_holds_the_weights() -> None:
         assert single.state_bytes()["packed"] < double.state_bytes()["packed"]
 
 
+@pytest.mark.slow
 @everything
 @pytest.mark.parametrize("extreme", ["lengths", "repeated", "labels", "tiny", "huge"])
 def test_extremes_are_learned_or_refused_but_never_nan(name: str, extreme: str) -> None:

@@ -23,7 +23,7 @@ def _name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.learners
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in pages() if blocks(p, "python", "pycon", "console")], ids=_name)
 def test_the_examples_of_a_page_run_and_print_what_it_shows(page, tmp_path, monkeypatch):
     if "onsketch.torch" in page.read_text(encoding="utf-8"):
@@ -46,6 +46,7 @@ def _calls() -> list[tuple[str, list[str]]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_option_of_the_program_that_a_page_shows_exists():
     helps: dict[str, str] = {}
     for page, words in _calls():

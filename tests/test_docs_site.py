@@ -31,6 +31,7 @@ def test_results_are_small():
     assert sum(path.stat().st_size for path in (ROOT / "docs" / "results").iterdir()) < 1_000_000
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("material", reason="the site needs the extra docs: pip install 'onsketch[docs]'")
     pytest.importorskip("mkdocstrings")

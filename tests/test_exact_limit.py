@@ -10,8 +10,6 @@ import pytest
 import onsketch
 from streams import LOSSES, sparse_stream
 
-pytestmark = pytest.mark.learners
-
 
 @pytest.mark.parametrize("update", ["mirror", "dual"])
 @pytest.mark.parametrize("loss", LOSSES)

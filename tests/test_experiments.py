@@ -81,6 +81,7 @@ def failing(sources, number):
     raise ArithmeticError(f"no {number}")
 
 
+@pytest.mark.slow
 def test_processes_share_cells_among_experiments_and_pass_errors_on(tmp_path):
     cells = [Cell(squared, {"number": n}) for n in range(5)]
 
@@ -132,7 +133,6 @@ def test_later_cells_may_depend_on_earlier_ones(tmp_path):
     assert len(list((tmp_path / "runs").iterdir())) == 3
 
 
-@pytest.mark.learners
 def test_the_contest_takes_the_best_of_the_grid_and_repeats_only_that(tmp_path):
     steps = [1e-6, 0.05, 1e3]
     entry = Entry("adagrad", "adagrad", {"loss": "squared"}, {"step_size": steps})
@@ -155,7 +155,6 @@ def test_the_contest_takes_the_best_of_the_grid_and_repeats_only_that(tmp_path):
     assert row["at_edge"] == (best != 0.05)
 
 
-@pytest.mark.learners
 def test_a_pass_counts_what_was_predicted_before_learning():
     import onsketch
 
@@ -169,7 +168,7 @@ def test_a_pass_counts_what_was_predicted_before_learning():
     assert not result["diverged"]
 
 
-@pytest.mark.learners
+@pytest.mark.slow
 @pytest.mark.parametrize("ridge", [0.0, 0.01])
 def test_algorithm_6_is_its_pseudo_code_and_leaves_each_row_within_its_set(ridge):
     """luo2019, Algorithm 6, written out; the public learner must agree."""
@@ -268,7 +267,7 @@ def test_the_program_lists_and_refuses(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.learners
+@pytest.mark.slow
 def test_everything_runs_in_little(tmp_path):
     folder, target = tmp_path / "sets", tmp_path / "out"
     folder.mkdir()

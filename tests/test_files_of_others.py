@@ -89,6 +89,7 @@ def test_a_table_of_blank_lines_has_no_rows(text: bytes) -> None:
 ZEROS = pa.table({"y": np.zeros(400_000), "x": np.zeros(400_000)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
 @pytest.mark.parametrize("form", ["file", "stream"])
 def test_a_batch_that_unpacks_to_much_is_refused_before_it_is_unpacked(
@@ -109,6 +110,7 @@ def test_a_batch_that_unpacks_to_much_is_refused_before_it_is_unpacked(
     assert len(rows_of(data, label="none")[0]) == 400_000
 
 
+@pytest.mark.slow
 def test_a_pipe_of_batches_is_checked_as_a_file_is() -> None:
     program = "from onsketch.data import stream\nprint(sum(map(len, stream('-', label='y', max_unpack_bytes=%d))))"
     for form in ("stream", "file"):
@@ -126,6 +128,7 @@ def test_a_dictionary_that_unpacks_to_much_is_refused() -> None:
         rows_of(data, max_unpack_bytes=1 << 20)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="measures the memory of a process")
 def test_a_long_word_of_many_rows_is_held_once() -> None:
     table = pa.table({"y": np.zeros(600), "w": pa.array(["x" * (1 << 20)] * 600)})
@@ -143,6 +146,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
     assert peak < 400 << 10  # KiB; once for each row would be 600 MiB more
 
 
+@pytest.mark.slow
 def test_columns_that_pyarrow_cannot_describe_end_no_process() -> None:
     """A footer with a codec that nobody knows: ``metadata.row_group(0).column(0).compression`` is not asked for."""
     data = written(pa.table({"y": [1.0, 2.0], "w": ["a", "b"]}), "parquet", compression="zstd", write_statistics=False)

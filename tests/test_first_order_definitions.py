@@ -12,9 +12,8 @@ from first_order_support import COMPOSITE, LOSSES, assert_agrees, every_kind, ma
 from onsketch.errors import OptionError
 from onsketch.learners.methods import METHODS
 
-pytestmark = pytest.mark.learners
 
-
+@pytest.mark.slow
 @pytest.mark.parametrize("clip", [None, 0.4])
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("composite", COMPOSITE)

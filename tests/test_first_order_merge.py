@@ -11,8 +11,6 @@ from scipy.sparse import csr_array
 from first_order_support import every_kind, make, state, stream
 from onsketch.errors import OptionError
 
-pytestmark = pytest.mark.learners
-
 
 @every_kind
 def test_merging_nothing_changes_nothing(name: str, options: dict[str, Any]) -> None:

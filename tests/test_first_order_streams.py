@@ -15,8 +15,6 @@ from onsketch.errors import OptionError, UpdateError
 from onsketch.learners.first_order import learner as first_order
 from onsketch.learners.first_order.steps import TIMER
 
-pytestmark = pytest.mark.learners
-
 
 @every_kind
 def test_one_call_equals_many_bit_for_bit(name: str, options: dict[str, Any]) -> None:
@@ -106,6 +104,7 @@ def dense_recursion(
     return w, total / (start + features.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [0, 10_000_000])
 @pytest.mark.parametrize(("l1", "l2"), [(1e-4, 0.0), (0.0, 1e-3), (1e-6, 3e-2), (1e-4, 1e-9), (1e-5, 100.0)])
 @pytest.mark.parametrize("update", ["mirror", "dual"])

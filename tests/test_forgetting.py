@@ -13,8 +13,6 @@ from definitions import LOSSES, exp_concavity
 from onsketch.errors import OptionError
 from streams import sparse_stream
 
-pytestmark = pytest.mark.learners
-
 
 def newton(
     X: np.ndarray, y: np.ndarray, sketch: str, size: int, ridge: float, forget: float, *, clip: float, curvature: bool

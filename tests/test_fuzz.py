@@ -20,8 +20,6 @@ import fuzz_jobs
 import fuzz_models
 from fuzz_children import run
 
-pytestmark = pytest.mark.learners
-
 KINDS = {
     "adagrad": 60, "rfd-son": 60, "ada-ffd": 60, "oja-son": 60, "kons": 60, "shared": 60, "softmax auto": 60,
     "sketch FrequentDirections": 60, "sketch Oja": 60, "checkpoint of two classes": 30, "ledger of a cluster": 20,
@@ -35,6 +33,7 @@ TRIALS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_changed_is_refused_or_can_be_used(kind: str) -> None:
     if kind not in TRIALS:

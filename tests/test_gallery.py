@@ -28,7 +28,7 @@ def test_the_page_shows_the_example_as_it_is(name):
     assert (GALLERY / "index.md").read_text(encoding="utf-8") == index()
 
 
-@pytest.mark.learners
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_example_prints_what_its_page_shows(name, tmp_path):
     if name == "pytorch_training":

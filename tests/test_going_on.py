@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from onsketch.data.writing import write
 from onsketch.jobs.training import Plan, Training
 
-pytestmark = pytest.mark.learners
-
 FORMS = ("libsvm", "vw", "csv", "jsonl", "parquet", "arrow")
 
 LEARNERS: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -52,6 +50,7 @@ def part(folder: Path, name: str, form: str, task: str, X: np.ndarray, score: np
     return str(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(
     form=st.sampled_from(FORMS),

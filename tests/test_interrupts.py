@@ -30,14 +30,12 @@ INTERRUPTED = (
 )  # fmt: skip
 
 
-@pytest.mark.learners
 @pytest.mark.parametrize("name", INTERRUPTED)
 def test_an_interrupted_call_has_happened_or_has_not(name):
     (kind,) = (kind for kind in fuzz_interrupts.kinds() if kind.name == name)
     assert fuzz_interrupts.sweep(kind, 25) == []
 
 
-@pytest.mark.learners
 def test_an_interrupted_prediction_does_not_keep_the_lock():
     X = np.ones((3, 5))
     learner = onsketch.learner("adagrad", loss="squared")

@@ -119,7 +119,6 @@ def test_probabilities_sum_to_one_and_agree_with_labels():
         assert answers(margins, task, loss, "label") == [list("abcd")[k] for k in p.argmax(axis=1)]
 
 
-@pytest.mark.learners
 def test_train_and_predict_tell_the_same_figures_to_other_programs(tmp_path):
     labels, margins, _ = rows(400)
     (tmp_path / "t.svm").write_text("".join(f"{y:g} 1:{z:.4f}\n" for y, z in zip(labels, margins, strict=True)))
@@ -134,7 +133,7 @@ def test_train_and_predict_tell_the_same_figures_to_other_programs(tmp_path):
         assert keys <= set(json.loads(path.read_text()))
 
 
-@pytest.mark.learners
+@pytest.mark.slow
 def test_a_slow_pipe_is_answered_line_by_line(tmp_path):
     (tmp_path / "t.csv").write_text("alpha,y\n" + "1,0\n2,1\n" * 20)
     model = tmp_path / "m"
@@ -149,7 +148,6 @@ def test_a_slow_pipe_is_answered_line_by_line(tmp_path):
         assert process.wait(timeout=60) == 0
 
 
-@pytest.mark.learners
 def test_the_winner_of_a_race_goes_on(tmp_path):
     labels, margins, _ = rows(300)
     path, model = tmp_path / "t.svm", tmp_path / "m"

@@ -17,8 +17,6 @@ from onsketch.errors import InputError, OptionError
 from onsketch.kernel import Kernel, RandomFourierFeatures
 from streams import SMOOTH, labels_for, level, sparse_stream
 
-pytestmark = pytest.mark.learners
-
 NEWTON = ("kons", "sketched-kons", "pros-n-kons")
 Array = Any
 
@@ -51,6 +49,7 @@ def plain_kons(K: Array, y: Array, loss: str, ridge: float, clip: float, enters:
     return np.array(predictions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip", [None, 1.0, 0.3])
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_with_the_linear_kernel_all_three_are_the_online_newton_step(loss: str, clip: float | None) -> None:
@@ -95,6 +94,7 @@ def test_kons_is_its_definition(seed: int, loss: str, kernel: str, clip: float, 
     np.testing.assert_allclose(carried.learn(X, y), expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "polynomial"])
 def test_pros_n_kons_with_the_whole_stream_is_kons_and_sketched_kons_at_floor_1_too(kernel: str) -> None:
     X, y = streamed("logistic", n=400, d=4)

@@ -14,8 +14,6 @@ from onsketch.errors import InputError, OptionError, UpdateError
 from onsketch.kernel import Kernel, effective_dimension, kernel_ridge, online_effective_dimension, regret, study
 from onsketch.learners.kernel.study import best_function
 
-pytestmark = pytest.mark.learners
-
 NEWTON = ("kons", "sketched-kons", "pros-n-kons")
 METHODS = (*NEWTON, "kernel-ogd", "budget-kernel-ogd")
 
@@ -28,6 +26,7 @@ def alternating_regret(method: str, T: int, **options: Any) -> tuple[float, Any]
     return float(-(y * margins).sum()), learner
 
 
+@pytest.mark.slow
 def test_the_papers_adversary_makes_dictionaries_pay_and_not_frequent_directions() -> None:
     T = 2000
     kernel: dict[str, Any] = {"kernel": "rbf", "gamma": 1.0}
@@ -49,6 +48,7 @@ def test_the_papers_adversary_makes_dictionaries_pay_and_not_frequent_directions
     assert exact <= half < 4 * exact  # the floor buys it back, at a quarter of the cost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jitter", [0.0, 1e-15, 1e-9, 1e-6])
 @pytest.mark.parametrize("ridge", [1e-10, 1e-3, 1.0])
 def test_repeated_points_never_break_the_factor(jitter: float, ridge: float) -> None:

@@ -12,8 +12,6 @@ import onsketch
 from onsketch.kernel import RandomFourierFeatures
 from test_papers import read_libsvm
 
-pytestmark = pytest.mark.learners
-
 LINEAR = ("ons", "rfd-son", "oja-son", "adagrad", "ada-ffd", "ogd", "arow")
 
 
@@ -43,6 +41,7 @@ def best_linear(X: Any, y: Any) -> float:
     return min(errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rows", "factor"), [("ijcnn1", 6000, 0.8), ("letter.scale", 5000, 0.6), ("svmguide1", 3089, 0.9)]
 )

@@ -13,8 +13,6 @@ from onsketch.errors import InputError, OptionError
 from onsketch.kernel import effective_dimension, online_effective_dimension
 from onsketch.sketch import RowSampling
 
-pytestmark = pytest.mark.learners
-
 Array = Any
 
 
@@ -26,6 +24,7 @@ def low_rank_rows(n: int, seed: int) -> Array:
     return rows
 
 
+@pytest.mark.slow
 def test_the_theorem_holds_where_it_has_bite() -> None:
     """Effective dimension below 3 and 5,000 rows: at every checkpoint, in most of the runs, bounds and size."""
     T, ridge, accuracy, runs = 5_000, 200.0, 0.9, 12

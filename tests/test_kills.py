@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from kills import kill_often
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["adagrad", "auto", "ada-ffd", "many classes by softmax", "driver of a cluster"])
 def test_killed_and_resumed_is_as_never_killed(kind: str) -> None:
     """``python benchmarks/kills.py --kills 200`` does it for every kind of learner."""

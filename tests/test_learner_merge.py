@@ -11,8 +11,6 @@ import onsketch
 from onsketch.errors import OptionError
 from streams import sparse_stream
 
-pytestmark = pytest.mark.learners
-
 SHRINKING = ("fd", "rfd", "pfd", "cfd", "greedy", "ffd")
 
 

@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 
 import onsketch
 
-pytestmark = pytest.mark.learners
-
 
 def predicted(X: Any, y: Any) -> Any:
     return onsketch.learner("ons", ridge=0.0, n_features=X.shape[1]).learn(X, y)

@@ -19,11 +19,10 @@ import onsketch
 from onsketch.errors import UpdateError
 from streams import sparse_stream
 
-pytestmark = pytest.mark.learners
-
 SKETCHED = ("fd-son", "rfd-son", "cfd-son", "oja-son", "rp-son", "ada-fd", "ada-ffd", "s-adagrad", "ada-gp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update", ["mirror", "dual"])
 def test_features_that_sleep_through_thousands_of_shrinks_catch_up(update: str) -> None:
     """Against the definition, in which 200 features that are always equal are one of √200 times their value."""
@@ -66,6 +65,7 @@ def test_between_changes_of_basis_no_feature_goes_on_sleeping(update: str, tmp_p
     assert (tmp_path / "model").read_bytes() == (tmp_path / "uninterrupted").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["adagrad", "oja-son", "rfd-son"])
 def test_ten_million_rounds(method: str) -> None:
     rng = np.random.default_rng(0)

@@ -18,7 +18,6 @@ pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-pytestmark = pytest.mark.learners
 
 
 def frame(rows: int = 400, seed: int = 0) -> Any:

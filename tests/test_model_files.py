@@ -48,7 +48,6 @@ def made(method, options):
         pytest.skip("not an option of this method")
 
 
-@pytest.mark.learners
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("method", sorted(onsketch.methods()))
 def test_a_reloaded_learner_goes_on_bit_for_bit(method, options, tmp_path):
@@ -67,7 +66,6 @@ def test_a_reloaded_learner_goes_on_bit_for_bit(method, options, tmp_path):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-@pytest.mark.learners
 def test_composed_empty_and_growing_learners(tmp_path):
     X, y = stream()
     composed = onsketch.compose(sketch="oja", geometry="adagrad", update="dual", sketch_size=4)
@@ -81,7 +79,6 @@ def test_composed_empty_and_growing_learners(tmp_path):
         assert (onsketch.load(tmp_path / "empty").learn(X[:50], y[:50]) == fresh.learn(X[:50], y[:50])).all()
 
 
-@pytest.mark.learners
 def test_long_sleepers_wake_up_after_reloading(tmp_path):
     """Features that sleep through many epochs of the log of transforms, across a save."""
     rng = np.random.default_rng(0)
@@ -97,7 +94,6 @@ def test_long_sleepers_wake_up_after_reloading(tmp_path):
         assert (onsketch.load(tmp_path / "model").learn(X[1500:], y[1500:]) == stayed.learn(X[1500:], y[1500:])).all()
 
 
-@pytest.mark.learners
 def test_a_spectrum_of_any_age_is_saved(tmp_path):
     """Ada-FFD's is worked out anew after 2m updates; with fewer features than that it never shrinks."""
     X, y = stream(rows=40, features=4)
@@ -191,7 +187,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.learners
 @pytest.mark.parametrize("name", CHANGES)
 def test_numbers_that_contradict_each_other_are_refused(name, tmp_path):
     """A file made to look whole, checksum and all, still cannot send the compiled loops out of bounds."""

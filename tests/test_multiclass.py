@@ -14,8 +14,6 @@ import onsketch
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
 from onsketch.learners.multiclass import OneVersusRest, SharedSketch
 
-pytestmark = pytest.mark.learners
-
 
 def blobs(n: int = 400, d: int = 12, classes: int = 5, seed: int = 0) -> tuple[Any, Any]:
     rng = np.random.default_rng(seed)

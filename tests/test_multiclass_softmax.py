@@ -18,8 +18,6 @@ from onsketch.learners.multiclass.softmax.state import TALLY
 from softmax_definition import Definition
 from streams import blobs
 
-pytestmark = pytest.mark.learners
-
 
 def text(n: int = 400, words: int = 3000, classes: int = 5, seed: int = 0, length: int = 30) -> tuple[Any, Any]:
     """Zipf words, each topic with words of its own."""

@@ -9,8 +9,6 @@ import onsketch
 from onsketch.learners.multiclass import SoftmaxAuto
 from streams import blobs
 
-pytestmark = pytest.mark.learners
-
 
 def test_the_estimators_use_it_for_many_classes_and_not_for_two() -> None:
     sklearn = pytest.importorskip("onsketch.sklearn")

@@ -16,8 +16,6 @@ from onsketch.errors import InputError, UpdateError
 from onsketch.learners.methods import METHODS as METHODS_BY_NAME
 from streams import LOSSES, sparse_stream
 
-pytestmark = pytest.mark.learners
-
 METHODS = tuple(onsketch.methods())
 
 
@@ -75,6 +73,7 @@ def test_a_state_in_float32_stays_finite(method: str) -> None:
             assert np.isfinite(array).all(), (name, options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_degenerate_streams(method: str) -> None:
     rng = np.random.default_rng(1)
@@ -219,6 +218,7 @@ def test_a_refused_row_tells_how_far_learning_got() -> None:
     learner.learn(np.ones((1, 1)), np.ones(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["oja-son", "rp-son", "rfd-son", "cfd-son", "ada-ffd", "ada-fd"])
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -15,8 +15,6 @@ from onsketch.core.errors import ModelFileError
 from onsketch.jobs.notes import check, read_noted
 from onsketch.jobs.training import Plan, Training
 
-pytestmark = pytest.mark.learners
-
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:

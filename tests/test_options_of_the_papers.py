@@ -12,8 +12,6 @@ from onsketch.errors import OptionError
 from streams import sparse_stream
 from test_projection_order import agree
 
-pytestmark = pytest.mark.learners
-
 ADAPTED = {"diagonal": True, "diagonal_first": True}
 
 

@@ -18,8 +18,6 @@ from onsketch.report.race import race_page
 from onsketch.sketches.study import error_bounds, spectral_error
 from program import run
 
-pytestmark = pytest.mark.learners
-
 
 def rows(n: int = 800, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)

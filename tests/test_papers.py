@@ -14,8 +14,6 @@ from scipy.sparse import csr_array
 import onsketch
 from onsketch.data.synthetic import ill_conditioned
 
-pytestmark = pytest.mark.learners
-
 DATA = Path(os.environ.get("ONSKETCH_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 

@@ -61,6 +61,7 @@ def test_private_names_are_used_where_they_are_expected_alone():
         assert file.startswith(places), f"{file}:{line} uses {name}; such names belong into {', '.join(places)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ALLOWED)
 def test_every_private_name_is_there(library):
     there = pytest.importorskip(library, reason=f"{library} is not installed")

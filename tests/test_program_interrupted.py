@@ -13,6 +13,7 @@ from onsketch.data import stream
 from program import PROGRAM, environment, run, told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_run_told_to_stop_while_a_pipe_stalls_saves_at_once(asked, tmp_path):
     model = tmp_path / "model"

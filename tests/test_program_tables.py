@@ -12,8 +12,6 @@ from onsketch.data import hash_name, stream
 from onsketch.errors import InputError
 from program import run, told
 
-pytestmark = pytest.mark.learners
-
 
 def everyday(text, **options):
     """The first block of a table as the program reads it, and the stream."""

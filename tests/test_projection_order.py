@@ -17,8 +17,6 @@ from onsketch.core.losses import LOSSES, loss_values
 from onsketch.errors import OptionError
 from streams import sparse_stream
 
-pytestmark = pytest.mark.learners
-
 NEWTON = ("ons", "rp-son", "fd-son", "rfd-son", "pfd-son", "cfd-son", "oja-son")
 
 
@@ -62,6 +60,7 @@ def test_after_the_step_with_rank_counting_and_adapted_features() -> None:
             np.testing.assert_allclose(learner.learn(X, y), definition.predictions, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ons", "fd-son", "rfd-son", "pfd-son", "cfd-son"])
 @given(seed=st.integers(0, 1000), scale=st.floats(-2.0, 2.0))
 def test_no_step_carries_its_own_row_beyond_the_clip(method: str, seed: int, scale: float) -> None:

@@ -25,8 +25,6 @@ from onsketch.jobs.tally import judged
 from onsketch.sklearn import OnlineRegressor
 from program import run
 
-pytestmark = pytest.mark.learners
-
 
 @kernel
 def _step(loss, z, y, length):

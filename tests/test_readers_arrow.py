@@ -22,6 +22,7 @@ from readers import blocks, together
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(
     X=arrays(np.float64, st.tuples(st.integers(1, 7), st.integers(1, 4)), elements=finite | st.just(0.0)),
@@ -136,6 +137,7 @@ def test_row_groups_batches_and_resuming(tmp_path):
                 assert part.position.rows == 1000
 
 
+@pytest.mark.slow
 def test_pipes_and_damage(tmp_path):
     table = pa.table({"y": [1.0, 2.0], "a": [3.0, 4.0]})
     sink = io.BytesIO()

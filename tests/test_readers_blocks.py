@@ -36,6 +36,7 @@ class Dripping(io.RawIOBase):
         return piece
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=5), st.integers(1, 60), st.integers(1, 900))
 def test_boundaries_do_not_depend_on_how_bytes_arrive(sizes, block_rows, block_bytes):
@@ -102,6 +103,7 @@ print(sum(len(block) for block in rest), rest.position.rows)
 """
 
 
+@pytest.mark.slow
 def test_resuming_standard_input_takes_the_same_bytes_again():
     position = blocks(LINES, format="libsvm", block_rows=100)[1].position.to_json()
     command = [sys.executable, "-c", RESUMED, position]
@@ -169,6 +171,7 @@ print(large[0], large[1] - small[1])
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream():
     pytest.importorskip("resource")
     size = int(os.environ.get("ONSKETCH_STREAM_BYTES", "300_000_000"))

@@ -106,6 +106,7 @@ def test_a_quote_that_does_not_end_spoils_one_line(chunk: int) -> None:
     assert refused.value.line == 3
 
 
+@pytest.mark.slow
 def test_a_quote_that_does_not_end_is_given_up_after_four_megabytes() -> None:
     text = 'y,u,v\n1,a,b\n2,"a,b\n' + "3,c,d\n" * 800_000
     y, _, blocks = read(text, on_error="skip")

@@ -41,14 +41,17 @@ def run(lines: int, per_file: int, **environment: str) -> str:
     return out.stdout
 
 
+@pytest.mark.slow
 def test_without_the_jit():
     assert "2,000 lines: all rows" in run(2_000, 100, NUMBA_DISABLE_JIT="1")
 
 
+@pytest.mark.slow
 def test_with_bounds_checked(tmp_path):
     assert "10,000 lines: all rows" in run(10_000, 1000, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path))
 
 
+@pytest.mark.slow
 def test_bounds_are_indeed_checked(tmp_path):
     """The check itself: one of the package's kernels that is given row ends beyond the values must be caught by it."""
     program = (

@@ -38,6 +38,7 @@ def same(parts, reference=LINES):
     np.testing.assert_array_equal(y, labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PACKERS)
 def test_compressed_files_whatever_their_name(tmp_path, kind):
     path = tmp_path / "rows"
@@ -51,6 +52,7 @@ def test_compressed_files_whatever_their_name(tmp_path, kind):
     assert blocks(path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PACKERS)
 def test_truncated_and_damaged_files(tmp_path, kind):
     rng = np.random.default_rng(0)
@@ -73,6 +75,7 @@ def test_truncated_and_damaged_files(tmp_path, kind):
         blocks(path)
 
 
+@pytest.mark.slow
 def test_patterns_and_lists(tmp_path):
     for k in range(3):
         (tmp_path / f"part{k}.svm").write_bytes(LINES)
@@ -93,6 +96,7 @@ def test_patterns_and_lists(tmp_path):
         blocks(tmp_path, format="libsvm")
 
 
+@pytest.mark.slow
 def test_remote_addresses():
     import fsspec
 
@@ -115,6 +119,7 @@ print(reading.format, sum(len(block) for block in reading), reading.position.off
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["", *PACKERS])
 def test_standard_input(kind):
     data = PACKERS[kind](LINES) if kind else LINES

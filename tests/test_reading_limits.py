@@ -40,6 +40,7 @@ def zeros(packing: str, mebibytes: int) -> bytes:
     return b"".join([packed.compress(piece) for _ in range(mebibytes)]) + packed.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
 @pytest.mark.parametrize(("packing", "size"), [("gz", 192), ("xz", 192), ("zst", 512)])
 def test_a_bomb_is_refused_within_bounded_memory(packing: str, size: int, tmp_path: Path) -> None:
@@ -79,6 +80,7 @@ def test_the_memory_to_unpack_is_limited() -> None:
     assert rows_of(data, max_unpack_bytes=1 << 30) == 10
 
 
+@pytest.mark.slow
 def test_frames_and_streams_follow_each_other() -> None:
     one = b"".join(b"%d 1:%d\n" % (k, k) for k in range(1, 3000))
     for pack in (zstandard.ZstdCompressor().compress, lzma.compress, gzip.compress):
@@ -88,6 +90,7 @@ def test_frames_and_streams_follow_each_other() -> None:
             rows_of(pack(one)[:-40])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [0, 1, 200_000])
 def test_a_line_may_be_as_long_as_said_and_no_longer(before: int) -> None:
     opening = b"1 1:1\n" * before
@@ -111,6 +114,7 @@ def test_a_row_may_make_so_many_products(options: dict[str, str]) -> None:
         rows_of(vw_line("a", 20), format="vw", max_products=200, **options)
 
 
+@pytest.mark.slow
 def test_looking_for_products_that_are_not_there_ends() -> None:
     with pytest.raises(InputError, match="max_products"):
         rows_of(vw_line("ac", 200_000), format="vw", quadratic="ab")

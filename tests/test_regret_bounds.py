@@ -14,8 +14,6 @@ from definitions import LOSSES
 from onsketch import sketch
 from onsketch.core.losses import loss_values
 
-pytestmark = pytest.mark.learners
-
 
 class Played(NamedTuple):
     """What a stream came to."""
@@ -49,6 +47,7 @@ def stream(adversary: bool, seed: int) -> tuple[Any, Any]:
     return X, np.sign(X @ rng.normal(size=5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update", ["mirror", "dual"])
 @pytest.mark.parametrize("method", ["ada-full", "ada-fd", "ada-ffd"])
 @given(
@@ -93,6 +92,7 @@ def regret(run: Played, loss: str, X: Any, y: Any, w: Any) -> float:
     return float(loss_values(loss, run.margins, y).sum() - loss_values(loss, X @ w, y).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", [False, True])
 @given(adversary=st.booleans(), seed=st.integers(0, 10_000), eta=st.sampled_from([0.1, 1.0]))
 def test_data_projections_keep_their_bound(full: bool, adversary: bool, seed: int, eta: float) -> None:

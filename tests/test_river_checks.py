@@ -12,8 +12,6 @@ from river import checks
 import onsketch
 from onsketch.river import OnlineClassifier, OnlineRegressor
 
-pytestmark = pytest.mark.learners
-
 FAMILIES = ["auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
 METHODS = list(onsketch.methods()) if os.environ.get("ONSKETCH_EVERY_METHOD") else FAMILIES
 """A method of each family, whose kernels the suite compiles anyway; ONSKETCH_EVERY_METHOD=1 runs them all."""
@@ -23,6 +21,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{type(m).__name__}-{m.method}-{getattr(m, 'multiclass', '')}")
 def test_every_check_passes(model: Any) -> None:

@@ -20,8 +20,6 @@ from onsketch.errors import InputError, ModelFileError, UpdateError
 from onsketch.learners.multiclass import OneVersusRest
 from onsketch.river import OnlineClassifier, OnlineRegressor
 
-pytestmark = pytest.mark.learners
-
 
 def stream(n: int = 200, d: int = 6, seed: int = 0) -> list[tuple[dict[str, float], bool]]:
     rng = np.random.default_rng(seed)
@@ -47,6 +45,7 @@ def test_one_row_at_a_time_is_the_learner() -> None:
     assert model.predict_proba_one(rows[0][0])[True] == pytest.approx(1.0 / (1.0 + np.exp(-margin)))
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 def test_the_order_of_features_changes_not_a_bit(random: Any) -> None:
     plain, shuffled = OnlineClassifier(sketch_size=3), OnlineClassifier(sketch_size=3)

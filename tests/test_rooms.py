@@ -50,6 +50,7 @@ def imports():
                 yield inside.as_posix(), room_of("onsketch." + ".".join(inside.with_suffix("").parts)), room_of(name)
 
 
+@pytest.mark.slow
 def test_no_room_imports_one_that_comes_after_it():
     wrong = [
         f"{file} -> {there}"

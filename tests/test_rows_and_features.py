@@ -12,8 +12,6 @@ from onsketch.errors import InputError
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.rows import Rows, as_rows
 
-pytestmark = pytest.mark.learners
-
 Row = list[tuple[int, float]]
 
 indices = st.one_of(st.integers(0, 5), st.integers(0, 300), st.integers(0, 2**62))

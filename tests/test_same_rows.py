@@ -137,6 +137,7 @@ def parts(block):
     return block.tolist() if isinstance(block, np.ndarray) else [part.tolist() for part in block[:3]]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, **EVERYTHING)
 @given(tables(), st.sampled_from(["indicate", "zero"]), st.booleans())
 def test_every_source_gives_the_same_rows(table, missing, gaps):
@@ -149,6 +150,7 @@ def test_every_source_gives_the_same_rows(table, missing, gaps):
         assert found == wanted, name
 
 
+@pytest.mark.slow
 @settings(max_examples=60, **EVERYTHING)
 @given(st.lists(st.dictionaries(NAMES, st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.floats(-9, 9), WORDS),
                                 max_size=5), min_size=1, max_size=40))  # fmt: skip

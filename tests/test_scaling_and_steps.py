@@ -14,8 +14,6 @@ from onsketch.core.errors import OptionError, UpdateError
 from onsketch.learners.scaled.scales import COUNT, RUNNING, USED, scale_rows
 from streams import LOSSES, level
 
-pytestmark = pytest.mark.learners
-
 SAFE = {"scaling": "magnitude", "step": "implicit", "clip": None, "fit_intercept": True}
 METHODS = ("rfd-son", "oja-son", "rp-son", "adagrad", "ogd", "s-adagrad")
 
@@ -63,6 +61,7 @@ def test_parts_sparse_rows_and_saved_learners_give_the_same(method: str, tmp_pat
     assert np.array_equal(parts.fork().predict(X), whole.predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_margins_are_predicted_before_a_row_is_learned(method: str) -> None:
     X, y = stream(60)

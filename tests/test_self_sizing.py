@@ -15,8 +15,6 @@ from onsketch.learners.sketched.resizing import resized
 from onsketch.learners.sketched.self_sizing import CEILING, CHECK, START
 from streams import sparse_stream
 
-pytestmark = pytest.mark.learners
-
 
 def streams(heavy: bool, n: int = 1500, d: int = 60) -> tuple[Any, Any]:
     rng = np.random.default_rng(0)

@@ -99,6 +99,7 @@ def test_a_page_of_another_site_gets_nothing(headers, status):
     assert (None if refusal is None else refusal[0]) == status
 
 
+@pytest.mark.slow
 def test_tls_by_file(tmp_path):
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
     try:

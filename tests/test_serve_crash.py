@@ -23,8 +23,6 @@ from onsketch.jobs.serve.batch import Batch
 from onsketch.jobs.serve.log import read_log
 from serving import Process, objects
 
-pytestmark = pytest.mark.learners
-
 KILLS = int(os.environ.get("ONSKETCH_KILLS", "2"))
 """More by hand: ONSKETCH_KILLS=100 pytest tests/test_serve_crash.py."""
 
@@ -68,6 +66,7 @@ def _key(rows, label, row):
     return rows.indices[part].tobytes(), rows.data[part].tobytes(), float(label)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["adagrad", "auto"])
 def test_every_acknowledged_row_survives_kill_9(tmp_path, method):
     folder, rng = tmp_path / "log", random.Random(1)

@@ -27,8 +27,6 @@ from onsketch.jobs.tally import judged
 from program import run
 from serving import as_vw, objects
 
-pytestmark = pytest.mark.learners
-
 
 class Waiter:
     """What came of one request."""

@@ -24,8 +24,6 @@ from onsketch.jobs.serve.run import _listen
 from onsketch.jobs.serve.waiting import Waitlist
 from serving import as_vw, objects, served
 
-pytestmark = pytest.mark.learners
-
 
 @pytest.fixture(scope="module")
 def service():

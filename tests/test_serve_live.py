@@ -23,8 +23,6 @@ from onsketch.data.live import is_live, open_live
 from program import environment
 from serving import PROGRAM, Process, as_vw, objects, served
 
-pytestmark = pytest.mark.learners
-
 
 @pytest.fixture(scope="module")
 def redis_url(tmp_path_factory):

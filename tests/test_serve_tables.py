@@ -18,8 +18,6 @@ from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.training import Plan, Training
 from serving import served
 
-pytestmark = pytest.mark.learners
-
 ROWS = [
     {"age": 31, "city": "Oslo", "income": 2.5},
     {"age": None, "city": "Rome", "income": -1.0},

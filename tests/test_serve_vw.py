@@ -23,8 +23,6 @@ from onsketch.data.json_rows import rows_of
 from onsketch.jobs.serve.limits import Limits
 from serving import as_vw, objects, served
 
-pytestmark = pytest.mark.learners
-
 LINES = (
     "1 'first| x y:2\n"
     "-1 second| x |n z\n"

@@ -201,6 +201,7 @@ def oja_errors(rows: Array, block: int) -> tuple[float, float]:
     return errors[0], errors[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("block", "seeds"), [(1, 2), (10, 5)])
 def test_oja_finds_the_leading_eigenvalues(block: int, seeds: int) -> None:
     # With steps of 1/t Oja's rule is not scale-free, and the scale of these rows was chosen for it: of

@@ -14,8 +14,6 @@ from onsketch.learners.methods import METHODS as METHODS_BY_NAME
 from onsketch.learners.sketched.state import NUMBER
 from streams import LOSSES, SMOOTH, level, sparse_stream
 
-pytestmark = pytest.mark.learners
-
 NAMED = (
     "rp-son", "fd-son", "rfd-son", "pfd-son", "cfd-son", "oja-son",
     "ada-gp", "ada-dp", "ada-fd", "ada-ffd", "s-adagrad",

@@ -11,8 +11,6 @@ from sklearn.utils.estimator_checks import check_estimator
 import onsketch
 from onsketch.sklearn import FrequentDirections, OnlineClassifier, OnlineRegressor, SketchedPCA
 
-pytestmark = pytest.mark.learners
-
 FAMILIES = ["auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ons"]
 METHODS = list(onsketch.methods()) if os.environ.get("ONSKETCH_EVERY_METHOD") else FAMILIES
 """A method of each family, whose kernels the suite compiles anyway; ONSKETCH_EVERY_METHOD=1 runs them all."""
@@ -43,17 +41,20 @@ def failures(estimator: Any, expected: dict[str, str]) -> dict[str, str]:
     return found | dict.fromkeys(expected.keys() - failed_as_expected, "passes now")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("method", METHODS)
 def test_the_classifier(method: str) -> None:
     assert failures(OnlineClassifier(method), NOT_REPETITION) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_the_classifier_with_a_shared_sketch() -> None:
     assert failures(OnlineClassifier(multiclass="shared", loss="softmax"), NOT_REPETITION) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("method", METHODS)
 def test_the_regressor(method: str) -> None:

@@ -29,8 +29,6 @@ from onsketch.errors import InputError, OptionError, UpdateError
 from onsketch.sklearn import OnlineClassifier, OnlineRegressor
 from streams import words
 
-pytestmark = pytest.mark.learners
-
 DATA = Path(os.environ.get("ONSKETCH_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 

@@ -16,8 +16,6 @@ from onsketch.sklearn import OnlineClassifier, OnlineRegressor
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
-pytestmark = pytest.mark.learners
-
 FAST = {"method": "adagrad", "random_state": 0}
 
 

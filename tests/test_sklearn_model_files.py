@@ -17,8 +17,6 @@ from onsketch.errors import ModelFileError, OptionError
 from onsketch.sklearn import OnlineClassifier, OnlineRegressor
 from streams import words
 
-pytestmark = pytest.mark.learners
-
 
 @pytest.mark.parametrize("options", [{}, {"multiclass": "shared", "loss": "softmax"}, {"method": "oja-son"}])
 def test_pickles_and_model_files_go_on_bit_for_bit(options: dict[str, Any], tmp_path: Path) -> None:

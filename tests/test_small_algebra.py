@@ -10,8 +10,6 @@ from onsketch.core.secular import LINES, absorb_row
 from onsketch.jit.decorators import kernel
 from onsketch.jit.vectors import add, dot, rotate, times
 
-pytestmark = pytest.mark.learners
-
 
 @kernel
 def _eigh(matrix, n, values, vectors, work):

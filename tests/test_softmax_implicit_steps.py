@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onsketch.learners.multiclass.softmax.implicit import CLOSE, solve
 from softmax_definition import implicit
-
-pytestmark = pytest.mark.learners
 
 
 def slopes_of(z: Any, y: int, tau: Any, h: float) -> tuple[Any, int]:

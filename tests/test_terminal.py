@@ -15,8 +15,6 @@ import pytest
 
 from program import PROGRAM, environment
 
-pytestmark = pytest.mark.learners
-
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -45,6 +43,7 @@ def rows(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_every_line_fits_and_the_bar_has_its_own(width, rows):
     text = watched(width, "train", rows, "-l", "adagrad", "--block-rows", 500, "--passes", 2)
@@ -57,6 +56,7 @@ def test_every_line_fits_and_the_bar_has_its_own(width, rows):
     assert re.search(r"^ *4,096 ", "\n".join(shown), flags=re.MULTILINE) if width == 40 else "4,096" in text
 
 
+@pytest.mark.slow
 def test_without_colour_there_is_none(rows):
     text = watched(80, "train", rows, "-l", "adagrad", NO_COLOR="1")
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", text)  # no ink is set

@@ -20,8 +20,6 @@ from onsketch import sketch
 from onsketch.core.rwlock import RWLock
 from onsketch.learners.multiclass import OneVersusRest
 
-pytestmark = pytest.mark.learners
-
 BLOCKS, ROWS = 25, 60
 
 

@@ -48,6 +48,7 @@ def test_errors(info):
                 info.optim_cls(params, **given.kwargs)
 
 
+@pytest.mark.slow
 @infos
 @devices
 @pytest.mark.parametrize("contiguous", [True, False])
@@ -66,6 +67,7 @@ def test_forloop_goes_right_direction(info, device, contiguous):
         assert after > before if given.kwargs.get("maximize") else after < before, given.desc
 
 
+@pytest.mark.slow
 @infos
 def test_forloop_goes_right_direction_with_lrsched(info):
     for schedulers in info.scheduler_inputs:
@@ -130,6 +132,7 @@ def test_tensor_lr(info, device):
         assert optimizer.param_groups[0]["lr"] == 0.03
 
 
+@pytest.mark.slow
 @infos
 @devices
 def test_complex(info, device):
@@ -159,6 +162,7 @@ def test_step_is_noop_when_params_have_no_grad(info, device):
     assert not optimizer.state
 
 
+@pytest.mark.slow
 @infos
 @devices
 def test_step_is_noop_for_zero_grads(info, device):
@@ -188,6 +192,7 @@ def test_empty_grad(info, device):
     assert torch.equal(model.weight, before)
 
 
+@pytest.mark.slow
 @infos
 def test_mixed_device_dtype(info):
     """Parameters of several types in one optimizer; on several devices where there are."""
@@ -209,6 +214,7 @@ def test_mixed_device_dtype(info):
             torch.testing.assert_close(p, q)
 
 
+@pytest.mark.slow
 @infos
 def test_grads_are_never_inplaced_into(info):
     for given in info.optim_inputs_func("cpu"):

@@ -32,6 +32,7 @@ def test_can_load_from_and_to_named_state_dict(info, named_first):
     assert second.state[weight]["step"].item() == 6.0
 
 
+@pytest.mark.slow
 @infos
 @devices
 def test_state_dict_deterministic(info, device):

@@ -25,6 +25,7 @@ def _trained(make, compile_step):
     return params, optimizer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("name", ["Sketchy", "FDSON"])
 def test_a_compiled_step_has_no_break_and_is_the_same(name, backend):

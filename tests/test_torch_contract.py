@@ -120,6 +120,7 @@ def test_a_compiled_training_step_leaves_the_optimizer_as_it_is(device):
         assert torch.equal(a, b)
 
 
+@pytest.mark.slow
 def test_imports_with_pytorch_and_numpy_alone():
     script = """
         import sys

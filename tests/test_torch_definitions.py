@@ -21,7 +21,7 @@ GEOMETRY = {
 device_of = pytest.mark.parametrize("device", DEVICES)
 
 
-@pytest.mark.learners
+@pytest.mark.slow
 @device_of
 @pytest.mark.parametrize("size", [1, 2, 5, 8, 30])
 @pytest.mark.parametrize("name", NAMES)
@@ -43,7 +43,6 @@ def test_a_linear_model_learns_as_the_linear_learner_does(name, size, device):
         np.testing.assert_allclose(weights, learner.weights, atol=1e-8 if name == "RadaGrad" else 1e-10)
 
 
-@pytest.mark.learners
 def test_rank_is_counted_as_the_linear_learner_counts_it():
     pytest.importorskip("numba")
     import onsketch
@@ -110,6 +109,7 @@ def test_the_scale_free_form_is_a_diagonal_plus_a_sketch(name, device):
     torch.testing.assert_close(w.detach().cpu(), expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @device_of
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 @pytest.mark.parametrize("name", [*NAMES, "Sketchy"])
@@ -124,6 +124,7 @@ def test_the_scale_of_the_loss_changes_nothing_but_rounding(name, scale, device)
         torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, "Sketchy"])
 def test_plain_constructors_train(name):
     """A small network on ten classes, where chance is 2.30: below 0.5 after 200 steps; AdaFull's is smaller still."""
@@ -273,6 +274,7 @@ def test_the_sketch_keeps_the_guarantee_of_frequent_directions(name, device):
     assert all(escaped <= spectrum[k:].sum() / (m - k) + 1e-9 for k in range(m))
 
 
+@pytest.mark.slow
 @device_of
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])  # whose matrix is always float64
 def test_a_float32_sketch_stays_near_the_float64_one(name, device):

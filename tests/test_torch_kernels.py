@@ -52,6 +52,7 @@ def _stepped_there(optimizer, params, gradients, launch, skipped=None):
             folded_cuda.take_steps(layers, group, optimizer._places, skipped, params)
 
 
+@pytest.mark.slow
 def test_sketchys_kernels_take_the_same_steps(on_cpu):
     """Layers of one shape and of several chunks, vectors, a gradient that is not finite, and what is skipped for it."""
     shapes = [(6, 5), (6, 5), (90, 70), (7,), (), (4, 3, 3), (5000,)]
@@ -166,6 +167,7 @@ def test_a_refresh_by_a_gradient_that_is_not_finite_is_not_counted(options, bad,
         torch.testing.assert_close(*totals, rtol=1e-5, atol=0.0)
 
 
+@pytest.mark.slow
 def test_two_warps_take_the_steps_of_sketchy(on_cpu):
     """Threads that meet at barriers, in its kernels."""
     shapes = [(17, 35)]

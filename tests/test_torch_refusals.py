@@ -14,6 +14,7 @@ name_of = pytest.mark.parametrize("name", NAMES)
 SHAPES = [(6, 5), (7,)]
 
 
+@pytest.mark.slow
 @device_of
 @name_of
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
@@ -140,6 +141,7 @@ def test_one_failed_eigendecomposition_of_a_batch_is_one(monkeypatch):
     )
 
 
+@pytest.mark.slow
 @device_of
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
 @pytest.mark.parametrize("decay", [1.0, 0.5])

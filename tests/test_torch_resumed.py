@@ -19,6 +19,7 @@ name_of = pytest.mark.parametrize("name", NAMES)
 SHAPES = [(6, 5), (7,)]
 
 
+@pytest.mark.slow
 @device_of
 @name_of
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -60,6 +61,7 @@ def test_a_sum_that_starts_late_has_the_precision_of_its_sketch(device):
     assert torch.isfinite(narrow).all()
 
 
+@pytest.mark.slow
 @name_of
 def test_ddp_and_distributed_checkpoints(name, tmp_path):
     """DDP in one process; a distributed checkpoint starts states by a step of zero gradient and then fills them."""

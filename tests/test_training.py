@@ -22,8 +22,6 @@ from onsketch.jobs.evaluation import progressive
 from onsketch.jobs.tally import Progress
 from onsketch.jobs.training import Plan, Training
 
-pytestmark = pytest.mark.learners
-
 
 def labelled_rows(rows=1500, features=12, seed=0):
     rng = np.random.default_rng(seed)
@@ -293,6 +291,7 @@ def program(*arguments, code=PROGRAM, **options):
                             stderr=subprocess.PIPE, **options)  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piped", [False, True], ids=["file", "pipe"])
 def test_killed_at_any_moment_the_model_is_the_same(piped, tmp_path):
     rng = random.Random(7)

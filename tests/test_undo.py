@@ -18,8 +18,6 @@ from onsketch.learners.multiclass import OneVersusRest
 from onsketch.learners.multiclass.undo import _LEAST
 from onsketch.learners.rows import as_rows
 
-pytestmark = pytest.mark.learners
-
 REFUSES: dict[str, Any] = {"loss": "squared_hinge", "step_size": 1e60}
 """Options of AdaGrad under which ``WILD`` is refused after it has been learned by a class or two."""
 

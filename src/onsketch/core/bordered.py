@@ -20,14 +20,19 @@ _left_of = inlined(left_of)
 
 
 def rebuild(gram, inverses, ridges, n, values, vectors, work):
-    """Compute the inverses from the spectrum of the first n rows of K, as pseudo-inverses on the span of its rows."""
+    """Compute the inverses from the spectrum of the first n rows of K, as pseudo-inverses on the span of its rows.
+
+    Eigenvalues below the cutoff become 0.
+    """
     eigh(gram, n, values, vectors, work)
     for k in range(len(ridges)):
         for i in range(n):
             for j in range(n):
                 inverses[k, i, j] = 0.0
         for e in range(n):
-            if values[e] > CUTOFF * values[0]:
+            if values[e] <= CUTOFF * values[0]:
+                values[e] = 0.0
+            else:
                 weight = 1.0 / (ridges[k] + values[e])
                 for i in range(n):
                     for j in range(n):

@@ -17,7 +17,10 @@ their own, over whole batches of spectra.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from onsketch.core.tolerances import CUTOFF
 
@@ -45,8 +48,38 @@ def shrink(rule: int, size: int, fraction: float, escaped: float, values: Any, e
     return rho
 
 
+class Shrunk(NamedTuple):
+    """The result of a shrink, for the directions kept."""
+
+    energy: NDArray[np.float64]
+    """The energy that they show."""
+    true: NDArray[np.float64]
+    """The energy that they have."""
+    rho: float
+    """What each of them may have lost; 0 if there was room for all."""
+
+
+def shrunk(
+    values: NDArray[np.float64], size: int, rule: int = FD, fraction: float = 1.0, escaped: float = 0.0
+) -> Shrunk:
+    """Apply a rule to a whole spectrum (descending): ``shrink`` for arrays.
+
+    At most ``size`` − 1 directions are kept. A spectrum of fewer than ``size`` values loses nothing, unless
+    compensative frequent directions has something to show for what escaped earlier.
+    """
+    kept = max(min(size - 1, values.size), 0)
+    energy = np.array(values[:kept])
+    if values.size >= size > 0:
+        true = energy.copy()
+        rho = float(shrink(rule, size, fraction, escaped, values, energy, true))
+        return Shrunk(energy, true, rho)
+    if rule == COMPENSATIVE and kept:
+        energy = np.where(energy > CUTOFF * values[0], energy + escaped, energy)
+    return Shrunk(energy, values[:kept].copy(), 0.0)
+
+
 def left_of(energy: float, rho: float) -> float:
-    """What a direction that pays ρ has left; for loops with a change of basis of their own."""
+    """Return max(energy − ρ, 0); for loops with a change of basis of their own."""
     return max(energy - rho, 0.0)
 
 

@@ -21,9 +21,8 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from onsketch.core import state
+from onsketch.core import shrinking, state
 from onsketch.core.arrays import require
-from onsketch.core.shrinking import shrink
 from onsketch.core.tolerances import LARGEST
 from onsketch.sketches.base import BufferedSketch, whole_number
 from onsketch.sketches.rows import Array
@@ -33,10 +32,9 @@ from onsketch.sketches.spectral import row_spectrum, without_noise
 def shrunk(rows: Array, size: int, rule: int, fraction: float) -> tuple[Array, float]:
     """``size − 1`` orthogonal rows with the spectrum the rule leaves, and ρ; needs ``len(rows) >= size``."""
     values, vectors = row_spectrum(rows)
-    left, kept = np.empty(size - 1), values[: size - 1]
-    shrink(rule, size, fraction, 0.0, values, left, left.copy())
+    left, _, _ = shrinking.shrunk(values, size, rule, fraction)
     # The cutoff again: the difference of two equal eigenvalues is rounding error, and has no direction.
-    left = without_noise(left, largest=float(values[0]))
+    left, kept = without_noise(left, largest=float(values[0])), values[: size - 1]
     scale = np.sqrt(np.divide(left, kept, out=np.zeros_like(left), where=kept > 0.0))
     return (vectors[:, : size - 1] * scale).T @ rows, float(values[size - 1])
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from onsketch.core import state
 from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_lengths, take
-from onsketch.core.shrinking import FD, shrink
+from onsketch.core.shrinking import shrunk
 from onsketch.core.tolerances import LARGEST, LONGEST_ROW
 from onsketch.sketches.rows import checked
 from onsketch.sketches.spectral import without_noise
@@ -119,9 +119,7 @@ class LeadingDirections:
             if self.seen - self.count == self.block_rows:
                 stacked, count, mean, scatter = self._stack()
                 values, vectors = _decomposed(stacked)
-                rho, left = 0.0, values[: self.size - 1].copy()
-                if len(values) >= self.size:
-                    rho = float(shrink(FD, self.size, 1.0, 0.0, values, left, left.copy()))
+                left, _, rho = shrunk(values, self.size)
                 kept = int(np.count_nonzero(left))
                 energies = self._energies(values[:kept], vectors[:, :kept], rho)
                 scale = np.sqrt(left[:kept] / values[:kept])

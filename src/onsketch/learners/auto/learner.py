@@ -32,11 +32,11 @@ from onsketch.learners.auto.state import (
 )
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
+from onsketch.learners.merging import spectrum
 from onsketch.learners.methods import Method
 from onsketch.learners.one_row import OneRow, ShortWay, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, Slotted
-from onsketch.learners.sketched.merged_sketches import spectrum
 from onsketch.learners.sketched.packed import CLOCK, Table, new_table, roomy, used
 
 Floats = NDArray[np.float64]

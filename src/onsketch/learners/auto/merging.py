@@ -58,7 +58,7 @@ from onsketch.learners.auto.state import (
     rows_of,
 )
 from onsketch.learners.features import INTERCEPT
-from onsketch.learners.sketched.merged_sketches import added, less_base, spectrum
+from onsketch.learners.merging import added, less_base, spectrum
 from onsketch.learners.sketched.packed import CLOCK
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from onsketch.core import state
 from onsketch.core.arrays import Arrays, named, require, under
 from onsketch.core.errors import OptionError
-from onsketch.core.shrinking import FD, shrink
+from onsketch.core.shrinking import shrunk
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.learners.options import Options
 from onsketch.learners.sketch_table import sketch_of
@@ -227,10 +227,9 @@ class RankCounting(Summary):
             return False
         values, vectors = np.linalg.eigh(self.small)
         values, vectors = values[::-1], vectors[:, ::-1]
-        kept = self.size - 1
-        energy = np.zeros(kept)
-        self.escaped += shrink(FD, self.size, 1.0, 0.0, np.maximum(values, 0.0), energy, energy.copy())
-        self.basis = vectors[:, :kept].T @ self.basis
+        energy, _, rho = shrunk(np.maximum(values, 0.0), self.size)
+        self.escaped += rho
+        self.basis = vectors[:, : energy.size].T @ self.basis
         self.small = np.diag(energy)
         return True
 

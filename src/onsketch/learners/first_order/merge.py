@@ -3,31 +3,18 @@
 Everything that is a sum over rounds (energies E, ḡ, FTRL's z and n, sums of iterates, the rounds themselves)
 adds, the base being counted once: ``a + b − base``. For dual averaging and FTRL-proximal that is all.
 
-Weights reached by steps are combined by precision, feature by feature:
-
-    (H_base + K_a + K_b)(w − w_base) = (H_base + K_a)(w_a − w_base) + (H_base + K_b)(w_b − w_base)
-
-with ``K_i = s_i (H_i − H_base)``, for Newton (``H = ridge + E``) and AROW (``1 + E``, s = 1). With s = 1 that is
-``(H_a w_a + H_b w_b − H_base w_base)/(H_a + H_b − H_base)``, the exact rule of quadratic losses; for gradient rows s is
-what their energy is worth (``setup.knowledge``). Without a base, w_base is 0 and H_base the metric before any row.
-
-That rule adds up displacements from the base, which is right for steps that shrink as 1/t. Steps that shrink as 1/√t,
-or not at all, bring each learner about as far as it can go, and adding those up overshoots; from three learners on it
-diverges. All other methods therefore take the *mean* of the displacements, by the
-precision that each learner has gained since the base:
-
-    w = w_base + (K_a (w_a − w_base) + K_b (w_b − w_base)) / (K_a + K_b),    K_i = H_i − H_base
-
-with ``H = ridge + √E`` for AdaGrad: the averaging of Vowpal Wabbit (Agarwal, Chapelle, Dudík and Langford 2014), with
-a base. Gradient descent and Adam have no metric that grows with the data: there H is the number of rounds, which
-is the mixing of parameters of Zinkevich, Weimer, Smola and Li (2010). In all cases a feature that only one learner has
-met keeps the weight it has there. Adam's moments are means over the recent past, and become the mean of both
+Weights reached by steps are merged feature by feature, by the rules of ``learners.merging``. By knowledge for Newton
+(``H = ridge + E``) and AROW (``1 + E``): M_0 is H of the base and ``K_i = s_i (H_i − H_0)``. With s = 1 that is
+``(H_a w_a + H_b w_b − H_0 w_0)/(H_a + H_b − H_0)``, the exact rule of quadratic losses; for gradient rows s is what
+their energy is worth (``setup.knowledge``). By mean for all others, with ``M_i = H_i − H_0``: ``H = ridge + √E`` for
+AdaGrad, the averaging of Vowpal Wabbit (Agarwal, Chapelle, Dudík and Langford 2014) with a base. Gradient descent and
+Adam have no metric that grows with the data: there H is the number of rounds, which is the mixing of parameters of
+Zinkevich, Weimer, Smola and Li (2010). Adam's moments are means over the recent past, and become the mean of both
 learners' by rounds.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,6 +23,7 @@ from numpy.typing import NDArray
 from onsketch.core.geometry import geometry_of
 from onsketch.learners.first_order.rules import ADAM
 from onsketch.learners.first_order.steps import CELL, Terms
+from onsketch.learners.merging import Metric, by_knowledge, by_mean
 from onsketch.learners.methods import Method
 
 Floats = NDArray[np.float64]
@@ -66,15 +54,13 @@ def merged(
     trust = [precision(method, terms, part, t) for part, t in zip(tables, rounds, strict=True)]
     gained = [np.maximum(part - trust[2], 0.0) for part in trust[:2]]
     moved = [part[:, CELL.head] - base[:, CELL.head] for part in (a, b)]
+    nothing = np.zeros((0, len(base)))
     if geometry_of(method.geometry).newton:
-        gained = [s * part for s, part in zip(worth, gained, strict=True)]
-        whole = np.maximum(trust[2] + gained[0] + gained[1], math.ulp(0.0))
-        share = [(trust[2] + part) / whole for part in gained]
-        weights = base[:, CELL.head] + share[0] * moved[0] + share[1] * moved[1]
+        known = [Metric(s * part, nothing) for s, part in zip(worth, gained, strict=True)]
+        way = by_knowledge(Metric(trust[2], nothing), known, moved)
     else:
-        both = gained[0] + gained[1]
-        average = (gained[0] * moved[0] + gained[1] * moved[1]) / np.where(both > 0.0, both, 1.0)
-        weights = base[:, CELL.head] + np.where(both > 0.0, average, moved[0] + moved[1])
+        way = by_mean([Metric(part, nothing) for part in gained], moved)
+    weights = base[:, CELL.head] + way
     table[:, CELL.head] = np.clip(weights, terms.low, terms.high)
     if method.moves.moments:
         of_a = rounds[0] / max(rounds[0] + rounds[1], 1)

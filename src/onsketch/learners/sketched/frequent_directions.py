@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core import bordered
 from onsketch.core.arrays import require_within
 from onsketch.core.secular import LINES
-from onsketch.core.shrinking import COMPENSATIVE, ridge_growth, shrink
+from onsketch.core.shrinking import COMPENSATIVE, ridge_growth, shrink, shrunk
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.clip import limited_step
+from onsketch.learners.merging import added, spectrum
 from onsketch.learners.sketched.epochs import fold_coefficients
-from onsketch.learners.sketched.merged_sketches import added, spectrum
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_buffer
@@ -44,7 +45,7 @@ from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 if TYPE_CHECKING:
     from onsketch.learners.setup import Setup
 
-_shrink, _ridge_growth = inner(shrink), inlined(ridge_growth)
+_shrink, _ridge_growth, _restart = inner(shrink), inlined(ridge_growth), inner(bordered.restart)
 
 
 class Directions(State):
@@ -79,18 +80,15 @@ class Directions(State):
         compensate = setup.rule == COMPENSATIVE and self.numbers[NUMBER.escaped] > 0.0
         if rows.shape[0] >= setup.capacity or compensate:
             values, directions = spectrum(rows)
-            padded = np.zeros(max(setup.capacity, values.size))
-            padded[: values.size] = values
-            energy, true = np.zeros(setup.size - 1), np.zeros(setup.size - 1)
             escaped = float(self.numbers[NUMBER.escaped])
-            rho = shrink(setup.rule, setup.size, setup.fraction, escaped, padded, energy, true)
+            energy, true, rho = shrunk(values, setup.size, setup.rule, setup.fraction, escaped)
             self.numbers[NUMBER.escaped] += rho
             self.numbers[NUMBER.ridge] += ridge_growth(setup.rule, rho)
-            n = min(setup.size - 1, values.size)
+            n = energy.size
             rows = np.zeros((setup.size - 1, rows.shape[1]))
-            rows[:n] = np.sqrt(energy[:n])[:, None] * directions[:n]
-            shown = energy > 0.0
-            self.lines[LINE.keep, : setup.size - 1][shown] = np.sqrt(true[shown] / energy[shown])
+            rows[:n] = np.sqrt(energy)[:, None] * directions[:n]
+            shown = np.flatnonzero(energy > 0.0)
+            self.lines[LINE.keep, shown] = np.sqrt(true[shown] / energy[shown])
         n = rows.shape[0]
         self.counts[COUNT.rows] = n
         self.squares[[SQUARE.gram, SQUARE.inverse]] = 0.0
@@ -134,16 +132,16 @@ def _true_gram(sketch, n, gram):
 
 @inlined
 def _start_again(sketch, n, energy):
-    """K, its spectrum and its inverse for rows that are orthogonal, of these energies."""
+    """Set K, its spectrum and its inverse to those of n orthogonal rows with these energies."""
+    gram = sketch.squares[SQUARE.gram]
     for i in range(n):
         for j in range(n):
-            sketch.squares[SQUARE.gram, i, j] = 0.0
+            gram[i, j] = energy[i] if i == j else 0.0
             sketch.squares[SQUARE.vectors, i, j] = 1.0 if i == j else 0.0
-            sketch.squares[SQUARE.inverse, i, j] = 0.0
         sketch.lines[LINE.values, i] = energy[i]
-        sketch.squares[SQUARE.gram, i, i] = energy[i]
-        if sketch.numbers[NUMBER.ridge] > 0.0:
-            sketch.squares[SQUARE.inverse, i, i] = 1.0 / (sketch.numbers[NUMBER.ridge] + energy[i])
+    ridge = sketch.numbers[NUMBER.ridge]
+    inverses = sketch.squares[SQUARE.inverse : SQUARE.inverse + 1]
+    _restart(gram, inverses, (ridge,), n, n if ridge > 0.0 else 0)
 
 
 @inner
@@ -179,7 +177,7 @@ def _close(setup, sketch, n, energy, step):
 
 @inlined
 def _border(gram, last, p, rho, square, most):
-    """Give the Gram matrix the row ρ·x of products; returns whether all are within ``most``."""
+    """Append the row ρ·x to the Gram matrix; returns False if a product exceeds ``most``."""
     for i in range(last):
         gram[last, i] = rho * p[COLUMN.sketch + i]
         if not abs(gram[last, i]) <= most:

@@ -147,7 +147,7 @@ class SketchedLearner(Learner):
 
     def directions(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
         """The main directions of the sketch; see ``Learner.directions``."""
-        from onsketch.learners.sketched.merged_sketches import spectrum
+        from onsketch.learners.merging import spectrum
 
         whole = np.empty((self._map.count, self._table.rows.shape[1]))
         fill_rows(self._table, whole)

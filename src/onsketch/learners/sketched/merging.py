@@ -1,23 +1,15 @@
 """Merging sketched learners that have seen different rows.
 
-The learners, and the base that both started from (a learner that has seen nothing, unless given), are spread out over
-the features that any of them has seen. With ``M_0`` the metric of the base and ``K_i`` what learner i has come to know
-since, the weights of Newton learners solve
+Weights are merged by the rules of ``learners.merging``; only then is the sum of the sketches shrunk.
 
-    (M_0 + K_1 + K_2)(w − w_0) = (M_0 + K_1)(w_1 − w_0) + (M_0 + K_2)(w_2 − w_0),    K_i = s_i (Δ_i + e_i I)
+For Newton learners ``K_i = s_i (Δ_i + e_i I)``: ``Δ_i`` is what the sketch has gained, ``B_iᵀB_i − B_0ᵀB_0`` cut off at
+zero, s_i what that is worth (``setup.knowledge``), and e_i the energy in a direction that the sketch has let go
+(``_lost``). With curvature rows on squared loss, s = 1, the rule is exact as long as nothing was lost and the ridge was
+not raised. Without s and e, learners would overshoot in the directions that each has gone along and no sketch shows: by
+as many times as there are learners, and without end when they are merged again and again.
 
-and only then is the sum of the sketches shrunk. ``Δ_i`` is what the sketch has gained, ``B_iᵀB_i − B_0ᵀB_0`` cut off
-at zero, s_i what that is worth (``setup.knowledge``), and e_i the energy in a direction that the sketch has let go
-(``_lost``). A displacement counts in full where the other learner knows nothing, and for its share where both know.
-With curvature rows on squared loss, s = 1, this is exact as long as nothing was lost and the ridge was not raised.
-Without s and e, learners would overshoot in the directions that each has gone along and no sketch shows: by as many
-times as there are learners, and without end when they are merged again and again.
-
-Steps of the AdaGrad family shrink no faster than 1/√t and go as far as they can; it takes the mean:
-
-    (n_1 M_1 + n_2 M_2)(w − w_0) = n_1 M_1 (w_1 − w_0) + n_2 M_2 (w_2 − w_0)
-
-with n_i the rounds since the base: the best rule we know; it has no theorem. Dual averaging keeps Σg, which adds.
+For the AdaGrad family each metric counts as many times as its learner has rounds since the base: the best rule we know;
+it has no theorem. Dual averaging keeps Σg, which adds.
 """
 
 from __future__ import annotations
@@ -30,14 +22,18 @@ from numpy.typing import NDArray
 from onsketch.core.errors import OptionError
 from onsketch.core.geometry import geometry_of
 from onsketch.core.shrinking import ridge_growth
+from onsketch.learners.merging import Array, Metric, added, by_knowledge, by_mean, less_base, spectrum
 from onsketch.learners.setup import knowledge
-from onsketch.learners.sketched.merged_sketches import Array, Parts, added, form_dual, less_base, spectrum
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy
 from onsketch.learners.sketched.reading import fill_rows
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
 
 if TYPE_CHECKING:
     from onsketch.learners.sketched.learner import SketchedLearner
+
+
+Parts = tuple["SketchedLearner", "SketchedLearner", "SketchedLearner"]
+"""Two learners and their base."""
 
 
 class Spread(NamedTuple):
@@ -100,22 +96,19 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     one._sketch.numbers[NUMBER.base_sum] = base_sum
     one._table.clock[CLOCK.rounds] = rounds
     if dual:
-        form_dual(one, rows, head)
+        _form_dual(one, rows, head)
 
 
 def _by_knowledge(parts: Parts, spreads: list[Spread], energies: list[Array], ridge: float) -> Array:
-    """The rule of Newton learners, on the ridge of the base."""
+    """Return the weights of Newton learners, on the ridge of the base."""
     *learners, base = parts
     start, known = spreads[2].weights, energies[2]
-    scale, stack, target = ridge, [known], np.zeros_like(start)
-    for learner, spread, rows in zip(learners, spreads, energies, strict=False):
+    gained = []
+    for learner, rows in zip(learners, energies, strict=False):
         worth = knowledge(learner._setup, base.rounds, learner.rounds)
-        flat, gained = worth * _lost(learner, base, rows), np.sqrt(worth) * added([rows, known])
-        moved = spread.weights - start
-        target += (ridge + flat) * moved + known.T @ (known @ moved) + gained.T @ (gained @ moved)
-        scale += flat
-        stack.append(gained)
-    return np.asarray(start + _solve(scale, np.vstack(stack), target))
+        gained.append(Metric(worth * _lost(learner, base, rows), np.sqrt(worth) * added([rows, known])))
+    moved = [spread.weights - start for spread in spreads[:2]]
+    return np.asarray(start + by_knowledge(Metric(ridge, known), gained, moved))
 
 
 def _lost(learner: SketchedLearner, base: SketchedLearner, rows: Array) -> float:
@@ -127,18 +120,16 @@ def _lost(learner: SketchedLearner, base: SketchedLearner, rows: Array) -> float
 
 
 def _mixed(parts: Parts, spreads: list[Spread]) -> Array:
-    """The base's weights moved by the mean of both displacements, each in its metric times its rounds."""
+    """Return the base's weights moved by the mean of both displacements, each in its metric times its rounds."""
     *learners, base = parts
     start = spreads[2].weights
-    scale, stack, target = 0.0, [], np.zeros_like(start)
+    metrics = []
     for learner, spread in zip(learners, spreads, strict=False):
         flat, rows = _metric_rows(learner, learner._sketch.energy_rows(spread.rows))
         rounds = learner.rounds - base.rounds
-        moved = spread.weights - start
-        target += rounds * (flat * moved + rows.T @ (rows @ moved))
-        scale += rounds * flat
-        stack.append(np.sqrt(rounds) * rows)
-    return np.asarray(start + _solve(scale, np.vstack(stack), target))
+        metrics.append(Metric(rounds * flat, np.sqrt(rounds) * rows))
+    moved = [spread.weights - start for spread in spreads[:2]]
+    return np.asarray(start + by_mean(metrics, moved))
 
 
 def _raised(learner: SketchedLearner) -> float:
@@ -160,13 +151,19 @@ def _metric_rows(learner: SketchedLearner, rows: Array) -> tuple[float, Array]:
     return flat, np.sqrt(np.maximum(np.array(metric) - flat, 0.0))[:, None] * directions
 
 
-def _solve(scale: float, rows: Array, target: Array) -> Array:
-    """(scale·I + rowsᵀrows)⁻¹ target, or the pseudo-inverse's at scale 0."""
-    values, directions = spectrum(rows)
-    along = directions @ target
-    if scale == 0.0:
-        return np.asarray(directions.T @ (along / values))
-    return np.asarray((target - directions.T @ (along * values / (scale + values))) / scale)
+def _form_dual(learner: SketchedLearner, rows: Array, head: Array) -> None:
+    """Set base and a of the merged sketch to ``w = −step·P ḡ``."""
+    sketch, setup = learner._sketch, learner._setup
+    n = rows.shape[0]
+    sketch.lines[LINE.dual, :n] = rows @ head
+    values, directions = spectrum(sketch.energy_rows(rows))
+    ridge, escaped = (float(number) for number in sketch.numbers[[NUMBER.ridge, NUMBER.escaped]])
+    flat, *inverses = geometry_of(learner.method.geometry).inverses([0.0, *values], ridge, escaped)
+    weights = np.array(inverses) - flat
+    along = directions.T @ (weights * (directions @ head))  # lies in the span of the rows
+    sketch.numbers[NUMBER.base] = -setup.step * flat
+    if n:
+        sketch.lines[LINE.a, :n] = -setup.step * np.linalg.lstsq(rows.T, along, rcond=None)[0]
 
 
 def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, total: Array) -> None:

@@ -28,7 +28,7 @@ from onsketch.core.spectral_step import inverse_metric, inverse_metrics
 from onsketch.jit.decorators import inlined
 from onsketch.jit.vectors import add, dot, fma, load, minus, product, put, spread, store, times, within
 from onsketch.learners.clip import limited_step
-from onsketch.learners.sketched.merged_sketches import difference
+from onsketch.learners.merging import difference
 from onsketch.learners.sketched.oja_basis import OJA_SQUARE, OJA_WORK, factorise, is_stretched, rebase, set_pivots, turn
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts

@@ -22,7 +22,7 @@ from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import dot, fma, load, spread, store
 from onsketch.learners.clip import limited_step
-from onsketch.learners.sketched.merged_sketches import less_base
+from onsketch.learners.merging import less_base
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_rows

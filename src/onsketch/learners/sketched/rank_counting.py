@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from onsketch.core.arrays import require_within
 from onsketch.core.eigen import eigh
 from onsketch.core.secular import LINES, absorb_row
-from onsketch.core.shrinking import FD, shrink
+from onsketch.core.shrinking import FD, shrink, shrunk
 from onsketch.core.spectral_step import inverse_metric
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import inner
 from onsketch.jit.vectors import add, dot, put
 from onsketch.learners.clip import limited_step
+from onsketch.learners.merging import added, spectrum
 from onsketch.learners.sketched.epochs import fold_coefficients
-from onsketch.learners.sketched.merged_sketches import added, spectrum
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_buffer
@@ -110,11 +110,12 @@ class RankedDirections(State):
         """Both sketches' energy, shrunk where it has too many directions."""
         size, capacity = parts[0]._setup.size, parts[0]._setup.capacity
         values, directions = spectrum(added(energies))
-        energy = values.copy()
+        energy = values
         if values.size >= capacity:
-            self.numbers[NUMBER.escaped] += shrink(FD, size, 1.0, 0.0, values, energy, energy.copy())
-            values, directions, energy = values[: size - 1], directions[: size - 1], energy[: size - 1]
-        n = values.size
+            energy, _, rho = shrunk(values, size)
+            self.numbers[NUMBER.escaped] += rho
+        n = energy.size
+        values, directions = values[:n], directions[:n]
         self.squares[[FFD_SQUARE.lower, FFD_SQUARE.small]] = 0.0
         self.squares[FFD_SQUARE.lower, :n, :n] = np.diag(np.sqrt(values))
         self.squares[FFD_SQUARE.small, :n, :n] = np.diag(energy)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onsketch.core.shrinking import ridge_growth, shrink
+from onsketch.core.shrinking import ridge_growth, shrunk
 from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.sketched.learner import SketchedLearner
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, roomy
@@ -26,10 +26,8 @@ def resized(old: SketchedLearner, size: int) -> SketchedLearner:
     energies, directions = np.linalg.eigh(sketch.squares[SQUARE.gram, :n, :n])
     energies, directions = energies[::-1], directions[:, ::-1]
     energies = np.where(energies > CUTOFF * energies[:1].sum(), energies, 0.0)
-    kept = min(n, size - 1)
-    lost, left = 0.0, energies[:kept].copy()
-    if n >= size:
-        lost = float(shrink(old._setup.rule, size, 1.0, 0.0, energies, left, left.copy()))
+    left, _, lost = shrunk(energies, size, old._setup.rule)
+    kept = left.size
     turn = directions[:, :kept] * np.sqrt(left / np.where(energies[:kept] > 0.0, energies[:kept], 1.0))
 
     new._map, new._width = old._map, old._width

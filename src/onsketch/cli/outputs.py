@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ def check_outputs(inputs: Iterable[str | Path] = (), **outputs: Path | str | Non
     written: dict[tuple[int, int], str] = {}
     for key, given in outputs.items():
         option = "--" + key.replace("_", "-")
-        if given is None:
+        if given is None or (key == "json" and str(given) == "-"):
             continue
         path = Path(given).absolute()
         if str(given) in ("", ".") or path.is_dir():
@@ -60,7 +61,11 @@ def write_page(console: Any, path: Path, page: str) -> None:
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write figures for other programs."""
+    """Write figures for other programs; ``-`` is the standard output."""
     import json
 
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(document, indent=1) + "\n"
+    if str(path) == "-":
+        sys.stdout.write(text)
+    else:
+        path.write_text(text, encoding="utf-8")

@@ -20,7 +20,7 @@ from onsketch.cli.outputs import check_outputs, write_json
 @command(shared=reading())
 @click.argument("model", type=FOLDER, metavar="MODEL", help="A file that 'onsketch train --save' wrote.")
 @files("Files, globs or addresses; - for stdin.")
-@option("--output", "-o", type=FILE, metavar="FILE", help="Write here.")
+@option("--output", "-o", type=FILE, metavar="FILE", help="Write here; .csv, .jsonl and .parquet are tables.")
 @option(
     "--kind", metavar="KIND", show_default="margin; else label", help="margin, probability (logistic loss) or label."
 )
@@ -44,6 +44,7 @@ def predict(
 
     \b
     Examples:
+      onsketch predict churn.model new.csv -o predictions.csv
       onsketch predict churn.model new.csv --kind probability -o p.txt
       onsketch predict churn.model new.csv --kind label --explain 3
       tail -f log.csv | onsketch predict churn.model -
@@ -54,8 +55,11 @@ def predict(
     check_outputs([model, *files], output=output, json=json_file)
     with told_plainly():
         from onsketch.jobs.prediction import predict_stream
+        from onsketch.jobs.predictions import TABLES
 
-        outcome, interrupted = _written(predict_stream(model, files, kind, {**reading, "eager": True}, explain), output)
+        tabular = output is not None and output.suffix.lower() in TABLES
+        outcomes = predict_stream(model, files, kind, {**reading, "eager": True}, explain, tabular)
+        outcome, interrupted = _written(outcomes, output, tabular)
     if outcome is None:
         leave(0)
     if outcome.left_out:
@@ -78,14 +82,25 @@ def predict(
         write_json(json_file, document(outcome.tally, outcome.judge, **counts))
 
 
-def _written(outcomes: Iterable[Any], output: Path | None) -> tuple[Any, bool]:
+def _written(outcomes: Iterable[Any], output: Path | None, tabular: bool) -> tuple[Any, bool]:
     """Write predictions as they come; returns the last outcome (None: there was none), and whether Ctrl-C came."""
     outcome = None
     with ExitStack() as opened:
         target: TextIO | None = sys.stdout if output is None else None
+        table: Any = None
         try:
             for outcome in outcomes:
                 if outcome.text is None:
+                    continue
+                if tabular:
+                    if outcome.table is not None and table is None:
+                        from onsketch.jobs.predictions import TableFile
+
+                        assert output is not None
+                        table = TableFile(output)
+                        opened.callback(table.close)
+                    if outcome.table is not None:
+                        table.write(outcome.table)
                     continue
                 if target is None:  # what is there stays until there is something to put in its place
                     assert output is not None

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from onsketch.jobs.tally import Progress
     from onsketch.jobs.training import Training
 
+_MOST_COLLISIONS = 0.05
+"""Share of features in a column of others from which on it is worth a warning."""
+
 _MOST_CLASSES = 12
 """Classes whose confusion is shown on a terminal."""
 
@@ -91,10 +94,24 @@ def summary(job: Training | Run, seconds: float, rows: int) -> Iterator[str]:
         known = job.progress.rows + (job.held_out.rows if job.held_out else 0)
         one_class = "" if 0 < positives < known or job.plan.passes > 1 else "none" if positives == 0 else "all"
     lines += [("warning", text) for text in warnings(judge, one_class)]
+    lines += [("warning", text) for text in _collisions(job)]
     lines += [("warning", f"-q: no namespace begins with {letter!r}") for letter in sorted(getattr(job, "unmet", ()))]
     yield ""
     for name, text in lines:
         yield f"{name:14s}{text}"
+
+
+def _collisions(job: Training | Run) -> Iterator[str]:
+    """Warn if many hashed features share a column."""
+    from onsketch.jobs.evaluation import collisions, features_seen
+    from onsketch.rows.hashing import DEFAULT_BITS
+
+    bits = job.plan.reading.get("bits") or DEFAULT_BITS
+    if getattr(job.learner, "n_features", 0) != 1 << bits:  # features that are not hashed
+        return
+    share = collisions(features_seen(job.learner) or 0, bits)
+    if share > _MOST_COLLISIONS:
+        yield f"about {share:.0%} of the features share a column with another one; try --bits {min(bits + 4, 31)}"
 
 
 def confusion(judge: Judge | None) -> Iterator[str]:

@@ -126,7 +126,7 @@ def train(
         with told_plainly():
             describe_files(files, reading, task)
         return
-    console, quiet = out(), quiet or predictions == "-"
+    console, quiet = out(), quiet or predictions == "-" or str(json_file) == "-"
     if cluster is not None:
         given = (("--holdout", holdout), ("--predictions", predictions), ("--report", report), ("--json", json_file))
         refuse(*((value, "it does not go with --cluster", name) for name, value in given))

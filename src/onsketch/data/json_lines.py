@@ -159,7 +159,7 @@ class JSONLines(TextFormat):
     def finish(self, path: str) -> None:
         """Refuse a key that an option names and that no row had."""
         for option, name in self._unmet.items():
-            raise InputError(f"{path}: {option}={name!r}: no row has this key.")
+            raise InputError(f"{path}: {option}={name!r}: no row has this key.", **{option: name})
 
     def reason(self, code: int, found: str) -> str:
         """Why a line is bad."""

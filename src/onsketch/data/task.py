@@ -72,6 +72,11 @@ class Task:
         return f"{-1.0 if self.negative is None else self.negative:g}", f"{self.positive:g}"
 
     @property
+    def shown_names(self) -> list[str] | None:
+        """The labels as the file has them, for those that learners see; None for numbers, which are themselves."""
+        return list(self.two_names) if self.signs else self.names
+
+    @property
     def default_loss(self) -> str:
         """The loss that fits the task."""
         return "squared" if self.kind == "regression" else "logistic"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,6 +56,44 @@ def answers(margins: Array, task: Task, loss: str, kind: str) -> list[str]:
     elif kind == "probability":
         margins = probabilities(margins, loss)[:, 1]
     return [f"{value:.9g}" for value in margins.tolist()]
+
+
+def columns_of(margins: Array, task: Task, loss: str, kind: str | None = None) -> dict[str, list[Any]]:
+    """Return what to say of each row as columns of a table: prediction, probabilities and margins, or one of them.
+
+    >>> two = Task("classification", 0.0, 1.0, names=["no", "yes"], words=True)
+    >>> columns_of(np.array([0.0]), two, "logistic")
+    {'prediction': ['no'], 'probability': [0.5], 'margin': [0.0]}
+    """
+    names = task.shown_names or []
+    probable = task.kind != "regression" and loss in ("logistic", "softmax")
+    found: dict[str, list[Any]] = {}
+    if kind in (None, "label"):
+        if task.kind == "regression":
+            found["prediction"] = in_units_of_labels(loss, margins).tolist()
+        else:
+            labels = [_label(name, task) for name in names]
+            codes = margins.argmax(axis=1) if task.many else (margins > 0.0).astype(int)
+            found["prediction"] = [labels[code] for code in codes.tolist()]
+    for one in ("probability", "margin"):
+        if kind != one and (kind is not None or (one == "probability" and not probable)):
+            continue
+        if kind is None and one == "margin" and task.kind == "regression":
+            continue
+        values = probabilities(margins, loss) if one == "probability" else margins
+        if task.many:
+            found |= {f"{one}_{name}": column for name, column in zip(names, values.T.tolist(), strict=False)}
+        else:
+            found[one] = values[:, 1].tolist() if one == "probability" else values.tolist()
+    return found
+
+
+def _label(name: str, task: Task) -> str | int | float:
+    """A label as a cell of a table: a number where labels are numbers."""
+    if task.words or task.named is not None:
+        return name
+    value = float(name)
+    return int(value) if value.is_integer() else value
 
 
 def class_losses(margins: Array, codes: NDArray[np.int64], loss: str) -> Array:

@@ -6,6 +6,7 @@ cross-validation", COLT 1999.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from onsketch.jobs.tally import Progress, Record
 if TYPE_CHECKING:
     from onsketch.learners.base import Learner
 
-__all__ = ["Progress", "Record", "grown", "new_progress", "progressive"]
+__all__ = ["Progress", "Record", "collisions", "features_seen", "grown", "new_progress", "progressive"]
 
 
 def progressive(
@@ -58,15 +59,33 @@ def new_progress(learner: Learner, signs: bool | None = None) -> Progress:
     return Progress(learner.loss, by_loss if signs is None else signs)
 
 
-def grown(learner: Learner) -> tuple[str, str]:
-    """What a model has grown to, in words: features seen, or the points that a kernel learner keeps."""
+def features_seen(learner: Learner) -> int | None:
+    """Return the number of features that a learner has met; None for a kernel learner, which keeps points."""
     from onsketch.core.errors import OptionError
     from onsketch.jobs.models import one_of
 
     seen = getattr(learner, "features_seen", None)
-    if seen is not None:
-        return "features", f"{seen:,} seen"
     try:
-        return "features", f"{one_of(learner).coefficients()[0].size:,} seen"
+        return int(one_of(learner).coefficients()[0].size if seen is None else seen)
     except OptionError:
+        return None
+
+
+def grown(learner: Learner) -> tuple[str, str]:
+    """What a model has grown to, in words: features seen, or the points that a kernel learner keeps."""
+    seen = features_seen(learner)
+    if seen is None:
         return "points", f"{learner.diagnostics()['rows_kept']:,} kept"  # type: ignore[attr-defined]
+    return "features", f"{seen:,} seen"
+
+
+def collisions(seen: int, bits: int) -> float:
+    """Estimate the share of names that were hashed to a column of another name, from the columns in use.
+
+    If n names fall on M = 2^bits columns, M(1 − exp(−n/M)) columns are expected in use.
+
+    >>> round(collisions(83_122, 18), 2)  # of 100,000 names
+    0.17
+    """
+    used = min(seen / (1 << bits), 1.0 - 1e-9)
+    return 1.0 + used / math.log1p(-used) if used > 0.0 else 0.0

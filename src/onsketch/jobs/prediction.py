@@ -13,7 +13,7 @@ from onsketch.data.block import SAFETY
 from onsketch.data.task import Task
 from onsketch.data.usable import refuse_initial, usable
 from onsketch.files import model_file
-from onsketch.jobs.answers import answers, check_kind, default_kind
+from onsketch.jobs.answers import answers, check_kind, columns_of, default_kind
 from onsketch.jobs.explaining import Reason, Reasons
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
@@ -40,6 +40,8 @@ class Outcome(NamedTuple):
     """Rows whose label the model has never met."""
     left_out: tuple[str, ...] = ()
     """Columns that the model does not know."""
+    table: dict[str, Any] | None = None
+    """The predictions of the last block as columns by name, where a table is asked for."""
 
 
 class Model(NamedTuple):
@@ -85,7 +87,12 @@ def open_model(path: model_file.PathLike) -> Model:
 
 
 def predict_stream(
-    model: model_file.PathLike, sources: list[str], kind: str | None, reading: dict[str, Any], explain: int = 0
+    model: model_file.PathLike,
+    sources: list[str],
+    kind: str | None,
+    reading: dict[str, Any],
+    explain: int = 0,
+    tabular: bool = False,
 ) -> Iterator[Outcome]:
     """Predict each row; yields what has come of it when the model has been read and after each block.
 
@@ -95,12 +102,13 @@ def predict_stream(
         kind: margin, probability (logistic loss) or label; left out, the margin of two classes, else the label.
         reading: options of the reader that differ from those of the training.
         explain: how many contributions to tell behind each prediction.
+        tabular: predictions are columns of a table, not lines of text.
     """
     from onsketch.data import stream
 
     known = open_model(model)
     task, loss = known.task, known.loss
-    kind = kind or default_kind(task)
+    asked, kind = kind, kind or default_kind(task)
     check_kind(kind, task, loss)
     options = known.reading(reading, sources)
     tally, judge = Progress(loss, task.signs or task.many), Judge(task, loss)
@@ -112,11 +120,19 @@ def predict_stream(
             refuse_initial(block)
             kept = usable(block, options.get("on_error") == "skip")
             margins = known.learner.predict(kept.rows)
-            said = answers(margins, task, loss, kind)
+            table: dict[str, Any] | None = None
+            said = [] if tabular else answers(margins, task, loss, kind)
+            if tabular:
+                table = {} if kept.tags is None else {"tag": kept.tags}
+                table |= columns_of(margins, task, loss, asked)
             if reasons is not None:
                 names = {**blocks.names, **known.names}
                 told = reasons.behind(kept.rows, margins, explain)
-                said = [f"{answer}  # {_in_a_line(reason, names)}" for answer, reason in zip(said, told, strict=True)]
+                if table is not None:
+                    table |= _as_columns(list(told), names, explain)
+                else:
+                    pairs = zip(said, told, strict=True)
+                    said = [f"{answer}  # {_in_a_line(reason, names)}" for answer, reason in pairs]
             y = task.encode(kept.y, blocks.classes)
             labelled = ~np.isnan(kept.y) & ~task.strange(y)
             unknown += int(np.count_nonzero(~np.isnan(kept.y))) - int(np.count_nonzero(labelled))
@@ -124,9 +140,21 @@ def predict_stream(
                 _count(tally, judge, task, kept, y, margins, labelled)
             rows += len(margins)
             passed_over += kept.passed_over
-            text = words(said, kept.tags)
-            yield Outcome(tally, judge, rows, blocks.skipped + passed_over, text, unknown, blocks.left_out)
+            text = "" if tabular else words(said, kept.tags)
+            yield Outcome(tally, judge, rows, blocks.skipped + passed_over, text, unknown, blocks.left_out, table)
     yield Outcome(tally, judge, rows, blocks.skipped + passed_over, "", unknown, blocks.left_out)
+
+
+def _as_columns(reasons: list[Reason], names: Mapping[int, str], most: int) -> dict[str, Any]:
+    """The reasons behind some answers as columns: the name and the part of each of the largest ones."""
+    named = [list(reason.named(names).items())[:most] for reason in reasons]
+    found: dict[str, Any] = {}
+    for k in range(most):
+        found[f"reason_{k + 1}"] = [row[k][0] if len(row) > k else None for row in named]
+        found[f"part_{k + 1}"] = [row[k][1] if len(row) > k else None for row in named]
+    if any(reason.intercept is not None for reason in reasons):
+        found["intercept"] = [reason.intercept for reason in reasons]
+    return found
 
 
 def _in_a_line(reason: Reason, names: Mapping[int, str]) -> str:
@@ -144,5 +172,5 @@ def _count(
     weights = None if kept.sample_weight is None else kept.sample_weight[labelled]
     targets = np.where(y == task.positive, 1.0, -1.0)[labelled] if task.signs else y[labelled]
     block = tally.judged(targets, margins[labelled], weights)
-    tally.add(block, kept.X[labelled], task.names)
+    tally.add(block, kept.X[labelled], task.shown_names)
     judge.add(block)

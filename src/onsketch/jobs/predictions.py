@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +66,53 @@ class Predictions:
         elif self._file is not None:
             self._file.flush()
         self._file = None
+
+
+TABLES = (".csv", ".jsonl", ".ndjson", ".parquet")
+"""Endings of files that hold predictions as tables."""
+
+
+class TableFile:
+    """A file of predictions as a table, whose format is that of its name; it appears with the first rows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Any = None
+        self._writer: Any = None
+
+    def write(self, table: dict[str, Any]) -> None:
+        """Some rows, as columns by name; all calls have the same columns."""
+        ending = self._path.suffix.lower()
+        if ending == ".parquet":
+            from onsketch.rows.encoder import import_pyarrow
+
+            import_pyarrow()
+            from pyarrow import parquet
+            from pyarrow import table as made
+
+            rows = made(table)
+            if self._writer is None:
+                self._writer = parquet.ParquetWriter(self._path, rows.schema)
+            self._writer.write_table(rows.cast(self._writer.schema))
+            return
+        first = self._file is None
+        if self._file is None:
+            self._file = self._path.open("w", encoding="utf-8", newline="")
+        rows = zip(*table.values(), strict=True)
+        if ending == ".csv":
+            writer = csv.writer(self._file, lineterminator="\n")
+            if first:
+                writer.writerow(table)
+            writer.writerows(rows)
+        else:
+            self._file.writelines(json.dumps(dict(zip(table, row, strict=True))) + "\n" for row in rows)
+        self._file.flush()
+
+    def close(self) -> None:
+        """End the file."""
+        for opened in (self._writer, self._file):
+            if opened is not None:
+                opened.close()
 
 
 def lines(predictions: Array, tags: list[str] | None = None) -> str:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.losses import in_units_of_labels
+
 Array = NDArray[np.float64]
 
 
@@ -167,7 +169,8 @@ class Progress:
         records = []
         while self.due <= self.rows + count:
             at = self.due - self.rows - 1
-            shown = _shown(block.labels[at], block.said[at], block.many, names)
+            said = block.said[at] if self.signs else in_units_of_labels(self.loss, block.said[at])
+            shown = _shown(block.labels[at], said, block.many, names)
             records.append(self._record(self.due, losses[at], mass[at], wrong[at], *shown, _row(X, at)))
             self.last_loss, self.last_weight = float(losses[at]), float(mass[at])
             self.due *= 2

@@ -199,7 +199,7 @@ class Training(Resumable):
             judge.add(block)
         if self.on_judged is not None:
             self.on_judged(block)
-        return tally.add(block, X, self.task.names)
+        return tally.add(block, X, self.task.shown_names)
 
     def _make_room(self, y: Array) -> None:
         """Let the learner know of classes up to those of these rows."""

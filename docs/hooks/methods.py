@@ -166,8 +166,8 @@ def _options_page() -> str:
     lines = [
         "# All options", "",
         "Options of learners, estimators and the program. `None` leaves an option to the method, except for `clip`:",
-        "there it means no bound. An option that does not concern a method is an error; the estimators ignore it with a",
-        "warning.", "",
+        "there it means no bound. An option that does not concern a method is an error; the estimators ignore it with",
+        "a warning.", "",
         "| option | type | default | meaning | methods |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for field in dataclasses.fields(Options):

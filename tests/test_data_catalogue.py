@@ -154,7 +154,7 @@ def test_sets_are_found_and_read_compressed_or_not(tmp_path):
     assert not is_at_hand("real-sim", tmp_path)
     with pytest.raises(InputError, match="onsketch data get real-sim"):
         load("real-sim", tmp_path)
-    with pytest.raises(OptionError, match="did you mean a9a"):
+    with pytest.raises(OptionError, match="Did you mean 'a9a'"):
         entry("a9")
 
 

@@ -126,3 +126,25 @@ def test_the_end_of_a_range_that_is_not_in_it_is_told_as_such():
             onsketch.learner("adagrad", loss="quantile", quantile=level)
     with pytest.raises(OptionError, match=r"in \(0, 1\]"):
         onsketch.learner("adagrad", forget=2.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "meant"),
+    [
+        (lambda: onsketch.learner("rdf-son"), "rfd-son"),
+        (lambda: onsketch.learner("adagrad", step_sise=1.0), "step_size"),
+        (lambda: onsketch.safe_learner("rfdson"), "rfd-son"),
+        (lambda: onsketch.compose(sketch="rfd", sketchsize=3), "sketch_size"),
+    ],
+)
+def test_a_misspelt_name_gets_a_suggestion(make, meant):
+    with pytest.raises(onsketch.errors.OptionError, match=f"Did you mean '{meant}'"):
+        make()
+
+
+def test_a_misspelt_parameter_of_an_estimator_gets_a_suggestion():
+    sklearn = pytest.importorskip("onsketch.sklearn")
+    with pytest.raises(TypeError, match="Did you mean 'sketch_size'"):
+        sklearn.OnlineClassifier(sketchsize=3)
+    with pytest.raises(onsketch.errors.OptionError, match="Did you mean 'rfd-son'"):
+        sklearn.OnlineClassifier("rdf-son").fit([[1.0], [2.0]], [0, 1])

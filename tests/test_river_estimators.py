@@ -88,7 +88,7 @@ def test_memory_is_that_of_the_features_seen() -> None:
     for i in range(3000):
         few.learn_one({f"word {j}": 1.0 for j in rng.integers(50, size=5)}, bool(i % 2))
         many.learn_one({f"word {i} {j}": 1.0 for j in range(5)}, bool(i % 2))
-    assert len(few._names.numbers) == 50
+    assert len(few._names.of) == 50
     assert few._learner.state_bytes()["total"] < 10_000
     assert few._raw_memory_usage < many._raw_memory_usage / 20
     before = few._raw_memory_usage
@@ -108,14 +108,26 @@ def test_labels_true_and_false_are_one_learner() -> None:
         model.learn_one({"a": 1.0}, "maybe")
 
 
+def test_words_are_features_and_none_is_nothing() -> None:
+    rows = [{"age": 3.0, "job": "cook", "pay": None}, {"age": 1.0, "job": None, "pay": 2.5}] * 20
+    one, many = OnlineClassifier(), OnlineClassifier()
+    for k, row in enumerate(rows):
+        one.learn_one(row, k % 2 == 0)
+    many.learn_many(pd.DataFrame(rows), pd.Series([k % 2 == 0 for k in range(40)]))
+    assert set(one.weights) == set(many.weights) == {"age", "job=cook", "pay"}
+    assert one.predict_one({"job": "cook"}) is True
+    assert one.predict_proba_one(rows[0]) == pytest.approx(many.predict_proba_one(rows[0]), rel=1e-6)
+    numbers, words = ({"a": 3.0}, {"a": "3.0"})  # as in a CSV file
+    assert one.predict_proba_one(numbers) == one.predict_proba_one(words)
+
+
 def test_unfit_rows_are_refused_by_name_and_leave_no_trace() -> None:
     for model in (OnlineClassifier(), OnlineRegressor()):
         for x, y in stream(n=30):
             model.learn_one(x, y)
         before = pickle.dumps(model)
         for x, match in [
-            ({"x0": 1.0, "colour": "red"}, "'colour' is 'red', which is not a number"),
-            ({"x0": 1.0, "new": None}, "'new' is None"),
+            ({"x0": 1.0, "colour": ["red"]}, r"'colour' is \['red'\]; expected a number, a word or None"),
             ({"new": float("nan")}, "'new' is nan"),
             ({"x1": float("inf"), "new": 1.0}, "'x1' is inf"),
             ({"new": 1e200}, "'new' is 1e"),
@@ -124,8 +136,8 @@ def test_unfit_rows_are_refused_by_name_and_leave_no_trace() -> None:
                 model.learn_one(x, True)
         with pytest.raises(InputError, match="nan"):
             model.learn_many(pd.DataFrame({"x0": [1.0, np.nan], "new": 1.0}), pd.Series([True, False]))
-        with pytest.raises(InputError, match="data frame of numbers"):
-            model.learn_many(pd.DataFrame({"new": ["red"]}), pd.Series([True]))
+        with pytest.raises(InputError, match="expected a number, a word or None"):
+            model.learn_many(pd.DataFrame({"new": [["red"]]}), pd.Series([True]))
         assert pickle.dumps(model) == before
 
 
@@ -133,7 +145,7 @@ def test_a_target_that_is_not_a_number_leaves_no_trace() -> None:
     model = OnlineRegressor()
     with pytest.raises((InputError, ValueError)):
         model.learn_one({"a": 1.0}, float("nan"))
-    assert model._names.numbers == {}
+    assert model._names.of == {}
     assert model.predict_one({"a": 1.0}) == 0.0
 
 
@@ -199,18 +211,18 @@ def test_a_refused_row_leaves_no_class_and_no_name(options: dict[str, Any], labe
 
     for x, _ in stream(n=20):
         model.learn_one(x, labels[0])
-    classes, names = model.classes, dict(model._names.numbers)
+    classes, names = model.classes, dict(model._names.of)
     before = pickle.dumps(model)
     with pytest.raises(UpdateError):
         model.learn_one(wild, labels[2])
-    assert (model.classes, model._names.numbers) == (classes, names)
+    assert (model.classes, model._names.of) == (classes, names)
     assert pickle.dumps(model) == before
     frame = pd.DataFrame([x for x, _ in stream(n=3)] + [{**stream(n=1)[0][0], **wild}]).fillna(0.0)
     with pytest.raises(UpdateError, match="row 3: ") as caught:
         model.learn_many(frame, pd.Series([labels[1], labels[0], labels[1], labels[2]]))
     assert caught.value.row == 3
     assert set(model.classes) == set(labels[:2])
-    assert "new" in model._names.numbers  # three rows of that frame have been learned
+    assert "new" in model._names.of  # three rows of that frame have been learned
     for x, y in stream(n=20):
         model.learn_one(x, labels[0] if y else labels[1])
 
@@ -220,7 +232,7 @@ def test_labels_that_are_no_class_are_refused(label: Any) -> None:
     model = OnlineClassifier("adagrad")
     with pytest.raises(InputError, match="which is no class"):
         model.learn_one({"a": 1.0}, label)
-    assert (model.classes, model._names.numbers, model._learner) == ([], {}, None)
+    assert (model.classes, model._names.of, model._learner) == ([], {}, None)
     model.learn_one({"a": 1.0}, "word")
     with pytest.raises(InputError, match=r"label at row 1 .* Nothing was learned"):
         model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), ["other", label])

@@ -69,7 +69,9 @@ def test_numbers_that_are_missing_are_refused_unless_asked_for() -> None:
     X, y = frame()
     X.loc[3, "age"] = np.nan
     with pytest.raises(ValueError, match=r"contains NaN.*'age'.*missing='indicate'"):
-        OnlineClassifier(**FAST).fit(X, y)
+        OnlineClassifier(**FAST, missing="error").fit(X, y)
+    assert "age is missing" in OnlineClassifier(**FAST).fit(X, y).encoded_names_
+    assert "age is missing" in OnlineClassifier(**FAST).fit(X[["age"]], y).encoded_names_
     assert "age is missing" in OnlineClassifier(**FAST, missing="indicate").fit(X, y).encoded_names_
     assert "age is missing" not in OnlineClassifier(**FAST, missing="zero").fit(X, y).encoded_names_
     numbers = X[["age"]].to_numpy()
@@ -97,6 +99,21 @@ def test_a_stream_of_frames_is_one_frame_and_new_words_may_come(tmp_path: Any) -
         model.partial_fit(unknown[:50], y[:50])
         assert model.encoded_names_[-1] == "colour=mauve"
     assert parts.coef_.tolist() == again.coef_.tolist()
+
+
+def test_a_column_that_is_empty_at_first_may_have_words_later() -> None:
+    X, y = frame()
+    first, then = X.assign(late=None), X.assign(late="now")
+    model = OnlineClassifier(**FAST).partial_fit(first, y, classes=[0, 1])
+    model.partial_fit(then, y)
+    assert "late=now" in model.encoded_names_
+    assert np.array_equal(model.predict(then[list(then)]), model.predict(then))
+
+
+def test_many_words_do_not_collide() -> None:
+    words = pd.DataFrame({"id": [f"user {k // 2}" for k in range(40_000)], "age": np.arange(40_000) % 7})
+    model = OnlineClassifier(**FAST).partial_fit(words, np.arange(40_000) % 2, classes=[0, 1])
+    assert len(model.encoded_names_) == 20_001
 
 
 def test_what_is_refused_leaves_no_word_of_a_frame() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_type_hints
 
 from onsketch.core.arrays import Arrays
-from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.core.errors import ModelFileError, OptionError, suggestion
 from onsketch.core.losses import LOSSES
 from onsketch.files import model_file
 from onsketch.learners.base import Learner
@@ -66,7 +66,8 @@ def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
     options = given["options"]
     for name in options:
         if name not in _HANDED_ON:
-            raise TypeError(f"{type(estimator).__name__} has no parameter {name!r}.")
+            hint = suggestion(name, (*_HANDED_ON, *own))
+            raise TypeError(f"{type(estimator).__name__} has no parameter {name!r}.{hint}")
     vars(estimator).update(own)
     vars(estimator).update({name: options.get(name, _left_to_the_method(name)) for name in _HANDED_ON})
 

@@ -191,9 +191,8 @@ def known_method(name: str) -> str:
     from onsketch.learners.methods import METHODS as known
 
     if name not in known:
-        from onsketch.core.errors import meant
+        from onsketch.core.errors import suggestion
 
-        close = meant(name, known)
-        hint = f"did you mean {close}?" if close else "'onsketch methods' lists them all"
-        raise click.BadParameter(f"there is no method {name!r}; {hint}", param_hint="--learner")
+        hint = suggestion(name, known) or " 'onsketch methods' lists them all."
+        raise click.BadParameter(f"there is no method {name!r}.{hint}", param_hint="--learner")
     return name

@@ -123,6 +123,16 @@ def shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
+def suggestion(name: object, known: Iterable[str]) -> str:
+    """A question to append to a message about a name that is not known; empty where nothing is close.
+
+    >>> suggestion("rdf-son", ["rfd-son", "adagrad"]), suggestion("x", ["adagrad"])
+    (" Did you mean 'rfd-son'?", '')
+    """
+    close = meant(name, known) if isinstance(name, str) else None
+    return f" Did you mean {close!r}?" if close else ""
+
+
 def meant(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Which of the names known was probably meant."""
     from difflib import get_close_matches

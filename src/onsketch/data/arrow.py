@@ -36,6 +36,31 @@ def count_rows(path: str) -> int:
         return 0
 
 
+def schema_of(path: str, columns: Mapping[str, Any], roles: Roles, types: Mapping[str, Any]) -> Schema:
+    """Decide the schema by the first cells of these columns; those of a category type are categories in any case.
+
+    Args:
+        path: name of the source for messages.
+        columns: cells by name.
+        roles: what the options say.
+        types: Arrow types by name, where they are known.
+    """
+    seen = []
+    for name, column in columns.items():
+        cells = cells_of(column[:SAMPLE_LINES])
+        codes, different = distinct(cells, len(cells))
+        found = sampled([different[code] for code in codes])
+        if name in types:
+            _check_type(path, name, types[name], roles)
+        category = bool(name in types and is_category(types[name]) and found.rows)
+        seen.append(found._replace(category=category))
+    fields = decide(path, list(columns), seen, roles)
+    worded = any(one.wordy for one, field in zip(seen, fields, strict=True) if field.kind == "label")
+    gaps = any(one.gaps for one, field in zip(seen, fields, strict=True) if field.kind in NUMERIC_KINDS)
+    everyday = roles.everyday and roles.positive is None
+    return Schema(fields, word_labels=worded and everyday, gaps=gaps and roles.missing == "indicate")
+
+
 class Tables:
     """How tables become blocks. A row with a bad cell is bad, as a line of text would be."""
 
@@ -59,7 +84,9 @@ class Tables:
         """
         types = columns_of(found.empty_table())
         if self.schema is None:
-            self.schema = self._decide(path, types, sample())
+            batch = sample()
+            first = types if batch is None else columns_of(batch.slice(0, SAMPLE_LINES))
+            self.schema = schema_of(path, first, self.roles, {name: column.type for name, column in types.items()})
         names, schema, unlabelled = list(types), self.schema, self.roles.unlabelled
         columns = fitted(schema, path, names, self.bits, unlabelled)
         if columns.extra and not unlabelled:
@@ -74,23 +101,6 @@ class Tables:
     def classes(self) -> list[str]:
         """The words met as labels, in their order; a label is a place among them."""
         return self.read.classes
-
-    def _decide(self, path: str, types: Mapping[str, Any], batch: Any) -> Schema:
-        """The schema that the first rows suggest; columns of a category type are categories whatever they hold."""
-        cells = {} if batch is None else columns_of(batch.slice(0, SAMPLE_LINES))
-        seen = []
-        for name, column in types.items():
-            codes, different = distinct(
-                cells_of(cells.get(name)), 0 if batch is None else min(len(batch), SAMPLE_LINES)
-            )
-            found = sampled([different[code] for code in codes])
-            _check_type(path, name, column.type, self.roles)
-            seen.append(found._replace(words=1.0, boolean=False) if is_category(column.type) and found.rows else found)
-        fields = decide(path, list(types), seen, self.roles)
-        worded = any(one.wordy for one, field in zip(seen, fields, strict=True) if field.kind == "label")
-        gaps = any(one.gaps for one, field in zip(seen, fields, strict=True) if field.kind in NUMERIC_KINDS)
-        everyday = self.roles.everyday and self.roles.positive is None
-        return Schema(fields, word_labels=worded and everyday, gaps=gaps and self.roles.missing == "indicate")
 
     def block(self, path: str, batch: Any, here: Position, skipping: bool) -> tuple[Block, Position, ReadError | None]:
         """A batch as a block. Where a row is bad and must not be skipped, the block ends before it."""
@@ -271,7 +281,7 @@ def can_be_learned(kind: Any) -> bool:
 def _check_type(path: str, name: str, kind: Any, roles: Roles) -> None:
     """Refuse a column that cannot be learned from, and is neither ignored nor a tag."""
     if not can_be_learned(kind) and name not in roles.ignore and name != roles.tag:
-        raise InputError(
-            f"{path}: column {name!r} is of type {kind}, neither numbers nor words. Leave it out with ignore={name!r}.",
-            ignore=name,
-        )
+        told = f"{path}: column {name!r} is of type {kind}, neither numbers nor words. Leave it out"
+        if path == "X":
+            raise InputError(f"{told}, or give what counts of it as numbers.")
+        raise InputError(f"{told} with ignore={name!r}.", ignore=name)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onsketch.core.errors import InputError, OptionError, meant, some
+from onsketch.core.errors import InputError, OptionError, some, suggestion
 from onsketch.rows.schema import FEATURES, TRUTHS, Field, is_gap
 
 Column = str | int
@@ -84,11 +84,13 @@ class Sampled(NamedTuple):
     """True if all values are true or false."""
     nested: bool = False
     """True if there are objects or lists."""
+    category: bool = False
+    """True if the column's type is one of categories."""
 
     @property
     def wordy(self) -> bool:
         """Whether the values are words: half of them, or some of a few that come again and again (1, 2, 3+)."""
-        return self.words >= 0.5 or (self.words > 0.0 and 5 * self.distinct <= self.rows)
+        return self.category or self.words >= 0.5 or (self.words > 0.0 and 5 * self.distinct <= self.rows)
 
 
 def sampled(cells: Sequence[Any], decimal: str = ".") -> Sampled:
@@ -111,7 +113,7 @@ def sampled(cells: Sequence[Any], decimal: str = ".") -> Sampled:
 def refuse_changed(path: str, field: Field, cells: Sequence[Any]) -> None:
     """Refuse a column that held words when the schema was decided, and holds numbers only now: another thing."""
     seen = sampled(cells)
-    if field.words and seen.words == 0.0 and seen.rows >= _CHANGED:
+    if field.words and seen.words == 0.0 and not seen.coded and seen.rows >= _CHANGED:
         raise InputError(
             f"{path}: the column {field.name!r} holds numbers, and held words in the first file or when the model was "
             "trained. Are the columns what they were?"
@@ -170,7 +172,7 @@ def _by_sample(name: str, seen: Sampled, everyday: bool) -> tuple[str, str]:
         return "any", "objects or lists"
     if everyday and not seen.rows:
         return "any", "no value in the first rows"
-    if seen.boolean:
+    if seen.boolean and not seen.category:
         return "boolean", ""
     unique = everyday and seen.rows >= _ENOUGH and seen.distinct == seen.rows
     if unique and (seen.words > 0.5 or (name.strip().lower() in _ROW_NUMBERS and seen.whole)):
@@ -248,8 +250,7 @@ def place_of(path: str, names: Sequence[str], column: Column, option: str) -> in
             return found[0]
         if _is_place(column):
             return place_of(path, names, int(column), option)
-        close = meant(column, names)
-        hint = f" Did you mean {close!r}?" if close else ""
+        hint = suggestion(column, names)
         raise InputError(
             f"{path}: {option}={column!r}: there is no such column.{hint} The columns are: {some(names)}.",
             **{option: column},

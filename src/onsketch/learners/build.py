@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from onsketch.core.arrays import require, require_room
-from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.core.errors import ModelFileError, OptionError, suggestion
 from onsketch.files.model_file import Content
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import LearnerOptions
@@ -43,7 +43,8 @@ def learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
     True
     """
     if not isinstance(method, str) or method not in METHODS:
-        raise OptionError(f"there is no method {method!r}; the methods are {', '.join(METHODS)}.")
+        known = f"the methods are {', '.join(METHODS)}.{suggestion(method, METHODS)}"
+        raise OptionError(f"there is no method {method!r}; {known}")
     return _build(METHODS[method], options)
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from onsketch.core.errors import OptionError
+from onsketch.core.errors import OptionError, suggestion
 from onsketch.learners.checks import Check, Choice, Either, Function, Number, Pair, Whole, flag
 
 if TYPE_CHECKING:
@@ -274,7 +274,8 @@ def from_json(options: Mapping[str, Any]) -> dict[str, Any]:
 def _strange(name: str, value: Any, method: str, concerns: frozenset[str]) -> OptionError | None:
     """What is wrong with giving a method this option, whatever its value; None where nothing is."""
     if name not in DECLARED:
-        return OptionError(f"{method}: there is no option {name!r}; the options are {', '.join(sorted(DECLARED))}.")
+        known = f"the options are {', '.join(sorted(DECLARED))}.{suggestion(name, DECLARED)}"
+        return OptionError(f"{method}: there is no option {name!r}; {known}")
     if name in concerns or value == DECLARED[name].default:
         return None
     return OptionError(

@@ -269,6 +269,8 @@ class Encoder:
             gap = -1
         elif self.schema.hashed:
             gap = hashes.one(f"{name}=", f"{name} is missing")
+        if not self.schema.hashed and self.names is not None:
+            self.names.add(own, name)
         plan = _Plan(name, field.kind, own, gap, self.missing == "error", _ABSENT)
         return plan._replace(step=_STEPS[field.kind](hashes, plan))
 

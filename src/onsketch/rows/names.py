@@ -1,14 +1,24 @@
-"""Names of the columns of X, collected while reading: each column keeps the first name it is met under."""
+"""Names of the columns of X, collected while reading, and numbers for names in their order of appearance."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.errors import UpdateError
+from onsketch.core.interrupts import uninterrupted
+
 MOST = 1_000_000
 """Names kept; features met after these have none."""
+
+
+_WIDEST = 1 << 24
+"""Columns up to which a flag is kept for each."""
 
 
 class Names:
@@ -25,9 +35,15 @@ class Names:
         self.known: dict[int, str] = {} if known is None else known
         self._most = most
         self._met = np.zeros(0, dtype=bool)
+        self._seen: set[int] = set()
 
     def new(self, columns: NDArray[Any], width: int) -> NDArray[np.int64]:
         """The places of those columns, all below ``width``, that come for the first time; each column once."""
+        if width > _WIDEST:
+            found, first = np.unique(columns, return_index=True)
+            fresh = np.array([column not in self._seen for column in found.tolist()], dtype=bool)
+            self._seen.update(found[fresh].tolist())
+            return np.asarray(first[fresh], dtype=np.int64)
         if self._met.size < width:
             self._met = np.concatenate([self._met, np.zeros(width - self._met.size, dtype=bool)])
         places = np.flatnonzero(~self._met[columns])
@@ -45,3 +61,38 @@ class Names:
     def of(self, column: int) -> str:
         """The name of a column; its number where it has none."""
         return self.known.get(column, str(column))
+
+
+class Numbers:
+    """Names of any kind to numbers, in their order of appearance.
+
+    >>> numbers = Numbers()
+    >>> numbers.enter(["b", "a", "b"])
+    >>> numbers.of
+    {'b': 0, 'a': 1}
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[Any, int] = {}
+
+    def enter(self, names: Iterable[Hashable]) -> None:
+        """Give the names not met before their numbers."""
+        for name in names:
+            self.of.setdefault(name, len(self.of))
+
+    def forget(self, count: int) -> None:
+        """Keep the first ``count`` names only. The dictionary stays the same object."""
+        for name in list(islice(self.of, count, None)):
+            del self.of[name]
+
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        """Keep names met inside if rows were learned; forget them if an error comes before the first. Signals wait."""
+        count = len(self.of)
+        with uninterrupted:
+            try:
+                yield
+            except BaseException as error:
+                if not (isinstance(error, UpdateError) and error.row > 0):  # rows were learned under these names
+                    self.forget(count)
+                raise

@@ -35,7 +35,7 @@ class OnlineEstimator:
         if self._learner is None:
             return {}
         weights = self._learner.weights.T
-        return {name: weights[number] for name, number in self._names.numbers.items() if number < len(weights)}
+        return {name: weights[number] for name, number in self._names.of.items() if number < len(weights)}
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))

@@ -93,7 +93,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     def _notice(self, x: dict[Any, Any]) -> None:
         """Rows like this one may go the short way: those of one learner, if they need not be kept."""
         if isinstance(self._learner, Learner) and (self._first_rows is None or not self._two):
-            self._short.notice(self._learner, x, self._names.numbers)
+            self._short.notice(self._learner, x, self._names.of)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""

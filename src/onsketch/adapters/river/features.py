@@ -8,59 +8,40 @@ dictionary or of the columns changes not a single bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.adapters.river.short_way import PLAIN
-from onsketch.core.errors import InputError, UpdateError
-from onsketch.core.interrupts import uninterrupted
+from onsketch.core.errors import InputError
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.rows import Rows, as_rows
+from onsketch.rows.names import Numbers
+from onsketch.rows.schema import is_gap, number_of, word_of
 
 
-class FeatureNames:
-    """Which number each feature name has."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[Any, int] = {}
-
-    @contextmanager
-    def learning(self) -> Iterator[None]:
-        """Keep names met inside if rows were learned; forget them if an error comes before the first. Signals wait."""
-        known = len(self.numbers)
-        with uninterrupted:
-            try:
-                yield
-            except BaseException as error:
-                if isinstance(error, UpdateError) and error.row > 0:
-                    raise  # the rows before it have been learned, under these names
-                for name in list(islice(self.numbers, known, None)):
-                    del self.numbers[name]
-                raise
+class FeatureNames(Numbers):
+    """Rows from dictionaries and frames; a word is the feature ``name=word``, and None is nothing."""
 
     def _enter(self, names: Iterable[Any]) -> None:
         """Give the names not seen before their numbers, in an order that is not that of the row."""
-        fresh = [name for name in names if name not in self.numbers]
-        for name in sorted(fresh, key=lambda name: (type(name).__name__, str(name))):
-            self.numbers[name] = len(self.numbers)
+        fresh = [name for name in names if name not in self.of]
+        self.enter(sorted(fresh, key=lambda name: (type(name).__name__, str(name))))
 
     def row(self, x: Mapping[Any, Any], *, learn: bool) -> Rows:
         """A dictionary as one checked row; features not seen before get numbers when learning, else are left out."""
-        numbers = self.numbers
+        numbers = self.of
         if not hasattr(x, "keys"):
             raise InputError(f"x: expected a dictionary of features, got {type(x).__name__}. Nothing was learned.")
+        if not PLAIN.issuperset(map(type, x.values())):
+            x = _as_numbers(x)
         if not x.keys() <= numbers.keys():
             if learn:
                 self._enter(x)
             else:
                 x = {name: value for name, value in x.items() if name in numbers}
-        if not PLAIN.issuperset(map(type, x.values())):
-            _check_numbers(x)  # NumPy would take "3" for 3, and None for NaN
         try:
             values = np.fromiter(x.values(), np.float64, len(x))
         except OverflowError:  # a whole number of hundreds of digits
@@ -80,19 +61,29 @@ class FeatureNames:
         names = list(X.columns)
         if len(set(names)) < len(names):
             raise InputError("X: two columns of the data frame have the same name.")
+        try:
+            block = np.asarray(X.to_numpy(), dtype=np.float64)
+        except (TypeError, ValueError):  # words
+            return self._by_row(X, learn)
         if learn:
             self._enter(names)
-        known = sorted((name for name in names if name in self.numbers), key=self.numbers.__getitem__)
-        try:
-            block = np.asarray((X if known == names else X[known]).to_numpy(), dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"X: not a data frame of numbers ({error}). Encode words as numbers first.") from None
+        known = sorted((name for name in names if name in self.of), key=self.of.__getitem__)
+        if known != names:
+            block = block[:, [names.index(name) for name in known]]
         try:
             checked = as_rows(block, None)
         except InputError as error:
             raise InputError(f"{error} (Columns are counted as in {known!r}.)") from None
-        features = np.array([self.numbers[name] for name in known], dtype=np.int64)
-        return checked._replace(indices=np.tile(features, len(block)), n_features=len(self.numbers), dense=False)
+        features = np.array([self.of[name] for name in known], dtype=np.int64)
+        return checked._replace(indices=np.tile(features, len(block)), n_features=len(self.of), dense=False)
+
+    def _by_row(self, X: Any, learn: bool) -> Rows:
+        """A frame with words, row by row; NaN is a missing value there."""
+        found = X.to_dicts() if hasattr(X, "to_dicts") else X.to_dict("records")
+        rows = [self.row({n: None if is_gap(v) else v for n, v in row.items()}, learn=learn) for row in found]
+        indptr = np.cumsum([0, *(row.values.size for row in rows)])
+        features, values = (np.concatenate([row[k] for row in rows]) for k in (1, 2))
+        return Rows(indptr, features, values, len(self.of), dense=False)
 
 
 def index_of(X: Any) -> Any:
@@ -100,12 +91,23 @@ def index_of(X: Any) -> Any:
     return X.index if hasattr(X, "index") else range(len(X))
 
 
-def _check_numbers(x: Mapping[Any, Any]) -> None:
+def _as_numbers(x: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The row with words as features of their own, by the rule of columns that no schema lists."""
+    found: dict[Any, Any] = {}
     for name, value in x.items():
-        if not isinstance(value, (SupportsFloat, np.bool_)) or isinstance(value, np.ndarray):
-            raise InputError(
-                f"x: the feature {name!r} is {value!r}, which is not a number. Encode words as numbers first."
-            )
+        if isinstance(value, str):
+            number = number_of(value)
+            if number is not None:
+                found[name] = number
+            elif not is_gap(value):
+                found[f"{name}={word_of(value)}"] = 1.0
+        elif value is None:
+            continue
+        elif isinstance(value, (SupportsFloat, np.bool_)) and not isinstance(value, np.ndarray):
+            found[name] = value
+        else:
+            raise InputError(f"x: the feature {name!r} is {value!r}; expected a number, a word or None.")
+    return found
 
 
 def _check_length(x: Mapping[Any, Any], values: NDArray[np.float64]) -> None:

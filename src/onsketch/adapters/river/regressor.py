@@ -54,7 +54,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         with self._names.learning():
             rows = self._names.row(x, learn=True)
             self._ready().learn(rows, [y], [w])
-        self._short.notice(self._learner, x, self._names.numbers)
+        self._short.notice(self._learner, x, self._names.of)
 
     @property
     def _limits(self) -> tuple[float, float]:
@@ -74,7 +74,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         margin = self._short.predict(self._learner, x)
         if margin is None:
             margins = self._learner.predict(self._names.row(x, learn=False))
-            self._short.notice(self._learner, x, self._names.numbers)
+            self._short.notice(self._learner, x, self._names.of)
             margin = margins[0]
         return float(in_units_of_labels(self.loss, margin))
 

@@ -16,7 +16,7 @@ from onsketch.learners.options import from_json
 def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write an estimator, whether it has learned anything or not."""
     header, arrays = described(estimator._learner) if estimator._learner is not None else (None, {})
-    names, classes = list(estimator._names.numbers), list(getattr(estimator, "_codes", {}))
+    names, classes = list(estimator._names.of), list(getattr(estimator, "_codes", {}))
     for what, things in (("feature names", names), ("classes", classes)):
         if not all(isinstance(thing, (str, int, float)) for thing in things):
             raise OptionError(f"save: a model file holds {what} that are words or numbers; some of these are neither.")
@@ -39,7 +39,7 @@ def from_file(content: model_file.Content) -> Any:
     try:
         made_by = {"OnlineClassifier": OnlineClassifier, "OnlineRegressor": OnlineRegressor}[header["class"]]
         estimator: Any = made_by(**from_json(header["parameters"]))
-        estimator._names.numbers = {name: number for number, name in enumerate(header["names"])}
+        estimator._names.enter(header["names"])
         if made_by is OnlineClassifier:
             estimator._codes = {label: code for code, label in enumerate(header["classes"])}
         learner = header["learner"]

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from onsketch.adapters.options import CHUNK, described, learner_options, revived
-from onsketch.adapters.sklearn.frames import FrameRows, check_missing, is_worded, named, table_of
+from onsketch.adapters.sklearn.frames import FrameRows, check_missing, columns_with_gaps, named, needs_encoding
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.interrupts import uninterrupted
 from onsketch.core.losses import in_units_of_labels
@@ -80,9 +80,9 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         check_missing(self.missing)
         if first and not (self.warm_start and hasattr(self, "learner_")):
             self.__dict__.pop("_frames", None)
-        if not (hasattr(self, "_frames") or (first and (is_worded(X) or self.missing != "error"))):
+        if not (hasattr(self, "_frames") or (first and (self.missing in ("zero", "indicate") or needs_encoding(X)))):
             return None
-        table = table_of(X, self.missing)
+        table = columns_with_gaps(X, self.missing)
         if table is None and hasattr(self, "_frames") and not first and hasattr(self, "feature_names_in_"):
             raise InputError(
                 f"X: {type(self).__name__} was fitted on a data frame with the columns "
@@ -275,7 +275,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.allow_nan = self.missing in ("zero", "indicate")
         return tags
 
 

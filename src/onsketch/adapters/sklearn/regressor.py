@@ -43,8 +43,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         n_iter_no_change: passes that may go by without that.
         warm_start: ``fit`` goes on from what was learned before.
         verbose: whether to print the score after each pass.
-        missing: numbers that are NaN: "error", "zero", or "indicate", by a feature of their own. Words in a data frame
-            become features by themselves (``encoded_names_``); words that are missing have a feature in any case.
+        missing: numbers that are NaN: "error", "zero", or "indicate", by a feature of their own; "auto" indicates them
+            in data frames and refuses them in arrays. Words in a data frame become features by themselves
+            (``encoded_names_``); words that are missing have a feature in any case.
         shuffle: whether ``fit`` takes the rows in random order; ``partial_fit`` takes them as they come.
         random_state: for the order and for the learner's own draws.
         clip: bound of the predictions; None for none, and so is "default" here: ``X @ coef_ + intercept_``.
@@ -81,7 +82,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         n_iter_no_change: int = 5,
         warm_start: bool = False,
         verbose: int = 0,
-        missing: str = "error",
+        missing: str = "auto",
         **options: Unpack[EstimatorOptions],
     ) -> None:
         keep_parameters(self, locals())

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError, OptionError, meant
+from onsketch.core.errors import InputError, OptionError, suggestion
 from onsketch.data.catalogue.pictures import PICTURES
 from onsketch.data.catalogue.record import DataSet, File, cache, folders, found
 from onsketch.data.catalogue.tables import TABLES
@@ -32,9 +32,8 @@ def entry(name: str) -> DataSet:
     123
     """
     if name not in CATALOGUE:
-        close = meant(name, CATALOGUE)
-        hint = f"did you mean {close}?" if close else "'onsketch data list' shows them."
-        raise OptionError(f"there is no data set {name!r}; {hint}")
+        hint = suggestion(name, CATALOGUE) or " 'onsketch data list' shows them."
+        raise OptionError(f"there is no data set {name!r}.{hint}")
     return CATALOGUE[name]
 
 

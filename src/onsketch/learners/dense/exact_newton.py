@@ -140,7 +140,11 @@ def _add_gradient(iterate, g, x, total, w):
 
 @allocating_kernel
 def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predictions):
-    """Play the rounds of a block of dense rows; returns how many were learned: fewer when one is refused."""
+    """Learn a block of dense rows, one round each, and return how many were learned: fewer if an update is not finite.
+
+    Shapes: X (n, d), labels, sample_weights and predictions (n,). Scratch of size d: x the adapted row, w the weights,
+    b the step's direction, n the part of x outside the range of A, r the row to absorb. Cost: O(d²) for a row.
+    """
     d = X.shape[1]
     x = np.empty(d)
     r = np.empty(d)
@@ -148,6 +152,7 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
     b = np.empty(d)
     n = np.empty(d)
     for k in range(X.shape[0]):
+        # 1 Gather the row and the weights, and 2 predict.
         _adapt(setup, iterate, X[k], 0.0, x)
         for i in range(d):
             w[i] = iterate.weights[i]
@@ -159,6 +164,7 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
         if abs(margin) > setup.clip and not (setup.dual or setup.diagonal_first):
             _project(factor, x, n, outside, margin, setup.clip, w, b)
         margin = clipped(margin, setup.clip)
+        # 3 Slope and curvature of the loss.
         slope = losses.slope(setup.loss, margin, labels[k])
         bend = losses.curvature(setup.loss, margin, labels[k]) if setup.summary == SUMMARY.curvature else 0.0
         rho = row_scale(setup, slope, bend, sample_weights[k], iterate.clock[0] + 1)
@@ -170,6 +176,7 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
             _adapt(setup, iterate, X[k], g, x)
             length = math.sqrt(dot(x, x, d))
             outside = residual(factor, x, n)
+        # 4 Absorb the row into F, of which a risky round keeps a copy, and step on a copy of the weights.
         risky = _risky(setup, factor, iterate, g, length, w, limit)
         rank = factor.rank[0]
         saved = np.empty((rank if risky else 0, d))
@@ -183,11 +190,13 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
             _move(setup, margin, step, x, b, w)
         elif abs(margin) > setup.reach:  # nothing was absorbed: the projection is all there is
             _project(factor, x, n, outside, margin, setup.reach, w, b)
+        # 5 Check, and undo what F has absorbed.
         if not (
             fits_within(w, limit) and (not setup.dual or fits_within(r, limit)) and (not risky or rows_fit(factor))
         ):
             restore(factor, saved, rank)
             return k
+        # 6 Write the iterate, and 7 count the round.
         _commit(setup, iterate, w, r, g, X[k])
         predictions[k] = margin
     return X.shape[0]

@@ -71,6 +71,9 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
 
     As published every feature moves in every round, O(features seen); features not seen yet have no moments,
     and stay at 0. Lazily only the features of the row move, and only their moments decay, O(non-zeros).
+
+    Shapes: table (slots, columns of ADAM), indptr (n+1,), slots and values (nnz,), labels, weights, predictions (n,).
+    Returns the number of rows learned: fewer if an update is not finite.
     """
     b1 = terms.beta1
     b2 = terms.beta2
@@ -84,6 +87,7 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
         at = slots[indptr[i] : indptr[i + 1]]
         t = clock[TIMER.rounds] + 1
         seen = clock[TIMER.seen]
+        # 1 Gather the weights of x's features, and 2 predict.
         margin = 0.0
         for j in range(x.size):
             head[j] = table[at[j], CELL.head]
@@ -91,6 +95,7 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
             seen = max(seen, at[j] + 1)
         if not abs(margin) <= LARGEST:
             return i
+        # 3 Slope, and 4 absorb: the moments, on copies.
         predictions[i], slope = clamped_slope(setup, margin, labels[i])
         unfit = 0
         for j in range(x.size):
@@ -98,8 +103,10 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
             first[j] = b1 * table[at[j], ADAM.first] + (1.0 - b1) * g
             second[j] = b2 * table[at[j], ADAM.second] + (1.0 - b2) * g * g
             unfit += not (abs(g) * gain <= terms.largest and second[j] <= terms.most)
+        # 5 Check: the table has not been written.
         if unfit > 0:
             return i
+        # 6 Write: every feature as published, those of the row if lazy.
         step = setup.step / (1.0 - b1**t)
         scale = 1.0 / (1.0 - b2**t)
         if not lazy:
@@ -112,6 +119,7 @@ def learn_adam(setup, terms, lazy, clock, table, indptr, slots, values, labels, 
             table[slot, ADAM.second] = second[j]
             if lazy:
                 table[slot, ADAM.sum] += (t - 1) * move
+        # 7 Count the iterate and the round.
         if setup.average and not lazy:
             _count_iterates(table, seen)
         clock[TIMER.rounds] = t

@@ -219,8 +219,9 @@ def longest(indptr):
 
 @allocating_kernel
 def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels, weights, predictions):
-    """Play the rounds of a block; returns how many rows were learned, fewer than given if one is refused.
+    """Learn a block of rows, one round each, and return how many were learned: fewer if an update is not finite.
 
+    Shapes: table (slots, columns of CELL), indptr (n+1,), slots and values (nnz,), labels, weights, predictions (n,).
     With forgetting, E_t = λ·E_{t−1} + (ρx)²: energies are stored over ``fade[0]``, the product of the λ so far, which
     is written into them before it becomes too small.
     """
@@ -231,6 +232,7 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
         x = values[indptr[i] : indptr[i + 1]]
         at = slots[indptr[i] : indptr[i + 1]]
         t = clock[TIMER.rounds] + 1
+        # 1 Gather the cells of x's features, and 2 predict.
         margin = 0.0
         beside = 0.0
         for j in range(x.size):
@@ -246,9 +248,12 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
             for j in range(x.size):
                 metric = metric_at(setup, terms, flat, energy[j])
                 margin += x[j] * dual_weight(setup, terms, head[j], metric, t - 1)
+        # 3 Slope, 4 absorb: the step, on the gathered copies.
         predictions[i], fit = play(setup, terms, t, x, head, energy, margin, labels[i], weights[i])
+        # 5 Check: the table has not been written.
         if not fit:
             return i
+        # 6 Write the cells back; those of the next row are fetched meanwhile.
         after = indptr[i + 1]
         more = indptr[i + 2] - after if ahead and i + 2 < indptr.size else 0
         whole = 1.0 / fade[0]
@@ -258,6 +263,7 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
             table[slot, CELL.energy] = energy[j] * whole
             if j < more:
                 ask_for(table, slots[after + j] * table.shape[1], 1)
+        # 7 Count the round, and what forgetting has left.
         fade[0] *= setup.forget
         if fade[0] < LEAST_FADE:
             for row in range(table.shape[0]):

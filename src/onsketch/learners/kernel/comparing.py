@@ -7,12 +7,16 @@ from onsketch.jit.decorators import kernel
 
 
 @kernel
-def compare(form, start, stop, indptr, slots, values, lengths, kept_ptr, kept_slots, kept_values, count, work, out):
-    """What a kernel needs of each of the rows start..stop with each of the ``count`` rows kept.
+def compare(form, start, stop, query, kept, work, out):
+    """Fill ``out`` with what a kernel needs of each of the rows start..stop with each of the rows kept.
+
+    ``query`` is (indptr, slots, values, lengths) of the rows, ``kept`` (indptr, slots, values, count) of those kept.
 
     A row is spread out over ``work`` (zeros before and after), and every row kept is read along its non-zeros:
     O(non-zeros of all rows kept) for a row. ``lengths`` holds |x|² or |x|₁ of the rows, features unknown included.
     """
+    indptr, slots, values, lengths = query
+    kept_ptr, kept_slots, kept_values, count = kept
     for i in range(start, stop):
         for j in range(indptr[i], indptr[i + 1]):
             work[slots[j]] = values[j]

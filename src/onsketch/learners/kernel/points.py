@@ -179,7 +179,7 @@ class SparseRows(KeptRows):
     def _compared(self, query: SparseQuery, start: int, stop: int, work: Array) -> Array:
         out = np.empty((stop - start, self.count))
         kept = self.indptr, self.slots, self.numbers, self.count
-        compare(self.kernel.form, start, stop, *query[:4], *kept, work, out)
+        compare(self.kernel.form, start, stop, tuple(query[:4]), kept, work, out)
         return self.kernel.of(out)
 
     def _append(self, query: SparseQuery, i: int) -> None:

@@ -61,8 +61,8 @@ def _step_all(setup, sketch, full, n, slopes, top, coefficients):
 
 
 @allocating_kernel
-def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights, coefficients, scales, margins):
-    """Learn the rows of one block, at most as many as the sketch has room for; returns how many were learned.
+def play(setup, loss, sketch, spare, clock, products, targets, weights, coefficients, scales, margins):
+    """Learn the rows of one block, at most as many as the sketch has room for, and return how many were learned.
 
     Args:
         setup: the fixed numbers.
@@ -70,21 +70,21 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights
         sketch: the small state of frequent directions.
         spare: a second one, for undoing a round.
         clock: rounds played.
-        heads: X·headsᵀ, (rows, K).
-        gram: X·Sᵀ, (rows, capacity), for the rows of S before this block.
-        among: X·Xᵀ.
+        products: X·headsᵀ, (rows, K); X·Sᵀ, (rows, capacity), for the rows of S before this block; and X·Xᵀ.
         targets: what each row says to each weight vector, (rows, K): a sign or a number.
         weights: sample weights.
         coefficients: Cᵀ, (capacity, K); changed.
         scales: filled with ρ of each row, the row of S being ρ·x.
         margins: filled with W·x before the row was learned, (rows, K).
     """
+    heads, gram, among = products
     classes = heads.shape[1]
     first = sketch.counts[COUNT.rows]
     p = np.empty(COLUMN.sketch + setup.capacity)
     change = np.zeros(COLUMN.sketch + setup.capacity)
     slopes = np.empty(classes)
     for i in range(heads.shape[0]):
+        # 1 Gather Sx for the rows of S before the block and within it, and 2 predict.
         n = sketch.counts[COUNT.rows]
         _fill_products(gram, among, scales, first, i, p)
         square = among[i, i]
@@ -92,6 +92,7 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights
         reached = _fill_margins(heads[i], coefficients, p, n, z)
         if not reached <= setup.largest:
             return i
+        # 3 Slopes of all outputs; the largest decides how the row is scaled.
         bend = fill_slopes(loss, z, targets[i], weights[i], slopes)
         t = clock[0] + 1
         rho = shared_scale(setup, slopes, bend, weights[i], t)
@@ -105,6 +106,7 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights
             raise_ridge(setup, sketch, spare, False, lengths, t)
         elif not harmless(setup, sketch, largest, reached, p, top, rho):
             copy_state(sketch, spare)
+        # 4 Absorb ρ·x into the sketch that all outputs share.
         prepare(setup, sketch, p)
         for r in range(n):
             sketch.lines[LINE.a, r] = 0.0
@@ -112,9 +114,11 @@ def play(setup, loss, sketch, spare, clock, heads, gram, among, targets, weights
         verdict = VERDICT.refused
         if max(top, rho, reached) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, top, 0.0, t, change, limit)
+        # 5 Check, and restore the snapshot if the round is refused.
         if verdict == VERDICT.refused or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)
             return i
+        # 6 Write the scales and step all outputs, and 7 count the round.
         sketch.numbers[NUMBER.lengths] = lengths
         scales[i] = rho
         clock[0] = t

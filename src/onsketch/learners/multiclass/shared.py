@@ -191,7 +191,7 @@ class SharedSketch(ManyClasses):
         scales = np.zeros(rows.count)
         values = (block.toarray() if hasattr(block, "tocsr") else block).T
         play_with = self._setup, self._loss, self._sketch, self._spare, self._clock
-        done = int(play(*play_with, heads, gram, among, targets, weights, self._coefficients, scales, margins))
+        done = int(play(*play_with, (heads, gram, among), targets, weights, self._coefficients, scales, margins))
         np.multiply(values[:, :done], scales[:done], out=self._rows[1:width, held : held + done])
         self._rows[width:, held : held + done] = 0.0
         self._rows[0, held : held + done] = constant * scales[:done]

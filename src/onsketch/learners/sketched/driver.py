@@ -225,11 +225,15 @@ def unsee(table, known):
 
 @kernel
 def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, weights, predictions):
-    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused.
+    """Learn a block of rows, one round each, and return how many were learned.
 
-    ``spare`` is a second set of the sketch's small arrays, for undoing a round that turns out not to be finite;
-    ``x`` is where the values go after diagonal adaptation (the values themselves where there is none). Where there are
-    fewer slots than values, every row has the same: those of dense rows without zeros.
+    Fewer rows than given are learned if an update would not be finite. The state is then as it was before that row.
+
+    Shapes: indptr (n+1,), slots and values (nnz,), labels, weights and predictions (n,); ``x`` (nnz,) takes the values
+    after diagonal adaptation, and is ``values`` itself without it. If there are fewer slots than values, all rows have
+    the same slots: those of dense rows without zeros. ``spare`` is a second set of the sketch's small arrays, the
+    snapshot of a round that may turn out not to be finite.
+    Cost: O(m) for each non-zero and O(m²) for a row, plus O(m³) when the sketch is full.
     """
     rows = table.rows
     p = table.work[SCRATCH.gathered]
@@ -248,6 +252,8 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         guarded = False
         known = table.clock[CLOCK.seen]
         tallest = 0.0
+        # 1 Gather: p = [head·x, Sx] in one pass over the packed rows of x's features, which are first entered and
+        # brought up to date.
         if setup.diagonal:
             tallest = adapt(rows, here, values[low:high], row)
         asleep = not table.clock[CLOCK.current]
@@ -260,8 +266,10 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             wake(table, here, out)
         square = gather(rows, here, row, 0, count, COLUMN.sketch + sketch.counts[COUNT.rows], p)
         largest = max(1.0, np.sqrt(square))
+        # 2 Predict: the margin before the update, clipped.
         reached = margin_of(sketch, p) - fresh
         margin = clipped(reached, setup.clip)
+        # 3 Slope and curvature of the loss there: the gradient is g·x, and the row to absorb is ρ·x.
         slope = losses.slope(setup.loss, margin, labels[i])
         bend = losses.curvature(setup.loss, margin, labels[i]) if setup.summary == SUMMARY.curvature else 0.0
         t = table.clock[CLOCK.rounds] + 1
@@ -280,6 +288,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         if not guarded and (setup.implicit or not (fit and harmless(setup, sketch, largest, reached, p, g, rho))):
             copy_state(sketch, spare)
             guarded = True
+        # 4 Absorb: project, step and take in ρ·x. Only the small arrays change; ``change`` is for the packed rows.
         prepare(setup, sketch, p)
         change[COLUMN.head] = 0.0
         change[COLUMN.sum] = 0.0
@@ -292,10 +301,12 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         verdict = VERDICT.refused
         if fit and max(abs(g), abs(rho), abs(change[COLUMN.head])) <= limit:
             verdict = absorb(setup, sketch, p, square, rho, g, clipped(reached, bound), t, change, limit)
+        # 5 Check: no packed row has been written yet, so restoring the snapshot undoes the round.
         if verdict == VERDICT.refused or not fits(sketch, change, limit, verdict):
             copy_state(spare, sketch)
             unsee(table, known)
             return i
+        # 6 Write: the packed rows of x's features. If the sketch has shrunk, others follow when they are next met.
         predictions[i] = margin
         sketch.numbers[NUMBER.lengths] = lengths
         change[COLUMN.sum] -= sketch.numbers[NUMBER.base_sum] * change[COLUMN.head]
@@ -309,6 +320,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             close_full(setup, table, sketch)
         elif asleep:
             look_after_sleepers(table, count)
+        # 7 Count: the round, and the iterate for averaging.
         sketch.numbers[NUMBER.fade] *= setup.forget
         if setup.average:
             count_iterate(sketch)

@@ -6,7 +6,6 @@ page, :class:`Recent` the last rows, and :class:`onsketch.jobs.judging.Judge` wh
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -216,21 +215,18 @@ class Recent:
     """Weights, losses and mistakes of the last rows."""
 
     def __init__(self, most: int) -> None:
-        self._rows: deque[tuple[float, float, float]] = deque(maxlen=most)
+        self._most = most
+        self.table: Array = np.empty((0, 3))
+        """The weight, loss and mistake of each row."""
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.table)
 
     def add(self, block: Judged) -> None:
         """Count the rows of a block."""
-        last = slice(-(self._rows.maxlen or 0), None)
-        columns = (block.weights[last], block.losses[last], block.wrong[last].astype(np.float64))
-        self._rows.extend(zip(*(column.tolist() for column in columns), strict=True))
-
-    @property
-    def table(self) -> Array:
-        """The weight, loss and mistake of each row, (rows, 3)."""
-        return np.array(self._rows).reshape(-1, 3)
+        last = block.part(max(len(block.labels) - self._most, 0), len(block.labels))
+        rows = np.column_stack([last.weights, last.losses, last.wrong])
+        self.table = np.concatenate([self.table, rows])[-self._most :]
 
     def means(self) -> tuple[float, float]:
         """Return the mean loss and the share of mistakes."""

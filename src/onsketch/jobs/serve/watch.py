@@ -54,11 +54,12 @@ class Watch:
             return
         whole = joined(self._waiting)
         self._waiting, self._waiting_rows = [], 0
+        self._judge.add(whole)
         part = max(_POINT_ROWS, self._total.rows // 50)
         for start in range(0, len(whole.labels), part):
             block = whole.part(start, start + part)
-            for tally in (self._total, self._judge, self._recent):
-                tally.add(block)
+            self._total.add(block)
+            self._recent.add(block)
             if self._total.rows >= self._due:
                 self._point()
 

@@ -25,9 +25,6 @@ from onsketch.learners.multiclass.softmax.state import (
 
 Floats = NDArray[np.float64]
 
-WORTH_KEEPING = 1000
-"""Rows from which on wide rows start from the weights learned before; of fewer they learn more by starting anew."""
-
 
 def sketched(common: Common, table: Dense, size: int) -> Dense:
     """One sketch for all classes from a metric for each.
@@ -73,8 +70,6 @@ def widened(common: Common, table: Dense) -> Wide:
     scale = np.exp(np.clip(numbers[RUNNING.log_scale], -345.0, 345.0))
     norm, numbers[RUNNING.norm] = float(numbers[RUNNING.norm]), float(n @ squares) / max(rows, 1) / scale / scale
     new = Wide.empty(len(table.energies), SMALLEST, table.weights.dtype)
-    if rows < WORTH_KEEPING:
-        return new
     weights = table.weights.reshape(-1, OUTPUTS, table.classes)[: features + 1, :, :classes].astype(np.float64)
     averages = weights[:, SCALED] - weights[:, AVERAGE + SCALED] / max(float(numbers[RUNNING.omega]), 1e-300)
     share = n / max(rows, 1)

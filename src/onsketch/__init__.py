@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from onsketch.files.model_file import load
     from onsketch.jobs.model import Model
     from onsketch.learners.base import Learner
-    from onsketch.learners.build import compose, learner, methods
-    from onsketch.learners.doors import safe_learner
+    from onsketch.learners.build import compose, learner, methods, safe_learner
 
 __all__ = [
     "Learner",
@@ -43,7 +42,7 @@ _HOMES = {
     "learner": "onsketch.learners.build",
     "load": "onsketch.files.model_file",
     "methods": "onsketch.learners.build",
-    "safe_learner": "onsketch.learners.doors",
+    "safe_learner": "onsketch.learners.build",
 }
 
 

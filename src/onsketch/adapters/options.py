@@ -12,7 +12,8 @@ from onsketch.core.errors import ModelFileError, OptionError, suggestion
 from onsketch.core.losses import LOSSES
 from onsketch.files import model_file
 from onsketch.learners.base import Learner
-from onsketch.learners.doors import at_the_door, fitting_loss, for_unit_rows, safe_learner
+from onsketch.learners.build import safe_learner
+from onsketch.learners.doors import at_the_door, fitting_loss, for_unit_rows
 from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.methods import METHODS
 from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch

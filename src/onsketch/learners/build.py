@@ -11,6 +11,7 @@ from onsketch.core.arrays import require, require_room
 from onsketch.core.errors import ModelFileError, OptionError, suggestion
 from onsketch.files.model_file import Content
 from onsketch.learners.base import Learner
+from onsketch.learners.doors import at_the_door
 from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, Method, compose_method
 from onsketch.learners.options import Options, from_json, refuse_own_size, resolve
@@ -25,11 +26,17 @@ def methods() -> dict[str, str]:
     return {name: str(method) for name, method in METHODS.items()}
 
 
-def learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
+DEFAULTS = ("paper", "recommended")
+"""Where options start from: the method as its paper has it, or a form that is safe on raw features."""
+
+
+def learner(method: str, *, defaults: str = "paper", **options: Unpack[LearnerOptions]) -> Learner:
     """An online learner by name.
 
     Args:
         method: a name out of :func:`methods`.
+        defaults: "paper", the method as published; or "recommended", with an intercept, scaled features and implicit
+            steps, as in the estimators and the program. Options that are given stay as they are.
         **options: see the table of options in the documentation; None leaves one to the method (``clip=None`` is no
             bound), and one that does not concern the method is an error.
 
@@ -45,7 +52,22 @@ def learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
     if not isinstance(method, str) or method not in METHODS:
         known = f"the methods are {', '.join(METHODS)}.{suggestion(method, METHODS)}"
         raise OptionError(f"there is no method {method!r}; {known}")
-    return _build(METHODS[method], options)
+    if defaults not in DEFAULTS:
+        raise OptionError(f"defaults={defaults!r}: expected {' or '.join(map(repr, DEFAULTS))}.")
+    return _build(METHODS[method], at_the_door(method, options) if defaults == "recommended" else options)
+
+
+def safe_learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
+    """``learner(method, defaults="recommended")``: raw features of any scale, and no step that overshoots.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(1000, 3)) * [1e-6, 1.0, 1e6]
+    >>> y = np.where(X @ [3e6, 2.0, 1e-6] > 1.0, 1.0, -1.0)
+    >>> margins = safe_learner("rfd-son", loss="logistic").learn(X, y)  # made before each row is learned
+    >>> bool(np.mean(margins * y < 0.0) < 0.05)
+    True
+    """
+    return learner(method, defaults="recommended", **options)
 
 
 def compose(sketch: str = "rfd", geometry: str = "newton", **options: Unpack[LearnerOptions]) -> Learner:

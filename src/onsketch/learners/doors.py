@@ -1,11 +1,11 @@
-"""What the front doors add to a named method: an intercept, scales for the features, steps that cannot overshoot.
+"""Recommended defaults of the named methods: an intercept, scaled features, and steps that cannot overshoot.
 
-``onsketch.learner(name)`` keeps a method as its paper has it. ``onsketch.safe_learner(name)``, the estimators of
-scikit-learn and River, and the program (``train``, ``serve`` and ``compare FILE``, but for ``--plain``) start from
-these options instead; whatever is given stays as it is.
+``onsketch.learner(name)`` keeps a method as its paper has it. ``onsketch.learner(name, defaults="recommended")`` (or
+``onsketch.safe_learner``), the estimators of scikit-learn and River, and the program without ``--plain`` start from
+these options. Options that are given stay as they are.
 
 =======================  =====================================================================================
-option                   at the front doors
+option                   recommended
 =======================  =====================================================================================
 ``fit_intercept``        True
 ``scaling``              "magnitude" (none with ``box``, whose bounds are in the units of the data)
@@ -25,30 +25,10 @@ schedule.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any
 
 from onsketch.core.losses import LOSSES
-from onsketch.learners.base import Learner
-from onsketch.learners.build import learner
-from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, Method
-
-
-def safe_learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
-    """An online learner by name, as the front doors make it: raw features of any scale, no step that overshoots.
-
-    Args:
-        method: a name out of :func:`onsketch.methods`.
-        **options: as for :func:`onsketch.learner`; what is given stays as it is.
-
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).normal(size=(1000, 3)) * [1e-6, 1.0, 1e6]
-    >>> y = np.where(X @ [3e6, 2.0, 1e-6] > 1.0, 1.0, -1.0)
-    >>> margins = safe_learner("rfd-son", loss="logistic").learn(X, y)  # made before each row is learned
-    >>> bool(np.mean(margins * y < 0.0) < 0.05)
-    True
-    """
-    return learner(method, **at_the_door(method, options))
 
 
 def fitting_loss(method: str, loss: Any) -> Any:

@@ -297,3 +297,17 @@ def test_a_category_that_is_met_again_after_the_memory_was_emptied(monkeypatch):
 @given(st.integers(-(10**20), 10**20))
 def test_whole_numbers_are_one_category_whether_written_as_float_or_not(number):
     assert word_of(str(number)) == word_of(f"{number}.0") == word_of(number)
+
+
+def test_names_and_words_of_any_length_and_number_take_little_memory(monkeypatch):
+    monkeypatch.setattr("onsketch.rows.encoder.MOST_WORDS", 100)
+    names = Names()
+    encoder = Encoder(Schema((), extra="learn"), names=names)
+    plain = Encoder(Schema((), extra="learn"))
+    for k in range(300):
+        row = {f"name{k}": f"word{k}", "n" * 50_000 + str(k): 1.0, "always": "w" * 50_000 + str(k)}
+        assert encoder.object(row) == plain.object(row)
+    kept = list(encoder._extra) + [word for words in encoder.hashes._known.values() for word in words]
+    assert sum(map(len, kept)) < 300_000
+    assert len(encoder.hashes._known) <= 110
+    assert max(map(len, names.known.values())) <= 1001

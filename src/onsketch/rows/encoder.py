@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -53,7 +53,8 @@ Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 MOST_WORDS = 1 << 18
-"""Words whose hashes are remembered at a time, for all columns together."""
+"""Words whose hashes are remembered at a time, for all columns together; and columns that no schema lists. One of more
+than 64 characters counts as several."""
 
 DEEPEST = 8
 """Objects within objects."""
@@ -143,6 +144,11 @@ def bags_of_words(text, offsets, prefix, mask, key, ends, slots, values):
     return offsets.size - 1
 
 
+def weight_of(word: str) -> int:
+    """How many words of usual length a word counts as where words are remembered."""
+    return 1 + len(word) // 64
+
+
 # Names and faults -------------------------------------------------------------------------------------------
 
 
@@ -169,13 +175,18 @@ class Hashes:
         """The hashes of the cells of a column met so far; the dictionary stays the same object."""
         return self._known.setdefault(column, {})
 
+    def forget(self, columns: Iterable[str]) -> None:
+        """Forget all words of these columns."""
+        for column in columns:
+            self._known.pop(column, None)
+
     def learn(self, column: str, cells: Sequence[str], words: Sequence[str]) -> None:
         """Remember the hashes of these words under the cells that held them."""
-        self._room -= len(cells)
+        self._room -= sum(map(weight_of, cells))
         if self._room < 0:
             for known in self._known.values():  # cleared in place: steps hold them
                 known.clear()
-            self._room = max(MOST_WORDS - len(cells), 0)
+            self._room = MOST_WORDS
         slots = self.of(words, column).tolist()
         self.known(column).update(zip(cells, slots, strict=True))
         if self.names is not None:
@@ -256,6 +267,7 @@ class Encoder:
         self.width = self.hashes.mask + 1 if schema.hashed else len(used)
         self._plans = [self._plan(field, place) for place, field in enumerate(used)]
         self._extra: dict[str, _Plan] = {}
+        self._room = MOST_WORDS
         self._origins = dict(zip((f.name for f in used), self.pairs.origins([f.name for f in used]), strict=True))
         self._steps: list[Callable[..., None]] = []
         for numeric, group in groupby(self._plans, lambda plan: plan.kind in NUMERIC_KINDS):
@@ -280,8 +292,12 @@ class Encoder:
         if plan is None:
             plan = _Plan(name, "any", self.hashes.one(name), -1, False, _ABSENT)
             plan = plan._replace(step=_any_step(self.hashes, plan))
-            if len(self._extra) < MOST_WORDS:
-                self._extra[name] = plan
+            self._room -= weight_of(name)
+            if self._room < 0:
+                self.hashes.forget(self._extra)
+                self._extra.clear()
+                self._room = MOST_WORDS
+            self._extra[name] = plan
         return plan
 
     # Single rows --------------------------------------------------------------------------------------------

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from onsketch.core.errors import UpdateError
 from onsketch.core.interrupts import uninterrupted
 
+LONGEST = 1000
+"""Characters of a name that are kept."""
+
 MOST = 1_000_000
 """Names kept; features met after these have none."""
 
@@ -56,7 +59,7 @@ class Names:
     def add(self, column: int, name: str) -> None:
         """Name a column, unless it has a name."""
         if len(self.known) < self._most:
-            self.known.setdefault(column, name)
+            self.known.setdefault(column, name if len(name) <= LONGEST else f"{name[:LONGEST]}…")
 
     def of(self, column: int) -> str:
         """The name of a column; its number where it has none."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import onsketch
 from onsketch.errors import InputError
@@ -24,3 +25,24 @@ def test_weights_of_a_width_beyond_memory_are_refused_by_name(tmp_path: Path) ->
     features, values = again.coefficients()
     assert features.tolist() == [0, 1]
     assert np.isfinite(values).all()
+
+
+def test_a_saved_model_of_a_million_features_predicts_as_the_one_that_stayed(tmp_path):
+    """Not its bytes: places of rare features that are free may hold other numbers."""
+    rng = np.random.default_rng(0)
+    rows, entries, width = 16_000, 60, 1_000_000
+    columns = rng.integers(width, size=(rows, entries))
+    columns[:, : entries // 2] //= 20  # some features become frequent, so that places of rare ones are free again
+    X = csr_array(
+        (np.ones(columns.size), columns.ravel(), np.arange(0, columns.size + 1, entries)), shape=(rows, width)
+    )
+    X.sum_duplicates()
+    y = rng.choice([-1.0, 1.0], size=rows)
+    stayed = onsketch.learner("auto", loss="logistic")
+    stayed.learn(X[:9000], y[:9000])
+    stayed.save(tmp_path / "m")
+    came_back = onsketch.load(tmp_path / "m")
+    assert (stayed.learn(X[9000:], y[9000:]) == came_back.learn(X[9000:], y[9000:])).all()
+    for mine, theirs in zip(stayed.coefficients(), came_back.coefficients(), strict=True):
+        assert (mine == theirs).all()
+    assert (stayed.predict(X[:500]) == came_back.predict(X[:500])).all()

@@ -19,6 +19,9 @@ from onsketch.jobs.predictions import Predictions
 from onsketch.jobs.tally import Progress, Record
 from onsketch.jobs.weights import Scales
 
+_NEEDED = {"schema", "refused", "skipped", "positives", "format"}
+"""Notes of a training without which it cannot go on."""
+
 
 class Resumable:
     """The state of a job; everything that it knows can be read at any time."""
@@ -185,7 +188,7 @@ class Resumable:
 
         content = read_noted(path)
         told = content.notes.get("training")
-        if told is None or not {"schema", "refused", "skipped", "positives", "format"} <= told.keys():
+        if told is None or not told.keys() >= _NEEDED:
             raise ModelFileError(f"{os.fspath(path)}: not a model that 'onsketch train --save' of this version wrote.")
         self._take_up(content, told)
         self._skipped_before = told["skipped"] - self.refused
@@ -198,7 +201,7 @@ class Resumable:
 
         content = read_noted(path)
         going, told = content.notes.get("checkpoint"), content.notes.get("training")
-        if going is None or told is None:
+        if going is None or told is None or not told.keys() >= _NEEDED:
             raise ModelFileError(f"{os.fspath(path)}: a model, but not a checkpoint; --checkpoint writes those.")
         longer = self._longer(going, os.fspath(path))
         self._take_up(content, told)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from onsketch.data.writing import write
 from onsketch.jobs.training import Plan, Training
+from program import run
 
 FORMS = ("libsvm", "vw", "csv", "jsonl", "parquet", "arrow")
 
@@ -89,3 +90,22 @@ def test_going_on_is_one_run(form, case, first, others, block, holdout):
             list(job.run())
             job.save(parts)
         assert parts.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize(("first", "then"), [("vw", "csv"), ("vw", "jsonl"), ("svm", "csv"), ("csv", "vw")])
+def test_rows_of_another_rule_are_refused(first, then, tmp_path):
+    """A word of a table is the feature ``column=word``, in VW text it is hashed on from its name."""
+    files = {"vw": "1 | job:x a:2\n-1 | job:y a:3\n", "csv": "job,a,y\nx,2,1\ny,3,-1\n", "svm": "1 0:1 1:2\n-1 1:3\n"}
+    files["jsonl"] = '{"job": "x", "a": 2, "y": 1}\n{"job": "y", "a": 3, "y": -1}\n'
+    for ending in (first, then):
+        (tmp_path / f"rows.{ending}").write_text(files[ending])
+    model = tmp_path / "m.model"
+    assert run("train", tmp_path / f"rows.{first}", "-l", "adagrad", "--save", model).exit_code == 0
+    for command in (
+        ["predict", model, tmp_path / f"rows.{then}"],
+        ["train", tmp_path / f"rows.{then}", "--from", model],
+    ):
+        refused = run(*command)
+        assert refused.exit_code == 1
+        assert "other columns" in refused.stderr.replace("\n", " ")
+    assert run("predict", model, tmp_path / f"rows.{first}").exit_code == 0

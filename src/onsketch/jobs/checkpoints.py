@@ -141,8 +141,7 @@ class Resumable:
             for feature, name in list(self._blocks.names.items()):
                 self.names.setdefault(feature, name)
             self.schema = self._blocks.schema or self.schema
-            if self.schema is not None:
-                self.format = self.format or self._blocks.format
+            self.format = self.format or self._blocks.format
 
     def _description(self) -> dict[str, Any]:
         """What a model file says of how the learner was trained."""

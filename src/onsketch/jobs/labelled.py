@@ -34,7 +34,7 @@ class Labelled:
     def told(self) -> tuple[dict[int, str], dict[str, Any] | None, str | None]:
         """Names, schema and format, as a model keeps them."""
         schema = self._blocks.schema
-        return dict(self._blocks.names), schema, None if schema is None else self._blocks.format
+        return dict(self._blocks.names), schema, self._blocks.format
 
     @property
     def skipped(self) -> int:

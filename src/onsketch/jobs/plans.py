@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from onsketch.core.errors import OptionError
+from onsketch.core.errors import InputError, OptionError
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,22 @@ class Plan:
             )
         if self.patience and not (self.holdout and self.passes > 1):
             raise OptionError("--early-stop looks at the held-out loss of each pass: it needs --holdout and --passes.")
+
+
+NAMED_VALUES = ("csv", "json", "parquet", "arrow")
+"""Formats whose rows are named values; the others name their features themselves."""
+
+
+def check_format(known: str | None, found: str, path: str) -> None:
+    """Refuse rows whose features have other columns than those of a model's training.
+
+    A word of a table is the feature ``column=word``; a feature of VW or LIBSVM text is what the text says.
+    """
+    if known is not None and (known in NAMED_VALUES) != (found in NAMED_VALUES):
+        raise InputError(
+            f"{path}: the model was trained on {known} rows, whose features have other columns than those of {found} "
+            "rows. Give rows of the same kind, or train a model on these."
+        )
 
 
 def rereadable(sources: list[str]) -> bool:

@@ -18,6 +18,7 @@ from onsketch.jobs.explaining import Reason, Reasons
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
 from onsketch.jobs.notes import check_fit, read_noted
+from onsketch.jobs.plans import check_format
 from onsketch.jobs.predictions import words
 from onsketch.jobs.tally import Progress
 
@@ -116,6 +117,7 @@ def predict_stream(
     rows = passed_over = unknown = 0
     yield Outcome(tally, judge, 0, 0, None)
     with stream(sources, **options) as blocks:
+        check_format(known.told.get("format"), blocks.format, str(sources[0]))
         for block in blocks:
             refuse_initial(block)
             kept = usable(block, options.get("on_error") == "skip")

@@ -25,7 +25,7 @@ from onsketch.jobs.checkpoints import Resumable
 from onsketch.jobs.evaluation import new_progress
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import asked_task, make_learner
-from onsketch.jobs.plans import Plan
+from onsketch.jobs.plans import Plan, check_format
 from onsketch.jobs.predictions import words
 from onsketch.jobs.tally import Course, Judged, Progress, Record
 from onsketch.jobs.weights import Scales
@@ -70,6 +70,7 @@ class Training(Resumable):
                 self.waiting = True  # a pipe may bring nothing even to tell its format by
                 reading = {**READ_BY_THE_PROGRAM, **self.plan.reading, "schema": self.schema}
                 with stream(self.plan.sources, resume=self._position, **reading) as blocks:
+                    check_format(self.format, blocks.format, str(self.plan.sources[0]))
                     self._blocks = blocks
                     for block in self._awaited(blocks):
                         records = self._learn(block)

@@ -164,10 +164,10 @@ class Hashes:
         """Hash ``column=word`` for these words."""
         return self._hashed([_bytes(word) for word in words], _bytes(column) + b"=")
 
-    def one(self, name: str, shown_as: str | None = None) -> int:
-        """Hash a name."""
+    def one(self, name: str, shown_as: str | None = None, named: bool = True) -> int:
+        """Hash a name, and keep it among the names of features if ``named``."""
         slot = int(self._hashed([_bytes(name)], b"")[0])
-        if self.names is not None:
+        if named and self.names is not None:
             self.names.add(slot, shown_as or name)
         return slot
 
@@ -276,7 +276,8 @@ class Encoder:
 
     def _plan(self, field: Field, place: int) -> _Plan:
         hashes, name = self.hashes, field.name
-        own, gap = (hashes.one(name), -1) if self.schema.hashed else (place, self.width + place)
+        numeric = field.kind in (*NUMERIC_KINDS, "any")
+        own, gap = (hashes.one(name, named=numeric), -1) if self.schema.hashed else (place, self.width + place)
         if self.missing != "indicate":
             gap = -1
         elif self.schema.hashed:

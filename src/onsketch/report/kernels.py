@@ -19,7 +19,7 @@ def growth_chart(learner: Any) -> str:
 
 
 def growth_lines(learner: Any) -> list[Curve]:
-    """What ``history`` has to show; rows kept only where they are not the dictionary."""
+    """Return the curves of a learner's ``history``; rows kept only where their number differs from the dictionary's."""
     history = learner.history()
     rounds = history["rounds"].tolist()
     lines = []
@@ -40,7 +40,7 @@ def regret_chart(found: Any) -> str:
 
 
 def regret_points(rounds: int, per_doubling: int = 8) -> list[int]:
-    """Rounds to show: evenly on a logarithmic axis, the last included.
+    """Return the rounds to show: evenly spaced on a logarithmic axis, the last included.
 
     >>> regret_points(10, per_doubling=1)
     [1, 2, 4, 8, 10]

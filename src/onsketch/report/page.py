@@ -1,4 +1,4 @@
-"""One self-contained page: text, tables and charts, in light or dark as the reader's system asks."""
+"""Self-contained page of text, tables and charts, in light or dark as the reader's system asks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onsketch.report.plots import STYLE
 
 
 def imprint() -> str:
-    """The command that made a page, with version and date."""
+    """Return the command that made a page, with version and date."""
     import onsketch
 
     typed = shlex.join(["onsketch", *sys.argv[1:]])
@@ -40,7 +40,7 @@ div.scroll { overflow-x: auto; } svg.chart { width: 100%; height: auto; max-widt
 
 
 class Page:
-    """A page that is put together part by part.
+    """Page that is assembled part by part.
 
     >>> page = Page("Results").heading("A table").table(["a", "b"], [["x", "1.5"]])
     >>> page.html().count("<td")
@@ -52,19 +52,19 @@ class Page:
         self._parts = [f"<h1>{escape(title)}</h1>"]
 
     def heading(self, text: str) -> Page:
-        """A section's title."""
+        """Add a section's title."""
         return self._add(f"<h2>{escape(text)}</h2>")
 
     def text(self, text: str) -> Page:
-        """A paragraph."""
+        """Add a paragraph."""
         return self._add(f"<p>{escape(text)}</p>")
 
     def note(self, text: str) -> Page:
-        """A paragraph in small print."""
+        """Add a paragraph in small print."""
         return self._add(f'<p class="note">{escape(text)}</p>')
 
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
-        """A table; cells that are numbers stand to the right."""
+        """Add a table; numeric cells are right-aligned."""
         numeric = [bool(rows) and all(_is_number(row[k]) for row in rows) for k in range(len(headings))]
 
         def cells(tag: str, row: Sequence[str]) -> str:
@@ -75,21 +75,21 @@ class Page:
         return self._add(f'<div class="scroll"><table>{"".join(lines)}</table></div>')
 
     def folded(self, title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
-        """A table that opens at a click: the numbers of a chart."""
+        """Add a table that opens at a click, such as the numbers of a chart."""
         self._add(f"<details><summary>{escape(title)}</summary>")
         self.table(headings, rows)
         return self._add("</details>")
 
     def raw(self, html: str) -> Page:
-        """A part that is HTML already."""
+        """Add a part that is HTML already."""
         return self._add(html)
 
     def chart(self, svg: str, title: str) -> Page:
-        """A chart with a name for those who cannot see it."""
+        """Add a chart with a title for screen readers."""
         return self._add(f'<figure role="img" aria-label="{escape(title)}" style="margin:0">{svg}</figure>')
 
     def html(self) -> str:
-        """The whole page."""
+        """Return the whole page."""
         title = f"<title>{escape(self._title)}</title>"
         style = f"<style>{STYLE}{_STYLE}</style>"
         head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">{title}{style}'

@@ -1,6 +1,6 @@
-"""Charts as SVG, without a drawing library: in the ink of the page around them, with values on hover.
+"""Charts as SVG, without a drawing library: in the colours of the page around them, with values on hover.
 
-Every method has one colour in all charts. Next to a chart, pages have its numbers as a table that can be opened.
+Every method has one colour in all charts. Pages show the numbers of a chart in a table that can be opened.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _OWN = {
     "kernel-ogd": "#c9504f", "sketched-kons": "#e07b39", "pros-n-kons": "#3c9d63",
     "rfd": "#3b82c4", "fd": "#8a6fc0", "cfd": "#a3a02b", "pfd": "#c23fc2", "oja": "#3c9d63",
 }  # fmt: skip
-"""Methods that are seen together have colours of their own; a sketch has that of its learner."""
+"""Colours of methods that are compared often; a sketch has the colour of its learner."""
 _DASHES = ("", "8 4", "2 3", "8 3 2 3")
-"""Curves of the same colour in one chart differ by these."""
+"""Dash patterns of curves of the same colour in one chart."""
 _HOVERED = 60
-"""Points of a curve that show their values at the pointer."""
+"""Points of a curve that show their values on hover."""
 _STEEP = 20.0
-"""A loss whose largest value is so many times its smallest is drawn on a logarithmic scale."""
+"""Ratio of the largest to the smallest loss above which the scale is logarithmic."""
 
 STYLE = """
 svg.plot text { font: 12px system-ui, sans-serif; fill: currentColor; } svg.plot .soft { fill: var(--soft); }
@@ -37,11 +37,11 @@ svg.plot .hover { opacity: 0; } svg.plot .hover:hover { opacity: 1; }
 
 
 _ABREAST = 3
-"""Names in a line of a legend."""
+"""Names in a row of a legend."""
 
 
 class Curve(NamedTuple):
-    """One curve: its name, its points, half-widths of its uncertainty if known; references are dashed."""
+    """Curve: its name, its points, half-widths of its uncertainty if known; references are dashed."""
 
     name: str
     x: Sequence[float]
@@ -80,7 +80,7 @@ def curves(
     y_range: tuple[float, float] | None = None,
     marks: Sequence[tuple[float, str]] = (),
 ) -> str:
-    """Curves over common axes, which hold all of their points, with a legend; ``marks`` are named vertical lines.
+    """Draw curves over common axes that hold all their points, with a legend; ``marks`` are named vertical lines.
 
     >>> curves([Curve("loss", [1, 10], [0.5, 0.25])], "rows", "loss", log_x=True).count("<polyline")
     1
@@ -126,7 +126,7 @@ def points(
     places: Sequence[tuple[str, float, float, str]], x_label: str, y_label: str, *, log_x: bool = False,
     diagonal: bool = False,
 ) -> str:  # fmt: skip
-    """Named points: name, x, y, and what to say on hover; with a diagonal both axes are the same, from 0."""
+    """Draw named points: name, x, y, and the text on hover; with a diagonal both axes are equal and start at 0."""
     across = _range([x for _, x, _, _ in places], log_x)
     across = (across[0] / 1.3, across[1] * 1.3) if log_x else across
     upward = _range([y for _, _, y, _ in places], False, pad=0.12)
@@ -141,7 +141,7 @@ def points(
         side = (-8, "end") if at > 0.7 * WIDTH else (8, "start")
         line = up + 4.0
         while any(abs(line - other) < 16.0 and abs(at - there) < 180.0 for there, other in named):
-            line -= 4.0  # names keep off each other
+            line -= 4.0  # keep names from overlapping
         named.append((at, line))
         parts.append(
             f'<g><title>{escape(told)}</title><circle cx="{at:.1f}" cy="{up:.1f}" r="5" fill="{ink}"/>'
@@ -151,7 +151,7 @@ def points(
 
 
 def whiskers(rows: Sequence[tuple[str, float, float, str]], label: str, reference: float) -> str:
-    """A point with its uncertainty for each name: name, value, half the width of the bar, what to say on hover."""
+    """Draw a point with its uncertainty for each name: name, value, half the width of the bar, text on hover."""
     height = 24 * len(rows) + 44
     left = min(260, 14 + 11 * max((len(name) for name, _, _, _ in rows), default=0))
     ends = [v + side * (half if math.isfinite(half) else 0.0) for _, v, half, _ in rows for side in (-1, 1)]
@@ -178,7 +178,7 @@ def whiskers(rows: Sequence[tuple[str, float, float, str]], label: str, referenc
 
 
 def bars(values: Sequence[tuple[str, float, str]], label: str) -> str:
-    """Horizontal bars, signed: name, length, and what to say on hover."""
+    """Draw horizontal bars, signed: name, length, and text on hover."""
     height = 22 * len(values) + 40
     left = min(320, 14 + 8.5 * max((len(name) for name, _, _ in values), default=0))
     most = max((abs(value) for _, value, _ in values), default=1.0) or 1.0
@@ -201,7 +201,7 @@ def bars(values: Sequence[tuple[str, float, str]], label: str) -> str:
 
 
 def spectrum(values: Sequence[float], label: str, marks: Sequence[tuple[float, str]] = ()) -> str:
-    """Values in falling order on a logarithmic scale, with levels marked."""
+    """Draw values in descending order on a logarithmic scale, with levels marked."""
     shown = [v for v in values if v > 0.0] or [1.0]
     lowest = min([shown[-1], *(v for v, _ in marks if v > 0.0)])
     low, high = math.floor(math.log10(lowest)), math.ceil(math.log10(shown[0]) + 1e-9)
@@ -223,7 +223,7 @@ def spectrum(values: Sequence[float], label: str, marks: Sequence[tuple[float, s
 
 
 def matrix(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
-    """A table of counts, each cell shaded by its share of the row."""
+    """Draw a table of counts, each cell shaded by its share of the row."""
     head = "".join(f"<th class=n>{escape(name)}</th>" for name in names)
     body = []
     for name, row in zip(names, rows, strict=True):
@@ -238,7 +238,7 @@ def matrix(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
 
 
 def _hovers(line: Curve, place: Callable[[float, float], tuple[float, float]], ink: str, log_y: bool = False) -> str:
-    """Points that show their values at the pointer."""
+    """Draw points that show their values on hover."""
     stride = max(1, math.ceil(len(line.x) / _HOVERED))
     chosen = sorted({*range(0, len(line.x), stride), len(line.x) - 1} if len(line.x) else set())
     parts = []
@@ -335,7 +335,7 @@ def _range(values: Sequence[float], log: bool, pad: float = 0.0) -> tuple[float,
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round values within a range, four to eight of them."""
+    """Return four to eight round values within a range."""
     raw = (high - low) / 5 or 1.0
     size = 10.0 ** math.floor(math.log10(raw))
     step = next((size * k for k in (1, 2, 5) if size * k >= raw), size * 10)
@@ -349,7 +349,7 @@ def _decades(low: float, high: float) -> list[float]:
 
 
 def _short(value: float) -> str:
-    """A number short enough for an axis.
+    """Format a number shortly enough for an axis.
 
     >>> _short(250000.0), _short(0.125), _short(2e6)
     ('250k', '0.125', '2M')

@@ -1,4 +1,4 @@
-"""The page of a comparison: who is best and how sure that is, what was tried, and what each costs."""
+"""Page of a comparison: the ranking and its uncertainty, the settings tried, and the costs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def race_page(about: str, standings: Sequence[Standing], best_fixed: float | None, remark: str = "") -> str:
-    """The page, as HTML; ``best_fixed`` is the total loss of the best fixed weights, where it was solved for."""
+    """Return the page as HTML; ``best_fixed`` is the total loss of the best fixed weights, if it was computed."""
     page = Page("Learners compared").text(about).note(imprint())
     headings, rows = as_table(standings)
     if best_fixed is not None:
@@ -42,7 +42,7 @@ def race_page(about: str, standings: Sequence[Standing], best_fixed: float | Non
 
 
 def _behind(page: Page, scores: dict[str, Score], end: str) -> None:
-    """Ratios to the best, with their uncertainty."""
+    """Add the ratios to the best, with their uncertainty."""
     best = min(scores, key=lambda name: scores[name].loss)
     rows, cells = [], []
     for name, score in scores.items():
@@ -73,7 +73,7 @@ def _behind(page: Page, scores: dict[str, Score], end: str) -> None:
 
 
 def _courses(page: Page, scores: dict[str, Score], end: str) -> None:
-    """Loss, and error beside it, against the rows."""
+    """Add charts of loss and error against the rows."""
     dense = {name: score.sums[1:] for name, score in scores.items() if len(score.sums) > 2}
     if not dense:
         return
@@ -104,7 +104,7 @@ def _courses(page: Page, scores: dict[str, Score], end: str) -> None:
 
 
 def _costs(page: Page, scores: dict[str, Score], end: str) -> None:
-    """What a learner costs against how well it does."""
+    """Add a chart of the cost of each learner against its loss."""
     signs = all(score.error is not None for score in scores.values())
     places = [
         (name, score.microseconds, float(score.error if signs and score.error is not None else score.loss),
@@ -119,7 +119,7 @@ def _costs(page: Page, scores: dict[str, Score], end: str) -> None:
 
 
 def _settings(page: Page, standings: Sequence[Standing]) -> None:
-    """The grid of settings tried."""
+    """Add the grid of settings tried."""
     rows = []
     for standing in standings:
         for score in standing.scores:

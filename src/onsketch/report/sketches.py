@@ -1,4 +1,4 @@
-"""The page of a sketch: its spectrum, what it captured, what its directions are made of, and its error."""
+"""Page of a sketch: its spectrum, the energy captured, the features of its directions, and its error."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _DUST = 1e-12
 
 def sketch_page(title: str, summary: Any, names: Mapping[int, str], live: Any = None, energy: float | None = None,
                 error: float | None = None) -> str:  # fmt: skip
-    """The page of one sketch, as HTML.
+    """Return the page of one sketch as HTML.
 
     Args:
-        title: what was sketched.
+        title: name of the sketched data.
         summary: the sketch.
-        names: of columns, as far as they are known.
-        live: the columns that the sketch keeps; all of them unless given.
-        energy: ‖A‖²_F of the rows, where it was counted.
-        error: ‖AᵀA − sketch‖₂, where it was measured.
+        names: names of columns, as far as they are known.
+        live: the columns that the sketch keeps; default: all.
+        energy: ‖A‖²_F of the rows, if known.
+        error: ‖AᵀA − sketch‖₂, if known.
     """
     page = Page(f"Sketch of {title}").note(imprint())
     matrix = summary.matrix
@@ -65,9 +65,9 @@ def sketch_page(title: str, summary: Any, names: Mapping[int, str], live: Any = 
 
 
 def errors_page(title: str, outcomes: Sequence[Outcome], bounds: Mapping[int, float], about: str) -> str:
-    """The page of several sketches at several sizes: error against size, beside the bound, and energy captured.
+    """Return the page of several sketches at several sizes: error and its bound against size, and energy captured.
 
-    ``bounds`` are those of frequent directions on ‖AᵀA − BᵀB‖₂ by size, as shares of ‖AᵀA‖₂.
+    ``bounds`` maps sizes to the bound of frequent directions on ‖AᵀA − BᵀB‖₂, as a share of ‖AᵀA‖₂.
     """
     kinds, sizes = list(dict.fromkeys(o.kind for o in outcomes)), sorted({o.size for o in outcomes})
     by = {(o.kind, o.size): o for o in outcomes}

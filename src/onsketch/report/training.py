@@ -1,4 +1,4 @@
-"""The page of one training: what was learned from what, how well, and why, for a colleague to decide from."""
+"""Page of a training run: data, results and their explanation, for a decision."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from onsketch.jobs.training import Training
 
 LARGEST, SHOWN, CLASSES = 25, 60, 40
-"""Weights, eigenvalues and classes shown."""
+"""Number of weights, eigenvalues and classes shown."""
 
 _DUST = 1e-9
-"""Eigenvalues below this share of the largest are rounding."""
+"""Share of the largest eigenvalue below which eigenvalues are rounding errors."""
 
 
 def training_page(job: Training, seconds: float) -> str:
-    """The page, as HTML."""
+    """Return the page as HTML."""
     assert job.progress is not None
     assert job.task is not None
     page = Page(f"{one_of(job.learner).method.name} on {', '.join(job.plan.sources)}")
@@ -50,7 +50,7 @@ def training_page(job: Training, seconds: float) -> str:
 
 
 def _figures(job: Training, seconds: float) -> list[list[str]]:
-    """The figures, each beside that of the best constant."""
+    """Return the results, each with that of the best constant."""
     assert job.progress is not None
     figures = {} if job.judge is None else job.judge.figures()
     constant = figures.get("best_constant_loss")
@@ -86,7 +86,7 @@ def _figures(job: Training, seconds: float) -> list[list[str]]:
 
 
 def _skipped(job: Training) -> list[tuple[str, int]]:
-    """What was passed over, and why."""
+    """Return reasons for skipped rows, with counts."""
     finite = job.refused - job.unusable
     return [
         ("lines that could not be read", job.skipped - job.refused),
@@ -96,7 +96,7 @@ def _skipped(job: Training) -> list[tuple[str, int]]:
 
 
 def _course(page: Page, job: Training) -> None:
-    """Loss and error over the rows, with the best constant as a line, and the passes."""
+    """Add loss and error over the rows, with the best constant as a line, and the passes."""
     assert job.progress is not None
     page.heading("Progressive loss")
     points = job.progress.curve.points if job.progress.curve is not None else []
@@ -135,7 +135,7 @@ def _course(page: Page, job: Training) -> None:
 
 
 def _classes(page: Page, job: Training) -> None:
-    """Ranking, calibration and confusion."""
+    """Add ranking, calibration and confusion."""
     judge = job.judge
     if judge is None or judge.task.kind == "regression" or not judge.rows:
         return
@@ -168,7 +168,7 @@ def _classes(page: Page, job: Training) -> None:
 
 
 def _growth(page: Page, job: Training) -> None:
-    """Of a kernel learner, how its dictionary grew."""
+    """Add the growth of a kernel learner's dictionary."""
     if not hasattr(job.learner, "history") or not job.learner.rounds:
         return
     history = job.learner.history()
@@ -182,7 +182,7 @@ def _growth(page: Page, job: Training) -> None:
 
 
 def _experts(page: Page, job: Training) -> None:
-    """Where the experts of a mixture stand over time."""
+    """Add the weights of a mixture's experts over time."""
     names = getattr(job.learner, "share_names", None)
     if names is None or len(job.shares) < 2:
         return
@@ -202,7 +202,7 @@ def _experts(page: Page, job: Training) -> None:
 
 
 def _spectrum(page: Page, job: Training) -> None:
-    """The spectrum of the sketch, dust cut off, with what it lost marked, and what its directions are made of."""
+    """Add the spectrum of the sketch without rounding errors, the mass it lost, and the features of its directions."""
     try:
         values = job.learner.spectrum()
     except (OptionError, AttributeError):
@@ -227,7 +227,7 @@ def _spectrum(page: Page, job: Training) -> None:
 
 
 def _weights(page: Page, job: Training) -> None:
-    """The largest weights by what they amount to."""
+    """Add the largest weights by their effect."""
     assert job.task is not None
     classes = job.task.names if job.task.many else None
     try:
@@ -252,7 +252,7 @@ def _weights(page: Page, job: Training) -> None:
 
 
 def _data(page: Page, job: Training) -> None:
-    """The data described."""
+    """Add the description of the data."""
     judge = job.judge
     page.heading("The data")
     facts = [["files", ", ".join(job.plan.sources)]]
@@ -277,7 +277,7 @@ def _data(page: Page, job: Training) -> None:
 def made_of(
     energies: Any, features: Any, vectors: Any, names: Mapping[int, str], total: float
 ) -> tuple[list[str], list[list[str]]]:
-    """The first directions as a table: energy, share of the total, and the features that they are made of."""
+    """Return a table of the first directions: energy, share of the total, and their main features."""
     rows = []
     for k, (energy, vector) in enumerate(zip(energies[:10], vectors, strict=False), start=1):
         order = np.argsort(-np.abs(vector), kind="stable")[:5]

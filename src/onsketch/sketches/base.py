@@ -1,4 +1,4 @@
-"""What every sketch can do, and the buffer that makes blocks and single rows the same thing."""
+"""Base of all sketches, and a buffer that gives blocks and single rows the same result."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ SQUARED = (-LARGEST * LARGEST, LARGEST * LARGEST)
 
 
 class Sketch(Locked, ABC):
-    """A summary of the rows of a matrix ``A`` that come one after the other.
+    """Summary of the rows of a matrix ``A`` that arrive one after the other.
 
-    Rows come as one row ``(d,)``, a block ``(n, d)`` or a scipy sparse matrix; how a stream is cut into
-    blocks does not change a single bit of the result. Input that is refused leaves the sketch as it was. Threads may
+    Rows come as one row ``(d,)``, a block ``(n, d)`` or a scipy sparse matrix. The division of a stream into
+    blocks does not change a single bit of the result. Invalid input leaves the sketch unchanged. Threads may
     share a sketch: see ``onsketch.core.rwlock``.
 
-    A subclass declares what it keeps (``onsketch.core.state``) by class attributes such as
+    A subclass declares its state (``onsketch.core.state``) by class attributes such as
     ``_rows: Annotated[Array, state.Array("size n_features", within=SQUARED)]``. Files, checks and growth along the axis
     ``n_features`` follow from that.
     """
 
     n_rows: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
-    """Number of rows absorbed, zero rows and those of merged sketches included."""
+    """Number of rows absorbed, including zero rows and those of merged sketches."""
     reads = (
         "matrix", "ridge", "spectrum", "covariance", "energy", "rows", "indices", "weights", "leverage", "diagnostics",
     )  # fmt: skip
@@ -58,29 +58,29 @@ class Sketch(Locked, ABC):
     @property
     @abstractmethod
     def matrix(self) -> Array:
-        """``B`` with ``BᵀB (+ ridge·I) ≈ AᵀA``: a new array each time, and reading it changes nothing."""
+        """Matrix ``B`` with ``BᵀB (+ ridge·I) ≈ AᵀA``, a new array at each access."""
 
     @property
     def ridge(self) -> float:
-        """The multiple of the identity that goes with ``BᵀB``; zero except for the robust sketches."""
+        """Multiple of the identity added to ``BᵀB``; zero except for the robust sketches."""
         return 0.0
 
     @property
     @reading
     def spectrum(self) -> Array:
-        """The largest ``min(len(B), d)`` eigenvalues of ``BᵀB``, descending; the others are zero."""
+        """Largest ``min(len(B), d)`` eigenvalues of ``BᵀB``, descending; the others are zero."""
         rows = self.matrix
         gram = rows @ rows.T if len(rows) <= self.n_features else rows.T @ rows
         return eigenvalues(gram)
 
     @reading
     def covariance(self) -> Array:
-        """What the sketch says ``AᵀA`` is, ``BᵀB + ridge·I``: d×d numbers, so for small d only."""
+        """Return the estimate ``BᵀB + ridge·I`` of ``AᵀA``: d×d numbers, so for small d only."""
         rows = self.matrix
         return rows.T @ rows + self.ridge * np.eye(self.n_features)
 
     def merge(self, other: Self) -> Self:
-        """Take in the rows that ``other`` summarises, in place; ``other`` stays as it is."""
+        """Add the rows that ``other`` summarises, in place; ``other`` is unchanged."""
         if type(self) is not type(other):
             raise InputError(f"cannot merge {type(other).__name__} into {type(self).__name__}")
         if self is other:
@@ -90,7 +90,7 @@ class Sketch(Locked, ABC):
             if theirs[name] != value:
                 raise InputError(f"cannot merge: {name} is {value} here and {theirs[name]} there")
         with together(self, other):
-            merged = copy.deepcopy(self)  # so that nothing has changed if there is no memory for it
+            merged = copy.deepcopy(self)  # before any change, in case memory runs out
             merged._merge(other)
             merged.n_rows += other.n_rows
             vars(self).update(vars(merged))
@@ -98,13 +98,13 @@ class Sketch(Locked, ABC):
 
     @reading
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the sketch to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit."""
+        """Write the sketch to a model file, atomically; :func:`onsketch.load` restores it bit for bit."""
         from onsketch.sketches.saving import save_sketch
 
         save_sketch(self, path)
 
     free: tuple[str, ...] = ()
-    """Axes whose size the arguments do not give: a model file does."""
+    """Axes whose size is not an argument; a model file gives them."""
 
     def arrays(self) -> Arrays:
         """Return what a model file stores."""
@@ -116,24 +116,24 @@ class Sketch(Locked, ABC):
         self.check()
 
     def check(self) -> None:
-        """Raise ModelFileError for a state that no rows can have led to; bounds of single arrays are declared."""
+        """Raise ModelFileError for an inconsistent state; bounds of single arrays are declared."""
 
     @classmethod
     def room(cls, n_features: int, size: int = 0, block: int = 1) -> int:
-        """Numbers that a fresh one with these arguments keeps, or a few times that."""
+        """Return the numbers that a new sketch with these arguments stores, up to a small factor."""
         return n_features * (2 * size + block + 34) + size * size
 
     widens = True
     """True if features may be added."""
     independent = False
-    """True if sketches to be merged must have different seeds."""
+    """True if merged sketches must have different seeds."""
 
     def meet(self, present: Array) -> bool:
-        """Draw what there is to draw for features that are present for the first time; whether that changes a thing."""
+        """Draw random numbers for features present for the first time; return True if that changed the state."""
         return False
 
     def widen(self, n_features: int) -> None:
-        """Make room for more features, which had been 0 in every row so far."""
+        """Add features, which were 0 in every row so far."""
         if not self.widens:
             raise InputError(f"{type(self).__name__}: the number of features is fixed.")
         state.resize(self, n_features=n_features)
@@ -145,10 +145,10 @@ class Sketch(Locked, ABC):
 
     @abstractmethod
     def _merge(self, other: Self) -> None:
-        """Take in a sketch of the same class and the same settings."""
+        """Merge a sketch of the same class and settings."""
 
     def _settings(self) -> dict[str, object]:
-        """The arguments in which sketches must agree to be merged."""
+        """Return the arguments in which merged sketches must agree."""
         return {"n_features": self.n_features}
 
     def __repr__(self) -> str:
@@ -157,10 +157,10 @@ class Sketch(Locked, ABC):
 
 
 class BufferedSketch(Sketch):
-    """A sketch that works whenever a buffer of rows is full.
+    """Sketch that processes its rows whenever a buffer is full.
 
-    Blocks become matrix products that way, and the buffer fills up at the same rows of the stream however
-    the stream is cut: the same products on the same numbers, hence the same bits.
+    Blocks thus become matrix products. The buffer fills up at the same rows of the stream, whatever its
+    division into blocks: the same products on the same numbers, hence the same bits.
     """
 
     _buffer: Annotated[Array, state.Array("capacity n_features", within=SQUARED)]
@@ -186,17 +186,17 @@ class BufferedSketch(Sketch):
                     self._empty_buffer()
 
     def check(self) -> None:
-        """Raise ModelFileError unless the buffer has room for a row."""
+        """Raise ModelFileError unless a row fits into the buffer."""
         require(0 <= self._filled < max(len(self._buffer), 1), "more rows wait than there is room for", "_filled")
         require_lengths(self._buffer, LONGEST_ROW, "_buffer")
 
     @abstractmethod
     def _empty_buffer(self) -> None:
-        """Work on the full buffer and set ``_filled`` to the number of its rows that stay."""
+        """Process the full buffer and set ``_filled`` to the number of its rows that stay."""
 
 
 def whole_number(name: str, value: int, at_least: int, below: int | None = None) -> int:
-    """The argument as an int, or a message that names it."""
+    """Return the argument as an int, or raise an error that names it."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -208,7 +208,7 @@ def whole_number(name: str, value: int, at_least: int, below: int | None = None)
 
 
 def real_number(name: str, value: float, above: float, at_most: float, closed: bool) -> float:
-    """The argument as a float in ``(above, at_most]``, or ``[above, at_most]`` if closed."""
+    """Return the argument as a float in ``(above, at_most]``, or ``[above, at_most]`` if closed, or raise an error."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The summaries that are no sketches: the whole covariance, and its diagonal."""
+"""Exact summaries: the whole covariance, and its diagonal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from onsketch.sketches.rows import Array
 from onsketch.sketches.spectral import eigenvalues, symmetric_root
 
 _BATCH = 32
-"""Rows to a matrix product."""
+"""Rows per matrix product."""
 
 
 class Exact(BufferedSketch):
-    """``AᵀA`` itself: what the sketches approximate, for small d.
+    """Exact ``AᵀA``, which the sketches approximate, for small d.
 
     Merging adds the matrices. Cost per row: O(d²), and d² numbers of memory.
 
@@ -41,7 +41,7 @@ class Exact(BufferedSketch):
 
     @property
     def matrix(self) -> Array:
-        """The symmetric square root of ``AᵀA``."""
+        """Symmetric square root of ``AᵀA``."""
         return symmetric_root(self.covariance())
 
     @property
@@ -51,11 +51,11 @@ class Exact(BufferedSketch):
 
     @classmethod
     def room(cls, n_features: int, size: int = 0, block: int = 1) -> int:
-        """d² numbers."""
+        """Return d²."""
         return n_features * (n_features + _BATCH)
 
     def covariance(self) -> Array:
-        """``AᵀA``."""
+        """Return ``AᵀA``."""
         waiting = self._buffer[: self._filled]
         return self._sum + waiting.T @ waiting
 
@@ -68,7 +68,7 @@ class Exact(BufferedSketch):
 
 
 class Diagonal(Sketch):
-    """The diagonal of ``AᵀA``: the summary of first-order methods such as diagonal AdaGrad.
+    """Diagonal of ``AᵀA``: the summary of first-order methods such as diagonal AdaGrad.
 
     Merging adds the diagonals. Cost per row: its non-zeros if rows are sparse, else O(d); d numbers of
     memory. `matrix` and `covariance` are d×d; `energy` is not.
@@ -87,12 +87,12 @@ class Diagonal(Sketch):
 
     @property
     def energy(self) -> Array:
-        """The sum of squares of each feature."""
+        """Sum of squares of each feature."""
         return self._energy.copy()
 
     @property
     def matrix(self) -> Array:
-        """The diagonal matrix of the roots of `energy`."""
+        """Diagonal matrix of the roots of `energy`."""
         return np.diag(np.sqrt(self._energy))
 
     @property
@@ -101,7 +101,7 @@ class Diagonal(Sketch):
         return np.sort(self._energy)[::-1]
 
     def _absorb(self, block: Any) -> None:
-        # One addition after the other, for a sum that does not depend on how the stream was cut.
+        # One addition after the other: the sum does not depend on the division of the stream into blocks.
         if is_sparse(block):
             np.add.at(self._energy, block.indices, block.data * block.data)
         else:

@@ -3,14 +3,14 @@
 =====================================  ==========================  ========  ====================
 class                                  rule                        capacity  output
 =====================================  ==========================  ========  ====================
-FrequentDirections                     every eigenvalue pays ρ     m         BᵀB
-FastFrequentDirections                 every eigenvalue pays ρ     2m        BᵀB
-RobustFrequentDirections               every eigenvalue pays ρ     m         BᵀB + (ridge + Σρ/2)·I
-FastRobustFrequentDirections           every eigenvalue pays ρ     2m        BᵀB + (ridge + Σρ/2)·I
-ParameterizedFrequentDirections        the last ⌊βm⌋ − 1 pay ρ     m or 2m   BᵀB
-CompensativeFrequentDirections         every eigenvalue pays ρ     m or 2m   BᵀB, Σρ added to what was kept
-FrobeniusFrequentDirections            every eigenvalue pays ρ̄     m or 2m   BᵀB + (ridge + Σρ̄)·I, ρ̄ a mean
-GreedyTruncation                       nobody pays                 m         BᵀB
+FrequentDirections                     every eigenvalue loses ρ    m         BᵀB
+FastFrequentDirections                 every eigenvalue loses ρ    2m        BᵀB
+RobustFrequentDirections               every eigenvalue loses ρ    m         BᵀB + (ridge + Σρ/2)·I
+FastRobustFrequentDirections           every eigenvalue loses ρ    2m        BᵀB + (ridge + Σρ/2)·I
+ParameterizedFrequentDirections        the last ⌊βm⌋ − 1 lose ρ    m or 2m   BᵀB
+CompensativeFrequentDirections         every eigenvalue loses ρ    m or 2m   BᵀB, Σρ added to what was kept
+FrobeniusFrequentDirections            every eigenvalue loses ρ̄    m or 2m   BᵀB + (ridge + Σρ̄)·I, ρ̄ a mean
+GreedyTruncation                       none loses                  m         BᵀB
 =====================================  ==========================  ========  ====================
 
 All of them keep every row exactly until the buffer is full for the first time.
@@ -81,7 +81,7 @@ class FastFrequentDirections(ShrinkingSketch):
 
 
 class _Robust(ShrinkingSketch):
-    """Frequent directions that give half of what the shrinks took back to all directions alike."""
+    """Frequent directions that restore half of the shrunk mass in all directions alike."""
 
     def __init__(self, n_features: int, size: int, ridge: float, doubling: bool) -> None:
         super().__init__(n_features, size, ROBUST, doubling)
@@ -89,7 +89,7 @@ class _Robust(ShrinkingSketch):
 
     @property
     def ridge(self) -> float:
-        """The starting ridge plus half of every ρ."""
+        """Starting ridge plus half of every ρ."""
         return self._first_ridge + ridge_growth(ROBUST, self._escaped)
 
     def _settings(self) -> dict[str, object]:
@@ -148,14 +148,14 @@ class FastRobustFrequentDirections(_Robust):
 class ParameterizedFrequentDirections(ShrinkingSketch):
     r"""Parameterised frequent directions: only ``c = max(1, ⌊βm⌋)`` eigenvalues are affected by a shrink.
 
-    The m-th is one of them (it becomes zero), so the last ``c − 1`` kept ones pay ``λ_m`` and the leading
-    ``m − c`` keep all they have. ``β = 1`` is `FrequentDirections`, ``c = 1`` is `GreedyTruncation`.
+    The m-th is one of them (it becomes zero), so the last ``c − 1`` kept ones lose ``λ_m`` and the leading
+    ``m − c`` are unchanged. ``β = 1`` is `FrequentDirections`, ``c = 1`` is `GreedyTruncation`.
 
     Often better than frequent directions in practice, worse in theory: for every ``k < c``, with c in the
     place of m, ``0 ⪯ AᵀA − BᵀB`` and ``‖AᵀA − BᵀB‖₂ ≤ ‖A − A_k‖_F² / (c − k)``.
 
-    `merge` comes without guarantee in the paper, and without that of frequent directions here: at best the
-    bound above, which for the usual small β says little. `escaped` still bounds the error.
+    `merge` has no guarantee in the paper, and not that of frequent directions here: at best the
+    bound above, which is loose for the usual small β. `escaped` still bounds the error.
 
     Cost per row: O(m²d), or O(md) with doubling.
 
@@ -181,9 +181,9 @@ class ParameterizedFrequentDirections(ShrinkingSketch):
 class CompensativeFrequentDirections(ShrinkingSketch):
     r"""Compensative frequent directions: the output adds ``Σρ`` to the kept eigenvalues.
 
-    Inside it is plain (or fast) frequent directions. The output gives every kept row with eigenvalue
-    ``λ_i > 0`` the eigenvalue ``λ_i + Σρ``; rows still waiting in a doubled buffer are shown as they came,
-    and a kept eigenvalue of zero has no direction to add to.
+    The state is that of plain (or fast) frequent directions. The output gives every kept row with eigenvalue
+    ``λ_i > 0`` the eigenvalue ``λ_i + Σρ``. Rows still waiting in a doubled buffer are unchanged,
+    and a kept eigenvalue of zero stays zero, since it has no direction.
 
     For every ``k < m``:  ``‖AᵀA − BᵀB‖₂ ≤ ‖A − A_k‖_F² / (m − k)``; the error may have either sign.
 
@@ -212,7 +212,7 @@ class CompensativeFrequentDirections(ShrinkingSketch):
 
 
 class FrobeniusFrequentDirections(ShrinkingSketch):
-    r"""The sketch whose every shrink is best in Frobenius norm: the mean of what goes joins the ridge.
+    r"""Sketch with optimal shrinks in Frobenius norm: the mean of the dropped eigenvalues joins the ridge.
 
     A full buffer with eigenvalues ``λ₁ ≥ λ₂ ≥ …`` of ``BᵀB`` (d of them, with zeros) keeps m − 1 directions:
 
@@ -220,8 +220,8 @@ class FrobeniusFrequentDirections(ShrinkingSketch):
 
     No other matrix ``C + δI`` with C of rank m − 1 is nearer, in Frobenius norm, to ``BᵀB + ridge·I`` before the
     shrink; `RobustFrequentDirections` has the same property for the spectral norm. The trace is kept. No bound over
-    a whole stream is known beyond ``0 ⪯ AᵀA − BᵀB ⪯ Σλ_m·I``: where d is large beside m, ρ̄ is small, and the sketch is
-    close to `GreedyTruncation`.
+    a whole stream is known beyond ``0 ⪯ AᵀA − BᵀB ⪯ Σλ_m·I``: if d is much larger than m, ρ̄ is small, and the
+    sketch is close to `GreedyTruncation`.
 
     Cost per row: O(m²d), or O(md) on average if doubled.
 
@@ -244,7 +244,7 @@ class FrobeniusFrequentDirections(ShrinkingSketch):
 
     @property
     def ridge(self) -> float:
-        """The starting ridge plus every ρ̄."""
+        """Starting ridge plus every ρ̄."""
         return self._first_ridge + self._given
 
     def _shrink(self, rows: Array) -> None:
@@ -269,9 +269,8 @@ class FrobeniusFrequentDirections(ShrinkingSketch):
 class GreedyTruncation(ShrinkingSketch):
     r"""Greedy truncation: the best approximation of rank m − 1 at every row, eigenvalues untouched.
 
-    Here as the warning that shrinking is needed. ``0 ⪯ AᵀA − BᵀB ⪯ Σρ·I`` holds, but Σρ has no bound by
-    the tail of A: a direction that comes again and again, each time a little weaker than what is kept, is
-    forgotten each time.
+    It shows that shrinking is needed. ``0 ⪯ AᵀA − BᵀB ⪯ Σρ·I`` holds, but Σρ has no bound by
+    the tail of A: a recurring direction that is slightly weaker than the kept ones is dropped every time.
 
     Cost per row: O(m²d).
 

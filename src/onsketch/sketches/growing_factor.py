@@ -1,4 +1,4 @@
-"""A Cholesky factor that grows by one row at a time."""
+"""Cholesky factor that grows by one row at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 @kernel
 def _solve(rows, v):  # type: ignore[no-untyped-def]
-    """``v ← L⁻¹v``."""
+    """Compute ``v ← L⁻¹v`` in place."""
     start = 0
     for i in range(v.size):
         row = rows[start : start + i + 1]
@@ -31,7 +31,7 @@ def _solve(rows, v):  # type: ignore[no-untyped-def]
 
 @kernel
 def _solve_transposed(rows, v):  # type: ignore[no-untyped-def]
-    """``v ← L⁻ᵀv``."""
+    """Compute ``v ← L⁻ᵀv`` in place."""
     start = v.size * (v.size + 1) // 2
     for i in range(v.size - 1, -1, -1):
         start -= i + 1
@@ -43,10 +43,10 @@ def _solve_transposed(rows, v):  # type: ignore[no-untyped-def]
 
 
 class GrowingFactor:
-    """L, lower triangular with positive diagonal, of a matrix ``E = LLᵀ`` that gains a row and a column at a time.
+    """Cholesky factor L of a matrix ``E = LLᵀ`` that gains a row and a column at a time.
 
-    Rows of L lie one after the other in one array, without the zeros above the diagonal, so that a new row is
-    appended and nothing moves. n(n+1)/2 numbers, which solving reads once.
+    The array stores the rows of L one after the other, without the zeros above the diagonal, so that a new row is
+    appended and nothing moves. It has n(n+1)/2 numbers, which solving reads once.
 
     >>> factor = GrowingFactor()
     >>> factor.append(np.empty(0), 2.0)
@@ -59,10 +59,10 @@ class GrowingFactor:
     """
 
     rows: Annotated[Array, state.Array("packed", within=(-LARGEST, LARGEST))]
-    """The rows of L, and room for more."""
+    """Rows of L, and spare capacity."""
     size: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
     largest: Annotated[float, state.Array("", within=(0.0, float(np.finfo(np.float64).max)))]
-    """The largest diagonal entry of E."""
+    """Largest diagonal entry of E."""
 
     def __init__(self) -> None:
         self.rows = np.zeros(0)
@@ -70,25 +70,25 @@ class GrowingFactor:
         self.largest = 0.0
 
     def solve(self, v: Array) -> Array:
-        """L⁻¹v."""
+        """Return L⁻¹v."""
         solution = self._right_side(v)
         _solve(self.rows, solution)
         return solution
 
     def solve_transposed(self, v: Array) -> Array:
-        """L⁻ᵀv, so that ``solve_transposed(solve(v))`` is E⁻¹v."""
+        """Return L⁻ᵀv, so that ``solve_transposed(solve(v))`` is E⁻¹v."""
         solution = self._right_side(v)
         _solve_transposed(self.rows, solution)
         return solution
 
     def _right_side(self, v: Array) -> Array:
-        """A copy that a loop may write on, which takes its word for the length."""
+        """Return a copy that a kernel may overwrite, of checked length."""
         if np.shape(v) != (self.size,):
             raise ValueError(f"v has shape {np.shape(v)}, for a factor of {self.size} rows.")
         return np.array(v, dtype=np.float64)
 
     def pivot(self, remainder: float, diagonal: float) -> float:
-        """√(d − |L⁻¹e|²) for a new diagonal entry d, given ``d − |L⁻¹e|²``, but never below the cutoff.
+        """Return √(d − |L⁻¹e|²) for a new diagonal entry d, given ``d − |L⁻¹e|²``, but never less than the cutoff.
 
         Rounding leaves errors of 1e-16 of the largest diagonal entry in the remainder. Divided by a pivot as small as
         they are, they would grow from row to row without end; CUTOFF keeps well away from that.
@@ -96,7 +96,7 @@ class GrowingFactor:
         return math.sqrt(max(remainder, CUTOFF * max(self.largest, diagonal)))
 
     def append(self, row: Array, pivot: float) -> None:
-        """Border L with ``(row, pivot)``, for a new column e of E ``L⁻¹e`` and what ``pivot`` says."""
+        """Append the row ``(row, pivot)`` to L; for a new column e of E, ``row`` is ``L⁻¹e``."""
         self.largest = max(self.largest, float(row @ row) + pivot * pivot)
         start = self.size * (self.size + 1) // 2
         stop = start + self.size
@@ -107,7 +107,7 @@ class GrowingFactor:
         self.size += 1
 
     def used(self) -> Array:
-        """Return the rows of L, without the room for more."""
+        """Return the rows of L, without the spare capacity."""
         return self.rows[: self.size * (self.size + 1) // 2]
 
     def arrays(self, prefix: str) -> Arrays:
@@ -123,13 +123,13 @@ class GrowingFactor:
         require((self.rows[steps * (steps + 1) // 2 - 1] > 0.0).all(), "the diagonal of a factor is not positive")
 
     def dense(self) -> Array:
-        """L as a square array."""
+        """Return L as a square array."""
         square = np.zeros((self.size, self.size))
         square[np.tril_indices(self.size)] = self.used()
         return square
 
     def inverse_trace(self) -> float:
-        """The trace of E⁻¹, |L⁻¹|²; O(n³)."""
+        """Return the trace of E⁻¹, |L⁻¹|²; O(n³)."""
         if not self.size:
             return 0.0
         from scipy.linalg.lapack import dtrtri

@@ -1,4 +1,4 @@
-"""Ridge leverage scores of rows as they come, and the coin that keeps few of them: the heart of KORS."""
+"""Ridge leverage scores of a stream of rows, and the sampling probabilities of KORS."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from onsketch.sketches.growing_factor import GrowingFactor
 from onsketch.sketches.rows import Array
 
 PRACTICAL_BUDGET = 1.0
-"""β where none is given: what the theorem asks for is so large that nearly every row of most streams is kept."""
+"""Default of β: the theorem's value is so large that nearly every row of most streams is kept."""
 
 INDEFINITE = 1e-8
-"""A squared length below minus this part of k(x, x) is no rounding error: the kernel is not positive."""
+"""Relative tolerance: a squared length below minus this part of k(x, x) shows that the kernel is not positive."""
 
 
 _POSITIVE = (0.0, float(np.finfo(np.float64).max))
 
 
 class Candidate(NamedTuple):
-    """A row on its way into a dictionary."""
+    """Row that may enter a dictionary."""
 
     solved: Array
-    """L⁻¹k̄, with LLᵀ = K̄ + αI over the dictionary."""
+    """Vector L⁻¹k̄, with LLᵀ = K̄ + αI over the dictionary."""
     residual: float
-    """|φ̄|² outside of what the dictionary explains: α·φ̄ᵀ(αI + Σ φ̄ᵢφ̄ᵢᵀ/p̃ᵢ)⁻¹φ̄."""
+    """Squared length |φ̄|² outside of the dictionary's span: α·φ̄ᵀ(αI + Σ φ̄ᵢφ̄ᵢᵀ/p̃ᵢ)⁻¹φ̄."""
     scale: float
     score: float
-    """τ̃, an over-estimate of the row's ridge leverage score."""
+    """Over-estimate τ̃ of the row's ridge leverage score."""
     probability: float
 
 
 class NotPositiveError(ArithmeticError):
-    """A squared length came out negative beyond rounding: no inner product has these values."""
+    """Squared length that is negative beyond rounding: no inner product has these values."""
 
 
 def remainder(whole: float, solved: Array, least: float, trusted: bool = True) -> float:
-    """``k − |L⁻¹k̄|²``, what the rows of a factor leave of a squared length k; ``least`` where it is rounding noise.
+    """Return ``k − |L⁻¹k̄|²``, the part of a squared length k outside of the span; ``least`` if it is rounding noise.
 
-    A kernel that is not positive is found out here, unless it is ``trusted``: of one that is known to be positive a
-    negative remainder is the rounding of an ill-conditioned factor.
+    A kernel that is not positive is detected here, unless it is ``trusted``: if it is known to be positive, a
+    negative remainder is a rounding error of an ill-conditioned factor.
     """
     left = whole - float(solved @ solved)
     if not trusted and (left < -INDEFINITE * whole or whole < 0.0):
@@ -53,7 +53,7 @@ def remainder(whole: float, solved: Array, least: float, trusted: bool = True) -
 
 
 class LeverageSampler:
-    """The coin of KORS, from kernel values alone; which rows are meant is for the caller to know.
+    """Sampler of KORS, from kernel values alone; the caller keeps the rows.
 
     Over the rows kept, with φ̄ = scale·φ and weights 1/p̃, ``E = S K̄ S + αI`` has a growing Cholesky factor L. A new
     row has the residual ``r = k̄_tt − |L⁻¹ S k̄|²``; counting itself with weight 1 turns this into ``rα/(r + α)``, so
@@ -64,11 +64,11 @@ class LeverageSampler:
     """
 
     energy: Annotated[float, state.Array("", within=_POSITIVE)]
-    """The trace of S K̄ S."""
+    """Trace of S K̄ S."""
     scales: Annotated[Array, state.Array("kept", within=(-LARGEST, LARGEST))]
-    """scale/√p̃ of each row kept, and room for more."""
+    """Scale/√p̃ of each row kept, and spare capacity."""
     p_min: Annotated[float, state.Array("", within=(0.0, 1.0))]
-    """The smallest probability so far."""
+    """Smallest probability so far."""
     total: Annotated[float, state.Array("", within=_POSITIVE)]
     """Σ τ̃, which over-estimates the online effective dimension."""
 
@@ -83,21 +83,21 @@ class LeverageSampler:
 
     @property
     def size(self) -> int:
-        """Rows kept."""
+        """Number of rows kept."""
         return self.factor.size
 
     def weigh(self, values: Array, own: float, scale: float = 1.0) -> Candidate:
-        """The candidate whose kernel values with the rows kept, and with itself, are these; changes nothing."""
+        """Return the candidate with these kernel values with the rows kept, and with itself; changes nothing."""
         ridge, accuracy, budget, floor = self._settings
         solved = self.factor.solve(values * self.scales[: self.size] * scale)
         whole = own * scale * scale
-        # The least that can be left of a row: right for one that comes again and again.
+        # The smallest possible remainder, exact for a row that recurs.
         residual = remainder(whole, solved, whole / (1.0 + self.energy / ridge), self._trusted)
         score = (1.0 + accuracy) * residual / (residual + ridge)
         return Candidate(solved, residual, scale, score, max(min(budget * score, 1.0), floor))
 
     def note(self, candidate: Candidate) -> None:
-        """Count a round for the diagnostics, whether or not its row enters."""
+        """Count a round for the diagnostics, also if its row is not kept."""
         self.total += candidate.score
         self.p_min = min(self.p_min, candidate.probability)
 
@@ -108,17 +108,17 @@ class LeverageSampler:
             state.grow(self, kept=self.size + 1)
         self.scales[self.size] = candidate.scale / math.sqrt(p)
         whole = candidate.residual + float(candidate.solved @ candidate.solved)
-        # Never below α, what E's diagonal gains: a row that comes again cannot break the factor.
+        # At least α, which E's diagonal gains: a recurring row cannot make the factor singular.
         pivot = self.factor.pivot(candidate.residual / p + ridge, whole / p + ridge)
         self.factor.append(candidate.solved / math.sqrt(p), pivot)
         self.energy += whole / p
 
     def mark(self) -> tuple[int, float, float, float, float]:
-        """Where it stands, to ``go_back`` to: its arrays only grow at their ends."""
+        """Return the current state for ``go_back``; arrays only grow at their ends."""
         return self.factor.size, self.factor.largest, self.energy, self.p_min, self.total
 
     def go_back(self, mark: tuple[int, float, float, float, float]) -> None:
-        """Forget all that came after the mark."""
+        """Restore the state of the mark."""
         self.factor.size, self.factor.largest, self.energy, self.p_min, self.total = mark
 
     def arrays(self, prefix: str) -> Arrays:
@@ -131,5 +131,5 @@ class LeverageSampler:
         self.factor.restore(arrays, f"{prefix}.factor", len(self.scales))
 
     def effective_dimension(self) -> float:
-        """The trace of K̃(K̃ + αI)⁻¹ of the weighted rows kept, which stand for all rows; O(n³)."""
+        """Return the trace of K̃(K̃ + αI)⁻¹ of the weighted rows kept, which represent all rows; O(n³)."""
         return self.size - self._settings[0] * self.factor.inverse_trace()

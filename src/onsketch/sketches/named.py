@@ -1,4 +1,4 @@
-"""Public sketches by their short names, for the program, clusters and model files; others may add theirs."""
+"""Public sketches by their short names, for the program, clusters and model files; extensible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onsketch.sketches.base import Sketch
 
 
 class Named(NamedTuple):
-    """A class of sketches, made by ``of(n_features, size)``, and whether its buffer is doubled by an argument."""
+    """Class of sketches, made by ``of(n_features, size)``; an argument may double its buffer."""
 
     of: type[Sketch]
     doubling: bool = False
@@ -26,11 +26,11 @@ NAMED: dict[str, Named] = {
     "rp": Named(sketch.RandomProjection),
     "oja": Named(sketch.Oja),
 }
-"""The sketches by their short names; those that can double their buffer do."""
+"""Sketches by their short names."""
 
 
 def make(kind: str, n_features: int, size: int, shard: int = 0) -> Sketch:
-    """An empty sketch by its short name, for a part of the rows: parts that are to be added draw independently."""
+    """Return an empty sketch by its short name, for one shard of the rows; shards draw independently."""
     if kind not in NAMED:
         raise OptionError(f"there is no sketch {kind!r}; the sketches are {', '.join(NAMED)}.")
     known = NAMED[kind]
@@ -39,6 +39,6 @@ def make(kind: str, n_features: int, size: int, shard: int = 0) -> Sketch:
 
 
 def class_named(name: str) -> type[Sketch] | None:
-    """The class of this name, of the package's own or of those that were added."""
+    """Return the class of this name, of the package itself or registered."""
     own = {thing: getattr(sketch, thing) for thing in sketch.__all__ if thing not in ("CUTOFF", "Sketch")}
     return ({known.of.__name__: known.of for known in NAMED.values()} | own).get(name)

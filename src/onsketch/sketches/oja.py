@@ -1,4 +1,4 @@
-"""Oja's algorithm: a few directions that turn towards the rows."""
+"""Oja's algorithm: directions that follow the leading eigenvectors of the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onsketch.sketches.spectral import orthonormalise, row_spectrum
 LONGEST_STEP = 1e4
 """Cap on ``γ|a|²``, the factor by which one step stretches a direction.
 
-Only un-normalised rows meet it. Below it a step leaves at least 1e-8 of a direction's squared length
+Only rows without normalisation reach it. Below it a step leaves at least 1e-8 of a direction's squared length
 independent of the others, well above the cutoff at which a direction counts as lost.
 """
 
@@ -34,17 +34,16 @@ class Oja(Sketch):
     makes the Gram-Schmidt b times cheaper; ``b = m`` is the paper's suggestion.
 
     V starts from Gaussian columns, one for each feature, which depend on ``(seed, feature)`` alone,
-    orthonormalised over the features seen. A feature counts as seen at its first non-zero value. Until
+    orthonormalised over the features seen. A feature is seen at its first non-zero value. Until
     then its column takes part in all row operations but in no inner product, as if it had been there
-    from the start: a feature that comes late does not upset directions already learned. While fewer than
-    m features were seen the directions in excess are zero rows.
+    from the start. So a late feature does not disturb directions already learned. While fewer than
+    m features were seen, the excess directions are zero rows.
 
-    No worst-case guarantee is known. On independent rows V goes to the leading eigenvectors, at a speed
+    No worst-case guarantee is known. On independent rows V converges to the leading eigenvectors, at a rate
     that depends on the scale of the rows: steps of 1/t are not scale-free.
 
     Merging stacks the rows ``√λ V`` of both and keeps the m leading directions of the stack; a direction
-    without energy starts anew. Rows of an unfinished block of ``other`` have their energy counted, but turn
-    nothing.
+    without energy restarts. Rows of an unfinished block of ``other`` add their energy, but do not change V.
 
     Cost per row: O(m²d), or O(m²d/b + md) with blocks.
 
@@ -64,13 +63,13 @@ class Oja(Sketch):
     _directions: Annotated[Array, state.Array("size n_features")]
     """V, zero where a feature is unseen."""
     _operations: Annotated[Array, state.Array("size size")]
-    """The row operations so far: the column of an unseen feature with start z stands at ``_operations @ z``."""
+    """Accumulated row operations: the column of an unseen feature with start z is ``_operations @ z``."""
     _energy: Annotated[Array, state.Array("size", within=(0.0, LARGEST * LARGEST))]
     """λ."""
     _seen: Annotated[Any, state.Array("n_features", "?")]
     _rounds: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
     _waiting: Annotated[Array, state.Array("block n_features", within=SQUARED)]
-    """Rows towards which V has not turned yet."""
+    """Rows not yet used to update V."""
     _steps: Annotated[Array, state.Array("block")]
     _filled: Annotated[int, state.Array("", "i8")]
 
@@ -102,7 +101,7 @@ class Oja(Sketch):
         return np.sort(self._energy)[::-1][: self.n_features]
 
     def check(self) -> None:
-        """Raise ModelFileError unless the block has room for a row and the directions can be orthonormal."""
+        """Raise ModelFileError unless the block has space for a row and the directions can be orthonormal."""
         require(0 <= self._filled < self.block, "more rows wait than there is room for", "_filled")
         require_within(self._steps, 0.0, max(1.0, self.step), "_steps")
         require_lengths(self._directions, 2.0, "_directions")  # they are orthonormal
@@ -131,7 +130,7 @@ class Oja(Sketch):
         return step if step * squared_length <= longest else longest / squared_length
 
     def meet(self, present: Any) -> bool:
-        """Give the features that are present for the first time their columns."""
+        """Initialise the columns of features that are present for the first time."""
         new = np.flatnonzero(present & ~self._seen)
         if new.size and self.size:
             self._directions[:, new] = self._operations @ self._start(new)
@@ -140,12 +139,12 @@ class Oja(Sketch):
         return True
 
     def _start(self, features: Any) -> Array:
-        from onsketch.core.draws import feature_columns  # numba, wanted only by those who draw
+        from onsketch.core.draws import feature_columns  # imports numba, which only random sketches need
 
         return feature_columns(self.seed, features, self.size)
 
     def _turn(self) -> None:
-        """Turn V towards the waiting rows, which fill the block."""
+        """Update V with the waiting rows, which fill the block."""
         self._directions += (self._directions @ self._waiting.T * self._steps) @ self._waiting
         orthonormalise(self._directions, self._operations)
         self._filled = 0
@@ -171,7 +170,7 @@ class Oja(Sketch):
         self._restart(~alive)
 
     def _restart(self, rows: Any) -> None:
-        """Give these directions their Gaussian start again, over the features seen."""
+        """Restart these directions from Gaussian columns, over the features seen."""
         self._operations[rows] = np.eye(self.size)[rows]
         seen = np.flatnonzero(self._seen)
         if seen.size and rows.any():

@@ -1,4 +1,4 @@
-"""Gaussian random projection: rows added up with random weights."""
+"""Gaussian random projection: sums of rows with random weights."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from onsketch.sketches.base import SQUARED, BufferedSketch, whole_number
 from onsketch.sketches.rows import Array
 
 _BATCH = 32
-"""Rows to a matrix product."""
+"""Rows per matrix product."""
 
 
 class RandomProjection(BufferedSketch):
     r"""Random projection: ``S ← S + r_t a_tᵀ`` with ``r_t`` of m Gaussian numbers of variance 1/m.
 
     ``E[SᵀS] = AᵀA``, and for any fixed x the ratio ``‖Sx‖²/‖Ax‖²`` is χ² with m degrees of freedom over m:
-    of standard deviation √(2/m). It holds on the average, not in the worst case, and it is good where the
-    rank of A is small against m. The draw of row t depends on ``(seed, t)`` alone.
+    of standard deviation √(2/m). This holds on average, not in the worst case. The sketch is accurate if the
+    rank of A is small compared with m. The draw of row t depends on ``(seed, t)`` alone.
 
     Merging adds the matrices. Their draws must be independent, so sketches to be merged need different
     seeds; a sketch remembers all seeds that went into it.
@@ -42,7 +42,7 @@ class RandomProjection(BufferedSketch):
 
     _sum: Annotated[Array, state.Array("size n_features", within=SQUARED)]
     _rounds: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
-    """Rows in ``_sum`` that were drawn for here: the key of the draws, whatever was merged."""
+    """Rows in ``_sum`` drawn by this sketch, without merged ones: the key of the draws."""
     _seeds: Annotated[NDArray[np.int64], state.Array("seeds", "i8", within=(0, 2**63 - 1))]
     independent = True
     free = ("seeds",)
@@ -61,13 +61,13 @@ class RandomProjection(BufferedSketch):
         return self._sum + self._projected()
 
     def check(self) -> None:
-        """Raise ModelFileError unless its own seed is among those it has drawn from."""
+        """Raise ModelFileError unless the sketch's own seed is among the seeds it has drawn from."""
         super().check()
         require(self.seed in self._seeds, "it has drawn from other seeds", "_seeds")
 
     def _projected(self) -> Array:
-        """The projection of the rows that wait in the buffer."""
-        from onsketch.core.draws import round_vector  # numba, wanted only by those who draw
+        """Return the projection of the rows that wait in the buffer."""
+        from onsketch.core.draws import round_vector  # imports numba, which only random sketches need
 
         weights = np.empty((self._filled, self.size))
         for i in range(self._filled):

@@ -22,7 +22,7 @@ from onsketch.sketches.rows import Array, checked, dense_chunks
 
 
 class RowSampling(Sketch):
-    r"""KORS: rows are kept at random by how little those kept so far explain them, weighted by 1/probability.
+    r"""KORS: sample rows by their ridge leverage score given the rows kept so far, weighted by 1/probability.
 
     Row t has the ridge leverage score ``τ_t = φ_tᵀ(A_t + αI)⁻¹φ_t`` with ``A_t = Σ_{s≤t} φ_sφ_sᵀ``. Its over-estimate
     τ̃ from the dictionary of rows kept (see `LeverageSampler`) gives the probability ``p̃_t = min(β τ̃_t, 1)`` with
@@ -31,12 +31,12 @@ class RowSampling(Sketch):
         ``(1 − ε)(A_t + αI) ⪯ Ã_t + αI ⪯ (1 + ε)(A_t + αI)``,   ``Ã = Σ φ_iφ_iᵀ/p̃_i`` over the dictionary,
 
     and no more than ``3β·d_onl(α)`` rows are kept (``d_onl = Σ τ_t``, the online effective dimension). That β
-    (`theoretical_budget`) pays on long streams of small effective dimension. The default is a practical 1: on 5,000
+    (`theoretical_budget`) helps on long streams of small effective dimension. The default is a practical 1: on 5,000
     rows of cod-rna (the one set tried) PROS-N-KONS erred as often as with 4, with about 40 % of the rows kept.
 
-    Unlike the other sketches it works in the space of any kernel. With the linear one `matrix` has the weighted rows,
-    and ``matrixᵀ·matrix`` stands for ``AᵀA``; the ``ridge`` given is α, the scale at which directions count, and is
-    not part of it (the property `ridge` is 0).
+    Unlike the other sketches it works in the space of any kernel. With the linear kernel, `matrix` has the weighted
+    rows, and ``matrixᵀ·matrix`` approximates ``AᵀA``. The argument ``ridge`` is α, the smallest scale that
+    counts. It is not part of the approximation (the property `ridge` is 0).
 
     Merging stacks the weighted rows of both, an approximation of the sum with 2α in place of α.
 
@@ -96,7 +96,7 @@ class RowSampling(Sketch):
 
     @staticmethod
     def theoretical_budget(rows: int, accuracy: float = 0.5, failure: float = 0.1) -> float:
-        """``β = 3 log(T/δ)/ε²``, at which the guarantee holds for T rows with probability 1 − δ.
+        """Return ``β = 3 log(T/δ)/ε²``, at which the guarantee holds for T rows with probability 1 − δ.
 
         >>> round(RowSampling.theoretical_budget(10_000))
         138
@@ -107,7 +107,7 @@ class RowSampling(Sketch):
         return 3.0 * math.log(rows / failure) / accuracy**2
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the sketch to a model file; not with a kernel of one's own, which no file can hold."""
+        """Write the sketch to a model file; a sketch with a user-defined kernel cannot be saved."""
         if callable(self._kernel.function):
             raise OptionError(f"save: the kernel {self._kernel.name} is a function, which a file cannot hold.")
         super().save(path)
@@ -125,32 +125,32 @@ class RowSampling(Sketch):
 
     @classmethod
     def room(cls, n_features: int, size: int = 0, block: int = 1) -> int:
-        """Nothing before a row has been kept."""
+        """Return 0: the sketch stores nothing before a row has been kept."""
         return 0
 
     @property
     def size(self) -> int:
-        """Rows kept."""
+        """Number of rows kept."""
         return self._sampler.size
 
     @property
     def rows(self) -> Array:
-        """The rows kept, as they came."""
+        """Rows kept."""
         return self._rows[: self.size].copy()
 
     @property
     def indices(self) -> NDArray[np.int64]:
-        """Which rows of the stream they were, from 0."""
+        """Indices of the rows kept in the stream, from 0."""
         return self._indices[: self.size].copy()
 
     @property
     def weights(self) -> Array:
-        """1/p̃ of each."""
+        """Weight 1/p̃ of each row kept."""
         return self._weights[: self.size].copy()
 
     @property
     def matrix(self) -> Array:
-        """The rows kept times the roots of their weights; for the linear kernel only."""
+        """Rows kept times the roots of their weights; for the linear kernel only."""
         if self._kernel.function != "linear":
             raise OptionError(
                 f"matrix: the rows of kernel={self._kernel.name!r} live in another space; use rows and weights."
@@ -158,7 +158,7 @@ class RowSampling(Sketch):
         return np.sqrt(self.weights)[:, np.newaxis] * self._rows[: self.size]
 
     def leverage(self, rows: Any) -> Array:
-        """The estimate τ̃ of each row, as if it came next; changes nothing."""
+        """Return the estimate τ̃ of each row, as if it came next; changes nothing."""
         kernel = self._kernel.for_width(self.n_features)
         scores = []
         for chunk in dense_chunks(checked(rows, self.n_features)):
@@ -167,7 +167,7 @@ class RowSampling(Sketch):
         return np.array(scores)
 
     def diagnostics(self) -> dict[str, Any]:
-        """Sizes and effective dimensions: ``online_effective_dimension`` is Σ τ̃, an over-estimate."""
+        """Return sizes and effective dimensions: ``online_effective_dimension`` is Σ τ̃, an over-estimate."""
         return {
             "dictionary_size": self.size,
             "effective_dimension": self._sampler.effective_dimension(),
@@ -183,7 +183,7 @@ class RowSampling(Sketch):
             raise InputError(f"kernel {kernel.name}: it is not positive semi-definite on these rows.") from None
 
     def _absorb(self, block: Any) -> None:
-        from onsketch.core import draws  # numba, wanted only by those who draw
+        from onsketch.core import draws  # imports numba, which only random sketches need
 
         kernel, sampler, seen = self._kernel.for_width(self.n_features), self._sampler, self.n_rows
         with self._all_or_nothing():
@@ -198,7 +198,7 @@ class RowSampling(Sketch):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Forget what was kept of a block when something in it, or the user's kernel, does not go well."""
+        """Discard the rows kept of a block if an error occurs in it, or in the user's kernel."""
         mark = self._sampler.mark()
         try:
             yield

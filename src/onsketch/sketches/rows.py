@@ -1,4 +1,4 @@
-"""Reading rows: what a sketch accepts, and the one dense form it then sees."""
+"""Checks and conversion of rows to the dense form that sketches absorb."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _CHUNK = 1 << 20
 
 
 def checked(rows: Any, n_features: int) -> Any:
-    """The rows as a float64 array ``(n, d)`` or a canonical CSR matrix; `InputError` for anything else."""
+    """Return the rows as a float64 array ``(n, d)`` or a canonical CSR matrix; raise `InputError` for anything else."""
     return _checked_sparse(rows, n_features) if is_sparse(rows) else _checked_dense(rows, n_features)
 
 
 def widened(X: Any, n_features: int) -> Any:
-    """The rows with empty features on the right, up to this width."""
+    """Return the rows with empty features added up to this width."""
     missing = n_features - X.shape[1]
     if missing <= 0:
         return X
@@ -37,7 +37,7 @@ def widened(X: Any, n_features: int) -> Any:
 
 
 def dense_chunks(block: Any) -> Iterator[Array]:
-    """The checked block as dense pieces, in row order. Pieces are not copied if the block is dense."""
+    """Yield the checked block as dense pieces, in row order; a dense block is not copied."""
     if not is_sparse(block):
         yield block
         return
@@ -75,7 +75,7 @@ def _checked_sparse(rows: Any, n_features: int) -> Any:
     block = block.astype(np.float64, copy=False)
     _check_width(block.shape[1], n_features)
     if not block.has_canonical_format:
-        block = block.copy()  # summing duplicates works in place, and the caller's matrix is the caller's
+        block = block.copy()  # summing duplicates works in place, and must not change the caller's matrix
         block.sum_duplicates()
     if not _all_fit(block.data, block.shape[1]):
         owner = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
@@ -92,7 +92,7 @@ def _check_width(width: int, n_features: int) -> None:
 
 
 def _all_fit(values: Array, width: int) -> bool:
-    """Whether entries, hence rows, are small without doubt: one look at the extremes, which NaN survives."""
+    """Return True if entries, hence rows, are certainly small: one pass for the extremes, which propagate NaN."""
     limit = LARGEST / math.sqrt(width)
     return values.size == 0 or bool(values.max() <= limit and values.min() >= -limit)
 

@@ -20,7 +20,7 @@ def save_sketch(thing: Sketch, path: str | os.PathLike[str]) -> None:
 
 
 def from_file(content: model_file.Content) -> Sketch:
-    """The sketch that a model file describes."""
+    """Return the sketch that a model file describes."""
     try:
         name, given = content.header["class"], content.header["arguments"]
         made_by = class_named(name)
@@ -38,6 +38,6 @@ def from_file(content: model_file.Content) -> Sketch:
 
 
 def arguments(thing: Sketch) -> dict[str, Any]:
-    """The arguments with which this sketch was made."""
+    """Return the arguments that made this sketch."""
     known = {**vars(thing), **thing._settings()}
     return {name: known[name] for name in inspect.signature(type(thing)).parameters}

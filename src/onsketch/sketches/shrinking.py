@@ -1,14 +1,14 @@
 """The frequent-directions mechanism: a buffer of rows and a rule that shrinks its spectrum.
 
 Rows go into a buffer. When it is full, its Gram matrix gives the eigenvalues ``λ₁ ≥ λ₂ ≥ …`` of ``BᵀB``,
-a *rule* says what becomes of the largest ``m − 1``, the others are forgotten, and the buffer is rotated
+a *rule* shrinks the largest ``m − 1``, the others are dropped, and the buffer is rotated
 to ``m − 1`` orthogonal rows with those eigenvalues. Nothing else happens. The variants are choices of
 
 - the rule: a pure function of the spectrum (``onsketch.core.shrinking``);
 - the capacity: ``m`` rows (a shrink at every row) or ``2m`` (a shrink every ``m + 1`` rows, the doubled
   or "fast" variant);
-- what the output makes of ``Σρ``, the sum of the eigenvalues ``ρ = λ_m`` found at the shrinks: nothing,
-  a multiple of the identity (robust), or a gift to the kept eigenvalues (compensative).
+- the use of ``Σρ``, the sum of the eigenvalues ``ρ = λ_m`` found at the shrinks, in the output: none,
+  a multiple of the identity (robust), or an addition to the kept eigenvalues (compensative).
 
 Whatever the rule, no direction loses more than ρ at a shrink, so that ``0 ⪯ AᵀA − BᵀB ⪯ Σρ·I``: the
 sketch carries a certificate of its own error, `ShrinkingSketch.escaped`.
@@ -30,20 +30,20 @@ from onsketch.sketches.spectral import row_spectrum, without_noise
 
 
 def shrunk(rows: Array, size: int, rule: int, fraction: float) -> tuple[Array, float]:
-    """``size − 1`` orthogonal rows with the spectrum the rule leaves, and ρ; needs ``len(rows) >= size``."""
+    """Return ``size − 1`` orthogonal rows with the shrunk spectrum, and ρ; needs ``len(rows) >= size``."""
     values, vectors = row_spectrum(rows)
     left, _, _ = shrinking.shrunk(values, size, rule, fraction)
-    # The cutoff again: the difference of two equal eigenvalues is rounding error, and has no direction.
+    # Cut off again: the difference of two equal eigenvalues is rounding error, without a direction.
     left, kept = without_noise(left, largest=float(values[0])), values[: size - 1]
     scale = np.sqrt(np.divide(left, kept, out=np.zeros_like(left), where=kept > 0.0))
     return (vectors[:, : size - 1] * scale).T @ rows, float(values[size - 1])
 
 
 class ShrinkingSketch(BufferedSketch):
-    """A buffer of m (or, doubled, 2m) rows that shrinks to m − 1 rows by a rule when it is full.
+    """Buffer of m (or, doubled, 2m) rows that a rule shrinks to m − 1 rows when it is full.
 
-    The first ``_kept`` rows of the buffer came out of a shrink and are orthogonal, those up to
-    ``_filled`` are rows of the stream as they came.
+    The first ``_kept`` rows of the buffer result from a shrink and are orthogonal. Those up to
+    ``_filled`` are unchanged rows of the stream.
     """
 
     _kept: Annotated[int, state.Array("", "i8")]
@@ -59,12 +59,12 @@ class ShrinkingSketch(BufferedSketch):
 
     @property
     def escaped(self) -> float:
-        """``Σρ``: no direction has lost more than this to the shrinks."""
+        """``Σρ``: an upper bound of the energy that any direction has lost to the shrinks."""
         return self._escaped
 
     @property
     def matrix(self) -> Array:
-        """``B``: m rows, the m-th of them zero; if doubled, the rows at hand, fewer than 2m."""
+        """``B``: m rows, the m-th of them zero; if doubled, the current rows, fewer than 2m."""
         held = self._shown()
         if self.doubling:
             return held
@@ -73,11 +73,11 @@ class ShrinkingSketch(BufferedSketch):
         return padded
 
     def _shown(self) -> Array:
-        """A copy of the rows at hand, as the output shows them."""
+        """Return a copy of the current rows, as the output shows them."""
         return self._buffer[: self._filled].copy()
 
     def check(self) -> None:
-        """Raise ModelFileError unless the rows kept are among those at hand."""
+        """Raise ModelFileError unless the rows kept are among the current rows."""
         super().check()
         require(0 <= self._kept <= self._filled, "it kept more rows than it has", "_kept")
 
@@ -91,7 +91,7 @@ class ShrinkingSketch(BufferedSketch):
         self._escaped += rho
 
     def _merge(self, other: Self) -> None:
-        # Kept rows first. Two lots of them are not orthogonal to each other, and must go through a shrink.
+        # Kept rows first. Those of two sketches are not orthogonal to each other, and need a shrink.
         stacked = np.vstack(
             [
                 self._buffer[: self._kept],

@@ -1,4 +1,4 @@
-"""The small linear algebra that every sketch shares."""
+"""Small linear algebra that all sketches share."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from onsketch.sketches.rows import Array
 
 
 def without_noise(values: Array, largest: float | None = None) -> Array:
-    """The eigenvalues with those that are only rounding errors (or negative) set to zero."""
+    """Return the eigenvalues with rounding errors and negative values set to zero."""
     if largest is None:
         largest = float(values.max(initial=0.0))
     return np.where(values > CUTOFF * largest, values, 0.0)
 
 
 def row_spectrum(rows: Array) -> tuple[Array, Array]:
-    """Eigenvalues of ``rows·rowsᵀ``, descending, and their eigenvectors as columns.
+    """Return eigenvalues of ``rows·rowsᵀ``, descending, and their eigenvectors as columns.
 
     ``rows = U·diag(√λ)·V`` then gives the right factors as ``V = diag(1/√λ)·Uᵀ·rows``: an n×n problem
     for n rows, however wide they are, and never an SVD of the rows.
@@ -26,22 +26,22 @@ def row_spectrum(rows: Array) -> tuple[Array, Array]:
 
 
 def eigenvalues(symmetric: Array) -> Array:
-    """The eigenvalues of a positive semi-definite matrix, descending."""
+    """Return the eigenvalues of a positive semi-definite matrix, descending."""
     return without_noise(np.asarray(np.linalg.eigvalsh(symmetric)[::-1], dtype=np.float64))
 
 
 def symmetric_root(covariance: Array) -> Array:
-    """The symmetric ``B ⪰ 0`` with ``B·B = covariance``."""
+    """Return the symmetric ``B ⪰ 0`` with ``B·B = covariance``."""
     values, vectors = np.linalg.eigh(covariance)
     root: Array = (vectors * np.sqrt(without_noise(values))) @ vectors.T
     return root
 
 
 def orthonormalise(directions: Array, followers: Array) -> None:
-    """Gram-Schmidt in row order, in place; every row operation is done to the rows of ``followers`` as well.
+    """Orthonormalise by Gram-Schmidt in row order, in place; the row operations also apply to ``followers``.
 
-    A row that depends on those before it becomes a zero row, and its follower keeps what the
-    eliminations made of it. Each row is projected twice: once leaves errors that grow with the condition.
+    A row that depends on previous rows becomes a zero row; the eliminations still apply to its
+    follower. Each row is projected twice: one projection leaves errors that grow with the condition number.
     """
     for i, (row, follower) in enumerate(zip(directions, followers, strict=True)):
         before = row @ row

@@ -1,4 +1,4 @@
-"""How well the sketches do on given data: error against sketch size (luo2019, figures 1 and 2)."""
+"""Error of the sketches on given data against sketch size (luo2019, figures 1 and 2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMPARED = ("fast-fd", "fast-rfd", "cfd", "pfd", "rp", "oja")
 
 
 class Outcome(NamedTuple):
-    """One sketch of one size: its error, absolute and as a share of ‖AᵀA‖₂, and the energy it captured."""
+    """Result of one sketch of one size: its error, absolute and relative to ‖AᵀA‖₂, and the energy captured."""
 
     kind: str
     size: int
@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
 
 
 def spectral_error(A: Any, summary: Sketch) -> float:
-    """``‖AᵀA − (BᵀB + ridge·I)‖₂``, by Lanczos iteration: products with A and B only, never a d×d matrix.
+    """Return ``‖AᵀA − (BᵀB + ridge·I)‖₂`` by Lanczos iteration: products with A and B only, never a d×d matrix.
 
     >>> from onsketch.sketch import FastFrequentDirections
     >>> rows = np.diag([4.0, 3.0, 2.0, 1.0])
@@ -48,7 +48,7 @@ def spectral_error(A: Any, summary: Sketch) -> float:
 
 
 def error_bounds(A: Any, sizes: Iterable[int]) -> dict[int, float]:
-    """``min_k<m ‖A − A_k‖²_F/(m − k)`` for each size m, as a share of ‖AᵀA‖₂: what frequent directions cannot exceed.
+    """Return ``min_k<m ‖A − A_k‖²_F/(m − k)`` for each size m, relative to ‖AᵀA‖₂: the bound of frequent directions.
 
     >>> error_bounds(np.diag([4.0, 3.0, 2.0, 1.0]), [2])  # (30 − 16)/(2 − 1) of 16
     {2: 0.875}
@@ -73,11 +73,11 @@ def error_bounds(A: Any, sizes: Iterable[int]) -> dict[int, float]:
 
 
 def study(A: Any, sizes: Iterable[int], kinds: Iterable[str] = COMPARED) -> Iterator[Outcome]:
-    """Sketch all rows with each kind at each size, and measure."""
+    """Sketch all rows with each kind at each size, and yield the results."""
     from scipy.sparse import csr_array
 
     rows = csr_array(A)
-    whole = sketch.FastFrequentDirections(rows.shape[1], 1)  # of size 1 it keeps nothing: its error is ‖AᵀA‖₂
+    whole = sketch.FastFrequentDirections(rows.shape[1], 1)  # at size 1 it keeps nothing: its error is ‖AᵀA‖₂
     norm, energy = spectral_error(rows, whole), float((rows.data**2).sum())
     for size in sizes:
         for kind in kinds:

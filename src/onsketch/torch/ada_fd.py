@@ -18,7 +18,7 @@ from onsketch.torch.rows import State
 
 
 class FrequentDirectionsOptimizer(SketchedOptimizer):
-    """What the optimizers by frequent directions share."""
+    """Base class of the optimizers by frequent directions."""
 
     recipe: ClassVar[Recipe]
 
@@ -35,17 +35,17 @@ S_ADAGRAD = Recipe("s-adagrad", doubling=False)
 
 
 def ada_fd(grads: list[Tensor], states: list[State], **options: Unpack[SketchOptions]) -> list[Tensor]:
-    """``(δI + (SᵀS)^{1/2})⁻¹ g``, S the frequent directions of the gradients, this one among them, after the shrink."""
+    """Return ``(δI + (SᵀS)^{1/2})⁻¹ g``; S, the frequent directions of all gradients, is shrunk before the step."""
     return precondition(grads, states, ADA_FD, **options)
 
 
 def ada_ffd(grads: list[Tensor], states: list[State], **options: Unpack[SketchOptions]) -> list[Tensor]:
-    """``(δI + (SᵀS)^{1/2})⁻¹ g`` with a sketch of up to 2m directions, shrunk after the step."""
+    """Return ``(δI + (SᵀS)^{1/2})⁻¹ g`` with a sketch of up to 2m directions, shrunk after the step."""
     return precondition(grads, states, ADA_FFD, **options)
 
 
 def s_adagrad(grads: list[Tensor], states: list[State], **options: Unpack[SketchOptions]) -> list[Tensor]:
-    """``((δ + Σρ)I + SᵀS)^{-1/2} g``, Σρ the mass that shrinks have taken off."""
+    """Return ``((δ + Σρ)I + SᵀS)^{-1/2} g``; Σρ is the mass removed by shrinks."""
     return precondition(grads, states, S_ADAGRAD, **options)
 
 
@@ -76,8 +76,8 @@ class AdaFD(FrequentDirectionsOptimizer):
 class AdaFFD(FrequentDirectionsOptimizer):
     """AdaGrad by fast frequent directions: up to 2m directions, shrunk to m − 1 after the step that fills them.
 
-    With 2m > d it is full-matrix AdaGrad. It counts rank, as the paper does: a gradient that depends linearly on those
-    held takes no room.
+    With 2m > d it is full-matrix AdaGrad. It counts rank, as the paper does: a gradient that depends linearly on the
+    rows of the sketch does not use a row.
 
     Options: see :class:`SketchedOptimizer`. Cost for a layer of d numbers: reading about 1.5·m·d numbers twice, and
     an eigendecomposition of up to 2m×2m, batched over layers.

@@ -16,16 +16,16 @@ from onsketch.torch.rows import State
 
 
 def ada_full(grads: list[Tensor], states: list[State], **options: Unpack[StepOptions]) -> list[Tensor]:
-    """``(δI + (Σ ggᵀ)^{1/2})⁻¹ g``."""
+    """Return ``(δI + (Σ ggᵀ)^{1/2})⁻¹ g``."""
     return exact.precondition(grads, states, **options)
 
 
 class AdaFull(SketchedOptimizer):
     """Full-matrix AdaGrad: d² numbers and O(d³) work a step for a layer (or block) of d numbers.
 
-    The reference for the sketches, where it can be had at all: layers above ``diagonal_above`` (2,048 here) fall back
-    to the diagonal. Other options: see :class:`SketchedOptimizer`; ``sketch_size`` does not concern it. On a CUDA
-    device every sketched layer makes the host wait.
+    The reference for the sketches on small layers. Layers above ``diagonal_above`` (2,048 here) fall back to the
+    diagonal. Other options: see :class:`SketchedOptimizer`; ``sketch_size`` has no effect. On a CUDA device every
+    sketched layer synchronises with the host.
 
     John Duchi, Elad Hazan, Yoram Singer: "Adaptive subgradient methods for online learning and stochastic
     optimization", JMLR 2011.

@@ -15,17 +15,17 @@ from onsketch.torch.rows import State
 
 
 def ada_gp(grads: list[Tensor], states: list[State], **options: Unpack[ProjectionOptions]) -> list[Tensor]:
-    """``(δI + (SᵀS)^{1/2})⁻¹ g``, ``S = Σ r_t g_tᵀ`` with Gaussian r_t."""
+    """Return ``(δI + (SᵀS)^{1/2})⁻¹ g``, ``S = Σ r_t g_tᵀ`` with Gaussian r_t."""
     return random_rows.precondition(grads, states, fourier=False, **options)
 
 
 def radagrad(grads: list[Tensor], states: list[State], **options: Unpack[ProjectionOptions]) -> list[Tensor]:
-    """``V(δI + Σ^{1/2})⁻¹Vᵀg + (g − VVᵀg)`` with ``VΣUᵀ = Σ g(Πg)ᵀ``, Π a subsampled cosine transform."""
+    """Return ``V(δI + Σ^{1/2})⁻¹Vᵀg + (g − VVᵀg)``, ``VΣUᵀ = Σ g(Πg)ᵀ``, Π a subsampled cosine transform."""
     return random_rows.precondition(grads, states, fourier=True, **options)
 
 
 class RandomProjectionOptimizer(SketchedOptimizer):
-    """What the optimizers by random projection share."""
+    """Base class of the optimizers by random projection."""
 
     unconcerned = ()
     fourier: ClassVar[bool]

@@ -1,7 +1,7 @@
-"""Adam's two moments and the direction they give, by PyTorch's fused kernel: one pass over all of them.
+"""Adam's two moments and the direction they give, computed in one pass by PyTorch's fused kernel.
 
-The kernel wants to move weights by ``lr·m̂/(√v̂ + ε)``. It is given zeros for weights, so that they become the direction.
-On a CPU that is done a slab at a time, so that what comes before and after it finds the numbers in the cache.
+The kernel moves weights by ``lr·m̂/(√v̂ + ε)``. We pass zeros as weights, so that they become the direction.
+On a CPU it processes one slab at a time, so that the operations before and after it find the slab in the cache.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import torch
 from torch import Tensor
 
 _SLAB = 1 << 18
-"""Numbers worked on at a time."""
+"""Numbers processed at a time."""
 
 
 class Room:
-    """Memory that steps work in, kept from one to the next: to get as much anew takes longer than to fill it."""
+    """Scratch memory that is reused from step to step: allocating as much takes longer than filling it."""
 
     def __init__(self) -> None:
         self.held: dict[tuple[torch.dtype, torch.device], Tensor] = {}
 
     def of(self, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """So many numbers, whatever they are; good until the next call."""
+        """Return an uninitialised array of ``size`` numbers; it is valid until the next call."""
         found = self.held.get((dtype, device))
         if found is None or found.numel() < size:
             found = self.held[dtype, device] = torch.empty(size, dtype=dtype, device=device)
@@ -37,37 +37,37 @@ class Room:
 
 
 class Pace(NamedTuple):
-    """What a step is told of the moments.
+    """Step count and coefficients of the moments.
 
     The direction is ``m̂/(√v̂ + ε)`` with ``m̂ = m/(1 − β₁ᵗ)`` and ``v̂ = v/(1 − β₂ᵗ)``. Nesterov's looks one step
-    ahead: in the place of m it has ``β₁m + (1 − β₁)g``, whose weights sum up to ``1 − β₁ᵗ⁺¹``.
+    ahead: in place of m it uses ``β₁m + (1 − β₁)g``, whose weights sum up to ``1 − β₁ᵗ⁺¹``.
     """
 
     t: int
-    """Steps the parameter has taken, this one counted."""
+    """Steps that the parameter has taken, including this one."""
     betas: tuple[float, float]
     eps: float
     nesterov: bool
 
     @property
     def looks_ahead(self) -> bool:
-        """Without momentum there is nothing ahead."""
+        """Return True if Nesterov's momentum has an effect."""
         return self.nesterov and self.betas[0] > 0.0
 
     @property
     def factor(self) -> float:
-        """What the direction has to be multiplied by: the kernel frees it of its start as if it were m with β₁²."""
+        """Factor of the direction: the kernel corrects the bias as if m had been averaged with β₁²."""
         first = self.betas[0]
         return (1.0 - first ** (2 * self.t)) / (1.0 - first ** (self.t + 1)) if self.looks_ahead else 1.0
 
 
 def direction(g: Tensor, m: Tensor, v: Tensor | None, pace: Pace, into: Tensor | None = None) -> Tensor:
-    """Take a gradient into the moments, in place; the direction, flat, but for the pace's factor.
+    """Update the moments with a gradient, in place; return the direction, flat, without the factor of ``pace``.
 
-    Without v, which is not kept where no diagonal is wanted, it is m̂. It is written where told, if told.
+    Without v (no diagonal), the direction is m̂. It is written to ``into`` if that is given.
     """
     kind = torch.promote_types(m.dtype, torch.float32)
-    if m.dtype != kind:  # kept in half precision, computed in whole
+    if m.dtype != kind:  # stored in half precision, computed in float32
         wide_m, wide_v = m.to(kind), None if v is None else v.to(kind)
         found = direction(g, wide_m, wide_v, pace, into)
         m.copy_(wide_m)
@@ -95,7 +95,7 @@ def directions(
     whole: Tensor,
     pieces: Sequence[Tensor],
 ) -> None:
-    """The directions of many parameters, flat, into pieces of one tensor; what fits into a cache in one call."""
+    """Write the flat directions of many parameters to pieces of one tensor, as many per call as a cache holds."""
     alike = all(g.dtype == m.dtype == whole.dtype and g.is_contiguous() for g, m in zip(grads, ms, strict=True))
     squares = [v.view(-1) for v in vs if v is not None]
     if alike and whole.numel() <= 2 * _SLAB and len(squares) == len(pieces):
@@ -107,7 +107,7 @@ def directions(
 
 
 def _momentum(out: Tensor, g: Tensor, m: Tensor, pace: Pace) -> None:
-    """m̂ as the kernel would have it, the gradient taken in."""
+    """Write the bias-corrected momentum m̂, with this gradient, as the kernel would."""
     first, t = pace.betas[0], pace.t
     m.lerp_(g, 1.0 - first)
     if pace.looks_ahead:
@@ -124,10 +124,10 @@ def adam(
     pace: Pace,
     lr: float,
 ) -> None:
-    """Adam of parameters in step with each other, all of one type; Nesterov's but for the pace's factor.
+    """Take an Adam step of parameters with equal step counts and types; Nesterov's without the factor of ``pace``.
 
-    ``β₁m_t + (1 − β₁)g`` is ``β₁²m_{t−1} + (1 − β₁²)g``: the kernel is told β₁², and what it leaves
-    is brought back to m_t.
+    ``β₁m_t + (1 − β₁)g`` is ``β₁²m_{t−1} + (1 − β₁²)g``: the kernel gets β₁², and its result
+    is converted back to m_t.
     """
     first, second = pace.betas
     torch._fused_adam_(
@@ -157,7 +157,7 @@ def diagonal_steps(
     pace: Pace,
     lr: float,
 ) -> None:
-    """Adam itself, of parameters in step with each other."""
+    """Take an Adam step, with weight decay, of parameters with equal step counts."""
     rate = lr * pace.factor
     alike = all(w.dtype == g.dtype == m.dtype for w, g, m in zip(weights, grads, ms, strict=True))
     if alike and ms[0].dtype in (torch.float32, torch.float64) and all(w.is_contiguous() for w in weights):
@@ -168,7 +168,7 @@ def diagonal_steps(
 
 
 def sparse_step(weight: Tensor, g: Tensor, m: Tensor, v: Tensor, pace: Pace, lr: float, shrink: float) -> None:
-    """Adam of the rows that a sparse gradient names; the others, their moments among them, stay as they are."""
+    """Take an Adam step of the rows in a sparse gradient; other rows and their moments are unchanged."""
     g = g.coalesce()
     rows, values = g.indices()[0], g.values()
     if not len(rows):

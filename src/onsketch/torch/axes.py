@@ -1,18 +1,18 @@
 """Frequent directions of a matrix-shaped gradient along its two axes: the sketches of Sketchy.
 
 A gradient G, (p, q), has a second moment along its rows, ``L = E GGᵀ``, and one along its columns, ``R = E GᵀG``
-(Shampoo). Of each only r directions V with energies λ are kept, and what the sketch has given up, Σρ. A refresh takes
-a gradient in: with ``C = β·V diag(λ) Vᵀ + (1 − β)·GGᵀ`` it
+(Shampoo). Of each we keep only r directions V with energies λ, and the mass Σρ removed by shrinks. A refresh absorbs
+a gradient: with ``C = β·V diag(λ) Vᵀ + (1 − β)·GGᵀ`` it
 
 1. makes ``Y = C X`` for 2r columns ``X = [V, G V']``, V' the directions of the other axis: one step of block power
    iteration, started where the last one ended, and two products with G where a decomposition of C would take d³,
 2. takes ``N = Y (XᵀY)⁺ Yᵀ``, Nyström's approximation: it never exceeds C, and is C where X spans its range,
 3. shrinks as frequent directions do: eigenvalues ``ν − ν_{r+1}``, and ``Σρ ← β·Σρ + ν_{r+1}``.
 
-So the sketch never exceeds the second moment, ``0 ⪯ L − V diag(λ) Vᵀ``, and where N is C, ``⪯ Σρ·I``.
+So the sketch never exceeds the second moment, ``0 ⪯ L − V diag(λ) Vᵀ``. If N is C, this is ``⪯ Σρ·I``.
 
 A step needs ``(e·I + V diag(μ − e) Vᵀ)^{-p}``, energies μ inside of the sketch and e outside (see Metric). Up to a
-factor that is ``I − WWᵀ``, ``W = V·√(1 − (e/μ)^p)``. W is what is kept of the directions: the step is three products.
+factor that is ``I − WWᵀ``, ``W = V·√(1 − (e/μ)^p)``. We store W instead of V: the step is three products.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ from torch import Tensor
 from onsketch.torch.spectrum import eigh
 
 PARTS = ("", "_energy", "_escaped", "_total")
-"""What the parts of an axis are called in a state, behind the axis' name."""
+"""Suffixes of an axis' entries in a state, after the axis' name."""
 
 
 class Metric(NamedTuple):
-    """What a step makes of a sketch.
+    """Energies that a step assigns to the directions inside and outside of a sketch.
 
-    ``outside="mean"``: what frequent directions took off stays inside, ``μ = λ + Σρ``, and outside is the mean of the
-    rest, ``e = (tr C − Σμ)/(d − r)``. ``"escaped"``: ``μ = λ + Σρ`` and ``e = Σρ``, as the paper has it, a bound that
-    is far above what is there. Both get a share of the largest μ, ``ridge``, and one of the mean energy, tr C/d,
-    ``damping``.
+    ``outside="mean"``: inside, ``μ = λ + Σρ`` restores the mass removed by shrinks. Outside, e is the mean of the rest,
+    ``e = (tr C − Σμ)/(d − r)``. ``"escaped"``: ``μ = λ + Σρ`` and ``e = Σρ``, as in the paper. This bound is far above
+    the true energy. Both add ``ridge`` times the largest μ, and ``damping`` times the mean energy, tr C/d.
     """
 
     ridge: float | Tensor
@@ -45,7 +44,7 @@ class Metric(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """The sketch of one axis of n matrices alike, in ``blocks`` of ``width`` along the axis."""
+    """Sketch of one axis of n matrices of equal shape, in ``blocks`` of ``width`` along the axis."""
 
     directions: Tensor
     """W, (n, blocks, width, r)."""
@@ -58,11 +57,11 @@ class Axis(NamedTuple):
 
 
 def refresh(layers: Sequence[tuple[Tensor, Axis, Axis, float | Tensor]], metric: Metric) -> list[tuple[Axis, Axis]]:
-    """Both axes of each (gradients, left, right, decay), with the gradients, (n, p, q), taken in; n decays or one.
+    """Absorb the gradients, (n, p, q), of each (gradients, left, right, decay); return both new axes of each.
 
-    What is not finite leaves its axis as it was. Cost: 12·r·p·q operations, two eigenproblems of 2r rows for each
-    block, those of all layers together; everything as small as (d, 2r) is float64. What is small is done for both axes
-    at once, the shorter one filled up with zeros: it takes the time of its calls.
+    There are n decays, or one. A gradient that is not finite leaves its axis unchanged. Cost: 12·r·p·q operations, and
+    two eigenproblems of 2r rows for each block, batched over layers. Arrays of size (d, 2r) and smaller are float64.
+    They are batched over both axes, the shorter one padded with zeros: their time is that of the launches.
     """
     sides = [_sides(*layer) for layer in layers]
     halves = []
@@ -82,7 +81,7 @@ def refresh(layers: Sequence[tuple[Tensor, Axis, Axis, float | Tensor]], metric:
 
 
 def _eigh_of_all(matrices: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
-    """Eigenvalues and eigenvectors of batches of matrices, those of one size together."""
+    """Return eigenvalues and eigenvectors of batches of matrices; matrices of one size are decomposed together."""
     found: dict[int, tuple[Tensor, Tensor]] = {}
     sizes: dict[int, list[int]] = {}
     for i, batch in enumerate(matrices):
@@ -96,7 +95,7 @@ def _eigh_of_all(matrices: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
 
 
 def _together(left: Tensor, right: Tensor) -> Tensor:
-    """(n, d, k) of both axes as one batch, (n₁ + n₂, d, k), the shorter one filled up with zeros."""
+    """Return the (n, d, k) arrays of both axes as one batch, (n₁ + n₂, d, k), the shorter one padded with zeros."""
     longest = max(left.shape[1], right.shape[1])
     both = [
         torch.nn.functional.pad(x, (0, 0, 0, longest - x.shape[1])) if x.shape[1] < longest else x
@@ -106,11 +105,11 @@ def _together(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> tuple[Axis, Axis, Tensor, Tensor]:
-    """Of the blocks of both axes: what was kept, what has faded of it (but with all energy now), X and ``Y = C X``."""
+    """Return, per block of both axes: the old axis, the decayed axis (with its new total energy), X and ``Y = C X``."""
     flat = grads.flatten(1)
     largest, size = flat.abs().amax(1), torch.linalg.vector_norm(flat, dim=1)
-    size = torch.where(torch.isfinite(largest * largest), size, torch.nan).double()  # nothing larger is taken in
-    # of the gradient divided by its length, so that nothing overflows
+    size = torch.where(torch.isfinite(largest * largest), size, torch.nan).double()  # larger gradients are not absorbed
+    # for the gradient divided by its length, which avoids overflow
     unit = torch.where(size > 0.0, 1.0 / size, 0.0).to(grads.dtype)[:, None, None]
     W = _together(left.directions.flatten(0, 1), right.directions.flatten(0, 1))
     own = W / torch.linalg.vector_norm(W, dim=1, keepdim=True).clamp(min=1e-30)
@@ -119,7 +118,7 @@ def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> tup
     V = own[: n * blocks[0], : p // blocks[0]].reshape(n, p, rank)
     U = own[n * blocks[0] :, : q // blocks[1]].reshape(n, q, rank)
     across = _times(grads, U * unit)  # G V' of the left axis
-    if blocks == (1, 1):  # half of each axis' products are made for the other one as well
+    if blocks == (1, 1):  # half of each axis' products also serve the other axis
         made = _times(grads.mT, torch.cat([V, across], 2) * unit)
         of_left = _times(grads, made * unit)
         down, shared = made[:, :, :rank], made[:, :, rank:]
@@ -143,12 +142,12 @@ def _sides(grads: Tensor, left: Axis, right: Axis, decay: float | Tensor) -> tup
 
 
 def _times(A: Tensor, B: Tensor) -> Tensor:
-    """``A B`` of n pairs; of one, on a CPU, in half of the time of a batch."""
+    """Return ``A B`` of n pairs; for one pair on a CPU a plain product takes half the time of a batch."""
     return torch.mm(A[0], B[0])[None] if len(A) == 1 and A.is_cpu else A @ B
 
 
 def _shares(grads: Tensor, unit: Tensor, blocks: tuple[int, int]) -> Tensor | float:
-    """How much of its gradient's energy each block of rows, and of columns, has."""
+    """Return the share of its gradient's energy in each block of rows, and of columns."""
     if blocks == (1, 1):
         return 1.0
     pieces = [(G.reshape(len(G), k, -1) * unit).square() for G, k in zip((grads, grads.mT), blocks, strict=True)]
@@ -156,7 +155,7 @@ def _shares(grads: Tensor, unit: Tensor, blocks: tuple[int, int]) -> Tensor | fl
 
 
 def _products(G: Tensor, X: Tensor, unit: Tensor, blocks: int) -> Tensor:
-    """``GGᵀX`` of blocks of rows, each for itself, (n, d, s)."""
+    """Return ``GGᵀX`` of each block of rows separately, (n, d, s)."""
     n, d, _ = G.shape
     pieces, columns = (x.reshape(n * blocks, d // blocks, -1) for x in (G, X))
     units = unit.repeat_interleave(blocks, 0)
@@ -164,7 +163,7 @@ def _products(G: Tensor, X: Tensor, unit: Tensor, blocks: int) -> Tensor:
 
 
 def _unit_energy(core: Tensor) -> Tensor:
-    """What each column is multiplied by so that its energy is 1; 0 where it has none."""
+    """Return the factor that scales each column to energy 1; 0 for a column without energy."""
     diagonal = core.diagonal(dim1=1, dim2=2)
     return torch.where(diagonal > 0.0, diagonal.clamp(min=1e-300).rsqrt(), 0.0)
 
@@ -172,7 +171,7 @@ def _unit_energy(core: Tensor) -> Tensor:
 def _shrunk(
     old: Axis, faded: Axis, F: Tensor, energy: Tensor, E: Tensor, metric: Metric, own: Sequence[Axis]
 ) -> tuple[Axis, Axis]:
-    """``N = FFᵀ`` shrunk to r directions, given the eigenvalues and eigenvectors of ``FᵀF``; the axes apart again."""
+    """Shrink ``N = FFᵀ`` to r directions, given the eigenvalues and eigenvectors of ``FᵀF``; return the two axes."""
     rank = old.directions.shape[2]
     failed = ~torch.isfinite(energy).all(1)
     rho = energy[:, rank] if energy.shape[1] > rank else torch.zeros_like(energy[:, 0])
@@ -189,7 +188,7 @@ def _shrunk(
     above = (inside - outside[:, None]).clamp(min=0.0) / floor[:, None]
     share = (1.0 - (1.0 + above) ** -metric.power).clamp(min=1e-12).sqrt()  # W must not lose a direction
     W = (F @ (E[:, :, :rank] * (length * share)[:, None, :])).to(old.directions.dtype)
-    before = torch.where(old.energy[:, None, :] > 0.0, old.directions, 0.0)  # none to begin with
+    before = torch.where(old.energy[:, None, :] > 0.0, old.directions, 0.0)  # initially none
     made = (
         torch.where(failed[:, None, None], before, W),
         torch.where(failed[:, None], old.energy, kept),
@@ -203,7 +202,7 @@ def _shrunk(
 
 
 def _of_each(axes: Sequence[Axis], but: int) -> Tensor:
-    """How many directions each block of the axes has, but for so many of them."""
+    """Return the rank of each block minus ``but``, at least 1."""
     lengths = [max(1, axis.directions.shape[2] - but) for axis in axes]
     return torch.cat([axis.escaped.new_full((axis.escaped.numel(),), n) for axis, n in zip(axes, lengths, strict=True)])
 
@@ -213,7 +212,7 @@ def _shaped(parts: Sequence[Tensor], like: Axis) -> Axis:
 
 
 def whiten(matrices: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """``(I − W_L W_Lᵀ) M (I − W_R W_Rᵀ)`` of n matrices, (n, p, q), in place, given W of both axes.
+    """Return ``(I − W_L W_Lᵀ) M (I − W_R W_Rᵀ)`` of n matrices, (n, p, q), computed in place, given W of both axes.
 
     With ``A = W_LᵀM`` and ``B = M W_R − W_L(A W_R)`` that is ``M − [W_L, B][A; W_Rᵀ]``: M is read three times.
     """
@@ -228,7 +227,7 @@ def whiten(matrices: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
 
 def _whiten_whole(matrices: Tensor, left: Tensor, right: Tensor) -> None:
-    if len(matrices) == 1:  # what plain products save counts where layers are small
+    if len(matrices) == 1:  # for small layers the overhead of batched products matters
         M, L, R = matrices[0], left[0], right[0]
         A = L.mT @ M
         B = torch.addmm(M @ R, L, A @ R, alpha=-1)
@@ -247,7 +246,7 @@ def _one_side(matrices: Tensor, W: Tensor, dim: int) -> None:
 
 
 def blocks_of(length: int, block_size: int | None) -> int:
-    """Into how many equal blocks an axis is cut: the fewest that leave at most ``block_size`` numbers each.
+    """Return the number of equal blocks of an axis: the fewest that leave at most ``block_size`` numbers each.
 
     An axis that has no such divisor, or would be cut into far smaller pieces, stays whole.
 
@@ -263,7 +262,7 @@ def blocks_of(length: int, block_size: int | None) -> int:
 
 
 def started(W: Tensor, energy: Tensor) -> Tensor:
-    """W, (n, blocks, width, r), with directions to start from where there is no energy: from zero, none is ever found.
+    """Return W, (n, blocks, width, r), with start directions where there is no energy: power iteration fails from zero.
 
     Their numbers look random and are the same on every device.
     """

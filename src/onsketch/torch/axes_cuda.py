@@ -1,4 +1,4 @@
-"""Refreshes of Sketchy's sketches on a CUDA device, and how many bytes they take."""
+"""Refreshes of Sketchy's sketches on a CUDA device, and the memory they take."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from onsketch.torch.folded_cuda import Plan
 
 WIDE, TALL, LANES, PIECE = 32, 4, 128, 16
-"""Of the products, as cuda/products.cu has them."""
+"""Tile sizes of the products, as in cuda/products.cu."""
 
 
 class Axes:
-    """The sketches that kernels refresh: those of axes that are whole, in nine launches for all of them."""
+    """Sketches that the kernels refresh: those of undivided axes, in nine launches for all layers."""
 
     def __init__(self, plan: Plan, chosen: Sequence[int]) -> None:
         self.most = most_of(plan.folded)
         self.Z = plan._room(sum(4 * f.rank * (f.rows + f.columns) for f in (plan.folded[k] for k in chosen)))
         self.rooms: dict[int, list[int]] = {}
-        """Where Z of the rows and of the columns of a layer lie."""
+        """Places of Z of the rows and of the columns of a layer."""
         sides: list[list[int]] = []
         owners: list[int] = []
         units: dict[str, list[list[int]]] = {"across": [], "down": []}
@@ -50,7 +50,7 @@ class Axes:
         self.failed = plan.there([0] * len(sides), torch.int32)
 
     def refresh(self, plan: Plan, wait: Tensor) -> None:
-        """Take the gradients in, where ``wait`` is 0; see axes.py and cuda/shrink.cu."""
+        """Absorb the gradients where ``wait`` is 0; see axes.py and cuda/shrink.cu."""
         if not self.rooms:
             return
         count, most = len(self.sides), self.most
@@ -76,25 +76,25 @@ class Axes:
 
 
 def refreshes(folded: Folded) -> bool:
-    """Whether the kernels refresh the sketches of such a layer."""
+    """Return True if the kernels refresh the sketches of this layer."""
     return folded.is_whole and 0 < folded.rank <= RANKS // 2
 
 
 def most_of(layers: Sequence[Folded]) -> int:
-    """The largest rank that kernels refresh: theirs is the size of all small matrices."""
+    """Return the largest rank that the kernels refresh, which is the size of all small matrices."""
     return max([folded.rank for folded in layers if refreshes(folded)], default=0)
 
 
 def parts_of(length: int, folded: Folded) -> int:
-    """Into how many parts the Gram matrices of an axis are summed."""
+    """Return the number of parts in which the Gram matrices of an axis are summed."""
     return -(-length // (1024 // folded.rank))
 
 
 def refresh_bytes(folded: Folded, most: int) -> int:
-    """What a layer's refresh keeps beside its state, ``most`` the largest rank of those that kernels refresh.
+    """Return the scratch bytes of a layer's refresh; ``most`` is the largest rank that the kernels refresh.
 
-    These: Z, the Gram matrices and what is made of them, of both axes (:class:`Axes`); others that kernels step: the
-    gradient; those that are left to PyTorch: nothing.
+    Layers that the kernels refresh: Z, the Gram matrices and what is computed from them, for both axes (:class:`Axes`).
+    Layers that the kernels only step: the gradient. Layers left to PyTorch: nothing.
     """
     if not refreshes(folded):
         return 4 * folded.rows * folded.columns if 0 < folded.rank <= RANKS else 0
@@ -103,5 +103,5 @@ def refresh_bytes(folded: Folded, most: int) -> int:
 
 
 def row_bytes(columns: int) -> int:
-    """Shared memory that products of rows with so many columns take; see cuda/products.cu."""
+    """Return the shared memory that products of rows with this many columns take; see cuda/products.cu."""
     return 4 * TALL * (PIECE * (LANES + 1) + columns)

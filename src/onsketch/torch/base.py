@@ -1,4 +1,4 @@
-"""What every optimizer here does around its sketch: groups, options, state, and the step itself."""
+"""Base of all sketched optimizers: parameter groups, options, state, and the step around the sketch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from onsketch.torch.rows import State
 from onsketch.torch.state import asked, complete, fresh, late, out_of_range
 
 ENERGY = 10.0
-"""The length of what the scale-free form sketches: its squared length is 100, so that a ridge of 1 is a hundredth."""
+"""Length to which the scale-free form scales the sketched rows: 100 squared, so a ridge of 1 is a hundredth."""
 
 
 class SketchedOptimizer(CarefulOptimizer):
@@ -31,10 +31,10 @@ class SketchedOptimizer(CarefulOptimizer):
     There are two forms. The **scale-free** one is what the constructors make. It is a diagonal plus a sketch: gradients
     are divided by the root of Adam's average of their squares, ``x = g/(√v̂ + ε)``, and x is what is sketched, with a
     decay, and stepped along. It is sketched with a squared length of 100, whatever the layer, so that a ridge of 1 is a
-    hundredth of all energy; where the sketch knows nothing, the metric is the diagonal's. The step ``P x`` gets the
+    hundredth of all energy. Outside of the sketch the metric is the diagonal's. The step ``P x`` gets the
     length of x, and is averaged with β₁. Multiplying the loss by a number changes nothing, and rates of Adam carry
-    over, also larger ones. **The papers' form**, :meth:`paper`, sketches the gradients as they come, sums them up, and
-    steps as long as it comes out; its ridge has the gradients' unit.
+    over, also larger ones. **The papers' form**, :meth:`paper`, sketches the gradients without scaling, sums them, and
+    does not rescale the step; its ridge has the gradients' unit.
 
     Args:
         params: parameters, named parameters or groups of either.
@@ -43,50 +43,50 @@ class SketchedOptimizer(CarefulOptimizer):
         eps: added to the root of v̂; far smaller than Adam's, so that the scale of the loss does not matter.
         weight_decay: L2 penalty, added to the gradient, or with ``decoupled_weight_decay`` taken off the weights.
         sketch_size: m, rows of the sketch; 0 keeps none, and the step is plain or, with ``graft``, the diagonal one.
-        ridge: δ or α, the metric where the sketch knows nothing; left out, 1 in the scale-free form (10 for the Newton
-            methods, whose metric has no root), and what suits the method in the papers' (``default_ridge``).
+        ridge: δ or α, the metric outside of the sketch. Default: 1 in the scale-free form (10 for the Newton methods,
+            whose metric has no root), and ``default_ridge`` of the method in the papers' form.
         scale_free: the form; False is the papers'.
         decay: 1 sums the outer products up, as the papers do; below 1 they are averaged with this decay,
             and the average is freed of its start from zero.
         graft: give each step the length of x or, in the papers' form, of the diagonal AdaGrad step with the same decay.
-        momentum: in the papers' form heavy ball on the steps; in the other one it takes the place of β₁.
+        momentum: heavy-ball momentum in the papers' form; in the scale-free form it replaces β₁.
         block_size: cut layers into blocks of at most this many numbers, each with a sketch of its own.
         diagonal_above: layers of more numbers keep the diagonal alone; None sketches everything.
-            ``print(optimizer.memory_plan())`` shows what that means.
+            ``print(optimizer.memory_plan())`` shows the memory of each layer.
         sketch_dtype: the type of the sketch's rows; left out, that of the weights, float32 at least.
-        update_every: absorb the gradient in every so many-th step only.
+        update_every: absorb only the gradient of every n-th step.
         maximize: ascend.
         seed: of the random methods' draws.
         error_if_nonfinite: raise at a gradient that is not finite, before anything is stepped.
-        foreach: accepted, as the work is done for many layers at once wherever that helps.
+        foreach: accepted; layers are batched in any case.
         capturable: refused: hosts count steps and rows; :class:`Sketchy` can be captured.
         differentiable: refused.
         fused: refused.
 
-    The gradient of a complex parameter counts as that of its real and imaginary parts; of a DTensor the part that is
-    here is stepped, with a sketch of its own. A parameter whose gradient is not finite skips the step: weights and
-    state stay as they were. (Without a sketch, on a CUDA device, the host does not wait to find out, and the step is
-    counted as one of the parameter's.) It is counted in ``skipped_steps`` and warned of once.
+    A complex parameter is treated as its real and imaginary parts. Each process steps its local part of a DTensor, with
+    a sketch of its own. A parameter whose gradient is not finite skips the step: weights and state are unchanged, the
+    skip is counted in ``skipped_steps``, and the first one raises a warning. (Without a sketch, on a CUDA device, the
+    host does not synchronise to check, and the step counts as one of the parameter's.)
     """
 
     default_ridge: ClassVar[float] = 0.01
-    """Of the papers' form: the best of their grid over three data sets (docs/howto/pytorch.md)."""
+    """Default ridge of the papers' form: the best of their grid over three data sets (docs/howto/pytorch.md)."""
     scale_free_ridge: ClassVar[float] = 1.0
-    """Of the scale-free form."""
+    """Default ridge of the scale-free form."""
     least_ridge_is_zero: ClassVar[bool] = False
-    """Whether ridge 0 has a meaning."""
+    """True if the method accepts ridge 0."""
     of_old: ClassVar = {"scale_free": False}
     unconcerned: ClassVar[tuple[str, ...]] = ("seed",)
-    """Options of this list that mean nothing to the method."""
+    """Options of this list that the method ignores."""
 
     @classmethod
     def recommended(cls, params: ParamsT, **changes: Any) -> Self:
-        """The scale-free form, which is what the constructor makes."""
+        """Return the optimizer in the scale-free form, which the constructor also makes."""
         return cls(params, **changes)
 
     @classmethod
     def paper(cls, params: ParamsT, lr: float | Tensor = 0.01, **options: Any) -> Self:
-        """The method as the papers have it: outer products of gradients summed up, steps as long as they come out.
+        """Return the optimizer in the papers' form: sums of outer products of gradients, steps not rescaled.
 
         >>> optimizer = SketchedOptimizer.paper  # of each class: AdaFD.paper(model.parameters(), lr=0.1)
         """
@@ -143,24 +143,24 @@ class SketchedOptimizer(CarefulOptimizer):
         self._settled = {}
         self._forms = {p: group["scale_free"] for group in self.param_groups for p in group["params"]}
 
-    # What a method says of itself ------------------------------------------------------------------------------
+    # Hooks of a method ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
-        """The sketch of a layer before its first step, in the type and on the device of ``like``."""
+        """Return the sketch of a layer before its first step, in the type and on the device of ``like``."""
 
     @abstractmethod
     def _precondition(self, grads: list[Tensor], states: list[State], **told: Any) -> list[Tensor]:
-        """``P g`` of gradients cut into blocks, (B, b); ``told``: their ``steps``, and the fields of ``Round``."""
+        """Return ``P g`` for gradients cut into blocks, (B, b); ``told``: ``steps``, and the fields of ``Round``."""
 
     def _without_sketch(self, group: dict[str, Any]) -> float:
-        """p(0), the factor of a step where nothing was sketched."""
+        """Return p(0), the factor of a step where nothing was sketched."""
         return 1.0 / group["ridge"] if group["ridge"] else 0.0
 
     # The step --------------------------------------------------------------------------------------------------
 
     def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
-        """Say what cannot be done before anything is."""
+        """Raise an error for unsupported parameters before anything is changed."""
         name = type(self).__name__
         for p in params:
             assert p.grad is not None
@@ -218,7 +218,7 @@ class SketchedOptimizer(CarefulOptimizer):
         return state
 
     def _step_some(self, params: list[Tensor], group: dict[str, Any], fine: Fine) -> None:
-        """One step of parameters whose gradients are finite, or where ``fine`` says so."""
+        """Step parameters whose gradients are finite; on a device, those that ``fine`` marks as finite."""
         weights = [real(local(p)) for p in params]
         grads = [gradient(p) for p in params]
         layers = [Layer.of(w, group) for w in weights]
@@ -247,7 +247,7 @@ class SketchedOptimizer(CarefulOptimizer):
         group: dict[str, Any],
         fine: Fine,
     ) -> None:
-        """One step of layers of one kind."""
+        """Step layers of one kind together."""
         if group["maximize"]:
             grads = list(torch._foreach_neg(grads))
         if group["weight_decay"]:
@@ -272,14 +272,14 @@ class SketchedOptimizer(CarefulOptimizer):
     def _sketched_updates(
         self, grads: list[Tensor], layers: list[Layer], states: list[State], steps: list[int], group: dict[str, Any]
     ) -> list[Tensor]:
-        """``P g`` in the shape of each weight, grafted if asked for."""
+        """Return ``P g`` in the shape of each weight, with grafted length if the group asks for it."""
         wanted = grads
         scales = [ENERGY / layer.width**0.5 for layer in layers]
         if group["scale_free"]:
             grads = list(torch._foreach_mul(grads, scales))
         blocks = [layer.cut(g) for g, layer in zip(grads, layers, strict=True)]
         updates = list(blocks)
-        # every so many-th step absorbs; parameters that missed steps keep their own count
+        # every n-th step absorbs; parameters that missed steps keep their own count
         due = [(t - 1) % group["update_every"] == 0 for t in steps]
         told = {"size": group["sketch_size"], "every": group["update_every"]}
         told |= {name: group[name] for name in ("ridge", "decay", "seed")}
@@ -317,7 +317,7 @@ class SketchedOptimizer(CarefulOptimizer):
         return out_of_range(state)
 
     def memory_plan(self) -> str:
-        """A table of what each parameter keeps, sketched or not, and how many bytes that takes; nothing is made."""
+        """Return a table of the state of each parameter and its bytes; allocates nothing."""
 
         def kept(weight: Tensor, group: Mapping[str, Any]) -> tuple[str, int]:
             layer = Layer.of(weight, group)

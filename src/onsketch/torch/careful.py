@@ -1,8 +1,8 @@
-"""What all optimizers here share: options that are checked, steps refused whole, checkpoints that are looked at.
+"""Base of all optimizers: checks of options, steps and checkpoints, each refused as a whole.
 
-The policy for a gradient that is not finite is one for all: its parameter skips the step. The parameter, its state and
-its weight decay stay as they were, the skipped step is counted, and the first one is warned of. A gradient whose square
-is not finite (above 1.8e19 in float32) counts as one: an average of squares would stay infinite for ever.
+All share one policy for a gradient that is not finite: its parameter skips the step. The parameter and its state are
+unchanged, also by weight decay; the skipped step is counted, and the first one raises a warning. A gradient whose
+square is not finite (above 1.8e19 in float32) is treated alike: an average of squares would stay infinite for ever.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ State = dict[str, Any]
 
 
 class CarefulOptimizer(Optimizer):
-    """An optimizer around a step of its own (see the module)."""
+    """Base class that checks options, gradients and checkpoints around the step of a subclass (see the module)."""
 
     of_old: ClassVar[dict[str, Any]] = {}
-    """What a checkpoint means that does not know an option, where that is not the constructor's value."""
+    """Defaults for options missing from old checkpoints, where they differ from the constructor's."""
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         plain_numbers(defaults)
@@ -38,44 +38,44 @@ class CarefulOptimizer(Optimizer):
         self._skipped = Skipped()
         self._number = number_of(self)
         self.params_of_groups: list[list[Tensor]] = []
-        """Theirs alone: a compiler that looked at the groups would compile anew whenever a number there changes."""
+        """Parameters without options: a compiler that reads the groups would recompile whenever a number changes."""
         super().__init__(params, defaults)
 
-    # What a method says of itself ------------------------------------------------------------------------------
+    # Hooks of a method ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def _check(self, group: Mapping[str, Any]) -> None:
-        """Refuse options that mean nothing, naming them."""
+        """Refuse invalid options, naming them."""
 
     @abstractmethod
     def _fresh(self, weight: Tensor, group: Mapping[str, Any], device: torch.device | str) -> State:
-        """The state of a (real) parameter before its first step, on this device."""
+        """Return the state of a (real) parameter before its first step, on this device."""
 
     @abstractmethod
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        """One step of parameters that all have a gradient."""
+        """Step parameters that all have a gradient."""
 
     def _late(self, wanted: State) -> Collection[str]:
-        """Entries that a state may lack, because an option that needs them was switched on later."""
+        """Return entries that a state may lack, because the option that needs them was switched on later."""
         return ()
 
     def _out_of_range(self, state: Mapping[str, Any]) -> str:
-        """What is out of range in a state whose entries are of the right size, or nothing."""
+        """Describe values out of range in a state with entries of the right size; empty if there are none."""
         return ""
 
     def _asked(self, group: Mapping[str, Any]) -> str:
-        """The options that say what is kept, for an error's words."""
+        """Return, for an error message, the options that determine the state."""
         return "start without a state."
 
     def _place(self, name: str, p: Tensor) -> torch.device | str:
-        """Where an entry of a state lives."""
+        """Return the device of an entry of a state."""
         return "cpu" if name in ON_THE_HOST else p.device
 
     # The step --------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step; with a closure, after evaluating it. Returns the closure's loss."""
+        """Take one step, after evaluating the closure if there is one; return the closure's loss."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -88,7 +88,7 @@ class CarefulOptimizer(Optimizer):
         return loss
 
     def take_steps(self) -> None:
-        """One step of every parameter that has a gradient: :meth:`step` without hooks and closure."""
+        """Step every parameter that has a gradient: :meth:`step` without hooks and closure."""
         chosen = [self._with_gradient(group["params"]) for group in self.param_groups]
         for params, group in zip(chosen, self.param_groups, strict=True):
             self._refuse_devices(params)
@@ -98,7 +98,7 @@ class CarefulOptimizer(Optimizer):
                 self._step_group(params, group)
 
     def _with_gradient(self, params: Sequence[Tensor]) -> list[Tensor]:
-        """Those that have a gradient, and numbers here; all processes of a DTensor's take part before any may skip."""
+        """Return parameters with a local, non-empty gradient; all processes of a DTensor synchronise first."""
         params = [p for p in params if p.grad is not None]
         for p in params:
             if type(p.grad) is not Tensor:
@@ -115,10 +115,10 @@ class CarefulOptimizer(Optimizer):
                 )
 
     def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
-        """Say what cannot be done before anything is."""
+        """Raise an error for unsupported parameters before anything is changed."""
 
     def _raise_if_not_finite(self, params: Sequence[Tensor], kept: torch.dtype | None) -> None:
-        """Refuse gradients that are not finite; waits for a device."""
+        """Refuse gradients that are not finite; synchronises with a device."""
         fine = finite([_numbers(p) for p in params], kept)
         bad = [str(tuple(p.shape)) for p, is_fine in zip(params, fine, strict=True) if not is_fine]
         if bad:
@@ -126,7 +126,7 @@ class CarefulOptimizer(Optimizer):
             raise RuntimeError(f"{name}: gradients that are not finite, of parameters of shape {', '.join(bad)}.")
 
     def _sound(self, params: Sequence[Tensor], kept: torch.dtype | None) -> list[Tensor]:
-        """Those whose gradient is finite; the others skip the step, which is counted. Waits for a device."""
+        """Return parameters with finite gradients and count the others as skipped; synchronises with a device."""
         fine = finite([_numbers(p) for p in params], kept)
         if not all(fine):
             self._skipped.add(params[0].device, fine.count(False))
@@ -134,16 +134,16 @@ class CarefulOptimizer(Optimizer):
 
     @property
     def skipped_steps(self) -> int:
-        """Steps that parameters skipped because their gradient was not finite, one for each parameter and step.
+        """Number of steps skipped because a gradient was not finite, one for each parameter and step.
 
-        On a CUDA device asking waits for the steps that are under way.
+        On a CUDA device, reading it waits for the pending steps.
         """
         return self._skipped.count()
 
     # Groups and checkpoints ------------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group; its options are checked as those of the constructor are, and a misspelt one is refused.
+        """Add a group, checking its options as the constructor does; a misspelt option is refused.
 
         Other keys are the user's own, as in torch.optim.
         """
@@ -167,23 +167,22 @@ class CarefulOptimizer(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._skipped = Skipped()
-        if "_number" not in self.__dict__:  # not one that loads a checkpoint: what was compiled still finds it
+        if "_number" not in self.__dict__:  # kept when a checkpoint is loaded: compiled code refers to it
             self._number = number_of(self)
-        for name, value in self.of_old.items():  # of a pickle
+        for name, value in self.of_old.items():  # from a pickle
             self.defaults.setdefault(name, value)
-        for group in self.param_groups:  # options that an older checkpoint does not know
+        for group in self.param_groups:  # options missing from an older checkpoint
             for name, value in {**self.defaults, **self.of_old}.items():
-                if name != "differentiable":  # PyTorch's own, which only its constructors put into groups
+                if name != "differentiable":  # PyTorch's own options, which only its constructors put into groups
                     group.setdefault(name, value)
         self.list_params()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As torch.optim does, but a state of another type than the weights' (a float32 sketch, say) stays as saved.
+        """Load a state as torch.optim does, but keep the saved type of a state, such as a float32 sketch.
 
-        A checkpoint that does not know an option gets what was done before there was one (no ``damping``; the papers'
-        form), any other option that it lacks the one of this optimizer's constructor; one that has no diagonal sums
-        or momentum, because neither was asked for, starts them. One that could not be gone on from, of another sketch
-        size say, is refused, and nothing is changed.
+        A checkpoint without an option gets the behaviour of its version (no ``damping``; the papers' form), or else
+        the value of this optimizer's constructor. Missing diagonal sums or momentum start anew.
+        An incompatible checkpoint, for instance of another sketch size, is refused, and nothing is changed.
         """
         seen: list[dict[str, Any]] = []
 
@@ -200,16 +199,16 @@ class CarefulOptimizer(Optimizer):
 
 
 class Skipped:
-    """How many steps were skipped, here and on the devices."""
+    """Counter of skipped steps, on the host and on the devices."""
 
     def __init__(self) -> None:
         self.here = 0
         self.warned = False
         self.there: dict[torch.device, tuple[Tensor, Tensor]] = {}
-        """For each CUDA device: a count there, and where the host finds what was last heard of it."""
+        """For each CUDA device: the counter there, and the host's copy of its last value."""
 
     def on(self, device: torch.device) -> Tensor:
-        """The count of a device, int32, which kernels add to; what is heard of it is warned of, without waiting."""
+        """Return the counter of a device, int32, that kernels increment; warn of new skips without synchronising."""
         if device not in self.there:
             count = torch.zeros(1, dtype=torch.int32, device=device)
             self.there[device] = (count, torch.zeros(1, dtype=torch.int32).pin_memory())
@@ -219,13 +218,13 @@ class Skipped:
         return count
 
     def listen(self, device: torch.device) -> None:
-        """Send for the count; it comes when the device gets to it."""
+        """Request the count of a device; it arrives asynchronously."""
         if not self.warned:
             count, heard = self.there[device]
             heard.copy_(count, non_blocking=True)
 
     def add(self, device: torch.device, count: int = 1) -> None:
-        """Steps that the host saw skipped."""
+        """Count skipped steps that the host detected."""
         self.here += count
         self._warn(device)
 
@@ -240,12 +239,12 @@ class Skipped:
             )
 
     def count(self) -> int:
-        """All of them."""
+        """Return the total count."""
         return self.here + sum(int(count) for count, _ in self.there.values())
 
 
 def _numbers(p: Tensor) -> Tensor:
-    """The numbers of a gradient, or of the part of it that is here; it may be sparse."""
+    """Return the values of a gradient, or of its local part; it may be sparse."""
     assert p.grad is not None
     g = local(p.grad)
     g = g if g.layout == torch.strided else g._values()
@@ -253,14 +252,14 @@ def _numbers(p: Tensor) -> Tensor:
 
 
 def squarable(norms: Sequence[Tensor], kept: torch.dtype | None) -> Tensor:
-    """Which of these have a finite square, in their type or, if narrower, the one ``kept``; float32 at least."""
+    """Mark norms with a finite square, in their type or, if narrower, in ``kept``; float32 at least."""
     narrow = kept not in (None, torch.float64)
     wide = [x.to(torch.float32 if narrow else torch.promote_types(x.dtype, torch.float32)) for x in norms]
     return torch.isfinite(torch.stack(torch._foreach_mul(wide, wide)))
 
 
 def finite(grads: Sequence[Tensor], kept: torch.dtype | None = None) -> list[bool]:
-    """Which gradients are finite throughout, and their squares as well; waits for a device.
+    """Mark gradients that are finite, squares included; synchronises with a device.
 
     >>> finite([torch.ones(3), torch.tensor([1.0, torch.nan]), torch.tensor([1e25])])
     [True, False, False]

@@ -1,6 +1,6 @@
-"""Whether a checkpoint can be gone on from, looked at in full before anything of it is taken over.
+"""Compatibility checks of a checkpoint, all of them before any state is replaced.
 
-On a CUDA device kernels take counts of a state for indices: what is out of range here would be written there.
+On a CUDA device kernels use counts of a state as indices: a count out of range would write out of bounds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from onsketch.torch.careful import CarefulOptimizer
 
 ON_THE_HOST = ("step", "counts", "refreshes")
-"""Entries that the host reads in every step (a device that counts for itself moves its own there)."""
+"""Entries that the host reads in every step (a device that counts steps keeps its own there)."""
 
 
 def check_checkpoint(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint that could not be gone on from, saying what is wrong with it."""
+    """Refuse an incompatible checkpoint, naming the reason."""
     name = type(optimizer).__name__
     for group, given in zip(optimizer.param_groups, saved["param_groups"], strict=False):  # PyTorch counts them
         options = {**optimizer.defaults, **optimizer.of_old, **given}
@@ -40,7 +40,7 @@ def check_checkpoint(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> N
 
 
 def whats_wrong(optimizer: CarefulOptimizer, state: Mapping[str, Any], p: Tensor, group: Mapping[str, Any]) -> str:
-    """What is wrong with a state, or nothing."""
+    """Describe the first problem of a state; empty if there is none."""
     wanted = optimizer._fresh(real(local(p)), group, "meta")
     for name, value in wanted.items():
         if name not in state:
@@ -54,7 +54,7 @@ def whats_wrong(optimizer: CarefulOptimizer, state: Mapping[str, Any], p: Tensor
 
 
 def _entry(name: str, found: Any, wanted: Tensor) -> str:
-    """What is wrong with one entry."""
+    """Describe the problem of one entry; empty if there is none."""
     if isinstance(found, (int, float)):
         found = torch.tensor(float(found))
     if not isinstance(found, Tensor):
@@ -77,9 +77,9 @@ def _entry(name: str, found: Any, wanted: Tensor) -> str:
 
 
 def keep_types(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> None:
-    """Give the state of a loaded checkpoint its own types back: PyTorch casts it to that of the weights.
+    """Restore the types of a loaded state: PyTorch casts it to the type of the weights.
 
-    What is always float64 or counted (a checkpoint may have gone through ``.float()``) gets that type again.
+    Entries that are always float64 or integers get that type again: a checkpoint may have gone through ``.float()``.
     """
     entries = [(group, p) for group in optimizer.param_groups for p in group["params"]]
     numbers = [number for group in saved["param_groups"] for number in group["params"]]
@@ -100,31 +100,31 @@ def keep_types(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> None:
 
 
 def is_plain(p: Tensor) -> bool:
-    """Whether this is a Tensor of real numbers and nothing more, which is quickly told."""
+    """Return True for a plain Tensor of real numbers (no subclass); a fast test."""
     return type(p) in (Tensor, torch.nn.Parameter) and not p.is_complex()
 
 
 def local(p: Tensor) -> Tensor:
-    """The part of a sharded parameter that is here; another is whole."""
+    """Return the local part of a sharded parameter; any other is returned unchanged."""
     if type(p) in (Tensor, torch.nn.Parameter):
         return p
     return p.to_local() if hasattr(p, "to_local") else p
 
 
 def real(p: Tensor) -> Tensor:
-    """A complex parameter as its real and imaginary parts."""
+    """Return a complex parameter as its real and imaginary parts."""
     return torch.view_as_real(p) if p.is_complex() else p
 
 
 def place_gradient(p: Any) -> None:
-    """Lay the gradient of a DTensor over the processes as the parameter is: a partial sum in each is added up."""
+    """Redistribute the gradient of a DTensor as its parameter is; partial sums are added up."""
     placements = getattr(p.grad, "placements", None)
     if placements and hasattr(p, "placements") and placements != p.placements:
         p.grad = p.grad.redistribute(placements=p.placements)
 
 
 def gradient(p: Tensor) -> Tensor:
-    """The gradient of a parameter, or of the part of it that is here, as real numbers."""
+    """Return the gradient of a parameter, or of its local part, as real numbers."""
     assert p.grad is not None
     g = local(p.grad)
     return torch.view_as_real(g.resolve_conj()) if g.is_complex() else g

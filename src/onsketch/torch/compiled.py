@@ -1,8 +1,8 @@
 """A step as one operation of PyTorch's, which ``torch.compile`` keeps whole: no break in its graph, and none inside.
 
-A step is decided by counts, addresses and what is due, which a graph would take for constants. So the graph has one
-node, which is told the weights that it changes and their gradients, and takes the step as it is taken outside. Where a
-compiler hands over copies of the weights and copies them back, these are what is stepped.
+A step depends on counts, addresses and schedules, which a graph would treat as constants. So the graph has one node. It
+gets the weights that it changes and their gradients, and takes the step as in eager mode. If a compiler passes copies
+of the weights and copies them back, the copies are stepped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _numbers = count()
 _known: WeakValueDictionary[int, CarefulOptimizer] = WeakValueDictionary()
 
-# what it does must not be replayed: a graph of the device's is made of it only where the user asks for that
+# a CUDA graph must not replay it, unless the user captures the step
 _unsafe = getattr(torch.Tag, "cudagraph_unsafe", None)
 torch.library.define(
     "onsketch::step",
@@ -30,7 +30,7 @@ torch.library.define(
 
 
 def number_of(optimizer: CarefulOptimizer) -> int:
-    """A number by which the operation finds an optimizer, as long as there is one."""
+    """Return a number that identifies an optimizer for the operation while it exists."""
     number = next(_numbers)
     _known[number] = optimizer
     return number
@@ -53,7 +53,7 @@ def _step(number: int, weights: list[Tensor], grads: list[Tensor]) -> None:
             if p.data.data_ptr() != data.data_ptr():
                 p.data = data
             p.grad = own
-        optimizer.list_params()  # where a group got another list, the next step is compiled for it
+        optimizer.list_params()  # after a group gets another list, the next step is recompiled
 
 
 @torch.library.register_fake("onsketch::step")

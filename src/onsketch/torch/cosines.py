@@ -34,7 +34,7 @@ def project(g: Tensor, size: int, seed: int) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _tables(seed: int, size: int, width: int, device: torch.device, stream: int) -> tuple[Tensor, Tensor]:
-    """Cosines and, beside them, sines of the angles of a, (A, 2τ), and of b, scaled, (s, 2τ); s² is about d."""
+    """Return cosines and sines, side by side, of the angles of a, (A, 2τ), and of b, scaled, (s, 2τ); s² is about d."""
     chosen = fourier_sample(seed, size, width, device)[0]
     side = 1 << (max(1, width - 1).bit_length() + 1) // 2
     scale = torch.where(chosen == 0, 1.0, 2.0).double().div_(len(chosen)).sqrt_()
@@ -44,6 +44,6 @@ def _tables(seed: int, size: int, width: int, device: torch.device, stream: int)
 
 
 def _directions(steps: Tensor, chosen: Tensor, width: int) -> Tensor:
-    """Of so many half steps in each row; whole turns, of 4d of them, are taken out while they are whole numbers."""
+    """Return cosines and sines of these half steps per row; full periods (4d) are removed in integer arithmetic."""
     angles = (steps[:, None] * chosen % (4 * width)).double() * (torch.pi / (2 * width))
     return torch.cat([angles.cos(), angles.sin()], 1)

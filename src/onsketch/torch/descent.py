@@ -14,18 +14,18 @@ from onsketch.torch.rows import State
 
 
 def usable(lr: float | Tensor) -> float | Tensor:
-    """A number where reading it makes nobody wait, else the Tensor itself, without axes."""
+    """Return a number if reading it does not synchronise, else the Tensor itself, with no axes."""
     return float(lr) if not isinstance(lr, Tensor) or lr.is_cpu else lr.view(())
 
 
 def momentum_of(group: Mapping[str, Any]) -> float:
-    """The coefficient of the momentum: the papers' heavy ball, or β₁ of the scale-free average."""
+    """Return the coefficient of the momentum: heavy ball in the papers' form, β₁ in the scale-free form."""
     momentum: float = group["momentum"]
     return momentum or (group["betas"][0] if group["scale_free"] else 0.0)
 
 
 def decay_weights(weights: Sequence[Tensor], group: Mapping[str, Any], fine: Fine) -> None:
-    """Decoupled weight decay."""
+    """Apply decoupled weight decay."""
     factor = 1.0 - usable(group["lr"]) * group["weight_decay"]
     if fine is None:
         torch._foreach_mul_(list(weights), factor)
@@ -41,7 +41,7 @@ def descend(
     group: Mapping[str, Any],
     fine: Fine,
 ) -> None:
-    """``w ← w − lr·m``, m the update, its heavy ball, or its average freed of its start."""
+    """Apply ``w ← w − lr·m``; m is the update, its heavy ball, or its bias-corrected average."""
     momentum = momentum_of(group)
     lr = usable(group["lr"])
     if momentum:
@@ -68,7 +68,7 @@ def diagonal_step(
     group: Mapping[str, Any],
     fine: Fine,
 ) -> None:
-    """``w ← w − lr·g/(√(Σ g²) + ε)``, with the group's momentum and decay."""
+    """Apply ``w ← w − lr·g/(√(Σ g²) + ε)``, with the group's momentum and decay."""
     lr = usable(group["lr"])
     grads = nothing_else(grads, fine)
     plain = not group["momentum"] and group["decay"] == 1.0 and not isinstance(lr, Tensor)
@@ -80,7 +80,7 @@ def diagonal_step(
 
 
 def sparse_step(weight: Tensor, g: Tensor, state: State, t: int, group: Mapping[str, Any]) -> None:
-    """The scale-free step of the rows that a sparse gradient names; the others, and what is kept of them, stay."""
+    """Take a scale-free step of the rows in a sparse gradient; other rows and their state are unchanged."""
     g = g.coalesce()
     rows, values = g.indices()[0], g.values()
     if not len(rows):

@@ -1,8 +1,8 @@
-"""What is known of each number alone: AdaGrad's sum of squares, or Adam's average of them.
+"""Diagonal statistics: AdaGrad's sums of squares, or Adam's averages of them.
 
-Large layers fall back to it, and a step's length can be grafted from it. The scale-free form divides gradients by its
-root before they are sketched. ``fine``, where given, says on the device which gradients are finite: the others change
-nothing, and nobody waits to know.
+Large layers fall back to them, and a step's length can be grafted from them. The scale-free form divides gradients by
+their roots before sketching. ``fine``, where given, marks on the device which gradients are finite. The others change
+nothing, without synchronising.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ EPSILON = 1e-10
 """Added to the root of the papers' sum, as in torch.optim.Adagrad."""
 
 _SLAB = 1 << 16
-"""Numbers worked on at a time on a CPU, so that the passes of a step find them in the cache."""
+"""Numbers processed at a time on a CPU, so that the passes of a step find them in the cache."""
 
 
 def settle(olds: Sequence[Tensor], news: Sequence[Tensor], fine: Sequence[Tensor]) -> None:
-    """Give each its new value where its gradient is finite."""
+    """Assign each new value whose gradient is finite."""
     for old, new, is_fine in zip(olds, news, fine, strict=True):
         torch.where(is_fine, new, old, out=old)
 
 
 def nothing_else(values: Sequence[Tensor], fine: Fine) -> list[Tensor]:
-    """The values where gradients are finite, zeros elsewhere."""
+    """Return the values of finite gradients, and zeros elsewhere."""
     if fine is None:
         return list(values)
     return [torch.where(is_fine, value, 0.0) for value, is_fine in zip(values, fine, strict=True)]
 
 
 def marks(fine: Sequence[Tensor]) -> Sequence[Tensor]:
-    """What to add to a gradient so that kernels leave its sketch alone: NaN where it or its square is not finite."""
+    """Return addends that make kernels skip the sketch: NaN where a gradient or its square is not finite, else 0."""
     return torch.where(torch.stack(list(fine)), 0.0, torch.nan).unbind()
 
 
 def average_of_squares(sums: Sequence[Tensor], grads: Sequence[Tensor], decay: float, fine: Fine) -> None:
-    """``v ← decay·v + (1 − decay)·g²``, or with decay 1 ``v + g²``, in place."""
+    """Update ``v ← decay·v + (1 − decay)·g²``, or with decay 1 ``v + g²``, in place."""
     grads = [g.to(total.dtype) for g, total in zip(grads, sums, strict=True)]
     news = list(sums) if fine is None else [total.clone() for total in sums]
     if decay < 1.0:
@@ -57,7 +57,7 @@ def average_of_squares(sums: Sequence[Tensor], grads: Sequence[Tensor], decay: f
 def denominators(
     grads: Sequence[Tensor], states: Sequence[State], decay: float, steps: Sequence[int], eps: float, fine: Fine = None
 ) -> list[Tensor]:
-    """``√(Σ g²) + ε`` with this gradient counted in; with decay < 1 of a moving average freed of its start."""
+    """Return ``√(Σ g²) + ε``, this gradient included; with decay < 1 of a bias-corrected moving average."""
     sums = [state["sum"] for state in states]
     average_of_squares(sums, grads, decay, fine)
     if decay < 1.0:
@@ -70,7 +70,7 @@ def denominators(
 def normalised(
     grads: Sequence[Tensor], states: Sequence[State], steps: Sequence[int], group: Mapping[str, Any], fine: Fine
 ) -> list[Tensor]:
-    """``x = g/(√v̂ + ε)``, v Adam's average of squares: what the scale-free form takes for its gradient."""
+    """Return ``x = g/(√v̂ + ε)``, v Adam's average of squares: the gradient of the scale-free form."""
     roots = denominators(grads, states, group["betas"][1], steps, group["eps"], fine)
     if fine is None:
         return [g / root for g, root in zip(grads, roots, strict=True)]
@@ -78,7 +78,7 @@ def normalised(
 
 
 def graft(update: Tensor, wanted: Tensor, layer: Layer) -> Tensor:
-    """The update, each of its blocks with the length that this block has in ``wanted``."""
+    """Return the update with each block scaled to the length of the same block of ``wanted``."""
     blocks, like = layer.cut(update), layer.cut(wanted)
     length = torch.linalg.vector_norm(blocks, dim=1, keepdim=True)
     scale = torch.linalg.vector_norm(like, dim=1, keepdim=True) / length
@@ -86,7 +86,7 @@ def graft(update: Tensor, wanted: Tensor, layer: Layer) -> Tensor:
 
 
 def descend(params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[State], lr: float) -> None:
-    """``w ← w − lr·g/(√(Σ g²) + ε)`` in place, the papers' sum, weights and sums of one type."""
+    """Apply ``w ← w − lr·g/(√(Σ g²) + ε)`` in place: the papers' sum; weights and sums have one type."""
     sums = [state["sum"] for state in states]
     if params[0].is_cpu:
         params, grads, sums = (_slabs(tensors) for tensors in (params, grads, sums))
@@ -101,7 +101,7 @@ def descend(params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[
 
 
 def can_descend(params: Sequence[Tensor], grads: Sequence[Tensor], states: Sequence[State]) -> bool:
-    """Whether :func:`descend` may walk over these as flat arrays."""
+    """Return True if :func:`descend` may treat these as flat arrays."""
     return all(
         p.device == params[0].device
         and p.dtype == g.dtype == state["sum"].dtype

@@ -1,4 +1,4 @@
-"""The random numbers of onsketch.core.draws, in NumPy alone: the optimizers import neither Numba nor SciPy.
+"""Random numbers of onsketch.core.draws, in NumPy alone: the optimizers import neither Numba nor SciPy.
 
 A draw depends on ``(seed, kind, index, k)`` and nothing else. All layers and blocks share the draws of a round:
 each is sketched on its own, so that nothing is gained by drawing twice.
@@ -20,7 +20,7 @@ from onsketch.torch.kernels import stream_of
 _ROUND, _COIN = 1, 3
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _CHUNK = 256
-"""Rounds whose vectors are drawn, and sent to the device, at once."""
+"""Rounds whose vectors are drawn, and copied to the device, at once."""
 
 
 def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -30,7 +30,7 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def uniform(seed: int, kind: int, index: Any, k: Any) -> NDArray[np.float64]:
-    """The k-th uniform number in (0, 1) of each key; ``index`` and ``k`` may be arrays."""
+    """Return the k-th uniform number in (0, 1) of each key; ``index`` and ``k`` may be arrays."""
     index, k = np.asarray(index, dtype=np.uint64), np.asarray(k, dtype=np.uint64)
     with np.errstate(over="ignore"):  # SplitMix64 counts modulo 2⁶⁴
         z = _mix(np.asarray(seed, dtype=np.uint64) + _GOLDEN)
@@ -41,24 +41,24 @@ def uniform(seed: int, kind: int, index: Any, k: Any) -> NDArray[np.float64]:
 
 
 def round_vectors(seed: int, rounds: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """The random-projection vectors of these rounds, (rounds, size): Gaussian of variance 1/size."""
+    """Return the random-projection vectors of these rounds, (rounds, size): Gaussian of variance 1/size."""
     return np.asarray(quantile(uniform(seed, _ROUND, rounds[:, np.newaxis], np.arange(size))) / np.sqrt(size))
 
 
 @lru_cache(maxsize=16)
 def _chunk(seed: int, number: int, size: int, device: torch.device, stream: int) -> Tensor:
     rounds = np.arange(number * _CHUNK, (number + 1) * _CHUNK)
-    # Pageable memory is staged before the call returns, so that the copy needs no waiting for.
+    # Pageable memory is staged before the call returns, so the copy needs no synchronisation.
     return torch.from_numpy(round_vectors(seed, rounds, size)).to(device, non_blocking=True)
 
 
 def round_vector(seed: int, t: int, size: int, device: torch.device) -> Tensor:
-    """The random-projection vector of round t (from 1), float64."""
+    """Return the random-projection vector of round t (from 1), float64."""
     return _chunk(seed, t // _CHUNK, size, device, stream_of(device))[t % _CHUNK]
 
 
 def fourier_sample(seed: int, size: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """RadaGrad's map: the rows of the cosine transform it keeps, ascending, int64, and its signs, int8."""
+    """Return RadaGrad's map: the sampled rows of the cosine transform, ascending, int64, and the signs, int8."""
     return _fourier_sample(seed, size, width, device, stream_of(device))
 
 

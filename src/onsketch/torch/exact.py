@@ -1,4 +1,4 @@
-"""The whole matrix ``G = Σ ggᵀ`` of a layer: the reference that the sketches approximate (Duchi et al. 2011)."""
+"""Full matrix ``G = Σ ggᵀ`` of a layer: the reference that the sketches approximate (Duchi et al. 2011)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onsketch.torch.spectrum import absorptions, cutoff, eigh, inverse_metric
 
 
 def empty(blocks: int, width: int, like: Tensor) -> State:
-    """The state of a parameter before its first step: d² numbers for each block."""
+    """Return the state of a parameter before its first step: d² numbers for each block."""
     return {"matrix": torch.zeros(blocks, width, width, dtype=torch.float64, device=like.device)}
 
 
@@ -24,7 +24,7 @@ def precondition(
     steps: Sequence[int],
     **told: Any,
 ) -> list[Tensor]:
-    """``(ridge·I + G^{1/2})⁻¹ g`` for each gradient, (B, b); O(d³) a step."""
+    """Return ``(ridge·I + G^{1/2})⁻¹ g`` for each gradient, (B, b); O(d³) a step."""
     updates, now = [], Round(**told)
     decay = now.decay
     for g, state, t in zip(grads, states, steps, strict=True):

@@ -1,4 +1,4 @@
-"""The step of Sketchy: layers as matrices, Adam's direction of each, turned by the sketches of its axes."""
+"""Step of Sketchy: layers as matrices, Adam's direction of each, preconditioned by the sketches of its axes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from onsketch.torch.checkpoint import local
 from onsketch.torch.descent import usable
 
 _TOGETHER = 1 << 19
-"""Numbers that a CPU's cache holds beside their moments: so many are stepped together."""
+"""Numbers stepped together: as many as fit into a CPU's cache along with their moments."""
 
 
 @dataclass(frozen=True)
 class Folded:
-    """A parameter as a matrix, (rows, columns), each axis cut into equal blocks; rank 0 where it is diagonal."""
+    """Matrix layout of a parameter, (rows, columns), each axis cut into equal blocks; rank 0 if it is diagonal."""
 
     rows: int
     columns: int
@@ -34,12 +34,12 @@ class Folded:
 
     @property
     def is_whole(self) -> bool:
-        """Whether neither axis is cut."""
+        """True if neither axis is cut into blocks."""
         return self.row_blocks == self.column_blocks == 1
 
     @cached_property
     def sides(self) -> dict[str, tuple[int, int, int]]:
-        """The axes' names in a state, and the shapes of their directions; none where it is diagonal."""
+        """Names of the axes in a state, and the shapes of their directions; empty for a diagonal layer."""
         if not self.rank:
             return {}
         left = self.row_blocks, self.rows // self.row_blocks, self.rank
@@ -47,7 +47,7 @@ class Folded:
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Those of all that a state keeps of the axes."""
+        """Shapes of all entries of the axes in a state."""
         made: dict[str, tuple[int, ...]] = dict(self.sides)
         for name, (blocks, _, rank) in self.sides.items():
             made |= {f"{name}_energy": (blocks, rank), f"{name}_escaped": (blocks,), f"{name}_total": (blocks,)}
@@ -55,16 +55,16 @@ class Folded:
 
     @staticmethod
     def of(weight: Tensor, group: Mapping[str, Any]) -> Folded:
-        """The first axis against all others together; axes of one number do not count."""
+        """Return the matrix shape of a weight: the first axis against all others; axes of length 1 are dropped."""
         return _folded(weight.shape, group["diagonal"], group["rank"], group["block_size"], group["diagonal_above"])
 
 
 SHAPING = ("rank", "block_size", "diagonal", "diagonal_above", "graft")
-"""The options that say what is kept."""
+"""Options that determine the state."""
 
 
 def misfit(state: State, weight: Tensor, group: Mapping[str, Any]) -> str:
-    """What of a state is not what a step with these options works on, or nothing: kernels do not look at sizes."""
+    """Describe why a state does not fit these options; empty if it does. Kernels do not check sizes."""
     shapes, place = Folded.of(weight, group).shapes, weight.device
     if local(state["exp_avg"]).numel() != weight.numel():
         return f"is of {state['exp_avg'].numel()} numbers"
@@ -95,20 +95,20 @@ def _folded(shape: torch.Size, diagonal: bool, rank: int, block_size: int | None
 
 
 class Stepped(NamedTuple):
-    """A parameter that takes a step."""
+    """Parameter that takes a step."""
 
     weight: Tensor
     g: Tensor
     state: State
     folded: Folded
     t: int = 0
-    """Its steps so far,"""
+    """Its step count,"""
     age: int = 0
-    """and its refreshes, where a host has asked for them."""
+    """and its refresh count, where a host has requested them."""
 
 
 def counted(layers: Sequence[Stepped]) -> list[Stepped]:
-    """The layers with their numbers of steps and refreshes; each device is waited for once."""
+    """Return the layers with their step and refresh counts; synchronises once with each device."""
     places: dict[torch.device, list[int]] = {}
     for i, layer in enumerate(layers):
         places.setdefault(layer.state["step"].device, []).append(i)
@@ -123,7 +123,7 @@ def counted(layers: Sequence[Stepped]) -> list[Stepped]:
 
 
 def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) -> None:
-    """One step of each layer, whose count has gone up already."""
+    """Take one step of each layer, whose count is already incremented."""
     rate = float(usable(group["lr"]))
     layers = counted(layers)
     if group["maximize"]:
@@ -156,7 +156,7 @@ def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) 
 
 
 def _refresh_and_step(layers: Sequence[Stepped], pace: Pace, group: Mapping[str, Any], rate: float, room: Room) -> None:
-    """The steps of matrices: layers of one shape side by side, and on a CPU as many at a time as its cache holds."""
+    """Refresh and step matrices: layers of one shape together, on a CPU as many at a time as fit into its cache."""
     shapes: dict[Folded, list[Stepped]] = {}
     for layer in layers:
         shapes.setdefault(layer.folded, []).append(layer)
@@ -174,13 +174,13 @@ def _refresh_and_step(layers: Sequence[Stepped], pace: Pace, group: Mapping[str,
 
 
 def due(layers: Sequence[Stepped], number: int, group: Mapping[str, Any]) -> list[Stepped]:
-    """Those to be refreshed: all at their first step, then layers of different shapes, numbered, at different steps."""
+    """Return layers due for a refresh: all at their first step, later those of different shapes in turn."""
     all_of_them = (group["calls"] - 1 + number) % group["refresh_every"] == 0
     return [layer for layer in layers if all_of_them or not layer.age]
 
 
 def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float, room: Room) -> None:
-    """Adam's directions side by side, those of one shape, which are neighbours, turned together."""
+    """Compute Adam's directions together, and precondition those of equal, adjacent shapes in one batch."""
     kind = torch.promote_types(layers[0].state["exp_avg"].dtype, torch.float32)
     sizes = [layer.g.numel() for layer in layers]
     D = room.of(sum(sizes), kind, layers[0].weight.device)
@@ -211,10 +211,10 @@ def _rmsprop_length(layer: Stepped, pace: Pace, kind: torch.dtype) -> Tensor:
 
 
 def refresh(layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
-    """Take the gradients of layers of one shape, counted, into their sketches, those as often refreshed together."""
+    """Absorb the gradients of layers of one shape, counted, into their sketches; equal refresh counts are batched."""
     ages: dict[tuple[int, int], list[Stepped]] = {}
     for i, layer in enumerate(layers):
-        alone = i if layer.g.is_cpu and layer.g.numel() > 1 << 16 else -1  # bringing large ones together costs more
+        alone = i if layer.g.is_cpu and layer.g.numel() > 1 << 16 else -1  # copying large ones together costs more
         ages.setdefault((layer.age, alone), []).append(layer)
     for (n, _), some in ages.items():
         states, folded = [layer.state for layer in some], some[0].folded
@@ -228,9 +228,9 @@ def refresh(layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
 
 
 def count_refreshes(states: Sequence[State], G: Tensor) -> None:
-    """Count the refresh of each layer, but where its gradient or the square of it is not finite: none was made of it.
+    """Count the refresh of each layer whose gradient and its square are finite.
 
-    On a CPU such layers skip the whole step; on a device nobody waits to know.
+    On a CPU the other layers skip the whole step; on a device the host does not synchronise to find out.
     """
     largest = torch.linalg.vector_norm(G.flatten(1), torch.inf, dim=1)
     fine = torch.isfinite(largest * largest).to(torch.float32)
@@ -238,28 +238,28 @@ def count_refreshes(states: Sequence[State], G: Tensor) -> None:
 
 
 def fading(n: Any, beta: Any) -> Any:
-    """The decay of the refresh after n others (numbers or Tensors): an average freed of its start from zero."""
+    """Return the decay of the refresh after n others (numbers or Tensors): that of a bias-corrected average."""
     return beta * (1.0 - beta**n) / (1.0 - beta ** (n + 1))
 
 
 def metric_of(group: Mapping[str, Any]) -> Metric:
-    """What steps make of the sketches."""
+    """Return the metric that steps derive from the sketches."""
     return Metric(group["ridge"], group["damping"], group["power"], group["outside"])
 
 
 def keep_sketches(states: Sequence[State], left: Axis, right: Axis) -> None:
-    """Write the sketches of layers of one shape into their states."""
+    """Store the sketches of layers of one shape in their states."""
     names = [side + part for side in ("left", "right") for part in PARTS]
     into = [state[name] for name in names for state in states]
     torch._foreach_copy_(into, [one for made in (*left, *right) for one in made.unbind()])
 
 
 def axis_of(states: Sequence[State], name: str, kind: torch.dtype) -> Axis:
-    """An axis of layers of one shape, side by side."""
+    """Return an axis of layers of one shape, stacked."""
     W, energy, *rest = (side_by_side(states, name + part) for part in PARTS)
     return Axis(axes.started(W.to(kind), energy), energy, *rest)
 
 
 def side_by_side(states: Sequence[State], name: str) -> Tensor:
-    """An entry of states alike, (n, …)."""
+    """Stack an entry of states of equal shape, (n, …)."""
     return states[0][name][None] if len(states) == 1 else torch.stack([state[name] for state in states])

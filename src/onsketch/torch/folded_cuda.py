@@ -1,17 +1,17 @@
-"""The step of Sketchy on a CUDA device: five launches of kernels, whatever the number of layers and of their shapes.
+"""Step of Sketchy on a CUDA device: five kernel launches, whatever the number of layers and their shapes.
 
-1. ``inspect``: which layers have a gradient that is not finite; these are left alone, and nobody waits to know,
+1. ``inspect``: finds layers with a gradient that is not finite; these are skipped without synchronising,
 2. ``moments``: Adam's moments and directions; layers without sketches step at once,
-3. ``turn_left`` and ``turn_right``: the directions turned by the sketches of both axes (axes.py),
+3. ``turn_left`` and ``turn_right``: the directions preconditioned by the sketches of both axes (axes.py),
 4. ``descend``: the steps, as long as Adam's.
 
 A refresh is nine launches more (axes_cuda.py). PyTorch's products of so few columns would take several times as long.
-Steps and refreshes are counted on the device. A host needs longer to ask for all that than a device to do it, so that
-from the third step on it is a CUDA graph, as is a refresh: what changes from step to step, all numbers among the
-options and where the gradients lie, is sent to places that the graph knows. All layers are refreshed in the same step.
+Steps and refreshes are counted on the device. Launching all this takes a host longer than running it takes a device. So
+from the third step on, the step is a CUDA graph, and so is a refresh. The values that change from step to step, numeric
+options and gradient addresses, are copied to fixed places. All layers are refreshed in the same step.
 
-In a graph of the user's a refresh is in every step, and the device decides whether it is due; so it is in steps between
-replays, of which the host does not know.
+A graph captured by the user contains a refresh in every step, and the device decides if it is due. The same holds for
+steps between replays, which the host cannot count.
 """
 
 from __future__ import annotations
@@ -43,35 +43,35 @@ from onsketch.torch.folded import (
 from onsketch.torch.kernels import CHUNK, RANKS, THREADS, launch
 
 LAYER_FIELDS = 19
-"""Of a layer in the table, as cuda/layers.cu has them."""
+"""Fields of a layer in the table, as in cuda/layers.cu."""
 _PLANS = 8
-"""Sets of parameters that step together whose plans are kept, where two for each group are not more."""
+"""Plans kept for sets of parameters that step together, at least two for each group."""
 _EAGER = 2
-"""Steps and refreshes before a graph is made of them."""
+"""Steps and refreshes before they are captured in a graph."""
 
 
 class Places:
-    """What an optimizer keeps on a device from step to step, beside its state."""
+    """State of an optimizer on a device from step to step, besides its parameters' state."""
 
     def __init__(self) -> None:
         self.room = Room()
         self.groups = 1
         self.plans: dict[tuple[Any, ...], Plan] = {}
-        """For each set of addresses, one plan."""
+        """One plan for each set of addresses."""
         self.captured: list[Plan] = []
-        """Those that a graph of the user's goes on using."""
+        """Plans that a graph of the user still uses."""
         self.known: dict[int, Known] = {}
-        """Of each group, what its last step was."""
+        """Last step of each group."""
         self.next: dict[int, Known | None] = {}
-        """The same, where that is its next step, too."""
+        """Last step of each group, where the next step repeats it."""
 
     def knows(self, group: Mapping[str, Any]) -> bool:
-        """Whether this group's last step was taken with these options."""
+        """Return True if this group's last step was taken with these options."""
         known = self.known.get(id(group))
         return known is not None and known.options == [group[name] for name in OPTIONS]
 
     def forget(self, keys: Sequence[tuple[Any, ...]]) -> None:
-        """Let go of plans, but for those that the user captured."""
+        """Discard plans, except those that the user captured."""
         gone = [self.plans.pop(key) for key in keys]
         self.captured += [plan for plan in gone if plan.sent]
         self.known = {k: known for k, known in self.known.items() if not any(known.plan is plan for plan in gone)}
@@ -84,7 +84,7 @@ class Places:
 
 
 def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
-    """Whether the kernels can take this layer."""
+    """Return True if the kernels support this layer."""
     w, g, state = layer.weight, layer.g, layer.state
     return (
         w.is_cuda
@@ -98,15 +98,15 @@ def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
 
 
 OPTIONS = ("nesterov", "maximize", "outside", *SHAPING)
-"""What a plan is made for; where one of them changes, another takes its place."""
+"""Options that a plan is made for; if one of them changes, a new plan is made."""
 NUMBERS = ("eps", "weight_decay", "sketch_decay", "ridge", "damping", "power")
-"""What a step is told besides, behind the rate and the betas, as cuda/numbers.cu has them."""
+"""Further numbers of a step, after the rate and the betas, as in cuda/numbers.cu."""
 
 
 def take_steps(
     layers: Sequence[Stepped], group: Mapping[str, Any], places: Places, skipped: Tensor, params: Sequence[Tensor] = ()
 ) -> None:
-    """One step of each layer, all on one device; ``skipped`` counts those whose gradient is not finite.
+    """Take one step of each layer, all on one device; ``skipped`` counts those whose gradient is not finite.
 
     ``params``, where given, are all parameters of the group that step: as long as they, their states and the options
     are the same, :func:`known_step` finds the plan of the next ones.
@@ -119,9 +119,9 @@ def take_steps(
     if plan is None or plan.made_for != options:
         if plan is not None:
             places.forget([key])
-        elif len(places.plans) >= max(_PLANS, 2 * places.groups):  # parameters that came and went
+        elif len(places.plans) >= max(_PLANS, 2 * places.groups):  # parameters that no longer exist
             places.forget(list(places.plans))
-        del plan  # before another takes as much room
+        del plan  # before another allocates as much memory
         plan = places.plans[key] = Plan(layers, group, skipped)
     if params:
         places.known[id(group)] = Known.of(params, layers, options, plan)
@@ -129,24 +129,24 @@ def take_steps(
 
 
 class Known(NamedTuple):
-    """The step before, of parameters that are Tensors and nothing else: what must be the same now."""
+    """Previous step of parameters that are plain Tensors: what must be unchanged for its plan to be used again."""
 
     params: list[Tensor]
     layers: list[Stepped]
-    """Without their gradients, which would stay alive: for those the weights stand."""
+    """Layers without their gradients, which would stay alive; the weights stand in for them."""
     states: list[State]
     entries: list[Any]
-    """The Tensors of the states, held so that no other can be taken for one of them."""
+    """Tensors of the states, kept alive so that their ids are not reused."""
     pointers: list[Callable[[], int]]
-    """Where the parameters and their momenta lie now: who moves a state elsewhere moves all of it,"""
+    """Functions that return the current addresses of parameters and momenta: a state is moved as a whole,"""
     lie: list[int]
-    """and where they lay."""
+    """and their previous addresses."""
     options: list[Any]
     plan: Plan
 
     @staticmethod
     def of(params: Sequence[Tensor], layers: Sequence[Stepped], options: list[Any], plan: Plan) -> Known:
-        """The step that these parameters take now."""
+        """Record the step that these parameters take now."""
         states = [layer.state for layer in layers]
         entries = [value for state in states for value in state.values()]
         pointers = [x.data_ptr for x in (*params, *(state["exp_avg"] for state in states))]
@@ -158,7 +158,7 @@ class Known(NamedTuple):
 def known_step(
     params: Sequence[Tensor], group: Mapping[str, Any], places: Places, state: Mapping[Tensor, State]
 ) -> Known | None:
-    """The step before, where nothing but gradients and numbers changed: again it takes a host half of the time."""
+    """Return the previous step if only gradients and numbers changed: this halves the host's time."""
     known = places.known.get(id(group))
     if known is None or len(params) != len(known.params) or not all(map(is_, params, known.params)):
         return None
@@ -177,7 +177,7 @@ def known_step(
 
 
 class Plan:
-    """A step of certain layers: where everything lies, and the graphs of it."""
+    """Step of certain layers: the addresses of all arrays, and the graphs."""
 
     def __init__(self, layers: Sequence[Stepped], group: Mapping[str, Any], skipped: Tensor) -> None:
         self.device = layers[0].weight.device
@@ -203,14 +203,14 @@ class Plan:
         self.bad = torch.empty(len(self.order), dtype=torch.int32, device=self.device)
         self.told: tuple[Any, Any] = (None, None)
         self.sent: list[Tensor] = []
-        """What a graph of the user's sends again."""
+        """Host arrays that a graph of the user sends again."""
         self.due = torch.zeros((), device=self.device)
-        """For kernels: 0, a refresh is due; once the user has captured a step: what is left of the number of steps
-        divided by that from refresh to refresh."""
+        """Input of the kernels: 0 if a refresh is due. After the user has captured a step: the step count modulo the
+        interval between refreshes."""
         self.G: dict[Folded, Tensor] = {}
         ages = [layers[i].state["refreshes"] for i in sketched]
         self.waits = bool(ages) and not bool(torch.stack(ages).all())
-        """Whether a layer waits for its first refresh."""
+        """True if a layer awaits its first refresh."""
         self.counts = {"step": 0, "refresh": 0}
         self.graphs: dict[str, torch.cuda.CUDAGraph] = {}
 
@@ -218,11 +218,11 @@ class Plan:
         return torch.empty(size, dtype=dtype, device=self.device)
 
     def there(self, rows: Sequence[Any], dtype: torch.dtype) -> Tensor:
-        """Numbers on the device."""
+        """Copy numbers to the device."""
         return torch.tensor(rows, dtype=dtype).to(self.device, non_blocking=True)
 
     def _lay_out(self, layers: Sequence[Stepped]) -> None:
-        """The table's row of each layer, as cuda/layers.cu has it; what each thread block of a launch works on."""
+        """Fill the table's row of each layer (cuda/layers.cu), and assign work to the thread blocks of each launch."""
         fields: list[list[int]] = []
         owners: list[int] = []
         lefts: list[list[int]] = []
@@ -252,7 +252,7 @@ class Plan:
         self.wanted, self.lengths = (self._room(n, torch.float64) for n in (len(owners), len(rights)))
 
     def take(self, layers: Sequence[Stepped], grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
-        """A step along these gradients, of the layers that this is the plan of, and what is due before it."""
+        """Take a step of the plan's layers along these gradients, after the refresh if one is due."""
         device_decides = not self.others or group["refresh_every"] == 1
         if self._captured() and not device_decides:
             raise RuntimeError(
@@ -260,7 +260,7 @@ class Plan:
                 f"{RANKS // 2} and no block_size; others with refresh_every=1 (not {group['refresh_every']})."
             )
         self._tell(grads, group)
-        if self.folded and self.sent and device_decides:  # nobody here knows how many replays there were
+        if self.folded and self.sent and device_decides:  # the number of replays is unknown here
             step = self.states[self.order[0]]["step"]
             torch.remainder(step, float(group["refresh_every"]), out=self.due)
             self._refresh_where_due(grads)
@@ -269,13 +269,13 @@ class Plan:
         self._run("step", self._step)
 
     def _tell(self, grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
-        """Where the gradients lie, and the numbers."""
+        """Send the gradient addresses and the numbers."""
         lr = group["lr"]
         there = isinstance(lr, Tensor) and lr.device == self.device and self.device.type == "cuda"
         numbers = [-1.0 if there else float(lr), *group["betas"], *(group[name] for name in NUMBERS)]
         now = [grads[i].data_ptr() for i in self.order], numbers
         for what, before, into in zip(now, self.told, (self.gradients, self.numbers), strict=True):
-            if what != before or self.sent or self._captured():  # a graph of the user's has sent others since
+            if what != before or self.sent or self._captured():  # a graph captured by the user has sent others since
                 self._send(what, into)
         self.told = now
         if there:
@@ -286,13 +286,13 @@ class Plan:
         if self._captured():
             here = here.pin_memory()
             self.sent.append(here)
-        into.copy_(here, non_blocking=True)  # memory that is not pinned is staged: nobody waits
+        into.copy_(here, non_blocking=True)  # pageable memory is staged: no synchronisation
 
     def _captured(self) -> bool:
         return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
     def _run(self, name: str, work: Callable[[], None]) -> None:
-        """As it is at first and within a graph of the user's, as a graph from then on."""
+        """Run work eagerly at first and within a user's graph, and as a captured graph from then on."""
         self.counts[name] += 1
         if self.device.type != "cuda" or self.counts[name] <= _EAGER or self._captured():
             work()
@@ -320,7 +320,7 @@ class Plan:
         launch("descend", chunks, THREADS, own)
 
     def refresh(self, layers: Sequence[Stepped], grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
-        """Take the gradients into the sketches of all layers; where one waits for its first, by shapes."""
+        """Absorb the gradients into the sketches of all layers; if a layer awaits its first refresh, by shapes."""
         if self.waits:
             shapes: dict[Folded, list[Stepped]] = {}
             for i in self.order[: len(self.folded)]:
@@ -332,7 +332,7 @@ class Plan:
         self._refresh_where_due(grads)
 
     def _refresh_where_due(self, grads: Sequence[Tensor]) -> None:
-        """Copy the gradients of layers that PyTorch's operations refresh to where a graph finds them, and refresh."""
+        """Copy gradients of layers that PyTorch refreshes to their fixed places, and refresh."""
         for folded, which in self.others.items():
             if folded not in self.G:
                 size = len(which) * folded.rows * folded.columns

@@ -28,30 +28,30 @@ from onsketch.torch.spectrum import Geometry, cutoff, eigh, inverse_metric, rati
 
 @dataclass(frozen=True)
 class Recipe:
-    """One member of the family."""
+    """Parameters of one member of the family."""
 
     geometry: Geometry
     doubling: bool
-    """Shrink when 2m rows are there, not at every row from the m-th on."""
+    """True to shrink at 2m rows, False to shrink at every row from the m-th on."""
     counts_rank: bool = False
-    """A row that depends on those held takes no room, and a shrink comes after the step (Ada-FFD)."""
+    """True if a linearly dependent row does not use a row of the sketch, and shrinks follow the step (Ada-FFD)."""
     robust: bool = False
-    """Half of the escaped mass is added to the ridge (RFD)."""
+    """True to add half of the escaped mass to the ridge (RFD)."""
 
     def limit(self, size: int) -> int:
-        """Rows at which the sketch shrinks."""
+        """Return the number of rows at which the sketch shrinks."""
         return 2 * size if self.doubling else size
 
     def slots(self, size: int) -> int:
-        """Rows of R: the sketch's, and some for gradients that wait for the next rotation.
+        """Return the rows of R: those of the sketch, and some for gradients that wait for the next rotation.
 
-        Twice the size where the definition holds that many rows. Where it does not, half the size more: a step
-        reads all filled slots, a rotation reads and writes them, and this balances the two.
+        Twice the size if the sketch has that many rows, else one and a half times: a step reads all filled slots, a
+        rotation reads and writes them, and this balances the two.
         """
         return 2 * size if self.doubling else size + max(4, size // 2)
 
     def empty(self, blocks: int, width: int, size: int, like: Tensor) -> State:
-        """The state of a parameter before its first step; ``like`` has the type and place of its rows."""
+        """Return the state of a parameter before its first step, with the type and device of ``like``."""
         slots, most = self.slots(size), min(self.limit(size), width)
         small = like.new_empty(0, dtype=torch.float64)
         return {
@@ -71,7 +71,7 @@ def precondition(
     steps: Sequence[int],
     **told: Any,
 ) -> list[Tensor]:
-    """``P g`` for each gradient, (B, b), with the sketch that has absorbed it (or, ``absorb=False``, the old one).
+    """Return ``P g`` for each gradient, (B, b), after the sketch has absorbed it (unless ``absorb=False``).
 
     ``told``: the fields of :class:`~onsketch.torch.rows.Round`.
 
@@ -92,7 +92,7 @@ def _absorb(recipe: Recipe, grads: list[Tensor], states: list[State], told: Roun
     rank = min(held, most)
     noise = cutoff(states[0]["rows"].dtype)
 
-    # Into the eigenbasis of what is there.
+    # 1 project onto the eigenbasis
     large.place(states, filled, grads)
     dots = large.products(states, filled + 1, grads)
     T = large.stack(states, "transform", slice(rank), slice(filled)) * decay**0.5
@@ -104,9 +104,9 @@ def _absorb(recipe: Recipe, grads: list[Tensor], states: list[State], told: Roun
     values = values.clamp(min=0.0)
     values = torch.where(values > noise * values[:, :1], values, 0.0)
     turned = U.mT @ torch.nn.functional.pad(T, (0, 1, 0, 1))
-    turned[:, :, filled] = U[:, rank, :] * weight**0.5  # the new row is the only one with a share of its slot
+    turned[:, :, filled] = U[:, rank, :] * weight**0.5  # only the new row has a coefficient at its slot
 
-    # What stays, and what escapes.
+    # 2 shrink
     shrinks, kept = _shrink_due(values, recipe, size, held, most)
     after = values
     if shrinks is not None:
@@ -116,14 +116,14 @@ def _absorb(recipe: Recipe, grads: list[Tensor], states: list[State], told: Roun
         after = torch.where(less > noise * values[:, :1], less, 0.0)
         escaped = escaped + torch.where(failed, 0.0, rho)
 
-    # The step, in the metric before the shrink (Ada-FFD) or after it.
+    # 3 step, in the metric before the shrink (Ada-FFD) or after it
     p = _metric(recipe, values if recipe.counts_rank else after, escaped, told)
     along = p * U[:, rank, :] / weight**0.5
     coefficients = (along[:, None, :] @ turned)[:, 0]
     coefficients = torch.where(failed, 0.0, coefficients)
     updates = large.combinations(states, coefficients)
 
-    # The sketch for the next step; where the decomposition failed, the old one.
+    # 4 store the new sketch; where the decomposition failed, the old one
     kept = min(kept, rank + 1)
     new = turned[:, :kept] * ratio(after, values).sqrt()[:, :kept, None]
     old = torch.nn.functional.pad(T, (0, 1, 0, max(0, kept - rank)))[:, :kept]
@@ -138,7 +138,7 @@ def _absorb(recipe: Recipe, grads: list[Tensor], states: list[State], told: Roun
         filled = kept
         after, turn = eigh(large.gram(states, kept)) if kept else (after, new[:, :, :0])
         after = after.clamp(min=0.0)
-        new = turn.mT  # what rounding has done to the rows is in their Gram matrix
+        new = turn.mT  # the Gram matrix contains the rounding errors of the rows
     large.store(states, "transform", new)
     large.store(states, "energy", after)
     large.store(states, "escaped", escaped)
@@ -154,7 +154,7 @@ def _bordered(energy: Tensor, z: Tensor, squared_length: Tensor) -> Tensor:
 
 
 def _shrink_due(values: Tensor, recipe: Recipe, size: int, held: int, most: int) -> tuple[Tensor | None, int]:
-    """Which blocks shrink now, (N, 1), or None for no block; and how many directions stay at most."""
+    """Return a mask (N, 1) of blocks that shrink now, or None; and the largest number of directions kept."""
     limit = recipe.limit(size)
     if recipe.counts_rank:
         if values.shape[1] < limit:
@@ -173,14 +173,14 @@ def _held_after(recipe: Recipe, held: int, size: int, shrunk: bool, energy: Tens
 
 
 def _metric(recipe: Recipe, energy: Tensor, escaped: Tensor, told: Round) -> Tensor:
-    """p(λ), for a moving average freed of its start from zero."""
+    """Return p(λ), bias-corrected for a moving average."""
     energy, escaped = energy * told.freed, escaped * told.freed
     base = told.ridge + escaped / 2 if recipe.robust else told.ridge
     return inverse_metric(recipe.geometry, energy, base, escaped)
 
 
 def _apply(recipe: Recipe, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
-    """``P g = p(0)g + Sᵀ diag((p(λ) − p(0))/λ) S g``, nothing absorbed."""
+    """Return ``P g = p(0)g + Sᵀ diag((p(λ) − p(0))/λ) S g`` without absorbing g."""
     filled, held = large.counts(states[0])
     rank = min(held, states[0]["transform"].shape[1])
     T = large.stack(states, "transform", slice(rank), slice(filled))

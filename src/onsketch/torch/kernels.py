@@ -1,8 +1,8 @@
-"""The CUDA kernels of folder ``cuda``: compiled by NVRTC, which comes with PyTorch, at their first use.
+"""CUDA kernels of folder ``cuda``, compiled at their first use by NVRTC, which comes with PyTorch.
 
 A step is bound by launches, not by arithmetic: with a few launches for each layer, the host is slower than the
-device by far. The kernels here work on the layers of a network all at once, and none of them makes the host wait.
-Where they cannot be had (no NVRTC) the same is done by PyTorch's own operations, after a warning that says why.
+device by far. The kernels here process all layers of a network at once, and none of them synchronises with the host.
+If they are unavailable (no NVRTC), PyTorch's own operations replace them, after a warning that gives the reason.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from onsketch.torch import nvrtc
 
 THREADS = 256
 CHUNK = 4096
-"""Columns that one thread block works on."""
+"""Columns that one thread block processes."""
 SHARED_BYTES = 32 * 1024
-"""Of a block's shared memory, for what is sized at the launch."""
+"""Shared memory of a block for arrays sized at launch."""
 RANKS = 64
-"""Directions of an axis up to which the kernels of Sketchy turn; they refresh half as many."""
+"""Largest rank of an axis that the kernels of Sketchy apply; they refresh up to half as many."""
 SWEEPS = 30
-"""Of Jacobi rotations at most; it converges quadratically, and 6 to 10 are usual."""
+"""Largest number of Jacobi sweeps; convergence is quadratic, and 6 to 10 are usual."""
 
 _SHARED = {
     "eigh": ("jacobi",),
@@ -43,7 +43,7 @@ _SHARED = {
     "shrink": ("sides", "numbers", "jacobi"),
     "redirect": ("sides",),
 }
-"""What a kernel is compiled with."""
+"""Sources that a kernel is compiled with."""
 
 
 def source(kernel: str) -> str:
@@ -69,7 +69,7 @@ class Kernel:
         self.launch = nvrtc.driver().cuLaunchKernel
 
     def __call__(self, device: int, blocks: int, threads: int, args: list[Any], shared: int) -> None:
-        """Tensors are passed by address, whole numbers as int, others as double."""
+        """Launch the kernel; Tensors are passed by address, whole numbers as int, others as double."""
         held = [
             ctypes.c_void_p(arg.data_ptr())
             if isinstance(arg, Tensor)
@@ -87,22 +87,22 @@ class Kernel:
 
 @cache
 def compiled(kernel: str, device: int) -> Kernel:
-    """The kernel for this device."""
+    """Return the kernel compiled for this device."""
     with torch.cuda.device(device):
         return Kernel(nvrtc.function(source(kernel), kernel, torch.cuda.get_device_capability(device)))
 
 
 def stream_of(device: torch.device) -> int:
-    """The current stream of a device.
+    """Return the current stream of a device.
 
-    What is sent to a device once and kept there is kept for each stream: another need not find it arrived, and might
-    still read it when it is given up.
+    Arrays cached on a device are cached per stream: another stream might use one before it arrives, or after it is
+    released.
     """
     return torch._C._cuda_getCurrentRawStream(device.index) if device.type == "cuda" else 0
 
 
 def launch(kernel: str, blocks: int, threads: int, args: list[Any], shared: int = 0) -> None:
-    """Start a kernel on the current stream of its first argument's device, which is a Tensor."""
+    """Launch a kernel on the current stream of the device of its first argument, which is a Tensor."""
     device = args[0].device.index
     if device == torch.cuda.current_device():
         compiled(kernel, device)(device, blocks, threads, args, shared)
@@ -115,19 +115,19 @@ STEP = (
     *("inspect", "moments", "turn_left", "turn_right", "descend"),
     *("energies", "normalise", "across", "down", "grams", "shrink", "redirect"),
 )
-"""The kernels of Sketchy."""
+"""Kernels of Sketchy."""
 
 
 @cache
 def ready(device: torch.device) -> bool:
-    """True if the kernels of Sketchy can be had; compiles them at the first call, which takes a few seconds."""
+    """Return True if the kernels of Sketchy are available; the first call compiles them, which takes a few seconds."""
     if not available(device):
         return False
     index = torch.cuda.current_device() if device.index is None else device.index
     try:
         for kernel in STEP:
             compiled(kernel, index)
-    except Exception as error:  # whatever it is, there is another way
+    except Exception as error:  # whatever the reason, PyTorch's operations replace them
         _say(error)
         return False
     return True
@@ -135,7 +135,7 @@ def ready(device: torch.device) -> bool:
 
 @cache
 def available(device: torch.device) -> bool:
-    """Whether kernels can be had on this device: one is compiled and seen to work."""
+    """Return True if kernels are available on this device: one is compiled and tested."""
     if device.type != "cuda" or torch.version.hip:
         return False
     try:
@@ -154,7 +154,7 @@ _said: set[str] = set()
 
 
 def _say(error: Exception) -> None:
-    """Why there are no kernels, once."""
+    """Warn once that there are no kernels, with the reason."""
     reason = f"{type(error).__name__}: {error}"
     if reason not in _said:
         _said.add(reason)
@@ -166,11 +166,11 @@ def _say(error: Exception) -> None:
 
 
 def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, descending, (N, n), and eigenvectors as columns, (N, n, n), of float64 CUDA matrices; n ≤ 512.
+    """Return eigenvalues, descending, (N, n), and eigenvectors as columns, (N, n, n), of float64 CUDA arrays, n ≤ 512.
 
-    ``torch.linalg.eigh`` asks the device whether it converged, which makes the host wait in every step, and its
-    batched form is fast only up to 32 rows. Here one thread block turns each matrix by Jacobi rotations; what is not
-    finite gives NaN.
+    ``torch.linalg.eigh`` synchronises with the device in every step to check convergence, and its batched form is fast
+    only up to 32 rows. Here one thread block diagonalises each matrix by Jacobi rotations. A matrix that is not finite
+    gives NaN.
     """
     count, n = matrices.shape[:2]
     work = matrices.clone(memory_format=torch.contiguous_format)

@@ -1,8 +1,8 @@
-"""CUDA's run-time compiler, which comes with PyTorch, and the driver, by ctypes; what was compiled is kept on disk.
+"""CUDA's run-time compiler, which comes with PyTorch, and the driver, by ctypes; compiled kernels are kept on disk.
 
-PyTorch's own way to them (``torch.cuda._compile_kernel``) is private, wants a toolkit's headers and compiles anew in
-every process. Kernels lie in ``$ONSKETCH_CUDA_KERNELS``, or in the user's folder for caches, by a hash of their text,
-the device's kind and the compiler's version; a file that does not load is made anew.
+PyTorch's own interface (``torch.cuda._compile_kernel``) is private, needs a toolkit's headers and recompiles in every
+process. Kernels are cached in ``$ONSKETCH_CUDA_KERNELS``, or in the user's cache folder. The key is a hash of their
+source, the device's architecture and the compiler's version. A file that does not load is compiled again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import torch
 
 @cache
 def driver() -> ctypes.CDLL:
-    """CUDA's driver."""
+    """Load CUDA's driver."""
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
 
 
 @cache
 def compiler() -> ctypes.CDLL:
-    """NVRTC, of the version that PyTorch was built with."""
+    """Load NVRTC, of the version that PyTorch was built with."""
     major = str(torch.version.cuda).split(".", maxsplit=1)[0]
     windows = [f"nvrtc64_{major}0_0.dll"]
     for name in windows if sys.platform == "win32" else [f"libnvrtc.so.{major}", "libnvrtc.so"]:
@@ -39,7 +39,7 @@ def compiler() -> ctypes.CDLL:
 
 
 def folder() -> Path | None:
-    """Where compiled kernels are kept; nowhere for a user without a home."""
+    """Return the folder of compiled kernels; None for a user without a home."""
     chosen = os.environ.get("ONSKETCH_CUDA_KERNELS")
     if chosen:
         return Path(chosen)
@@ -50,10 +50,10 @@ def folder() -> Path | None:
 
 
 def function(source: str, name: str, capability: tuple[int, int]) -> ctypes.c_void_p:
-    """The kernel of this name in a program, loaded into the current device."""
+    """Return the named kernel of a program, loaded into the current device."""
     path = kept_at(source, name, capability)
     if path is not None:
-        with suppress(OSError, RuntimeError):  # not there, or not of use
+        with suppress(OSError, RuntimeError):  # absent or unusable
             return _loaded(path.read_bytes(), name)
     binary = _compiled(source, name, capability)
     if path is not None:
@@ -62,20 +62,20 @@ def function(source: str, name: str, capability: tuple[int, int]) -> ctypes.c_vo
 
 
 def kept_at(source: str, name: str, capability: tuple[int, int]) -> Path | None:
-    """The file of a compiled kernel, where one is kept."""
+    """Return the cache file of a compiled kernel, or None without a cache."""
     text = f"{torch.version.cuda}\n{capability}\n{source}"
     where = folder()
     return where and where / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.cubin"
 
 
 def keep(path: Path, binary: bytes) -> None:
-    """Write a file whole or not at all; where that cannot be done, nothing is lost but time."""
+    """Write a file atomically; a failure is ignored, since it only costs time."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             try:
                 file.write(binary)
-                file.close()  # before it is moved: Windows
+                file.close()  # close it before it is moved: Windows requires that
                 Path(file.name).replace(path)
             except OSError:
                 file.close()

@@ -1,4 +1,4 @@
-"""The options that all optimizers share, and their checks; what a step is told."""
+"""Options that all optimizers share, their checks, and the typed arguments of a step."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ SKETCH_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 class StepOptions(TypedDict):
-    """What every method's function is told of a step."""
+    """Arguments of a step that all methods take."""
 
     ridge: float
     decay: float
     steps: Sequence[int]
-    """Steps each parameter has taken, this one counted."""
+    """Steps each parameter has taken, including this one."""
     absorb: bool
-    """Whether the gradient is taken in."""
+    """True to absorb the gradient."""
 
 
 class SketchOptions(StepOptions):
-    """What those with a sketch are told."""
+    """Arguments of the methods with a sketch."""
 
     size: int
 
 
 class ProjectionOptions(SketchOptions):
-    """What those that draw are told."""
+    """Arguments of the methods that draw random numbers."""
 
     seed: int
 
 
 def told(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options among the ``locals()`` of a constructor."""
+    """Return the options among the ``locals()`` of a constructor."""
     return {name: value for name, value in given.items() if name not in ("self", "params", "__class__")}
 
 
 def plain_numbers(group: dict[str, Any]) -> None:
-    """Make NumPy's scalars plain numbers, in place."""
+    """Convert NumPy scalars to plain numbers, in place."""
     for name, value in group.items():
         if isinstance(value, np.generic):
             group[name] = value.item()
@@ -53,7 +53,7 @@ def plain_numbers(group: dict[str, Any]) -> None:
 
 
 def check(method: str, group: Mapping[str, Any]) -> None:
-    """Refuse values that mean nothing, naming the option."""
+    """Refuse invalid values, naming the option."""
     check_numbers(method, group, ("ridge", "weight_decay"), {"sketch_size": 0, "update_every": 1, "seed": 0})
     check_betas(method, group["betas"])
     _number(method, group, "momentum", 0.0, below=1.0)
@@ -85,7 +85,7 @@ def check_numbers(method: str, group: Mapping[str, Any], names: Sequence[str], w
 
 
 def check_betas(method: str, betas: Any) -> None:
-    """Refuse what is not two numbers in [0, 1)."""
+    """Refuse anything but two numbers in [0, 1)."""
     if not (isinstance(betas, (tuple, list)) and len(betas) == 2):
         raise OptionError(f"{method}: betas={betas!r}; expected two numbers in [0, 1).")
     for i, beta in enumerate(betas):
@@ -94,7 +94,7 @@ def check_betas(method: str, betas: Any) -> None:
 
 
 def check_torch_flags(method: str, *, foreach: bool | None, differentiable: bool, fused: bool | None) -> None:
-    """The choices between implementations that torch.optim has: there is one here, which no graph goes through."""
+    """Check torch.optim's choices of implementation: here there is one, and it is not differentiable."""
     if fused:
         raise RuntimeError(f"{method}: `fused` is not supported; leave it out.")
     if differentiable:

@@ -1,4 +1,4 @@
-"""How a layer is cut into blocks, what is kept for it, and the table of the bytes that takes."""
+"""Layout of a layer in blocks, its state, and the table of its bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layer:
-    """A parameter as its sketch sees it: B blocks of b numbers, the last filled up with zeros."""
+    """Layout of a parameter as its sketch sees it: B blocks of b numbers, the last padded with zeros."""
 
     shape: tuple[int, ...]
     kind: Literal["sketch", "diagonal", "plain"]
@@ -27,19 +27,19 @@ class Layer:
     dtype: torch.dtype
 
     numbers: int
-    """d, without the filling."""
+    """d, without the padding."""
 
     @staticmethod
     def of(weight: Tensor, group: Mapping[str, Any]) -> Layer:
-        """The layer of a (real) weight under a group's options."""
+        """Return the layer of a (real) weight under a group's options."""
         names = ("block_size", "diagonal_above", "sketch_size", "graft", "sketch_dtype")
         return _layer(weight.shape, weight.dtype, *[group[name] for name in names])
 
     def cut(self, gradient: Tensor) -> Tensor:
-        """(B, b), in the sketch's type."""
+        """Return the gradient as blocks, (B, b), in the sketch's type."""
         flat = gradient.reshape(-1)
         if flat.is_cpu and torch.finfo(flat.dtype).max > torch.finfo(self.dtype).max:
-            most = torch.finfo(self.dtype).max  # what is finite stays so
+            most = torch.finfo(self.dtype).max  # finite values stay finite
             flat = flat.clamp(-most, most)
         flat = flat.to(self.dtype)
         missing = self.blocks * self.width - self.numbers
@@ -48,7 +48,7 @@ class Layer:
         return flat.view(self.blocks, self.width)
 
     def join(self, blocks: Tensor) -> Tensor:
-        """The opposite of :meth:`cut`; what has the layer's shape already stays as it is."""
+        """Invert :meth:`cut`; an array that already has the layer's shape is returned unchanged."""
         if blocks.shape == self.shape:
             return blocks
         if self.blocks * self.width != self.numbers:
@@ -80,16 +80,16 @@ def _layer(
 
 
 def words(layer: Layer) -> str:
-    """What is kept for a layer."""
+    """Describe the state of a layer in words."""
     if layer.kind != "sketch":
         return {"diagonal": "diagonal", "plain": "nothing"}[layer.kind]
     return f"sketch of {layer.blocks}×{layer.width:,}" if layer.blocks > 1 else "sketch"
 
 
 def memory_table(optimizer: CarefulOptimizer, kept: Callable[[Tensor, Mapping[str, Any]], tuple[str, int]]) -> str:
-    """A line for each parameter: what is kept, in words and bytes; last the room that a step takes and gives back.
+    """Return a table with a line for each parameter (its state in words and bytes), then the scratch memory of a step.
 
-    ``kept`` says of a parameter the words and the bytes of that room, which layers may take all at once.
+    ``kept`` returns these words and the scratch bytes of a parameter, which all layers may need at once.
     """
     lines = [f"{'parameter':<28} {'shape':<20} {'kept':<26} {'bytes':>14} {'per number':>10}"]
     total = numbers = room = 0

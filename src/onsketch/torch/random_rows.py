@@ -28,12 +28,12 @@ from onsketch.torch.spectrum import eigh, gram_cutoff, ratio
 
 
 def slots(size: int) -> int:
-    """Rows of R: m that are summed up, and half as many for gradients that wait to be added."""
+    """Return the rows of R: m that are summed up, and half as many for gradients that wait to be added."""
     return size + max(4, size // 2)
 
 
 def empty(blocks: int, width: int, size: int, like: Tensor) -> State:
-    """The state of a parameter before its first step."""
+    """Return the state of a parameter before its first step."""
     small = like.new_empty(0, dtype=torch.float64)
     return {
         "rows": large.empty_rows(blocks, slots(size), width, like),
@@ -51,7 +51,7 @@ def precondition(
     steps: Sequence[int],
     **told: Any,
 ) -> list[Tensor]:
-    """``P g`` for each gradient, (B, b): RadaGrad's (``fourier``) or AdaGP's.
+    """Return ``P g`` for each gradient, (B, b), by RadaGrad (``fourier``) or AdaGP.
 
     ``told``: the fields of :class:`~onsketch.torch.rows.Round`.
 
@@ -63,7 +63,7 @@ def precondition(
 
 
 def _weights(fourier: bool, grads: Sequence[Tensor], told: Round) -> Tensor:
-    """r, (N, m)."""
+    """Return r, (N, m)."""
     if fourier:
         return torch.cat([project(g, told.size, told.seed) for g in grads])
     count = sum(len(g) for g in grads)
@@ -71,7 +71,7 @@ def _weights(fourier: bool, grads: Sequence[Tensor], told: Round) -> Tensor:
 
 
 def _fading(fourier: bool, decay: float) -> tuple[float, float]:
-    """What a moving average keeps of S, and the weight it gives to the new term; RadaGrad's S is G itself."""
+    """Return the factor a moving average applies to S, and the weight of the new term; RadaGrad's S is G itself."""
     if decay == 1.0:
         return 1.0, 1.0
     return (decay, 1.0 - decay) if fourier else (decay**0.5, (1.0 - decay) ** 0.5)
@@ -112,7 +112,7 @@ def _absorb(fourier: bool, grads: list[Tensor], states: list[State], told: Round
 
 
 def _small_step(K: Tensor, inside: Tensor, noise: float, fourier: bool, told: Round) -> tuple[Tensor, float, Tensor]:
-    """``U diag((p(μ) − p(0))/μ) Uᵀ S g``; p(0); and where the decomposition failed, (N, 1)."""
+    """Return ``U diag((p(μ) − p(0))/μ) Uᵀ S g``; p(0); and a mask (N, 1) of failed decompositions."""
     values, U = eigh(K)
     failed = ~torch.isfinite(values).all(1, keepdim=True)
     values = torch.where(values > noise * values[:, :1], values, 0.0)
@@ -124,7 +124,7 @@ def _small_step(K: Tensor, inside: Tensor, noise: float, fourier: bool, told: Ro
 
 
 def _apply(fourier: bool, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
-    """``P g`` with the sketch as it is."""
+    """Return ``P g`` without absorbing g."""
     filled, _ = large.counts(states[0])
     noise = gram_cutoff(states[0]["rows"].dtype)
     T = large.stack(states, "transform", slice(None), slice(filled))

@@ -1,9 +1,9 @@
-"""The large part of a sketch, and the two passes over it that a step makes.
+"""Large part of a sketch, and the two passes over it in each step.
 
 A parameter of d numbers, cut into blocks of b (one block of d unless ``block_size`` says otherwise), keeps for
 every block a few rows R of b numbers. The sketch itself is ``S = T R`` with a small float64 matrix T: rotating a
-sketch, shrinking it, adding rows up with random weights change T alone. R takes up the gradients as they come,
-and only when it has no free row left is it rotated itself, ``R ← T R``. So a step costs one product ``R g``, one
+sketch, shrinking it, and adding rows up with random weights change T alone. New gradients are appended to R. Only when
+R has no free row left is it rotated itself, ``R ← T R``. So a step costs one product ``R g``, one
 ``Rᵀ a``, and matrices as small as the sketch, which are batched over all layers in step with each other.
 """
 
@@ -18,35 +18,35 @@ from torch import Tensor
 from onsketch.torch.spectrum import absorptions
 
 State = dict[str, Any]
-"""What is kept for one parameter. Large: ``rows`` (B, slots, b). Small, float64: what the sketch's file says.
-``counts`` (B, 2), int64, on the host: how many slots are filled and how many rows the sketch counts."""
+"""State of one parameter. Large: ``rows`` (B, slots, b). Small, float64: see the module of each sketch.
+``counts`` (B, 2), int64, on the host: the number of filled slots and of rows in the sketch."""
 
 _SLAB_BYTES = 64 << 20
 """Working memory of a rotation."""
 
 
 class Round(NamedTuple):
-    """What a method is told of a step."""
+    """Arguments of a step."""
 
     ridge: float
     decay: float
     absorb: bool
-    """Whether the gradient is taken in."""
+    """True to absorb the gradient."""
     size: int = 0
     every: int = 1
-    """One gradient in so many is taken in."""
+    """Interval: one gradient in ``every`` is absorbed."""
     seed: int = 0
     t: int = 0
-    """Steps the parameters have taken, this one counted."""
+    """Steps the parameters have taken, including this one."""
 
     @property
     def weight(self) -> float:
-        """Of the new gradient in what is summed up, or averaged."""
+        """Weight of the new gradient in the sum or average."""
         return 1.0 if self.decay == 1.0 else 1.0 - self.decay
 
     @property
     def freed(self) -> float:
-        """What frees an average of its start from zero."""
+        """Factor that corrects the bias of an average started at zero."""
         return 1.0 if self.decay == 1.0 else 1.0 / (1.0 - self.decay ** absorptions(self.t, self.every))
 
 
@@ -54,7 +54,7 @@ Step = Callable[[list[Tensor], list[State], Round], list[Tensor]]
 
 
 def empty_rows(blocks: int, slots: int, width: int, like: Tensor) -> Tensor:
-    """R, all zeros."""
+    """Return R, all zeros."""
     return like.new_zeros(blocks, slots, width)
 
 
@@ -66,7 +66,7 @@ def lockstep(
     told: Round,
     step: Step,
 ) -> list[Tensor]:
-    """Take ``step`` for all states with the same ``shape`` and count together, with their small matrices stacked."""
+    """Apply ``step`` to all states with equal ``shape`` and count together, with their small matrices stacked."""
     groups: dict[Any, list[int]] = {}
     for i, (state, t) in enumerate(zip(states, steps, strict=True)):
         groups.setdefault((t, state["rows"].device, state["rows"].dtype, shape(state)), []).append(i)
@@ -84,7 +84,7 @@ def place(states: Sequence[State], slot: int, grads: Sequence[Tensor]) -> None:
 
 
 def products(states: Sequence[State], filled: int, grads: Sequence[Tensor]) -> Tensor:
-    """``R g`` for the filled rows, float64, (N, filled), N counting all blocks of all states."""
+    """Return ``R g`` for the filled rows, float64, (N, filled); N counts all blocks of all states."""
     parts = []
     for state, g in zip(states, grads, strict=True):
         rows = computable(state["rows"].narrow(1, 0, filled))
@@ -97,7 +97,7 @@ def products(states: Sequence[State], filled: int, grads: Sequence[Tensor]) -> T
 
 
 def combinations(states: Sequence[State], coefficients: Tensor) -> list[Tensor]:
-    """``Rᵀ a`` for coefficients a of the first rows, (N, filled); one (B, b) for each state."""
+    """Return ``Rᵀ a`` for coefficients a of the first rows, (N, filled); one (B, b) for each state."""
     updates = []
     coefficients = coefficients.to(computable(states[0]["rows"][:0]).dtype)
     for state, a in zip(states, split(states, coefficients), strict=True):
@@ -110,7 +110,7 @@ def combinations(states: Sequence[State], coefficients: Tensor) -> list[Tensor]:
 
 
 def rotate(states: Sequence[State], transforms: Tensor) -> None:
-    """``R ← T R``, for T (N, kept, filled); the other rows are left as they are, to be overwritten."""
+    """Apply ``R ← T R`` for T (N, kept, filled); the other rows stay, to be overwritten."""
     kept, filled = transforms.shape[1:]
     for state, T in zip(states, split(states, transforms), strict=True):
         rows = state["rows"]
@@ -122,9 +122,9 @@ def rotate(states: Sequence[State], transforms: Tensor) -> None:
 
 
 def gram(states: Sequence[State], filled: int) -> Tensor:
-    """``R Rᵀ`` of the first rows, float64, (N, filled, filled).
+    """Return ``R Rᵀ`` of the first rows, float64, (N, filled, filled).
 
-    A block in which it is not finite has rows too long for their type: it starts anew, from zeros.
+    A block where it is not finite has rows too large for their type: it restarts from zeros.
     """
     parts = []
     for state in states:
@@ -140,18 +140,18 @@ def gram(states: Sequence[State], filled: int) -> Tensor:
 
 
 def computable(rows: Tensor) -> Tensor:
-    """The rows in a type whose products keep enough digits: half-precision storage computes in float32."""
+    """Return the rows in a type with enough precision for products: half-precision storage computes in float32."""
     return rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
 
 
 def stack(states: Sequence[State], name: str, *index: slice) -> Tensor:
-    """The small arrays of this name, one above the other, (N, …), cut to these slices."""
+    """Stack the small arrays of this name, (N, …), cut to these slices."""
     stacked = torch.cat([state[name] for state in states])
     return stacked[(slice(None), *index)] if index else stacked
 
 
 def split(states: Sequence[State], stacked: Tensor) -> tuple[Tensor, ...]:
-    """The opposite of :func:`stack`."""
+    """Invert :func:`stack`."""
     return torch.split_with_sizes(stacked, [state["rows"].shape[0] for state in states])
 
 
@@ -166,9 +166,9 @@ def store(states: Sequence[State], name: str, stacked: Tensor) -> None:
 
 
 def counts(state: State) -> tuple[int, int]:
-    """How many slots are filled and how many rows the sketch counts, of the block that has most.
+    """Return the number of filled slots and of rows in the sketch, of the block with most.
 
-    A block with fewer has zeros in T where these slots are, and energies of zero.
+    A block with fewer has zeros in T at these slots, and energies of zero.
     """
     found: Tensor = state["counts"]
     filled, held = (found[0] if found.is_cpu and len(found) == 1 else found.view(-1, 2).amax(0)).tolist()
@@ -176,7 +176,7 @@ def counts(state: State) -> tuple[int, int]:
 
 
 def set_counts(states: Sequence[State], filled: int, held: int) -> None:
-    """Note on the host how many slots are filled and how many rows the sketch counts."""
+    """Store the number of filled slots and of rows in the sketch, on the host."""
     pair = torch.tensor([[filled, held]])
     for state in states:  # each has its own: a distributed checkpoint writes into them
         if state["counts"].is_cpu:

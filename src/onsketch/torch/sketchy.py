@@ -23,7 +23,7 @@ STATE_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 
 
 class Sketchy(CarefulOptimizer):
-    """Adam, turned by a sketch of the gradients along each axis of a layer.
+    """Adam, preconditioned by a sketch of the gradients along each axis of a layer.
 
     For a parameter of rows and columns (a convolution's filters against the rest) with gradient G_t it keeps Adam's
     moments m and v, and for each axis r directions V with energies λ: the frequent directions of ``L = E GGᵀ`` and
@@ -32,21 +32,20 @@ class Sketchy(CarefulOptimizer):
         U = A_L^{-p} · D · A_R^{-p},    A = V diag(max(λ + Σρ, e)) Vᵀ + e·(I − VVᵀ) + damping·(tr L/d)·I,
         w ← w − lr·(‖D‖/‖U‖)·U
 
-    where Σρ is what the sketch has given up, and e, the energy outside, is the mean of what the sketch does not hold,
-    ``e = (tr L − Σ(λ + Σρ))/(d − r)``; an axis of length d that the sketch holds nearly whole has next to nothing
-    outside, so that a share of its mean energy, tr L/d, is added. So a step has Adam's length, Adam's rates carry over,
-    and outside of the sketch its direction is Adam's, too. Multiplying the loss by a number changes nothing (as long as
-    ``eps`` does not matter).
+    where Σρ is the mass removed by shrinks. The energy outside, e, is the mean of what the sketch does not hold,
+    ``e = (tr L − Σ(λ + Σρ))/(d − r)``. It nearly vanishes if the sketch holds almost all of an axis of length d;
+    ``damping`` therefore adds a share of the mean energy, tr L/d. A step has Adam's length, so that Adam's rates carry
+    over. Outside of the sketch its direction is also Adam's. Scaling the loss changes nothing (as long as ``eps`` does
+    not matter).
 
-    The sketches take in one gradient of ``refresh_every``, on a CPU layers of different shapes at different steps.
+    The sketches absorb one gradient of ``refresh_every``. On a CPU, layers of different shapes take different steps.
     A refresh is one step of power iteration (see :mod:`onsketch.torch.axes`): no matrix of an axis' length squared is
     ever made.
 
     Vladimir Feinberg, Xinyi Chen, Y. Jennifer Sun, Rohan Anil, Elad Hazan: "Sketchy: memory-efficient adaptive
-    regularization with frequent directions", NeurIPS 2023. Theirs decomposes each sketch in full and whitens the
-    gradient, with ``outside="escaped"`` and p = 1/4; that Adam's direction is whitened in its place, the mean, and
-    Nyström's step are of this library. Shampoo, whose
-    L and R these are: Vineet Gupta, Tomer Koren, Yoram Singer, ICML 2018.
+    regularization with frequent directions", NeurIPS 2023. The paper decomposes each sketch in full and whitens the
+    gradient, with ``outside="escaped"`` and p = 1/4. This library whitens Adam's direction, uses the mean, and
+    updates by Nyström's approximation. L and R come from Shampoo: Vineet Gupta, Tomer Koren, Yoram Singer, ICML 2018.
 
     Cost of a step for n numbers: Adam's, 8·r·n operations for U, and 12·r·n/refresh_every for the refresh. State:
     Adam's 8 bytes a number, 4·r·(rows + columns) bytes and 16·r + 40 more, at most twice Adam's where the longer axis
@@ -57,25 +56,25 @@ class Sketchy(CarefulOptimizer):
         lr: the learning rate, in Adam's range.
         betas: decay of m and of v.
         eps: added to Adam's root. Far smaller than Adam's, so that the scale of the loss does not matter.
-        weight_decay: taken off the weights, ``w ← w − lr·weight_decay·w`` (decoupled, as AdamW's).
+        weight_decay: subtracted from the weights, ``w ← w − lr·weight_decay·w`` (decoupled, as AdamW's).
         rank: r, directions kept for each axis, at most the shorter one; 0 is Adam.
         sketch_decay: β, for each refresh.
         ridge: a share of the largest energy, max(λ₁ + Σρ, e), that is added to A as well.
         damping: the share of the mean energy that is added to A.
         power: p; Shampoo's is 1/4. On networks 3/8 was better.
         outside: e: ``"mean"``, or the paper's ``"escaped"``, Σρ alone, a bound far above the mean.
-        refresh_every: a gradient in so many enters the sketches.
-        graft: whose length steps have: ``"adam"``; ``"rmsprop"``, the gradient's without momentum; ``"sgd"``, that of
+        refresh_every: interval, in steps, between gradients that enter the sketches.
+        graft: source of the step length: ``"adam"``; ``"rmsprop"``, the gradient's without momentum; ``"sgd"``, that of
             the momentum, with no v kept and no diagonal: the method of the paper.
         nesterov: look ahead with the momentum.
         block_size: axes longer than this are cut into equal blocks, each with a sketch of its own.
         diagonal: treat all parameters of a group as Adam does (biases, norms, embeddings; vectors always are).
-        diagonal_above: parameters with a longer axis, such as embeddings of words, are diagonal.
-        state_dtype: of m and the directions: float32 (at least) unless told bfloat16; v is float32 at least.
+        diagonal_above: parameters with a longer axis, such as word embeddings, are diagonal.
+        state_dtype: type of m and the directions: float32 (at least) or bfloat16; v is float32 at least.
         maximize: ascend.
         error_if_nonfinite: raise at a gradient that is not finite; else its parameter skips the step, which is
             counted (``skipped_steps``) and warned of once.
-        foreach: accepted, as the work is done for many layers at once wherever that helps.
+        foreach: accepted; layers are batched in any case.
         capturable: let a step be captured in a CUDA graph, after one outside of it.
         differentiable: refused.
         fused: refused.
@@ -129,7 +128,7 @@ class Sketchy(CarefulOptimizer):
 
     @classmethod
     def for_model(cls, model: nn.Module, **options: Any) -> Self:
-        """The optimizer of a model: embeddings diagonal, weight decay on matrices alone.
+        """Return the optimizer of a model: embeddings diagonal, weight decay on matrices alone.
 
         >>> model = nn.Sequential(nn.Embedding(10, 4), nn.LayerNorm(4), nn.Linear(4, 3))
         >>> optimizer = Sketchy.for_model(model, weight_decay=0.1)
@@ -153,7 +152,7 @@ class Sketchy(CarefulOptimizer):
         self._places = folded_cuda.Places()
         for p in (p for group in self.param_groups for p in group["params"]):
             kept = self.state.get(p, {})
-            for name in {"step", "refreshes"} & kept.keys():  # of a pickle from when a host counted them
+            for name in {"step", "refreshes"} & kept.keys():  # from an older pickle, where the host counted them
                 if isinstance(kept[name], Tensor):
                     kept[name] = kept[name].to(p.device)
 
@@ -162,12 +161,12 @@ class Sketchy(CarefulOptimizer):
         return super().__getstate__()
 
     def state_dict(self) -> dict[str, Any]:
-        """As torch.optim's; where a step was captured in a CUDA graph, this waits for the number of its replays."""
+        """Return the state as torch.optim does; after capture in a CUDA graph, waits for the number of its replays."""
         self._count_replays()
         return super().state_dict()
 
     def _count_replays(self) -> None:
-        """Steps of which the host does not know: that a run goes on from a checkpoint with a refresh when it is due."""
+        """Count replays, which the host does not see, so that a resumed run refreshes on schedule."""
         for group in self.param_groups:
             known = self._places.known.get(id(group))
             if known is not None and known.plan.sent:
@@ -203,7 +202,7 @@ class Sketchy(CarefulOptimizer):
         state: State = {"step": torch.zeros((), device=counted_at)}
         state["exp_avg"] = like.new_zeros(weight.shape)
         if group["graft"] != "sgd":
-            # in half precision an average of so slow a decay would never fall
+            # in half precision an average with so slow a decay would never decrease
             state["exp_avg_sq"] = like.new_zeros(weight.shape, dtype=torch.promote_types(kind, torch.float32))
         folded = Folded.of(weight, group)
         if folded.rank:
@@ -226,7 +225,7 @@ class Sketchy(CarefulOptimizer):
         return f"with {chosen}. Use the options it was made with, or start without a state."
 
     def memory_plan(self) -> str:
-        """A table of what each parameter keeps, and how many bytes that and a step's own room take."""
+        """Return a table of the state of each parameter, its bytes, and the scratch memory of a step."""
         most = {
             id(group): axes_cuda.most_of([Folded.of(real(local(p)), group) for p in group["params"]])
             for group in self.param_groups
@@ -274,7 +273,7 @@ class Sketchy(CarefulOptimizer):
             self._raise_if_not_finite(params, group["state_dtype"])
 
     def _refuse_misfit(self, p: Tensor, group: Mapping[str, Any]) -> None:
-        """Refuse a state of other options, or one that was put there by hand."""
+        """Refuse a state of other options, or one that was inserted by hand."""
         state = self.state.get(p)
         wrong = misfit(state, real(local(p)), group) if state else ""
         if wrong:
@@ -284,7 +283,7 @@ class Sketchy(CarefulOptimizer):
             )
 
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
-        group["calls"] += 1  # kept with the group: what is due must not depend on what was skipped
+        group["calls"] += 1  # stored in the group: the schedule must not depend on skipped steps
         known = self._places.next.pop(id(group), None)
         if known is not None:
             self._skipped.on(params[0].device)
@@ -295,7 +294,7 @@ class Sketchy(CarefulOptimizer):
         rest = []
         for p in params:
             weight = real(local(p))
-            if weight.is_cuda:  # the group was known, and now is not
+            if weight.is_cuda:  # no cached step: the state may be unfit
                 self._refuse_misfit(p, group)
             layer = Stepped(weight, gradient(p), self.state[p], Folded.of(weight, group))
             if weight.is_cuda and not layer.state:

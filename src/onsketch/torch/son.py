@@ -19,19 +19,19 @@ RFD_SON = Recipe("newton", doubling=True, robust=True)
 
 
 def fd_son(grads: list[Tensor], states: list[State], **options: Unpack[SketchOptions]) -> list[Tensor]:
-    """``(αI + SᵀS)⁻¹ g``, S the fast frequent directions of the gradients, this one among them."""
+    """Return ``(αI + SᵀS)⁻¹ g``; S are the fast frequent directions of the gradients up to this one."""
     return precondition(grads, states, FD_SON, **options)
 
 
 def rfd_son(grads: list[Tensor], states: list[State], **options: Unpack[SketchOptions]) -> list[Tensor]:
-    """``((α + Σρ/2)I + SᵀS)⁻¹ g``."""
+    """Return ``((α + Σρ/2)I + SᵀS)⁻¹ g``."""
     return precondition(grads, states, RFD_SON, **options)
 
 
 class FDSON(FrequentDirectionsOptimizer):
     """Online Newton by fast frequent directions: 2m rows, shrunk to m − 1 by the row that fills them.
 
-    The gradients enter with weight 1 (σ = 1 in the paper); other weights are a matter of ``lr`` and ``ridge``.
+    The gradients enter with weight 1 (σ = 1 in the paper); ``lr`` and ``ridge`` replace other weights.
 
     Options: see :class:`SketchedOptimizer`. Cost for a layer of d numbers: reading about 1.5·m·d numbers twice, and
     an eigendecomposition of up to 2m×2m, batched over layers.
@@ -45,7 +45,7 @@ class FDSON(FrequentDirectionsOptimizer):
 
 
 class RFDSON(FrequentDirectionsOptimizer):
-    """Online Newton by robust frequent directions: as FDSON, and half of what a shrink takes off joins the ridge.
+    """Online Newton by robust frequent directions: as FDSON, plus half of the shrunk mass in the ridge.
 
     ``ridge=0`` is the parameter-free RFD₀: until something has escaped, steps stay in the span of the gradients.
 

@@ -1,7 +1,7 @@
-"""Small spectra: eigendecompositions batched over layers, and what a geometry makes of them.
+"""Small spectra: eigendecompositions batched over layers, and the metric of each geometry.
 
-Everything that is as small as a sketch is float64, whatever the weights are, so that an eigendecomposition has
-nothing to be retried in. Nothing here looks at a value on the host when it lives on a CUDA device.
+Arrays as small as a sketch are float64, whatever the type of the weights. So no eigendecomposition needs a retry in
+higher precision. Nothing here reads a CUDA value on the host.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Geometry = Literal["newton", "adagrad", "s-adagrad"]
 GEOMETRIES: tuple[Geometry, ...] = get_args(Geometry)
 
 LARGEST_FOR_JACOBI = 128
-"""Rows up to which the Jacobi kernel is the faster one; AdaFull alone meets larger matrices."""
+"""Rows up to which the Jacobi kernel is the faster one; only AdaFull has larger matrices."""
 
 
 def absorptions(t: int, every: int) -> int:
-    """How many gradients a sketch has taken in after step t, one in so many: what frees its average of its start.
+    """Return the number of gradients absorbed after step t, one in ``every``; it corrects the bias of the average.
 
     >>> [absorptions(t, 10) for t in (1, 2, 10, 11)]
     [1, 1, 1, 2]
@@ -30,7 +30,7 @@ def absorptions(t: int, every: int) -> int:
 
 
 def cutoff(dtype: torch.dtype) -> float:
-    """An energy below this share of the largest is rounding error, for rows of this type in their eigenbasis.
+    """Return the relative energy below which a direction is rounding error, for rows of this type in their eigenbasis.
 
     A row that should vanish keeps a length of about eps times that of the longest, so that its energy is eps².
     """
@@ -38,15 +38,15 @@ def cutoff(dtype: torch.dtype) -> float:
 
 
 def gram_cutoff(dtype: torch.dtype) -> float:
-    """The same for the eigenvalues of a Gram matrix added up from products of such rows, which err by eps."""
+    """Return :func:`cutoff` for eigenvalues of a Gram matrix summed from products of such rows, whose error is eps."""
     return max(1e-12, 32.0 * torch.finfo(dtype).eps)
 
 
 def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, descending, (N, n), and eigenvectors as columns, (N, n, n), of symmetric float64 matrices.
+    """Return eigenvalues, descending, (N, n), and eigenvectors as columns, (N, n, n), of symmetric float64 matrices.
 
-    A decomposition that failed gives NaN and raises nothing: on a device, raising means waiting. Of a batch that
-    failed each matrix is tried on its own, so that the others have their spectrum.
+    A failed decomposition gives NaN and raises nothing: on a device, raising needs synchronisation. The matrices of a
+    failed batch are decomposed one by one, so that the others get their spectrum.
 
     >>> eigh(torch.tensor([[[2.0, 1.0], [1.0, 2.0]]], dtype=torch.float64))[0]
     tensor([[3., 1.]], dtype=torch.float64)
@@ -65,7 +65,7 @@ def eigh(matrices: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def inverse_metric(geometry: Geometry, energy: Tensor, ridge: Tensor | float, escaped: Tensor) -> Tensor:
-    """p(λ), the inverse of the metric in a direction of this energy (see onsketch.core.geometry).
+    """Return p(λ), the inverse of the metric in a direction of this energy (see onsketch.core.geometry).
 
     ``newton`` 1/(ridge + λ), ``adagrad`` 1/(ridge + √λ), ``s-adagrad`` 1/√(ridge + escaped + λ); 0 where the metric
     vanishes, as in a pseudo-inverse.
@@ -80,5 +80,5 @@ def inverse_metric(geometry: Geometry, energy: Tensor, ridge: Tensor | float, es
 
 
 def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """``numerator/denominator``, 0 where the denominator is not positive."""
+    """Return ``numerator/denominator``, 0 where the denominator is not positive."""
     return torch.where(denominator > 0.0, numerator / denominator, 0.0)

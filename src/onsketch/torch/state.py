@@ -1,4 +1,4 @@
-"""What is kept for a parameter: how it starts, and whether what is there already will do."""
+"""State of a parameter: its start, and checks of an existing one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from onsketch.torch.base import SketchedOptimizer
 
 _DECIDING = ("sketch_size", "block_size", "diagonal_above", "scale_free")
-"""The options that say what is kept."""
+"""Options that determine the state."""
 
 
 def fresh(optimizer: SketchedOptimizer, layer: Layer, group: Mapping[str, Any], device: torch.device | str) -> State:
-    """The state of a parameter before its first step."""
+    """Return the state of a parameter before its first step."""
     like = torch.empty(0, dtype=layer.dtype, device=device)
-    wide = torch.promote_types(layer.dtype, torch.float32)  # a half-precision sum would soon stand still
+    wide = torch.promote_types(layer.dtype, torch.float32)  # a half-precision sum would soon stop growing
     state: State = {"step": torch.tensor(0.0)}
     if layer.kind == "sketch":
         state.update(optimizer._empty(layer, group, like))
@@ -35,7 +35,7 @@ def fresh(optimizer: SketchedOptimizer, layer: Layer, group: Mapping[str, Any], 
 
 
 def complete(optimizer: SketchedOptimizer, state: State, layer: Layer, group: Mapping[str, Any], g: Tensor) -> None:
-    """See that a state which was there before, of a checkpoint or of other options, has all it needs.
+    """Add missing entries to an existing state, from a checkpoint or from other options.
 
     A momentum begins at rest. A diagonal sum to graft from begins as if all gradients so far had been this one: from
     zero, its steps would be far too long.
@@ -56,7 +56,7 @@ def complete(optimizer: SketchedOptimizer, state: State, layer: Layer, group: Ma
 
 
 def out_of_range(state: Mapping[str, Any]) -> str:
-    """What is out of range in a state: kernels take the counts for indices."""
+    """Describe counts of a state that are out of range, since kernels use them as indices; empty if none are."""
     if "counts" in state and "rows" in state:
         counts, slots = state["counts"].view(-1, 2), state["rows"].shape[1]
         if bool((counts[:, 0] >= max(1, slots)).any()) or bool((counts[:, 1] > slots).any()):
@@ -68,12 +68,12 @@ def out_of_range(state: Mapping[str, Any]) -> str:
 
 
 def late(wanted: Mapping[str, Any]) -> tuple[str, ...]:
-    """Entries that a state may lack, because an option that needs them was switched on later."""
+    """Return entries that a state may lack, because the option that needs them was switched on later."""
     return ("momentum_buffer", "sum") if wanted.keys() & {"rows", "matrix"} else ("momentum_buffer",)
 
 
 def _lacking(state: Mapping[str, Any], wanted: Mapping[str, Tensor]) -> str:
-    """What is wrong with a state, or nothing."""
+    """Describe missing or unfitting entries of a state; empty if there are none."""
     for name, value in wanted.items():
         if name not in state:
             if name not in late(wanted):
@@ -84,6 +84,6 @@ def _lacking(state: Mapping[str, Any], wanted: Mapping[str, Tensor]) -> str:
 
 
 def asked(group: Mapping[str, Any]) -> str:
-    """The options that say what is kept, for an error's words."""
+    """Return, for an error message, the options that determine the state."""
     chosen = ", ".join(f"{name}={group[name]}" for name in _DECIDING)
     return f"with {chosen}. Use the options it was made with, or start without a state."

@@ -150,6 +150,8 @@ def try_file(form: str, lines: list[bytes], rng: random.Random) -> None:
         data = data[:-1]
     if data.startswith(COMPRESSED):  # and is read as what it begins like: no text
         return
+    if form in ("csv", "mixed"):
+        lines = reference.records(data[len(header) :])
     wanted = [row for row in (expected(form, line) for line in lines) if row is not None]
     good = [row for row in wanted if row != reference.BAD]
     options = {**OPTIONS[form], "format": "csv" if form == "mixed" else form, "on_error": "skip", "prefetch": 0}

@@ -102,12 +102,12 @@ def vw(line: bytes, bits: int = 18):
             else:
                 h = seed + nameless
                 nameless += 1
-            value = number(text) if colon else 1.0
+            value, factor = number(text) if colon else 1.0, scale
             if value is None:
                 if not re.match(rb"[^+,\-./0-9:]", text) or re.match(rb"(nan|inf|infinity)(?![a-z0-9_])", text, re.I):
                     return BAD
-                h, value = name_hash(text, h), 1.0
-            value *= scale
+                h, value, factor = name_hash(text, h), 1.0, 1.0  # the scale of a namespace is not for categories
+            value *= factor
             if not math.isfinite(value):
                 return BAD
             if value != 0.0:
@@ -138,6 +138,31 @@ def fields(line: bytes, delimiter: bytes = b","):
         if not line:
             return found
         line = line[1:]
+
+
+def records(data: bytes, delimiter: bytes = b","):
+    """The records of separated values: lines, longer where a quoted field holds line ends and ends as a field does."""
+    space = b" \r" if delimiter == b"\t" else b" \r\t"
+    found, start = [], 0
+    while start < len(data):
+        at = start
+        while True:
+            line_end = data.find(b"\n", at) % (len(data) + 1)
+            while at < len(data) and data[at] in space:
+                at += 1
+            quoted = re.compile(rb'"(?:[^"]|"")*"(?!")').match(data, at)
+            at = quoted.end() if quoted else at
+            while quoted and at < len(data) and data[at] in space:
+                at += 1
+            if data[at : at + 1] == b'"' or (quoted and data[at : at + 1] not in (b"", b"\n", delimiter)):
+                at = line_end  # a bad field ends with its first line
+            at = min(data.find(mark, at) % (len(data) + 1) for mark in (b"\n", delimiter))
+            if data[at : at + 1] != delimiter:
+                break
+            at += 1
+        found.append(data[start:at])
+        start = at + 1
+    return found
 
 
 def dense_csv(line: bytes, count: int, zero: bool, delimiter: bytes = b","):

@@ -268,6 +268,7 @@ class Stream:
             form.resume(here)
             if here.file > 0 and self.files[0] != STDIN:  # what the first lines of the first file decide
                 first = Bytes(self.files[0], self._limits.unpacking, self._limits.encoding)
+                first.skips_bad_lines = self._limits.skipping
                 if form.takes_arrays:
                     first.lines_of_array(self._limits.line)
                 form.begin(first)
@@ -291,6 +292,7 @@ class Stream:
             yield from read_arrow(source, opened, self._form, here, self._limits, self.format == "parquet")
             return
         bytes_ = opened or Bytes(source, self._limits.unpacking, self._limits.encoding)
+        bytes_.skips_bad_lines = self._limits.skipping
         try:
             yield from read_text(bytes_, self._form, here, self._limits)
         finally:

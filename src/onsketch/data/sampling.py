@@ -52,7 +52,9 @@ def first_lines(source: Bytes, wanted: int) -> Head:
                 if not lines:
                     first_end, first_count = end, head[:end].count(b"\n")
                 try:
-                    lines.append(head[at:end].decode())
+                    lines.append(
+                        head[at:end].decode(errors="replace" if lines and source.skips_bad_lines else "strict")
+                    )
                 except UnicodeDecodeError as error:
                     reason = f"byte {head[at + error.start]:#04x} is not UTF-8; give the encoding (encoding='latin-1')"
                     line = head.count(b"\n", 0, at) + 1

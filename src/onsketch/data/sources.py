@@ -93,6 +93,8 @@ class Bytes:
     def __init__(self, source: str | BinaryIO, unpacking: int = UNPACKING, encoding: str | None = None) -> None:
         self.name = shown(source)
         self.offset = 0
+        self.skips_bad_lines = False
+        """Lines that are not UTF-8 are bad lines like others; the first one must be text in any case."""
         self._unpacking = unpacking
         self._owned = isinstance(source, str)
         try:

@@ -1,4 +1,4 @@
-"""What a reader yields: a block of rows, and the place in the stream just after it."""
+"""Blocks of rows that readers yield, and the position in the stream after each."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 SAFETY = ("max_line_bytes", "max_unpack_bytes", "max_products")
-"""Options of reading that keep memory bounded. No model file sets them: they are for whoever reads to say."""
+"""Options of reading that bound memory. Model files never set them; only the caller does."""
 
 
 @dataclass(frozen=True)
 class Position:
-    """A place between two lines of a stream: all that is needed to go on reading exactly there.
+    """Position between two lines of a stream, from which reading continues exactly.
 
-    For standard input nothing can be rewound, so whoever resumes must send the same bytes again from the start;
-    the first ``offset`` of them are passed over, and the last line among them is compared with the one met before.
+    Standard input cannot be rewound. To resume, send the same bytes again from the start: the first ``offset`` of them
+    are skipped, and the last line among them is compared with the one read before.
     """
 
     file: int = 0
-    """Which of the files, from 0."""
+    """Index of the file, from 0."""
     path: str = ""
-    """Its name."""
+    """Name of the file."""
     offset: int = 0
-    """Bytes of this file already used, counted after decompression; rows for Parquet and Arrow."""
+    """Bytes of this file read so far, counted after decompression; rows for Parquet and Arrow."""
     line: int = 0
-    """Lines of this file already used."""
+    """Lines of this file read so far."""
     rows: int = 0
     """Rows delivered, of all files."""
     skipped: int = 0
-    """Bad lines passed over, of all files."""
+    """Bad lines skipped, of all files."""
     width: int = 0
-    """Features so far: the width of the last block."""
+    """Number of features so far: the width of the last block."""
     base: int = 0
-    """What is taken off a LIBSVM index: −1 while ``zero_based="auto"`` is undecided."""
+    """Number subtracted from a LIBSVM index: −1 while ``zero_based="auto"`` is undecided."""
     tail: int = 0
-    """Length of the end of the last line used …"""
+    """Length of the end of the last line read …"""
     checksum: int = 0
-    """… and its CRC-32, by which a file that has changed is recognised."""
+    """… and its CRC-32, which detects a changed file."""
 
     def to_json(self) -> str:
-        """As text, for a checkpoint.
+        """Return the position as text, for a checkpoint.
 
         >>> Position.from_json(Position(offset=7).to_json()).offset
         7
@@ -62,7 +62,7 @@ class Position:
 
     @classmethod
     def from_json(cls, text: str) -> Position:
-        """The position that ``to_json`` wrote."""
+        """Return the position that ``to_json`` wrote."""
         try:
             fields = json.loads(text)
             position = cls(**fields)
@@ -77,14 +77,14 @@ class Position:
 
 @dataclass
 class Block:
-    """Some rows of a stream. What the file does not have is None."""
+    """Some rows of a stream. Fields that the file does not have are None."""
 
     rows: Sparse | Floats
-    """The rows as they were read, for learners."""
+    """Rows as they were read, for learners."""
     y: Floats
-    """Labels as they stand in the file; NaN where a row has none."""
+    """Labels as in the file; NaN where a row has none."""
     position: Position
-    """Where the stream stands after this block."""
+    """Position of the stream after this block."""
     sample_weight: Floats | None = None
     """Importance weights."""
     tags: list[str] | None = None
@@ -92,11 +92,11 @@ class Block:
     groups: NDArray[np.int64] | None = None
     """Query ids (``qid:``), −1 for rows without."""
     initial: Floats | None = None
-    """Initial predictions of VW lines, 0 for rows without. The program refuses them; from Python they are yours."""
+    """Initial predictions of VW lines, 0 for rows without. The program refuses them; Python code may use them."""
 
     @cached_property
     def X(self) -> csr_array | Floats:
-        """The rows: CSR, or dense for tables without categories. A feature listed twice in a row counts as the sum."""
+        """Rows as CSR, or dense for tables without categories. Repeated features of a row are summed."""
         return self.rows.matrix() if isinstance(self.rows, Sparse) else self.rows
 
     def __len__(self) -> int:
@@ -108,11 +108,11 @@ class Block:
 
 
 MOST_VALUES = 200_000_000
-"""Largest number of values that are held in memory at once."""
+"""Largest number of values held in memory at once."""
 
 
 def stacked(blocks: Iterable[tuple[Any, Floats, Floats | None]]) -> tuple[Any, Floats, Floats]:
-    """All rows of a stream as one CSR matrix, with labels and weights; refused where they would not fit."""
+    """Return all rows of a stream as one CSR matrix, with labels and weights; refuse too many values."""
     from scipy.sparse import csr_array, vstack
 
     parts, labels, weights, held = [], [], [], 0

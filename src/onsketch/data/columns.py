@@ -1,4 +1,4 @@
-"""What each column of a table is, from the names, a sample of rows and the user's options. CSV, Parquet and Arrow."""
+"""Kinds of the columns of a table (CSV, Parquet, Arrow), from names, a sample of rows and the user's options."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from onsketch.rows.schema import FEATURES, TRUTHS, Field, is_gap
 Column = str | int
 
 LABEL_NAMES = ("label", "target", "y", "class")
-"""Columns taken for the label where none is named, whatever their case."""
+"""Columns used as the label if none is named, in any case."""
 
 _LIKELY = {
     "churn", "click", "clicked", "cnt", "converted", "count", "default", "deposit", "diagnosis", "exited", "fraud",
     "income", "outcome", "output", "price", "purchased", "quality", "rating", "response", "result", "revenue", "sales",
     "score", "species", "subscribed", "survived", "type",
 }  # fmt: skip
-"""Names that labels often have; asked about, never taken."""
+"""Common names of labels: suggested in errors, never used automatically."""
 
 _ROW_NUMBERS = ("", "id", "index", "row", "rowid", "row_id", "unnamed: 0")
 _CODE = re.compile(r"0\d+$")
 _CHANGED = 20
-"""Values by which a column is judged to have changed."""
+"""Number of values needed to decide that a column has changed."""
 _ENOUGH = 100
-"""Rows of a sample from which on a column with no value twice is taken for a name of rows."""
+"""Sample size from which a column without repeated values counts as a row name."""
 
 MISSING = ("error", "zero", "indicate")
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The options that say what columns are."""
+    """Options that assign columns."""
 
     label: Column | None = "auto"
     weight: Column | None = None
@@ -45,15 +45,15 @@ class Roles:
     keep: tuple[Column, ...] = ()
     """The only columns used as features, if any are given."""
     categorical: str | tuple[Column, ...] = "auto"
-    """Columns of categories; "auto" for those that hold words, which ``everyday`` adds to those named."""
+    """Columns of categories; "auto" for those that hold words. ``everyday`` adds these to the named ones."""
     numeric: tuple[Column, ...] = ()
     """Columns of numbers, whatever their first rows hold."""
     positive: str | None = None
     missing: str = "error"
     unlabelled: bool = False
-    """Whether the columns of label, weight and tag may be absent, and labels missing: to predict."""
+    """True if columns of label, weight and tag may be absent, and labels missing: for prediction."""
     everyday: bool = False
-    """Whether labels may be words, and columns that only name rows are left out: as the program reads."""
+    """True if labels may be words and columns of row names are left out, as in the program."""
     sparse: bool = False
     """True if rows may have columns that are not among the first ones."""
 
@@ -66,20 +66,20 @@ class Roles:
 
 
 class Sampled(NamedTuple):
-    """What the first rows say of a column."""
+    """Statistics of a column over the first rows."""
 
     words: float
-    """Share of words among the values that are there."""
+    """Share of words among the values present."""
     gaps: bool
-    """Whether values are missing."""
+    """True if values are missing."""
     rows: int
-    """Rows looked at in which there is a value."""
+    """Rows examined in which there is a value."""
     distinct: int = 0
-    """Different values among them."""
+    """Distinct values among them."""
     whole: bool = False
-    """Whether all are whole numbers."""
+    """True if all values are whole numbers."""
     coded: bool = False
-    """Whether some number has a leading zero, as codes do (01234)."""
+    """True if some number has a leading zero, as codes do (01234)."""
     boolean: bool = False
     """True if all values are true or false."""
     nested: bool = False
@@ -89,12 +89,12 @@ class Sampled(NamedTuple):
 
     @property
     def wordy(self) -> bool:
-        """Whether the values are words: half of them, or some of a few that come again and again (1, 2, 3+)."""
+        """True if the values are words: half of them, or some of a few recurring values (1, 2, 3+)."""
         return self.category or self.words >= 0.5 or (self.words > 0.0 and 5 * self.distinct <= self.rows)
 
 
 def sampled(cells: Sequence[Any], decimal: str = ".") -> Sampled:
-    """What these cells of a column are: fields of a text, or values of any type."""
+    """Return the statistics of these cells of a column: fields of a text, or values of any type."""
     there = [cell for cell in cells if not is_gap(cell)]
     if any(isinstance(cell, (Mapping, list, tuple)) for cell in there):
         return Sampled(0.0, len(there) < len(cells), len(there), nested=True)
@@ -111,7 +111,7 @@ def sampled(cells: Sequence[Any], decimal: str = ".") -> Sampled:
 
 
 def refuse_changed(path: str, field: Field, cells: Sequence[Any]) -> None:
-    """Refuse a column that held words when the schema was decided, and holds numbers only now: another thing."""
+    """Refuse a column that held words when the schema was decided, and now holds only numbers."""
     seen = sampled(cells)
     if field.words and seen.words == 0.0 and not seen.coded and seen.rows >= _CHANGED:
         raise InputError(
@@ -121,13 +121,13 @@ def refuse_changed(path: str, field: Field, cells: Sequence[Any]) -> None:
 
 
 def number(cell: Any, decimal: str = ".") -> float | None:
-    """A cell as a number, None for a word. Only for the first rows and options."""
+    """Return a cell as a number, None for a word. Only for the first rows and options."""
     if isinstance(cell, str):
         if "_" in cell:
             return None
         if decimal == ",":
             cell = cell.replace(".", "").replace(",", ".")
-    elif hasattr(cell, "isoformat"):  # pandas has dates that are numbers, too
+    elif hasattr(cell, "isoformat"):  # dates of pandas convert to numbers, too
         return None
     try:
         return float(cell)
@@ -136,7 +136,7 @@ def number(cell: Any, decimal: str = ".") -> float | None:
 
 
 def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Roles) -> tuple[Field, ...]:
-    """Decide what each column is."""
+    """Return the kind of each column."""
     found = dict.fromkeys(range(len(names)), ("number", ""))
     if roles.everyday or roles.categorical == "auto":
         found = {k: _by_sample(names[k], seen, roles.everyday) for k, seen in enumerate(sample)}
@@ -162,12 +162,12 @@ def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Ro
 def _named_by_option(
     path: str, names: Sequence[str], option: str, columns: Iterable[Column], kind: str
 ) -> dict[int, tuple[str, str]]:
-    """The places of columns that an option names, each with what it is and why."""
+    """Return the positions of columns that an option names, each with its kind and the reason."""
     return {place_of(path, names, column, option): (kind, "as told") for column in columns}
 
 
 def _by_sample(name: str, seen: Sampled, everyday: bool) -> tuple[str, str]:
-    """The kind that the first rows suggest."""
+    """Return the kind that the first rows suggest, with the reason."""
     if seen.nested:
         return "any", "objects or lists"
     if everyday and not seen.rows:
@@ -187,9 +187,9 @@ def _by_sample(name: str, seen: Sampled, everyday: bool) -> tuple[str, str]:
 def _label(
     path: str, names: Sequence[str], kinds: Sequence[str], sample: Sequence[Sampled], roles: Roles
 ) -> int | None:
-    """The place of the label's column; None for no label."""
+    """Return the position of the label column, None for no label."""
     label = roles.label
-    if label == "none" and "none" not in names:  # what a command line can give
+    if label == "none" and "none" not in names:  # as on the command line
         return None
     usual = any(name.lower() in LABEL_NAMES for name in names)
     if roles.unlabelled and label is not None and _absent(label, names) and not (label == "auto" and usual):
@@ -216,7 +216,7 @@ def _label(
 
 
 def _candidates(names: Sequence[str], sample: Sequence[Sampled]) -> str:
-    """Columns that may well be the label, as a hint; all of them where there are few."""
+    """Return columns that may be the label, as a hint; all of them if there are few."""
     usual = [name for name in names if name.strip().lower() in _LIKELY]
     two = [name for name, seen in zip(names, sample, strict=True) if seen.distinct == 2]
     likely = list(dict.fromkeys([*usual, *names[-1:], *two]))[:4]
@@ -224,22 +224,22 @@ def _candidates(names: Sequence[str], sample: Sequence[Sampled]) -> str:
 
 
 def as_columns(columns: Column | Iterable[Column]) -> tuple[Column, ...]:
-    """One column or several, as a tuple."""
+    """Return one column or several as a tuple."""
     return (columns,) if isinstance(columns, str | int) else tuple(columns)
 
 
 def _absent(column: Column, names: Sequence[str]) -> bool:
-    """Whether there is no column of this name; a place is always meant."""
+    """Return True if there is no column of this name; positions always refer to a column."""
     return isinstance(column, str) and column not in names and not _is_place(column)
 
 
 def _is_place(column: str) -> bool:
-    """Whether this is a number, which is all a command line can give."""
+    """Return True if the text is a number, the only form of positions on the command line."""
     return column.lstrip("-").isdigit()
 
 
 def place_of(path: str, names: Sequence[str], column: Column, option: str) -> int:
-    """The place of a column given by name or by place, from the end where negative."""
+    """Return the position of a column given by name or position; negative positions count from the end."""
     if isinstance(column, str):
         found = [k for k, name in enumerate(names) if name == column]
         if len(found) > 1:

@@ -1,7 +1,7 @@
-"""What the compiled parsers of text share: where they stand, why a line is bad, and the bytes that separate.
+"""State, error codes and separators that the compiled text parsers share.
 
-A parser is called with a stretch of text that ends with a newline, and goes on until the stretch, the rows of the
-block or its bytes are used up, or a line is bad. All it needs to go on later is in ``state``.
+A parser gets a chunk of text that ends with a newline. It stops at the end of the chunk, when the block has enough
+rows or bytes, or at a bad line. ``state`` holds all it needs to continue later.
 """
 
 from __future__ import annotations
@@ -72,21 +72,21 @@ REASONS = {
     NULL_LABEL: "the label is missing",
     OTHER_LABELS: "{found}: contextual-bandit labels and costs of classes are not supported; give one label a line",
 }
-"""Reasons as a user reads them."""
+"""Reasons shown to users."""
 
 NAMED: dict[str, Any] = {"zero_based": True, "missing": ("zero", "indicate"), "positive": ...}
-"""The options that they name."""
+"""Options that the reasons name."""
 
 
 @inlined
 def is_blank(c):
-    """Space, tab, vertical tab, form feed or carriage return: what separates on a line."""
+    """Return True for space, tab, vertical tab, form feed or carriage return, which separate on a line."""
     return c == SPACE or (9 <= c <= 13 and c != NEWLINE)
 
 
 @inlined
 def skip_blanks(text, at):
-    """The next byte that is not blank."""
+    """Return the next byte that is not blank."""
     while is_blank(np.int64(text[at])):
         at += 1
     return at
@@ -94,7 +94,7 @@ def skip_blanks(text, at):
 
 @inlined
 def next_line(text, at):
-    """The byte after the next newline."""
+    """Return the byte after the next newline."""
     while text[at] != NEWLINE:
         at += 1
     return at + 1
@@ -102,7 +102,7 @@ def next_line(text, at):
 
 @inlined
 def begin_line(state):
-    """Where the next line begins, counted as read."""
+    """Return the start of the next line, and count the line as read."""
     state[LAST] = state[AT]
     state[LINE] += 1
     return state[AT]
@@ -110,9 +110,9 @@ def begin_line(state):
 
 @inlined
 def end_line(text, state, code, at, end, skipping, indptr):
-    """Count the row of a good line, whose values end at ``end``, or remember the first bad line; whether to go on.
+    """Count the row of a good line, whose values end at ``end``, or record the first bad line; return True to continue.
 
-    A bad line that is not skipped is not read: the parser stands before it.
+    The parser stops before a bad line that is not skipped.
     """
     if code == 0:
         state[ROWS] += 1

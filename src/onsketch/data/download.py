@@ -1,4 +1,4 @@
-"""Fetching a file with what was already fetched kept: it goes on where it stopped, and is checked when it is whole."""
+"""Downloads that resume where they stopped and are verified when complete."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from onsketch.core.errors import InputError
 
 Advance = Callable[[int, int | None], None]
-"""Called with the bytes that are there and, where the server says it, how many there will be."""
+"""Callback that gets the bytes received and, if the server gives it, the total."""
 
 _CHUNK = 1 << 18
 
 
 class DownloadError(InputError):
-    """A file that could not be fetched, or is not what it should be."""
+    """Error of a download that failed or has the wrong content."""
 
 
 def fetch(
     address: str, target: Path, checksum: str | None = None, advance: Advance = lambda done, size: None,
     length: int | None = None,
 ) -> Path:  # fmt: skip
-    """Download to ``target``; a part left by an earlier attempt (``target.part``) is continued.
+    """Download to ``target``, resuming a part left by an earlier attempt (``target.part``).
 
     Args:
-        address: https or file; http only of this machine.
-        target: where the whole file will be; it appears there only when it is whole and right.
-        checksum: ``sha256:…``; None where none is known.
-        advance: told of the progress.
-        length: bytes of the file, where that is known; no more are taken.
+        address: https or file; http only from this machine.
+        target: path of the file; it appears there only when complete and verified.
+        checksum: ``sha256:…``; None if unknown.
+        advance: called with the progress.
+        length: bytes of the file, if known; no more are read.
     """
     if not _private(address):
         raise DownloadError(f"{address}: not an address of https; what comes could be changed on the way.")
@@ -44,7 +44,7 @@ def fetch(
     version = part.with_name(part.name + ".version")
     there = part.stat().st_size if part.exists() else 0
     known = version.read_text(encoding="utf-8") if there and version.is_file() else ""
-    if not known and checksum is None:  # two versions spliced would not be noticed
+    if not known and checksum is None:  # parts of two versions could not be detected
         part.unlink(missing_ok=True)
         there = 0
     asked = {"Range": f"bytes={there}-"} if there else {}
@@ -71,8 +71,8 @@ def fetch(
 def _take(
     address: str, reply: Any, part: Path, there: int, length: int | None, version: Path, advance: Advance
 ) -> int | None:
-    """Write what comes behind what is there, one byte too many at most; returns how many bytes are to be there."""
-    if there and reply.status != 206:  # the server begins anew
+    """Append the rest of the file, at most one byte too many; return its expected number of bytes."""
+    if there and reply.status != 206:  # the server sends the whole file
         there = 0
     told = reply.headers.get("Content-Length")
     size = there + int(told) if told and told.isdigit() else length
@@ -91,7 +91,7 @@ def _take(
 
 
 def _check(address: str, part: Path, version: Path, size: int | None, checksum: str | None) -> None:
-    """Refuse what is not whole, which may go on, and throw away what is too long or another file."""
+    """Refuse an incomplete file, which may be resumed; delete a file that is too long or wrong."""
     there = part.stat().st_size
     if size is not None and there < size:
         raise DownloadError(f"{address}: the connection ended after {there:,} of {size:,} bytes; try again to go on.")
@@ -105,7 +105,7 @@ def _check(address: str, part: Path, version: Path, size: int | None, checksum: 
 
 
 def _private(address: str) -> bool:
-    """Whether nobody can change what comes on its way."""
+    """Return True if the transfer cannot be tampered with: https, a local file or this machine."""
     parts = urlsplit(address)
     return parts.scheme in ("https", "file") or (
         parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost")
@@ -113,34 +113,34 @@ def _private(address: str) -> bool:
 
 
 class _NeverLess(HTTPRedirectHandler):
-    """Follows no redirection from https to anything less."""
+    """Redirect handler that refuses redirections from https to anything less secure."""
 
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
-        """The next address, if it is as good."""
+        """Return the redirected request if it is as secure."""
         if not _private(newurl):
             raise DownloadError(f"{req.full_url}: it leads to {newurl}, which is not of https.")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _version(headers: Message) -> str:
-    """What tells one version of a file from another, for ``If-Range``: a strong ETag, or the date; "" if neither."""
+    """Return an identifier of a file's version for ``If-Range``: a strong ETag, the date, or else ""."""
     tag = headers.get("ETag", "")
     return tag if tag.startswith('"') else headers.get("Last-Modified", "")
 
 
 def digest(path: Path, kind: str) -> str:
-    """``kind:hexadecimal`` of a file."""
+    """Return ``kind:hexadecimal``, the digest of a file."""
     with path.open("rb") as file:
         return f"{kind}:{hashlib.file_digest(file, kind).hexdigest()}"
 
 
 def record(path: Path) -> None:
-    """Note the checksum of a file for which none is published, as ``NAME.sha256`` beside it."""
+    """Write the checksum of a file without a published one to ``NAME.sha256`` in the same folder."""
     _note(path).write_text(digest(path, "sha256") + "\n", encoding="utf-8")
 
 
 def recorded(path: Path) -> str | None:
-    """The checksum noted when the file was first fetched."""
+    """Return the checksum recorded when the file was first fetched."""
     note = _note(path)
     return note.read_text(encoding="utf-8").strip() if note.is_file() else None
 
@@ -150,7 +150,7 @@ def _note(path: Path) -> Path:
 
 
 def content_digest(path: Path) -> str:
-    """SHA-256 of what is in the file, uncompressed."""
+    """Return the SHA-256 of a file's uncompressed content."""
     from onsketch.data.sources import Bytes
 
     source, total = Bytes(str(path)), hashlib.sha256()

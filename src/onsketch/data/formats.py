@@ -19,7 +19,7 @@ from onsketch.rows.sparse import csr
 _ANY_WIDTH = 1 << 62
 _ALL_BITS = (1 << 63) - 1
 UNDECIDED = -1
-"""The base of LIBSVM indices before the first block, with ``zero_based="auto"``."""
+"""Base of LIBSVM indices before the first block, with ``zero_based="auto"``."""
 
 
 class Libsvm(TextFormat):
@@ -45,7 +45,7 @@ class Libsvm(TextFormat):
         parse_libsvm(text, state, stop, budget, self.rows, skipping, max(self.base, 0), width, self.mask, *into)
 
     def block(self, rows: int, count: int, position: Position) -> Block:
-        """The rows parsed, copied out of the scratch arrays."""
+        """Return the parsed rows, copied out of the scratch arrays."""
         indptr, indices, values = self.indptr[: rows + 1], self.indices[:count], self.values[:count]
         if self.base == UNDECIDED:
             self.base = int(indices.min(initial=1) > 0)
@@ -66,14 +66,14 @@ class Libsvm(TextFormat):
 
 @dataclass(frozen=True)
 class Filter:
-    """Namespaces that are left out: a single letter stands for all that begin with it, a longer name for itself."""
+    """Namespaces to leave out: a single letter selects all that begin with it, a longer name one namespace."""
 
     ignore: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     """If any are given, all others are left out."""
 
     def letters(self) -> NDArray[np.bool_]:
-        """Whether namespaces that begin with a byte are left out."""
+        """Return for each byte True if namespaces that begin with it are left out."""
         table = np.zeros(256, dtype=bool)
         table[[ord(name) for name in self.ignore if len(name.encode()) == 1]] = True
         if self.keep:
@@ -82,7 +82,7 @@ class Filter:
         return table
 
     def hashes(self) -> NDArray[np.uint64]:
-        """The hashes of the namespaces for which it is the other way round."""
+        """Return hashes of the namespaces that are exceptions to their first letter."""
         names = [name for name in self.keep or self.ignore if len(name.encode()) > 1]
         return np.array([hash_name(name, bits=31) for name in names], dtype=np.uint64)
 
@@ -109,7 +109,7 @@ class VW(TextFormat):
         self.tags: list[str] = []
 
     def reserve(self, count: int, text: int) -> None:
-        """Make room for the values of ``text`` bytes after ``count`` values."""
+        """Reserve space for the values of ``text`` bytes after ``count`` values."""
         super().reserve(count, text)
         if self.pairs and self.spaces.size < self.values.size:
             self.spaces = longer(self.spaces, self.values.size, count)
@@ -123,7 +123,7 @@ class VW(TextFormat):
         parse_vw(text, state, stop, budget, self.rows, skipping, *how, *into)
 
     def collect(self, text: bytearray, rows: tuple[int, int], values: tuple[int, int]) -> None:
-        """Keep the tags of these rows, and the names of features met for the first time."""
+        """Collect the tags of these rows, and the names of new features."""
         spans = self.tag_spans[rows[0] : rows[1]]
         if (spans[:, 1] > spans[:, 0]).any():
             self.tags.extend([""] * (rows[0] - len(self.tags)))
@@ -136,7 +136,7 @@ class VW(TextFormat):
                 self.names.add(int(self.indices[values[0] + at]), f"{within}^{name}" if within else name)
 
     def block(self, rows: int, count: int, position: Position) -> Block:
-        """The rows parsed, copied out of the scratch arrays."""
+        """Return the parsed rows, copied out of the scratch arrays."""
         indptr, indices, values = self.indptr[: rows + 1], self.indices[:count], self.values[:count]
         if self.pairs:
             spaces = self.spaces[:count]
@@ -156,5 +156,5 @@ class VW(TextFormat):
 
 
 def _settled(position: Position, form: TextFormat) -> Position:
-    """The position with what this block has decided."""
+    """Return the position with the decisions of this block."""
     return replace(position, width=form.width, base=form.base)

@@ -1,4 +1,4 @@
-"""JSON objects taken apart: their features, label, weight and tag."""
+"""Features, label, weight and tag of JSON objects."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from onsketch.rows.schema import Schema
 from onsketch.rows.sparse import Sparse
 
 ENVELOPE = ("label", "weight", "tag")
-"""The keys beside ``features`` in an object that has its features apart."""
+"""Keys next to ``features`` in an envelope object."""
 
 
 class Example(NamedTuple):
-    """A JSON object taken apart."""
+    """Parts of a JSON object."""
 
     features: Any
-    """An object, or a list of numbers."""
+    """Object, or list of numbers."""
     label: Any
-    """A number or a word; None where there is none."""
+    """Number or word; None if there is none."""
     weight: Any
     tag: Any
 
 
 def example(row: Any, label: str | None = "auto", weight: str | None = None, tag: str | None = None) -> Example:
-    """The parts of an object that has its label, weight and tag beside its features.
+    """Return the features, label, weight and tag of an object.
 
     An object is an envelope if it has no other keys than those of ``{"features": {...}, "label": 1, "weight": 2,
     "tag": "a"}`` and no option asks for another one. Any other object is flat: each key is a feature, ``features`` too.
 
     Args:
-        row: an envelope, as the service takes it, or a flat object, in which VW's ``_label``, ``_weight`` and ``_tag``
-            are known, too.
+        row: an envelope, as the service takes it, or a flat object, which may also have VW's keys ``_label``,
+            ``_weight`` and ``_tag``.
         label: the label's name in a flat object; "auto" is ``_label``, else the one named label, target, y or class.
         weight: the name of the sample weight in a flat object.
         tag: the name of the tag in a flat object.
@@ -54,7 +54,7 @@ def example(row: Any, label: str | None = "auto", weight: str | None = None, tag
 def roles_of(
     row: Any, label: str | None = "auto", weight: str | None = None, tag: str | None = None
 ) -> tuple[str | None, str, str]:
-    """The keys of label, weight and tag in an object; ``ENVELOPE`` where its features stand apart."""
+    """Return the keys of label, weight and tag in an object; ``ENVELOPE`` for an envelope."""
     if not isinstance(row, Mapping):
         raise InputError(f"expected an object, found {shown(row)}.")
     whole = {*ENVELOPE, "features"}
@@ -75,7 +75,7 @@ def _label_name(row: Mapping[str, Any], label: str | None) -> str | None:
 
 
 def rows_of(objects: Sequence[Any], bits: int = DEFAULT_BITS) -> Sparse:
-    """Objects as rows without a schema: each value is what it looks like. An error says which row is bad.
+    """Return objects as rows without a schema: each value has the kind it looks like. An error names the bad row.
 
     >>> rows_of([{"a": 1, "b": 0}, {"b": 2.5}]).data.tolist()
     [1.0, 2.5]

@@ -1,4 +1,4 @@
-"""Labels of files to the −1 and +1 that classification losses take."""
+"""Conversion of file labels to the −1 and +1 of classification losses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 class LabelMap:
-    """−1/+1 from labels, by a rule that looks at each label alone, so that no order of rows changes it.
+    """Map from labels to −1/+1 that treats each label on its own, so that the order of rows does not matter.
 
     ================  =====================================================================================
     ``positive``      rule
@@ -21,7 +21,7 @@ class LabelMap:
     a label           that label becomes +1, every other −1
     ================  =====================================================================================
 
-    So {1, 2} needs ``positive=2`` (or 1): where a stream begins with 1s, nothing else can tell what they mean.
+    So {1, 2} needs ``positive=2`` (or 1): for a stream that begins with 1s, their meaning is unknown otherwise.
 
     >>> import numpy as np
     >>> LabelMap()(np.array([0.0, 1.0])), LabelMap(positive=2)(np.array([1.0, 2.0, 3.0]))
@@ -33,7 +33,7 @@ class LabelMap:
         self._negative: float | None = None
 
     def __call__(self, labels: Floats) -> Floats:
-        """The labels as −1 and +1; a row without a label (NaN) stays without."""
+        """Return the labels as −1 and +1; a missing label (NaN) stays missing."""
         labels = np.asarray(labels, dtype=np.float64)
         missing = np.isnan(labels)
         if self.positive is not None:

@@ -39,7 +39,7 @@ def _ends_field(c):
 
 @inlined
 def _group(text, at):
-    """The whole number after ``qid:`` at ``at``, where it ends, and 0 or why it is none."""
+    """Parse the whole number after ``qid:`` at ``at``; return it, its end, and 0 or an error code."""
     for i in range(4):
         if text[at + i] != (113, 105, 100, COLON)[i]:  # "qid:"; a newline is none of these, so none is passed
             return NO_GROUP, at, NO_INDEX
@@ -55,7 +55,7 @@ def _group(text, at):
 
 @inlined
 def _short_pairs(text, at, count, base, width, mask, indices, values):
-    """Pairs of a short index and one digit: where they end, the values so far, and whether the line ends there, too."""
+    """Parse pairs of a short index and one digit; return their end, the values so far, and True at a line end."""
     number, digit, after, size = short_pair(text, at)
     while after and np.uint64(np.int64(number) - base) < np.uint64(width):
         indices[count] = (np.int64(number) - base) & mask
@@ -71,9 +71,9 @@ def _short_pairs(text, at, count, base, width, mask, indices, values):
 
 @inlined
 def _pair(text, start, base, width):
-    """``index:value``. Returns the column, the value, where they end or are bad, and 0 or why they are bad.
+    """Parse ``index:value``; return the column, the value, the end or the bad byte, and 0 or an error code.
 
-    NO_INDEX where no digit comes first: then it may be something else.
+    NO_INDEX if there is no digit first: the text may then be something else.
     """
     at = start
     index = np.int64(0)
@@ -95,7 +95,7 @@ def _pair(text, start, base, width):
 
 @inlined
 def _label(text, start):
-    """The label of a line, where it ends or is bad, and 0 or why it is bad."""
+    """Parse the label of a line; return it, its end or the bad byte, and 0 or an error code."""
     label, at, code = read_number(text, start)
     if code:
         return label, start, code
@@ -109,7 +109,7 @@ def _label(text, start):
 
 @inlined
 def _row(text, at, count, base, width, mask, indices, values):
-    """One line from its label on. Returns where it ends, the values so far, label, group, and 0 or why it is bad."""
+    """Parse one line from its label on; return its end, the values so far, label, group, and 0 or an error code."""
     group = NO_GROUP
     label, at, code = _label(text, at)
     if code:
@@ -121,7 +121,7 @@ def _row(text, at, count, base, width, mask, indices, values):
         if c in (NEWLINE, HASH):
             return at, count, label, group, 0
         start = at
-        if 48 <= c <= 57:  # indicators and counts are most of what such files hold
+        if 48 <= c <= 57:  # fast path: most values of such files are indicators and counts
             at, count, ended = _short_pairs(text, at, count, base, width, mask, indices, values)
             if ended:
                 return at, count, label, group, 0
@@ -142,7 +142,7 @@ def _row(text, at, count, base, width, mask, indices, values):
 
 @kernel
 def parse_libsvm(text, state, stop, budget, room, skipping, base, width, mask, indptr, indices, values, labels, groups):
-    """Parse lines until ``stop``, beyond ``budget`` or until ``room`` rows; there is space for all values of the text.
+    """Parse lines until ``stop``, beyond ``budget`` or until ``room`` rows; the arrays hold all values of the text.
 
     Column = index − base, which must be below ``width``, and is cut to the bits of ``mask``.
     """

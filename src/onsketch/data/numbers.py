@@ -1,6 +1,6 @@
-"""Decimal text to float64, correctly rounded, inside compiled loops.
+"""Correctly rounded conversion of decimal text to float64, inside compiled loops.
 
-A number is read in three steps, each taking what the one before cannot decide:
+A number is converted in three steps; each handles the cases that the previous one cannot decide:
 
 1. A significand up to 2⁵³ with a power of ten up to 10²² is one exact multiplication or division
    (William Clinger: "How to read floating point numbers accurately", PLDI 1990).
@@ -11,8 +11,8 @@ A number is read in three steps, each taking what the one before cannot decide:
 3. Longer ones lie between two significands of 19 digits. Only where those two round differently, the digits are
    compared with the midpoint of the two candidates in whole numbers of any length.
 
-Texts end with a newline, so that no loop needs to ask for the end, and then with ``PADDING``, since digits are looked
-at eight at a time.
+Texts end with a newline, so that no loop needs to test for the end, and then with ``PADDING``, since digits are read
+eight at a time.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import numpy as np
 from onsketch.jit.decorators import INNER, exact, exact_inlined, exact_kernel, inner_function
 
 kernel, inner, inlined = exact_kernel, exact, exact_inlined
-"""Strict about rounding, for a number read must be the nearest one; and nothing is allocated but in ``_rounds_up``:
-counting references to arrays took three quarters of the time of a table's field.
+"""Decorators with strict rounding, since results must be the nearest numbers. Only ``_rounds_up`` allocates: counting
+references to arrays took three quarters of the time of a table's field.
 """
 
 _allocating = inner_function(**{**INNER, "fastmath": False, "_nrt": True})
 
 PADDING = b"\n" * 8
-"""What must follow the last newline of a text."""
+"""Padding after the last newline of a text."""
 
 GOOD, MALFORMED, NOT_FINITE, TOO_LARGE = range(4)
-"""What came of reading a number."""
+"""Results of reading a number."""
 
 _LOWEST, _HIGHEST = -342, 308
 """Powers of ten outside of which a significand of 19 digits is zero or infinite."""
@@ -45,7 +45,7 @@ _LIMBS = 192
 
 
 def _powers_of_five() -> np.ndarray[tuple[int, int], np.dtype[np.uint64]]:
-    """The leading 128 bits of 5^q as (high, low): truncated for q ≥ 0, the reciprocals rounded up."""
+    """Return the leading 128 bits of 5^q as (high, low): truncated for q ≥ 0, the reciprocals rounded up."""
     table = np.empty((_HIGHEST - _LOWEST + 1, 2), dtype=np.uint64)
     for q in range(_LOWEST, _HIGHEST + 1):
         power = 5 ** abs(q)
@@ -77,7 +77,7 @@ _HIDDEN_BIT = np.uint64(2**52)
 
 @inlined
 def _product(a, b):
-    """The 128 bits of a·b as (high, low)."""
+    """Return the 128 bits of a·b as (high, low)."""
     a1, a0 = a >> _32, a & _LOW_HALF
     b1, b0 = b >> _32, b & _LOW_HALF
     low, middle = a0 * b0, a1 * b0
@@ -88,7 +88,7 @@ def _product(a, b):
 
 @inner
 def _times_power(w, q):
-    """The 128 leading bits of w·5^q, of which the lower ones are needed at times only."""
+    """Return the 128 leading bits of w·5^q; the lower half is needed only sometimes."""
     high, low = _product(w, _FIVES[q - _LOWEST, 0])
     if high & _NINE_BITS == _NINE_BITS:
         more, _ = _product(w, _FIVES[q - _LOWEST, 1])
@@ -101,7 +101,7 @@ def _times_power(w, q):
 
 @inner
 def _nearest(w, q):
-    """The float64 nearest to w·10^q, for a whole w > 0 of 64 bits, as its bits; infinity beyond the range."""
+    """Return the bits of the float64 nearest to w·10^q, for a whole w > 0 of 64 bits; infinity beyond the range."""
     infinity = np.uint64(0x7FF) << np.uint64(52)
     if q < _LOWEST:
         return _ZERO
@@ -137,7 +137,7 @@ def _nearest(w, q):
 
 @inner
 def _grow_number(limbs, size, factor, addend):
-    """``limbs ← limbs·factor + addend``, for a factor below 2³²; returns the new number of limbs."""
+    """Compute ``limbs ← limbs·factor + addend``, for a factor below 2³²; return the new number of limbs."""
     carry = addend
     for i in range(size):
         carry += limbs[i] * factor
@@ -151,7 +151,7 @@ def _grow_number(limbs, size, factor, addend):
 
 @inner
 def _scale(limbs, size, fives, twos):
-    """``limbs ← limbs·5^fives·2^twos``."""
+    """Compute ``limbs ← limbs·5^fives·2^twos``; return the new number of limbs."""
     for _ in range(fives):
         size = _grow_number(limbs, size, np.uint64(5), _ZERO)
     for _ in range(twos // 31):
@@ -161,7 +161,7 @@ def _scale(limbs, size, fives, twos):
 
 @_allocating
 def _rounds_up(text, start, q, below):
-    """Whether the digits from ``start`` on, times 10^q, are nearer to the float64 after ``below`` (by its bits)."""
+    """Return True if the digits from ``start`` on, times 10^q, are nearer to the float64 after ``below`` (bits)."""
     digits = np.zeros(_LIMBS, dtype=np.uint64)
     size = count = 0
     at = start
@@ -197,7 +197,7 @@ def _rounds_up(text, start, q, below):
 
 @inner
 def _long_number(text, start, power):
-    """The bits of the float64 nearest to the digits (more than 19 of them) from ``start`` on, times 10^power."""
+    """Return the bits of the float64 nearest to the digits (more than 19) from ``start`` on, times 10^power."""
     w = _ZERO
     kept = behind = 0  # digits after the point: the number is (all digits)·10^(power - behind)
     dropped = np.int64(0)
@@ -230,7 +230,7 @@ def _long_number(text, start, power):
 
 @inlined
 def _eight_bytes(text, at):
-    """Eight bytes in one word, the first lowest; unsigned places spare the test for negative ones."""
+    """Return eight bytes as one word, the first lowest; unsigned positions avoid the test for negative ones."""
     place = np.uint64(at)
     word = _ZERO
     for k in range(8):
@@ -240,19 +240,19 @@ def _eight_bytes(text, at):
 
 @inlined
 def _are_digits(word):
-    """Whether all eight bytes are digits: high halves are 3, and stay so when 6 is added."""
+    """Return True if all eight bytes are digits: high halves are 3, also after 6 is added."""
     return (word & _HIGH_HALVES) | (((word + _SIXES) & _HIGH_HALVES) >> np.uint64(4)) == _THREES
 
 
 @inlined
 def _eight_digits(word):
-    """The number that eight digits make, by adding neighbours: pairs, then fours, then all (Lemire 2021)."""
+    """Return the number of eight digits, by combining pairs, then fours, then all (Lemire 2021)."""
     return _joined(word - _ZEROS)
 
 
 @inlined
 def _joined(word):
-    """The number that the eight bytes, each 0 to 9 and the first lowest, make as digits."""
+    """Return the number of eight bytes, each 0 to 9, the first lowest, read as digits."""
     word = word * _TEN + (word >> np.uint64(8))
     low, high = word & _EVERY_FOURTH, (word >> np.uint64(16)) & _EVERY_FOURTH
     return (low * np.uint64(0x000F424000000064) + high * np.uint64(0x0000271000000001)) >> _32
@@ -260,10 +260,10 @@ def _joined(word):
 
 @inlined
 def short_pair(text, at):
-    """``12:3`` and a space or the end of the line, where that is what stands at ``at``, without a branch.
+    """Parse ``12:3``, followed by a space or the end of the line, without a branch.
 
-    Returns the number before the colon (1 to 5 digits), the digit after it, the byte that follows (0 where something
-    else stands there), and how many digits the number has.
+    Returns the number before the colon (1 to 5 digits), the digit after it, the byte that follows (0 for any other
+    text), and the number of digits before the colon.
     """
     word = _eight_bytes(text, at)
     digits = word ^ _ZEROS
@@ -281,7 +281,7 @@ def short_pair(text, at):
 
 @inner
 def _is_word(text, at, word):
-    """Whether this word, in small letters, stands at ``at``, in any case, and ends there."""
+    """Return True if this word, in lower case, is at ``at``, in any case, and ends there."""
     for k in range(word.size):
         if np.int64(text[at + k]) | 32 != word[k]:  # true of a newline, which no loop may pass
             return False
@@ -296,10 +296,10 @@ def _is_not_finite(text, at):
 
 @inlined
 def read_number(text, at):  # noqa: C901 (one automaton over the bytes of a number: in parts it would be harder to follow)
-    """The number at ``at``: its value, where it ends (or the unfit byte stands), and GOOD or what is wrong.
+    """Parse the number at ``at``; return its value, its end (or the invalid byte), and GOOD or an error code.
 
-    Signs, ``5.``, ``.5`` and exponents are numbers; nan and infinity are not, nor is what float64 cannot hold.
-    Whether a byte may follow is for the caller to say.
+    Signs, ``5.``, ``.5`` and exponents are accepted; nan, infinity and values beyond float64 are not.
+    The caller checks the byte that follows.
     """
     c = np.int64(text[at])
     negative = c == 45

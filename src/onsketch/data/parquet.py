@@ -1,4 +1,4 @@
-"""The row groups of a Parquet file, none of which may fill memory by unpacking."""
+"""Row groups of a Parquet file, with bounds on the memory of unpacking."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from onsketch.core.errors import ReadError
 from onsketch.data.text import Limits
 
 BOMB = 1000
-"""A part of a file that unpacks to this many times its size was packed to do harm."""
+"""Ratio of unpacked to packed size above which a part of a file is refused as malicious."""
 
 
 FEW_ROWS = 256
-"""Rows to a batch where words cannot be read by dictionary: their encoding repeats long prefixes at no cost."""
+"""Rows per batch where words cannot be read by dictionary: their encoding repeats long prefixes at no cost."""
 
 
 def open_parquet(found: Any) -> list[Any]:
-    """Open a Parquet file, given as a path or a file object, with words by dictionary and, to fall back on, without.
+    """Open a Parquet file, given as a path or a file object, with dictionaries of words and, as a fallback, without.
 
-    With dictionaries a long word that many rows share is held once and not once per row.
+    With dictionaries, a long word that many rows share is stored once and not once per row.
     """
     from pyarrow import parquet, types
 
@@ -31,9 +31,9 @@ def open_parquet(found: Any) -> list[Any]:
 
 
 def row_groups(path: str, files: list[Any], size: int, groups: range, rows: int, limits: Limits) -> Iterator[Any]:
-    """Yield the batches of some row groups. An error names the row group, and the column where one is damaged.
+    """Yield the batches of some row groups. An error names the row group, and the damaged column if known.
 
-    Columns of the footer are not looked at: pyarrow ends the process where their description is damaged or encrypted.
+    We do not read the columns of the footer: pyarrow aborts the process if their description is damaged or encrypted.
 
     Args:
         path: name of the file for messages.

@@ -1,4 +1,4 @@
-"""Work ahead in another thread, so that reading and learning overlap."""
+"""Prefetching in another thread, so that reading and learning overlap."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Item = TypeVar("Item")
 
 
 def ahead(items: Iterator[Item], depth: int) -> Iterator[Item]:
-    """The same items in the same order, up to ``depth`` of them made before they are asked for.
+    """Yield the same items in the same order, up to ``depth`` of them computed in advance.
 
-    An error comes where it would have come. Closing the iterator ends the thread at its next item.
+    An error is raised at the same item. Closing the iterator ends the thread at its next item.
 
     >>> list(ahead(iter(range(5)), depth=2))
     [0, 1, 2, 3, 4]
@@ -33,12 +33,12 @@ def ahead(items: Iterator[Item], depth: int) -> Iterator[Item]:
             yield item
     finally:
         stopped.set()
-        if threading.current_thread() is not thread:  # the collector may close us from anywhere
-            thread.join(timeout=0.5)  # one that waits for a pipe is left to itself
+        if threading.current_thread() is not thread:  # the garbage collector may close it in any thread
+            thread.join(timeout=0.5)  # a thread that waits for a pipe is not joined
 
 
 def _work(items: Iterator[Any], waiting: queue.Queue[tuple[str, Any]], stopped: threading.Event) -> None:
-    """The thread: items as they come, then the end or the error, unless nobody wants more."""
+    """Run the thread: put items into the queue, then the end or the error, unless stopped."""
     try:
         for item in items:
             if not _put(("item", item), waiting, stopped):
@@ -54,7 +54,7 @@ def _work(items: Iterator[Any], waiting: queue.Queue[tuple[str, Any]], stopped: 
 
 
 def _put(item: tuple[str, Any], waiting: queue.Queue[tuple[str, Any]], stopped: threading.Event) -> bool:
-    """Wait for room; False where nobody wants it any more."""
+    """Wait for space in the queue; return False if stopped."""
     while not stopped.is_set():
         try:
             waiting.put(item, timeout=0.05)

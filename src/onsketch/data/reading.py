@@ -1,4 +1,4 @@
-"""The front door of reading: ``stream`` takes files, standard input or addresses, and yields blocks of rows."""
+"""Entry point of reading: ``stream`` takes files, standard input or addresses, and yields blocks of rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CONCERNS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("label", "weight", "tag"), ("csv", "json", "parquet", "arrow")),
     **dict.fromkeys(("categorical", "numeric", "missing", "interact"), ("csv", "json", "parquet", "arrow")),
 }
-"""Formats that an option concerns; the others concern all."""
+"""Formats that an option applies to; the others apply to all."""
 
 _DEFAULTS: dict[str, Any] = {
     "zero_based": True,
@@ -58,7 +58,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 class Stream:
-    """An iterator over blocks. Reading runs ahead in a thread of its own; ``close`` (or ``with``) ends it early."""
+    """Iterator over blocks. Reading runs ahead in its own thread; ``close`` (or ``with``) ends it early."""
 
     def __init__(self, paths: Paths, format: str | None, options: dict[str, Any]) -> None:
         self.files = expand(paths)
@@ -102,40 +102,40 @@ class Stream:
 
     @property
     def skipped(self) -> int:
-        """Bad lines passed over before and within the blocks taken so far."""
+        """Number of bad lines skipped before and within the blocks taken so far."""
         return self.position.skipped
 
     @property
     def first_skipped(self) -> ReadError | None:
-        """What was wrong with the first bad line passed over."""
+        """Error of the first bad line skipped."""
         return self._form.first_skipped
 
     @property
     def schema(self) -> dict[str, Any] | None:
-        """What the columns of a table are, once its first lines are read; JSON can hold it."""
+        """Schema of a table as JSON values, available once its first lines are read."""
         found = getattr(self._form, "schema", None)
         return None if found is None else found.state()
 
     @property
     def classes(self) -> list[str] | None:
-        """The words met as labels, of which ``y`` has the places; None where labels are numbers."""
+        """Words found as labels, which ``y`` indexes; None if labels are numbers."""
         schema = getattr(self._form, "schema", None)
         return self._form.classes if schema is not None and schema.word_labels else None  # type: ignore[union-attr]
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Columns of the file at hand that the schema does not know."""
+        """Columns of the current file that the schema does not have."""
         columns = getattr(self._form, "columns", None)
         return () if columns is None else columns.extra
 
     @property
     def sample(self) -> list[list[str]]:
-        """The fields of the first rows of a CSV file, by which the schema was decided."""
+        """Fields of the first rows of a CSV file, by which the schema was decided."""
         return getattr(self._form, "sample", [])
 
     @property
     def unmet(self) -> set[str]:
-        """First letters of namespaces that products were asked of and that have not come."""
+        """First letters of namespaces in requested products that have not occurred."""
         met = getattr(self._form, "met", None)
         return set() if met is None else {chr(letter) for letter in self._pairs.letters if not met[letter]}
 
@@ -154,16 +154,16 @@ class Stream:
         raise StopIteration
 
     def beginning(self, file: int) -> Position:
-        """The place where a file begins, for whoever reads it apart from those before it.
+        """Return the position at which a file begins, to read it apart from those before it.
 
-        Its rows are understood as the first file decides, and its width does not know of the files between.
+        The first file decides how its rows are read; its width ignores the files between.
         """
         if isinstance(self._form, TextFormat):
             return Position(file=file, width=self._form.width, base=self._form.base)
         return Position(file=file)
 
     def close(self) -> None:
-        """Stop reading, and close what was opened."""
+        """Stop reading, and close the files opened here."""
         close = getattr(self._blocks, "close", None)
         if close is not None:
             close()
@@ -184,7 +184,7 @@ class Stream:
         return resume
 
     def _sniff(self) -> str:
-        """The format of the first file; bytes taken from a pipe to tell are kept for reading."""
+        """Return the format of the first file; bytes read from a pipe for detection are kept for reading."""
         limits = self._limits
         form, opened = sniff(self.files[0], 1 if limits.eager else 2, limits.unpacking, limits.encoding)
         keep = not can_be_read_again(self.files[0])
@@ -261,12 +261,12 @@ class Stream:
         return form
 
     def _read(self) -> Iterator[Block | Position]:
-        """All blocks of all files from the position on, and the position at the end of each file."""
+        """Yield all blocks of all files from the position on, and the position at the end of each file."""
         here = self.position
         form = self._form
         if self._options["resume"] is not None and isinstance(form, TextFormat):
             form.resume(here)
-            if here.file > 0 and self.files[0] != STDIN:  # what the first lines of the first file decide
+            if here.file > 0 and self.files[0] != STDIN:  # the first lines of the first file decide the schema
                 first = Bytes(self.files[0], self._limits.unpacking, self._limits.encoding)
                 first.skips_bad_lines = self._limits.skipping
                 if form.takes_arrays:
@@ -341,12 +341,12 @@ def stream(
     Args:
         path: a file, a pattern, ``-`` for standard input, an address (``s3://...``), an open binary file, or a list
             of names. gz, xz, bz2 and zst are recognised by their first bytes.
-        format: libsvm, vw, csv, json (an object a line), parquet or arrow; left out, the name tells, or else the first
-            lines.
+        format: libsvm, vw, csv, json (an object a line), parquet or arrow; default: detected by the name, or else the
+            first lines.
         block_rows: rows to a block, at most.
-        block_bytes: a block ends with the line in which so many bytes of text are full.
-        on_error: "stop" raises ReadError at the first bad line, after the rows before it; "skip" passes over it
-            and counts it.
+        block_bytes: a block ends with the line that reaches this many bytes of text.
+        on_error: "stop" raises ReadError at the first bad line, after the rows before it; "skip" skips and
+            counts it.
         resume: the ``position`` of a block: reading goes on with the row after it.
         bits: hashed columns are numbers below 2^bits; 18 where something is hashed. LIBSVM columns are indices
             and hashed only where ``bits`` is given.
@@ -369,21 +369,21 @@ def stream(
         categorical: tables: columns of categories, hashed as ``name=value``; "auto" are those that hold words in the
             first 500 rows. With any, all columns are hashed and X is sparse.
         numeric: tables: columns of numbers, whatever their first rows hold.
-        missing: tables: what becomes of an empty field (or NA, NaN, null, ?): "error" makes it a bad line, "zero" reads
-            it as 0, "indicate" as 0 and sets a feature that says so. Left out, "error"; with ``everyday`` "indicate".
-        header: CSV: whether the first line names the columns; "auto": unless it holds a number.
+        missing: tables: treatment of an empty field (or NA, NaN, null, ?): "error" makes it a bad line, "zero" reads it
+            as 0, "indicate" as 0 and sets an indicator feature. Default: "error"; with ``everyday`` "indicate".
+        header: CSV: True if the first line names the columns; "auto": unless it holds a number.
         delimiter: CSV: one character; "auto" is the one of , tab ; | that cuts the first lines alike.
         decimal: CSV: "." or ","; "auto" is a comma where numbers have one and the delimiter is another.
-        encoding: of text, as "latin-1"; left out, UTF-8, or UTF-16 that begins with its mark.
-        schema: tables: what columns are, as ``Stream.schema`` said of another file: they are found by name then.
-        everyday: tables: as the program reads: labels may be words (places in ``Stream.classes``), names of
-            categories are kept, missing values indicated, columns in which every row has another word left out, and
-            columns that hold words categories beside those named.
-        eager: text: blocks also end where a pipe pauses, so that what has come can be answered at once.
-        prefetch: blocks read ahead; 0 reads in the calling thread.
+        encoding: encoding of text, such as "latin-1"; default: UTF-8, or UTF-16 with a byte-order mark.
+        schema: tables: ``Stream.schema`` of another file; columns are then matched by name.
+        everyday: tables: read as the program does. Labels may be words (indices into ``Stream.classes``), names of
+            categories are kept, and missing values are indicated. Columns whose words are all distinct are left
+            out, and other columns of words are categories in addition to those named.
+        eager: text: blocks also end when a pipe pauses, so that available lines are answered at once.
+        prefetch: number of blocks read ahead; 0 reads in the calling thread.
         max_line_bytes: text: a longer line is refused, 64 MiB. At least 256 KiB.
         max_unpack_bytes: memory that unpacking zst and xz may take, 128 MiB. Files packed with ``zstd --long=31`` need
-            2 GiB. What is unpacked at a time is bounded whatever the file says.
+            2 GiB. Each unpacked chunk is bounded, whatever the file declares.
         max_products: products of features that a row may make, 2^20; a block may make 64 times as many.
 
     >>> import io

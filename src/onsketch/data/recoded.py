@@ -1,4 +1,4 @@
-"""Text that is not lines of UTF-8: other encodings, and JSON arrays, as bytes of UTF-8 lines."""
+"""Conversion of other encodings and of JSON arrays to lines of UTF-8."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CHUNK = 1 << 18
 
 
 class Decoded:
-    """Text of any encoding as UTF-8. A UnicodeDecodeError says what is not of this encoding.
+    """Text of any encoding as UTF-8. A UnicodeDecodeError names invalid bytes.
 
     >>> import io
     >>> Decoded(io.BytesIO("né".encode("latin-1")).read, "latin-1").read1(9).decode()
@@ -21,7 +21,7 @@ class Decoded:
         self._read, self._decoder, self._waiting = read, codecs.getincrementaldecoder(encoding)(), b""
 
     def read1(self, size: int) -> bytes:
-        """Up to ``size`` bytes, none at the end."""
+        """Return up to ``size`` bytes, none at the end."""
         while not self._waiting:
             data = self._read(_CHUNK) or b""
             self._waiting = self._decoder.decode(data, final=not data).removeprefix("\ufeff").encode()
@@ -32,7 +32,7 @@ class Decoded:
 
 
 class ArrayLines:
-    """The elements of a JSON array, each on a line of its own. A ValueError says what is no array.
+    """Elements of a JSON array, each on a line of its own. A ValueError reports text that is no array.
 
     >>> import io
     >>> ArrayLines(io.BytesIO(b'[{"a": 1}, {"b": 2}]').read, 1000).read1(99).splitlines()
@@ -45,7 +45,7 @@ class ArrayLines:
         self._buffer, self._begun, self._ended, self._waiting = "", False, False, b""
 
     def read1(self, size: int) -> bytes:
-        """Up to ``size`` bytes, none at the end."""
+        """Return up to ``size`` bytes, none at the end."""
         while not self._waiting and not self._ended:
             data = self._read(_CHUNK) or b""
             self._buffer += self._text.decode(data, final=not data)
@@ -54,7 +54,7 @@ class ArrayLines:
         return data
 
     def _elements(self, last: bool) -> str:
-        """Take the elements that are whole out of the buffer."""
+        """Remove the complete elements from the buffer and return them."""
         text, lines = self._buffer.lstrip(), []
         if not self._begun and text:
             text, self._begun = text[1:].lstrip(), True
@@ -72,7 +72,7 @@ class ArrayLines:
                 break
             after = text[end:].lstrip()
             if not after and not last:
-                break  # a number may go on
+                break  # a number may continue
             if after[:1] not in (",", "]"):
                 raise ValueError(f"expected a comma, found {after[:16]!r}")
             lines.append(text[:end].replace("\r", " ").replace("\n", " ") + "\n")

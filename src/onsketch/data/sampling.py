@@ -1,4 +1,4 @@
-"""What the first lines of a CSV file say: delimiter, decimal mark, header, and what each column holds."""
+"""Detection of delimiter, decimal mark, header and column statistics from the first lines of a CSV file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from onsketch.data.sources import Bytes
 from onsketch.rows.schema import is_gap
 
 DELIMITERS = ",\t;|"
-"""Tried where none is given: the one that cuts the first lines into most columns, each line alike."""
+"""Candidates: the one that splits the first lines into most columns, with equal counts, is chosen."""
 
 SAMPLE_LINES = 500
-"""Lines by which it is decided what columns hold."""
+"""Number of lines by which the kinds of columns are decided."""
 
 _END_OF_FIELD = re.compile(rb"[,;\t|]")
 _QUOTED = re.compile(rb'[ \t]*"(?:[^"]|"")*("?)')
@@ -27,17 +27,17 @@ _COMMA_DECIMAL = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+([eE][-+]?\d+)?$")
 
 
 class Head(NamedTuple):
-    """The first lines of a file: their text, and where the first of them ends."""
+    """First lines of a file: their text, and the end of the first of them."""
 
     lines: list[str]
     first_end: int
     """Bytes up to the end of the first line that is not blank …"""
     first_lines: int
-    """… and how many lines these are."""
+    """… and its number of lines."""
 
 
 def first_lines(source: Bytes, wanted: int) -> Head:
-    """The first lines that are not blank; from a pipe no more than have come with the first of them."""
+    """Return the first lines that are not blank; from a pipe no more than have arrived with the first of them."""
     size, asked = (_SAMPLE_BYTES if wanted > 1 else 1 << 16), wanted
     while True:
         head = source.peek(size, asked)
@@ -46,7 +46,7 @@ def first_lines(source: Bytes, wanted: int) -> Head:
         while len(lines) < wanted and at < len(head):
             end = _record_end(head, at)
             if not end and len(head) >= size and lines:
-                break  # cut in the middle
+                break  # incomplete
             end = end or len(head)
             if head[at:end].strip():
                 if not lines:
@@ -70,9 +70,9 @@ def first_lines(source: Bytes, wanted: int) -> Head:
 
 
 def _record_end(head: bytes, at: int) -> int:
-    """Return where the record at ``at`` ends, quoted line ends included, or 0 if its end is not there.
+    """Return the end of the record at ``at``, quoted line ends included, or 0 if it is not within these bytes.
 
-    A quote that does not end within these bytes is taken for a letter.
+    A quote that does not end within these bytes is treated as a letter.
     """
     end = line_end = head.find(b"\n", at) + 1
     while end:
@@ -89,7 +89,7 @@ def _record_end(head: bytes, at: int) -> int:
 
 
 def split(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    """The fields of these lines, without quotes and the blanks around them."""
+    """Return the fields of these lines, without quotes and surrounding blanks."""
     csv.field_size_limit(1 << 30)
     reader = csv.reader((line.rstrip("\r\n") for line in lines), delimiter=delimiter, skipinitialspace=True)
     try:
@@ -99,7 +99,7 @@ def split(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def find_delimiter(lines: Sequence[str]) -> str:
-    """The character that cuts the lines into columns, each line alike.
+    """Return the character that splits the lines into columns, with equal counts.
 
     >>> find_delimiter(["a;b", "1,5;2,5", "2,25;3"])
     ';'
@@ -131,7 +131,7 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     """
     numbers = [cell for cell in first if _is_finite(cell)]
     if len(first) > 2 and list(first) == ["", *(str(k) for k in range(len(first) - 1))]:
-        return True  # the index and the columns without names of a data frame
+        return True  # the index and unnamed columns of a data frame
     words = [k for k, cell in enumerate(first) if not is_gap(cell) and not _is_finite(cell)]
     if not numbers and all(number(cell) is None for cell in first):
         return True
@@ -150,7 +150,7 @@ def _is_finite(cell: str) -> bool:
 
 
 def find_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    """The decimal mark: a comma where fields are numbers with a comma and no other delimiter could be meant.
+    """Return the decimal mark: a comma if fields are numbers with a comma and no other delimiter is possible.
 
     >>> find_decimal([["1,5", "x"], ["1.234,5", "y"]], ";")
     ','
@@ -161,5 +161,5 @@ def find_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
 
 
 def look_at(rows: Sequence[Sequence[str]], width: int, decimal: str) -> list[Sampled]:
-    """What each of so many columns holds in these rows."""
+    """Return the statistics of each of ``width`` columns in these rows."""
     return [sampled([row[k] for row in rows if len(row) > k], decimal) for k in range(width)]

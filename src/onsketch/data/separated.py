@@ -1,4 +1,4 @@
-"""Separated values: fields between delimiters, in quotes with line ends in them, as a compiled loop."""
+"""Compiled parser of separated values: fields between delimiters; quoted fields may contain line ends."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from onsketch.rows.schema import ANY, CATEGORICAL, LABEL, MISSING_WORDS, NUMERIC
 
 POINT = 46
 ROOM = len(PADDING)
-"""Bytes after the end of a number that may be looked at."""
+"""Bytes after the end of a number that may be read."""
 
 WORD = 1
 """``positive`` is a word, and labels are compared with it as text; a number is compared as a number."""
 
 REFUSED, ZERO, INDICATED = range(3)
-"""What becomes of a missing value: a bad line, nothing, or a feature that says so."""
+"""Treatment of a missing value: a bad line, nothing, or an indicator feature."""
 
 _LONGEST = 4
 _TRUE, _FALSE = (int.from_bytes(word, "big") for word in (b"true", b"false"))
@@ -57,16 +57,16 @@ _WORDS = np.array([len(word) << 40 | int.from_bytes(word.encode(), "little") for
 
 @inlined
 def _is_space(c, delimiter):
-    """Blanks around a field, which do not count."""
+    """Return True for blanks around a field, which are ignored."""
     return c in (SPACE, RETURN) or (c == 9 and delimiter != 9)
 
 
 @inlined
 def _field(text, at, delimiter, stop, breaks):
-    """The field at ``at``: its first byte, the byte after its last, where it ends, and 0, OPEN_QUOTE or UNFINISHED.
+    """Find the field at ``at``: its first byte, the byte after its last, its end, and 0, OPEN_QUOTE or UNFINISHED.
 
-    A field in quotes may go on for several lines, up to the end of the text at ``stop``: ``breaks[0]`` becomes 1 then.
-    If it is bad, it ends where its first line does.
+    A quoted field may contain line ends, up to the end of the text at ``stop``; ``breaks[0]`` then becomes 1.
+    A bad field ends with its first line.
     """
     while _is_space(np.int64(text[at]), delimiter):
         at += 1
@@ -104,7 +104,7 @@ def _field(text, at, delimiter, stop, breaks):
 
 @inner
 def _is_missing(text, start, stop):
-    """Whether a field says that there is no value."""
+    """Return True if a field marks a missing value."""
     if stop - start > _LONGEST:
         return False
     word = np.int64(stop - start) << 40
@@ -118,7 +118,7 @@ def _is_missing(text, start, stop):
 
 @inner
 def _truth(text, start, stop):
-    """1 for true, 0 for false (in lower, upper or title case), −1 for anything else."""
+    """Return 1 for true, 0 for false (in lower, upper or title case), −1 for anything else."""
     size = stop - start
     if size not in (4, 5):
         return -1
@@ -134,7 +134,7 @@ def _truth(text, start, stop):
 
 @inner
 def _with_point(text, start, stop, scratch):
-    """Write 1.234,5 as 1234.5 to the scratch, ended by a newline; returns how long it is."""
+    """Write 1.234,5 as 1234.5 to the scratch array, ended by a newline; return its length."""
     size = 0
     for at in range(start, stop):
         c = text[at]
@@ -148,7 +148,7 @@ def _with_point(text, start, stop, scratch):
 
 @inner
 def _comma_number(text, at, delimiter, last, breaks, scratch):
-    """As ``_number_field``, where the decimal mark is a comma and points part the thousands."""
+    """Parse as ``_number_field`` with a decimal comma and points between thousands."""
     start, stop, end, trouble = _field(text, at, delimiter, last, breaks)
     if trouble:
         return 0.0, end, trouble
@@ -163,7 +163,7 @@ def _comma_number(text, at, delimiter, last, breaks, scratch):
 
 @inner
 def _number_field(text, at, delimiter, last, breaks):
-    """The number in the field at ``at``, where the field ends, and 0 or why it is none."""
+    """Parse the number in the field at ``at``; return it, the end of the field, and 0 or an error code."""
     while _is_space(np.int64(text[at]), delimiter):
         at += 1
     begin = at
@@ -188,7 +188,7 @@ def _number_field(text, at, delimiter, last, breaks):
 
 @inner
 def _read_label(text, start, stop, comma, scratch, positive, positive_kind, positive_value):
-    """The label in a field, and 0 or why it is none; +1 and −1 where a positive class is named."""
+    """Parse a label; return it and 0 or an error code; +1 and −1 if a positive class is named."""
     if _is_missing(text, start, stop):
         return 0.0, NULL_LABEL
     if comma:
@@ -214,7 +214,7 @@ def _read_label(text, start, stop, comma, scratch, positive, positive_kind, posi
 
 @inner
 def _is_whole(text, start, stop):
-    """True for a whole number written with ".0", whose category is the number without it."""
+    """Return True for a whole number written with ".0", whose category is the number without it."""
     if stop - start < 3 or text[stop - 1] != 48 or text[stop - 2] != POINT:
         return False
     first = start + (text[start] == MINUS)
@@ -227,7 +227,7 @@ def _is_whole(text, start, stop):
 
 @inlined
 def _category(text, start, stop, prefix, begin, end, key):
-    """H("name=value") of a categorical field; a doubled quote in a quoted one stands for one."""
+    """Return H("name=value") of a categorical field; a doubled quote in a quoted field stands for one."""
     quoted = start > 0 and text[start - 1] == QUOTE
     if _is_whole(text, start, stop):
         stop -= 2
@@ -244,16 +244,16 @@ def _category(text, start, stop, prefix, begin, end, key):
 
 @inlined
 def _put(into, count, column, value, origin, mark):
-    """Write down a value of a sparse row; ``mark`` is the column of a category, or −1."""
+    """Append a value of a sparse row; ``mark`` is the column of a category, or −1."""
     indices, values, _, _, _, _, marks, spaces, _ = into
     indices[count], values[count], marks[count, 0], spaces[count] = column, value, mark, origin
 
 
 @inlined
 def _one_number(text, at, delimiter, comma, last, breaks, key):
-    """The number in a field, where it ends or is bad, and 0 or why it is none."""
+    """Parse the number in a field; return it, its end or the bad byte, and 0 or an error code."""
     c = np.int64(text[at])
-    if 48 <= c <= 57 and text[at + 1] == delimiter:  # counts and indicators are most of what tables hold
+    if 48 <= c <= 57 and text[at + 1] == delimiter:  # fast path: most values of tables are counts and indicators
         return float(c - 48), at + 1, 0
     if comma:
         return _comma_number(text, at, delimiter, last, breaks, key)
@@ -262,7 +262,7 @@ def _one_number(text, at, delimiter, comma, last, breaks, key):
 
 @inlined
 def _numeric(text, begin, k, row, base, count, table, key, into):
-    """A field of a column of numbers. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
+    """Parse a field of a numeric column; return its end (or the bad byte), the values so far, and 0 or an error."""
     delimiter, comma, kinds, columns, absent, origins, _, _, dense, missing, _, _, _, last = table
     value, at, code = _one_number(text, begin, delimiter, comma, last, into[8], key)
     gap = code == MISSING and missing != REFUSED
@@ -291,7 +291,7 @@ def _numeric(text, begin, k, row, base, count, table, key, into):
 
 @inlined
 def _categorical(text, start, stop, k, count, table, key, into):
-    """A field of a column of categories. Returns the values so far, and 0 or why it is bad."""
+    """Parse a field of a categorical column; return the values so far, and 0 or an error code."""
     _, _, _, _, absent, origins, prefix, prefix_ptr, _, missing, _, _, mask, _ = table
     if not _is_missing(text, start, stop):
         column = _category(text, start, stop, prefix, prefix_ptr[k], prefix_ptr[k + 1], key)
@@ -310,7 +310,7 @@ def _categorical(text, start, stop, k, count, table, key, into):
 
 @inlined
 def _label(text, start, stop, row, table, aim, key, into):
-    """A field of the label's column; returns 0 or why it is bad."""
+    """Parse a field of the label column; return 0 or an error code."""
     comma, unlabelled, worded = table[1], table[10], table[11]
     labels, words = into[2], into[5]
     if worded:
@@ -326,7 +326,7 @@ def _label(text, start, stop, row, table, aim, key, into):
 
 @inlined
 def _words(text, begin, k, row, count, table, aim, key, into):
-    """A field that is no number: category, label, tag or nothing. Returns as ``_row``."""
+    """Parse a field that is not numeric: category, label, tag or ignored. Returns as ``_row``."""
     start, stop, at, code = _field(text, begin, table[0], table[13], into[8])
     kind = table[2][k]
     if code:
@@ -344,7 +344,7 @@ def _words(text, begin, k, row, count, table, aim, key, into):
 
 @inlined
 def _is_number(text, at, table, breaks, key):
-    """True if a field of a column of anything holds a number, or true or false."""
+    """Return True if a field of a column of mixed values holds a number, or true or false."""
     code = _one_number(text, at, table[0], table[1], table[13], breaks, key)[2]
     if code != MALFORMED:
         return code == 0
@@ -354,7 +354,7 @@ def _is_number(text, at, table, breaks, key):
 
 @inlined
 def _row(text, at, row, count, table, aim, key, into):
-    """One record. Returns where it ends (or is bad), the values so far, and 0 or why it is bad."""
+    """Parse one record; return its end (or the bad byte), the values so far, and 0 or an error code."""
     kinds, base = table[2], count
     last = kinds.size - 1
     for k in range(kinds.size):
@@ -376,7 +376,7 @@ def _row(text, at, row, count, table, aim, key, into):
 
 @inner
 def _record_end(text, at, delimiter, stop, breaks):
-    """The byte after a record, and 0 or UNFINISHED; a record with a bad field ends with the first line of the field."""
+    """Return the byte after a record, and 0 or UNFINISHED; a bad field ends its record with its first line."""
     while True:
         _, _, at, code = _field(text, at, delimiter, stop, breaks)
         if code or text[at] == NEWLINE:
@@ -386,7 +386,7 @@ def _record_end(text, at, delimiter, stop, breaks):
 
 @inner
 def _lines_between(text, start, stop):
-    """The number of line ends, and the first byte of the last line."""
+    """Return the number of line ends, and the first byte of the last line."""
     count, first = 0, start
     for at in range(start, stop):
         if text[at] == NEWLINE:
@@ -396,12 +396,12 @@ def _lines_between(text, start, stop):
 
 @kernel
 def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr, into):
-    """Parse records until ``stop``, ``budget`` or ``room`` rows; there is space for all values of the text.
+    """Parse records until ``stop``, ``budget`` or ``room`` rows; the arrays hold all values of the text.
 
-    ``table`` describes the columns: delimiter, whether the decimal mark is a comma, for each column its kind, the
-    columns of X for its value and for a missing one, its namespace in interactions and the text ``name=``; whether rows
-    are dense, what becomes of missing values, whether labels may be missing, whether they are words, the hash's mask,
-    and ``stop`` again. ``aim`` is the positive class, as text, its kind, and as a number.
+    ``table`` describes the columns: delimiter; flag for a decimal comma; for each column its kind, the columns of X for
+    its value and for a missing one, its namespace in interactions and the text ``name=``; flag for dense rows;
+    treatment of missing values; flags for missing labels and for words as labels; the hash's mask; and ``stop`` again.
+    ``aim`` is the positive class: as text, its kind, and as a number.
     """
     delimiter, breaks = table[0], into[8]
     going = True
@@ -416,7 +416,7 @@ def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr
         breaks[0] = 0
         start = state[LAST]
         at, end, code = _row(text, start, state[ROWS], state[COUNT], table, aim, key, into)
-        # A bad record is passed over as a whole, so its end must be known.
+        # A bad record is skipped as a whole, so its end must be known.
         follows, open_code = at + 1, code * (code == UNFINISHED)
         if code and code not in (OPEN_QUOTE, UNFINISHED) and skipping:
             follows, open_code = _record_end(text, start, delimiter, stop, breaks)

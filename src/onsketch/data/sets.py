@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 def read(known: DataSet, paths: list[Path]) -> tuple[Any, Array]:
-    """The rows of a set of form libsvm, csv or idx."""
+    """Return the rows and labels of a set in format libsvm, csv or idx."""
     if known.form == "idx":
         images, digits_ = digits(paths)
         return images / 255.0, np.where(np.isin(digits_, known.positive or ()), 1.0, -1.0)
@@ -35,7 +35,7 @@ def read(known: DataSet, paths: list[Path]) -> tuple[Any, Array]:
 
 
 def rows_digest(X: Any, y: Array) -> str:
-    """SHA-256 of rows and labels, the same however a file writes them: sparse, dense, with zeros or without.
+    """Return the SHA-256 of rows and labels, independent of the format: sparse, dense, with or without zeros.
 
     >>> from scipy.sparse import csr_array
     >>> rows_digest(np.eye(2), np.ones(2)) == rows_digest(csr_array(np.eye(2)), np.ones(2))
@@ -81,7 +81,7 @@ def _text(path: Path) -> list[str]:
 
 
 def _table(path: Path) -> Array:
-    """Numbers between commas, with or without a line of names."""
+    """Return comma-separated numbers, with or without a header line."""
     lines = _text(path)
     start = 0 if lines[0][:1].isdigit() else 1
     return np.array([np.fromstring(line, sep=",") for line in lines[start:] if line], dtype=np.float64)
@@ -98,7 +98,7 @@ def _ionosphere(path: Path, known: DataSet) -> tuple[Any, Array]:
 
 
 def digits(paths: list[Path]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Images, one row of pixels each, and their labels, from two files in MNIST's format."""
+    """Return images, one row of pixels each, and their labels, from two files in MNIST's format."""
     images, labels = (_idx(path) for path in paths)
     return images.reshape(len(images), -1), labels
 
@@ -112,7 +112,7 @@ def _idx(path: Path) -> NDArray[np.uint8]:
 def gisette_like(
     images: NDArray[np.uint8], labels: NDArray[np.uint8], test: bool = False, features: int = 5_000, seed: int = 0
 ) -> tuple[Array, Array]:
-    """A stand-in for gisette, made as gisette was: handwritten 4 against 9, dense, half of the features noise.
+    """Return a stand-in for gisette, made in the same way: handwritten 4 against 9, dense, half of the features noise.
 
     Half of the features are pixels and products of pairs of pixels, drawn among pixels that are inked at least now
     and then; the other half are probes: the same features with the rows of each permuted, so that they have the right

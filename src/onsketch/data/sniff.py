@@ -1,4 +1,4 @@
-"""Which format a file has: told by its name or, failing that, by its first lines."""
+"""Detection of a file's format by its name or, failing that, by its first lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIBSVM = re.compile(rb"\s*[-+.\d][-+.\deE]*(\s+qid:\d+)?(\s+\d+:[-+.\deE]+)*\s*
 
 
 def by_name(name: str) -> str | None:
-    """The format that a file's name tells, None where it tells none."""
+    """Return the format that a file's name implies, None if it implies none."""
     suffixes = [suffix.lstrip(".").lower() for suffix in PurePosixPath(name.replace("\\", "/")).suffixes]
     if suffixes and suffixes[-1] in _PACKED:
         suffixes.pop()
@@ -32,7 +32,7 @@ def by_name(name: str) -> str | None:
 
 
 def by_content(name: str, head: bytes) -> str:
-    """The format that the first bytes of a file tell."""
+    """Return the format that the first bytes of a file imply."""
     if head.startswith(b"PAR1"):
         return "parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
@@ -58,7 +58,7 @@ def by_content(name: str, head: bytes) -> str:
 def sniff(
     source: str | BinaryIO, lines: int = 2, unpacking: int = UNPACKING, encoding: str | None = None
 ) -> tuple[str, Bytes | None]:
-    """The format, and the bytes where they had to be opened to tell and can still be read from the start."""
+    """Return the format, and the bytes if the file was opened for detection and can still be read from the start."""
     if isinstance(source, str) and source != STDIN and (form := by_name(source)):
         return form, None
     bytes_ = Bytes(source, unpacking, encoding)

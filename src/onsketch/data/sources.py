@@ -1,6 +1,6 @@
-"""Where bytes come from: files, lists and globs of them, standard input, remote addresses; plain or compressed.
+"""Sources of bytes: files, lists and globs of them, standard input, remote addresses; plain or compressed.
 
-Compression is told by the first bytes, not by the name. A pipe is read as it comes.
+The first bytes, not the name, determine the compression. A pipe is read as data arrives.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHUNK = 1 << 18
 """Bytes read at a time."""
 
 UNPACKING = 1 << 27
-"""Memory that unpacking may take: what the programs zstd and xz ask for at their highest ordinary levels."""
+"""Memory that unpacking may take: that of the programs zstd and xz at their highest ordinary levels."""
 
 STDIN = "-"
 
@@ -41,14 +41,14 @@ Paths = str | os.PathLike[str] | BinaryIO | Iterable[str | os.PathLike[str]]
 
 
 def can_be_read_again(source: str | BinaryIO) -> bool:
-    """Whether opening the source once more gives the same bytes: not for standard input, open files and pipes."""
+    """Return True if opening the source again gives the same bytes: not for standard input, open files and pipes."""
     if not isinstance(source, str) or source == STDIN:
         return False
     return "://" in source or Path(source).is_file()
 
 
 def expand(paths: Paths) -> list[str | BinaryIO]:
-    """The files meant: a name, ``-``, a pattern (sorted), an address, an open binary file, or a list of names."""
+    """Return the files for a name, ``-``, a pattern (sorted), an address, an open binary file, or a list of names."""
     if hasattr(paths, "read"):
         return [cast(BinaryIO, paths)]
     names = [paths] if isinstance(paths, str | os.PathLike) else list(cast(Iterable[Any], paths))
@@ -77,14 +77,14 @@ def expand(paths: Paths) -> list[str | BinaryIO]:
 
 
 def shown(source: str | BinaryIO) -> str:
-    """The name of a source in messages."""
+    """Return the name of a source in messages."""
     if isinstance(source, str):
         return "standard input" if source == STDIN else source
     return str(getattr(source, "name", "<stream>"))
 
 
 class Bytes:
-    """The decompressed bytes of one source, read in order. Errors name the source."""
+    """Decompressed bytes of one source, read in order. Errors name the source."""
 
     chunk = CHUNK
 
@@ -118,7 +118,7 @@ class Bytes:
             self._recode(lambda read: Decoded(read, encoding), f"not {encoding}")
 
     def _recode(self, recoder: Any, reason: str) -> None:
-        """Read what follows through a recoder; ``reason`` is what is wrong with the source where that fails."""
+        """Decode the rest through a recoder; ``reason`` describes the source's fault if that fails."""
         pushed, file, packed = self._pushed, self._file, bool(self._kind)
 
         def read(size: int) -> bytes:
@@ -132,18 +132,18 @@ class Bytes:
         self._file = recoder(read)
 
     def lines_of_array(self, longest: int) -> None:
-        """Read a JSON array as lines, one for each of its elements, if the source is one."""
+        """Read a JSON array as lines, one for each element, if the source is one."""
         head = self.peek(1 << 10, lines=1)
         if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
             self._recode(lambda read: ArrayLines(read, longest), "not a JSON array of objects")
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes, none at the end."""
+        """Return up to ``size`` bytes, none at the end."""
         if self._pushed:
             data, self._pushed = self._pushed[:size], self._pushed[size:]
         else:
             try:
-                # What can be had at once, so that all that comes before damaged data is delivered.
+                # Read what is available, so that everything before damaged data is delivered.
                 data = (self._file.read1(size) if self._kind else self._file.read(size)) or b""
             except _TooMuch:
                 reason = (
@@ -161,7 +161,7 @@ class Bytes:
         return data
 
     def peek(self, size: int, lines: int = 0) -> bytes:
-        """The next bytes, up to ``size`` of them or (in a pipe that is slow) so many lines, which stay to be read."""
+        """Return up to ``size`` next bytes or (from a slow pipe) this many lines, without consuming them."""
         head = b""
         while len(head) < size and not (lines and head.count(b"\n") >= lines) and (more := self.read(size - len(head))):
             head += more
@@ -170,7 +170,7 @@ class Bytes:
         return head
 
     def skip(self, count: int) -> None:
-        """Pass over bytes, by seeking where the file can."""
+        """Skip bytes, by seeking if the file can."""
         goal = self.offset + count
         if not self._kind and self._owned and self._raw.seekable() and goal > self.offset + len(self._pushed):
             end = self._raw.seek(0, os.SEEK_END)
@@ -185,7 +185,7 @@ class Bytes:
             )
 
     def readinto(self, view: memoryview) -> int:
-        """Fill the beginning of a buffer with what comes next; returns how many bytes, 0 at the end."""
+        """Fill the beginning of a buffer with the next bytes; return their number, 0 at the end."""
         size = min(len(view), self.chunk)
         if self._kind or self._pushed or not isinstance(self._raw, io.FileIO):
             data = self.read(size)
@@ -199,22 +199,22 @@ class Bytes:
         return count
 
     def more_at_once(self) -> bool:
-        """Whether there is more to read without waiting; False only for a pipe that has nothing for now."""
+        """Return True if more can be read without waiting; False only for a pipe without data at the moment."""
         if self._pushed or self._kind or os.name != "posix":
             return True
         try:
             return bool(select.select([self._raw.fileno()], [], [], 0.0)[0])
-        except (OSError, ValueError, AttributeError):  # not a file of the system's
+        except (OSError, ValueError, AttributeError):  # not a file of the operating system
             return True
 
     def close(self) -> None:
-        """Close what was opened here; standard input and files that others opened stay open."""
+        """Close the files opened here; standard input and files opened elsewhere stay open."""
         if self._owned:
             self._raw.close()
 
 
 class _Rejoined(io.RawIOBase):
-    """A file from whose beginning some bytes have been taken, whole again."""
+    """File joined again with bytes already read from its beginning."""
 
     def __init__(self, head: bytes, rest: Any) -> None:
         self._head = head
@@ -231,13 +231,13 @@ class _Rejoined(io.RawIOBase):
 
 
 class _TooMuch(Exception):
-    """Data that needs more memory to be unpacked than is allowed."""
+    """Error of data that needs more memory for unpacking than allowed."""
 
 
 class _Zstd:
-    """Zstandard frames, one after the other, as a file that can tell truncation.
+    """Zstandard frames, one after the other, as a file that detects truncation.
 
-    All that is fed is unpacked, up to 128 KiB for four bytes: half a KiB at a time makes 16 MiB at most.
+    Every byte fed is unpacked, four bytes to 128 KiB at most: half a KiB at a time gives at most 16 MiB.
     """
 
     piece = 1 << 9
@@ -257,7 +257,7 @@ class _Zstd:
         self._failed: Exception | None = None
 
     def read1(self, size: int) -> bytes:
-        """Up to ``size`` bytes, none at the end."""
+        """Return up to ``size`` bytes, none at the end."""
         if not self._waiting:
             if self._failed is not None:
                 raise self._failed
@@ -266,7 +266,7 @@ class _Zstd:
         return bytes(data)
 
     def _unpack(self, size: int) -> bytes:
-        """About ``size`` bytes, or what the input at hand gives."""
+        """Return about ``size`` bytes, or what the available input gives."""
         out: list[bytes] = []
         count = 0
         while count < size:
@@ -285,7 +285,7 @@ class _Zstd:
                 part = self._frame.decompress(fed)
             except self._error as error:
                 self._failed = (_TooMuch if "too much memory" in str(error) else OSError)(str(error))
-                if not count:  # else what came before is delivered first
+                if not count:  # else the data before it is delivered first
                     raise self._failed from None
                 break
             if self._frame.eof:
@@ -298,7 +298,7 @@ class _Zstd:
 
 
 class _Xz:
-    """xz streams, one after the other; what follows them and is none is passed over, as Python's own reader does."""
+    """xz streams, one after the other; trailing data that is no stream is ignored, as in Python's own reader."""
 
     def __init__(self, file: Any, most: int) -> None:
         self._file, self._most = file, most
@@ -306,7 +306,7 @@ class _Xz:
         self._first = True
 
     def read1(self, size: int) -> bytes:
-        """Up to ``size`` bytes, none at the end."""
+        """Return up to ``size`` bytes, none at the end."""
         while True:
             before = self._stream
             if before is None or before.eof:
@@ -332,7 +332,7 @@ class _Xz:
 
 
 def codec(encoding: str) -> str:
-    """Return the usual name of an encoding; an OptionError says that there is none of this name."""
+    """Return the usual name of an encoding, or raise OptionError for an unknown one."""
     try:
         return codecs.lookup(encoding).name
     except LookupError:
@@ -368,7 +368,7 @@ def _decompressing(kind: str, file: Any, most: int) -> Any:
 
 
 def _open(name: str) -> Any:
-    if name == STDIN:  # not sys.stdin: a thread that waits in its lock would keep the program from ending
+    if name == STDIN:  # not sys.stdin: a thread that waits in its lock would keep the program from exiting
         return io.FileIO(0, closefd=False)
     if "://" in name:
         from onsketch.data.live import is_live
@@ -382,7 +382,7 @@ def _open(name: str) -> Any:
 
 
 def open_remote(name: str) -> Any:
-    """A file at an address that fsspec knows."""
+    """Open an address that fsspec supports."""
     try:
         return _fsspec(name).open(name, "rb").open()
     except (OSError, ValueError) as error:
@@ -398,7 +398,7 @@ def _fsspec(name: str) -> Any:
 
 
 def _read_fully(file: Any, size: int) -> bytes:
-    """``size`` bytes unless the file ends before."""
+    """Return ``size`` bytes unless the file ends before."""
     data = file.read(size) or b""
     while 0 < len(data) < size and (more := file.read(size - len(data))):
         data += more

@@ -22,12 +22,12 @@ A9A_GROUPS = (5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 2, 5, 41)
 
 
 def _generators(seed: int, count: int) -> list[np.random.Generator]:
-    """Independent generators, so that one part of a stream can change without disturbing the others."""
+    """Return independent generators, so that one part of a stream can change without affecting the others."""
     return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(count)]
 
 
 def _orthonormal(rng: np.random.Generator, d: int) -> Floats:
-    """A d-by-d orthonormal matrix, uniform over rotations and reflections (Mezzadri 2007)."""
+    """Return a d-by-d orthonormal matrix, uniform over rotations and reflections (Mezzadri 2007)."""
     q, r = np.linalg.qr(rng.standard_normal((d, d)))
     return np.asarray(q * np.sign(np.diag(r)), dtype=np.float64)
 
@@ -35,7 +35,7 @@ def _orthonormal(rng: np.random.Generator, d: int) -> Floats:
 def ill_conditioned(
     n: int = 10_000, d: int = 100, condition: float = 100.0, top: int = 10, seed: int = 0
 ) -> tuple[Floats, Floats]:
-    """Ill-conditioned Gaussian rows with linearly separable labels (Luo et al. 2016, section 5.1).
+    """Return ill-conditioned Gaussian rows with linearly separable labels (Luo et al. 2016, section 5.1).
 
     ``X = Z diag(λ)^{1/2} Vᵀ`` with Z Gaussian and V orthonormal; the first ``d - top`` entries of λ are 1,
     the others rise linearly to κ: ``λ_{d-top+i} = 1 + (κ - 1) i/top``. Labels are -1 and +1.
@@ -65,7 +65,7 @@ def ill_conditioned(
 def low_rank_regression(
     n: int = 10_000, d: int = 500, decay: float = 2.0, scale: float = 100.0, seed: int = 0
 ) -> tuple[Floats, Floats]:
-    """Rows of rapidly decaying covariance with a noiseless linear target (Wan et al. 2018, section 4.1).
+    """Return rows of rapidly decaying covariance with a noiseless linear target (Wan et al. 2018, section 4.1).
 
     ``x ~ N(1, Σ)`` with ``λ_j(Σ) = scale · j^{-decay}`` and ``y = β·x``, ``|β| = 1``. The paper does not name
     the eigenvectors of Σ: here they are a random orthonormal basis.
@@ -89,7 +89,7 @@ def text_like(
     index_space: int | None = None,
     noise: float = 0.05,
 ) -> tuple[csr_array, Floats]:
-    """Sparse rows like tf-idf vectors of documents, with labels -1 and +1 from a hidden linear rule.
+    """Return sparse rows like tf-idf vectors of documents, with labels -1 and +1 from a hidden linear rule.
 
     A document is a fixed number of words drawn from the Zipf-like law
     ``p_j = log(1 + 1/j) / log(1 + d)``, j = 1..d (``⌊(1+d)^U⌋`` has exactly this law), that number being such
@@ -126,7 +126,7 @@ def text_like(
 def live_features(
     live: int = 1_000_000, n: int = 20_000, nonzeros: int = 92, seed: int = 0, noise: float = 0.05
 ) -> tuple[csr_array, Floats]:
-    """A text-like stream in which every one of ``live`` features occurs.
+    """Return a text-like stream in which every one of ``live`` features occurs.
 
     The first n rows are those of ``text_like(n, live, nonzeros, seed)``; the rows after them hold, once each
     and ``nonzeros`` to a row, the features that have not occurred yet. A learner that has seen this stream
@@ -153,9 +153,9 @@ def live_features(
 
 
 def a9a_like(n: int = 32_561, seed: int = 0) -> tuple[csr_array, Floats]:
-    """Rows shaped like LIBSVM's a9a: 14 categorical attributes as 123 binary features, about 24 % labels +1.
+    """Return rows shaped like LIBSVM's a9a: 14 categorical attributes as 123 binary features, about 24 % labels +1.
 
-    Three Gaussian factors h stand behind a row. Attribute g is ``Φ(s)``, ``s = a_g·h + e``, cut into its
+    Each row has three Gaussian factors h. Attribute g is ``Φ(s)``, ``s = a_g·h + e``, cut into its
     categories with probabilities falling like 1/k (the rarest of the 41 countries has 0.6 %), so that
     the attributes, and with them the features of different attributes, are correlated. The label is +1
     where ``b·h + e > 0.7``, with its own Gaussian e.
@@ -185,7 +185,7 @@ def a9a_like(n: int = 32_561, seed: int = 0) -> tuple[csr_array, Floats]:
 
 
 def _document_law(d: int, nonzeros: float) -> tuple[int, Floats]:
-    """How many words make ``nonzeros`` distinct ones on average, and the chance of each to be among them."""
+    """Return the number of words that gives ``nonzeros`` distinct ones on average, and the probability of each."""
     if not 1 <= nonzeros <= d / 2:
         raise ValueError(f"nonzeros must be between 1 and d/2, got {nonzeros} with d={d}")
     log_miss = np.log1p(-np.log1p(1.0 / np.arange(1, d + 1)) / math.log1p(d))
@@ -199,7 +199,7 @@ def _document_law(d: int, nonzeros: float) -> tuple[int, Floats]:
 
 
 def _bags_of_words(rng: np.random.Generator, n: int, d: int, length: int) -> tuple[Ints, Floats, Ints]:
-    """Distinct words (by rank, from 0), their counts and the row pointer of n documents, block by block."""
+    """Return distinct words (by rank, from 0), their counts and the row pointer of n documents, block by block."""
     ranks, counts, sizes = [], [], [np.zeros(1, dtype=np.int64)]
     block = max(1, 2_000_000 // length)
     for start in range(0, n, block):
@@ -218,7 +218,7 @@ def _bags_of_words(rng: np.random.Generator, n: int, d: int, length: int) -> tup
 
 
 def _csr(values: Floats, rank: Ints, indptr: Ints, d: int, index_space: int | None, seed: int) -> csr_array:
-    """The CSR matrix of these entries with the words scattered over the columns, indices left unsorted."""
+    """Return the CSR matrix of these entries with the words scattered over the columns, indices left unsorted."""
     from scipy.sparse import csr_array
 
     columns = d if index_space is None else index_space
@@ -234,10 +234,10 @@ def _csr(values: Floats, rank: Ints, indptr: Ints, d: int, index_space: int | No
 
 
 def _scatter(keys: Ints, size: int, seed: int) -> Ints:
-    """A pseudo-random permutation of ``range(size)`` at the keys: a Feistel network with cycle walking.
+    """Return a pseudo-random permutation of ``range(size)`` at the keys: a Feistel network with cycle walking.
 
-    Four rounds of a multiplicative hash permute the 2h-bit numbers; a value that falls outside the range is
-    sent round again until it falls inside (Black and Rogaway 2002), which keeps the map injective.
+    Four rounds of a multiplicative hash permute the 2h-bit numbers; a value outside the range is
+    permuted again until it falls inside (Black and Rogaway 2002), which keeps the map injective.
 
     >>> sorted(_scatter(np.arange(10), 10, seed=3).tolist()) == list(range(10))
     True

@@ -1,4 +1,4 @@
-"""What the labels of a stream mean: two classes, many classes, or numbers."""
+"""Task of a stream, given by its labels: two classes, many classes, or numbers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from onsketch.core.errors import InputError, OptionError
 Array = NDArray[np.float64]
 
 TASKS = ("binary", "multiclass", "classification", "regression")
-"""What can be asked for; "classification" is of two or many classes, as the labels say."""
+"""Names of tasks; "classification" is binary or multiclass, depending on the labels."""
 
 _FEW = 100
-"""At most so many different whole numbers look like classes."""
+"""Largest number of distinct whole numbers that count as classes."""
 
 _UNKNOWN = -1.0
 
@@ -27,17 +27,17 @@ class Task:
     """Classification between two labels (or many), or regression."""
 
     kind: str
-    """"classification" (two labels), "multiclass" or "regression"."""
+    """Either "classification" (two labels), "multiclass" or "regression"."""
     negative: float | None = None
-    """The label that becomes −1; None where only 1 has been met, so that 0 and −1 both may."""
+    """Label that becomes −1; None if only 1 has occurred, so that 0 and −1 are both possible."""
     positive: float | None = None
-    """The label that becomes +1."""
+    """Label that becomes +1."""
     named: str | None = None
-    """The label told from all others, where the reader has made +1 of it and −1 of them already."""
+    """Label of the positive class, if the reader has already mapped it to +1 and all others to −1."""
     names: list[str] | None = None
-    """Classes by name: the two labels where they are words, or all classes met so far, whose places are their codes."""
+    """Names of classes: the two labels if they are words, or all classes so far, indexed by their codes."""
     words: bool = False
-    """Whether labels are words in the file."""
+    """True if labels are words in the file."""
 
     def __str__(self) -> str:
         if self.kind == "regression":
@@ -53,17 +53,17 @@ class Task:
 
     @property
     def signs(self) -> bool:
-        """Whether learners see −1 and +1."""
+        """True if learners see −1 and +1."""
         return self.kind == "classification"
 
     @property
     def many(self) -> bool:
-        """Whether learners see the codes of classes."""
+        """True if learners see codes of classes."""
         return self.kind == "multiclass"
 
     @property
     def two_names(self) -> tuple[str, str]:
-        """The two labels as the files have them, the negative one first."""
+        """Return the two labels as in the files, the negative one first."""
         if self.named is not None:
             return "other", self.named
         if self.names is not None:
@@ -73,20 +73,20 @@ class Task:
 
     @property
     def shown_names(self) -> list[str] | None:
-        """The labels as the file has them, for those that learners see; None for numbers, which are themselves."""
+        """Return the file's labels for those that learners see; None for numbers, which are unchanged."""
         return list(self.two_names) if self.signs else self.names
 
     @property
     def default_loss(self) -> str:
-        """The loss that fits the task."""
+        """Return the loss that fits the task."""
         return "squared" if self.kind == "regression" else "logistic"
 
     def labels(self, y: Array, words: Sequence[str] | None = None) -> Array:
-        """The labels, none of them missing, as learners take them: −1 and +1, codes of classes, or numbers.
+        """Return the labels, none of them missing, in the form of learners: −1 and +1, codes of classes, or numbers.
 
         Args:
-            y: as the reader gave them.
-            words: where labels are words, those that ``y`` has the places of.
+            y: labels from the reader.
+            words: the words that ``y`` indexes, if labels are words.
         """
         known = self.encode(y, words)
         if not self.signs:
@@ -97,7 +97,7 @@ class Task:
         return np.where(known == self.positive, 1.0, -1.0)
 
     def encode(self, y: Array, words: Sequence[str] | None = None, grow: bool = False) -> Array:
-        """The labels as the task counts them; with ``grow`` a class not met before is one more, else it is unknown."""
+        """Return labels as codes; with ``grow`` a new class is added, else it is unknown."""
         if self.names is None or not (self.many or words is not None):
             return y
         found, first, place = np.unique(y, return_index=True, return_inverse=True)
@@ -112,7 +112,7 @@ class Task:
         return codes[place.reshape(-1)] if y.size else y
 
     def strange(self, y: Array) -> NDArray[np.bool_]:
-        """Which labels, as ``encode`` gives them, the task does not know."""
+        """Return a mask of labels, in the form of ``encode``, that are unknown to the task."""
         unknown = np.zeros(y.shape, dtype=bool)
         if self.many:
             unknown = y < 0.0
@@ -123,26 +123,25 @@ class Task:
         return unknown
 
     def state(self) -> dict[str, Any]:
-        """As JSON can hold it; ``Task(**state)`` is the same task."""
+        """Return the task as JSON values; ``Task(**state)`` restores it."""
         return asdict(self)
 
 
 def name_of(label: float, words: Sequence[str] | None) -> str:
-    """A label as the file has it."""
+    """Return a label as in the file."""
     if words is not None:
         return words[int(label)]
     return f"{label:g}" if float(f"{label:g}") == label else repr(float(label))
 
 
 def find_task(y: Array, kind: str | None = None, named: str | None = None, words: Sequence[str] | None = None) -> Task:
-    """The task that the first labels of a stream suggest, or as told.
+    """Return the task that the first labels of a stream suggest, or the given one.
 
-    ``named`` is the label that the reader was told to find (its option ``positive``), ``words`` are the labels where
-    they are words.
+    ``named`` is the option ``positive`` of the reader; ``words`` are the labels if they are words.
 
-    Two different labels make a classification, the larger one (of words, the later one in the alphabet) being positive;
-    −1, 0 and +1 need not both have been met. Other words are classes, and so are a few whole numbers that come again
-    and again; other numbers make a regression.
+    Two distinct labels make a classification. The larger one (of words, the later one in the alphabet) is positive;
+    of −1, 0 and +1 one is enough. More words are classes, and so are a few recurring whole numbers. Other numbers make
+    a regression.
 
     >>> print(find_task(np.array([1.0, 2.0, 2.0])))
     classification, label 2 against 1
@@ -172,7 +171,7 @@ def find_task(y: Array, kind: str | None = None, named: str | None = None, words
 
 
 def _of_words(y: Array, different: Array, kind: str | None, words: Sequence[str]) -> Task:
-    """The task of labels that are words."""
+    """Return the task of labels that are words."""
     names = sorted(words[int(code)] for code in different)
     if len(names) == 2:
         return Task("classification", 0.0, 1.0, names=names, words=True)
@@ -182,7 +181,7 @@ def _of_words(y: Array, different: Array, kind: str | None, words: Sequence[str]
 
 
 def _of_numbers(y: Array, different: Array, kind: str | None) -> Task:
-    """The task of labels that are numbers."""
+    """Return the task of labels that are numbers."""
     if np.isin(different, (-1.0, 0.0, 1.0)).all() and different.size <= 2 and set(different) != {-1.0, 0.0}:
         alone = different.size == 1 and different[0] == 1.0
         return Task("classification", None if alone else float(different[0]) if different[0] < 1.0 else -1.0, 1.0)
@@ -200,7 +199,7 @@ def _of_numbers(y: Array, different: Array, kind: str | None) -> Task:
 
 
 def _classes(y: Array, words: Sequence[str] | None) -> Task:
-    """Many classes; those met first in order, where they are numbers, so that codes and confusion read well."""
+    """Return a task of many classes; numbers among the first rows are sorted, so that codes read well."""
     task = Task("multiclass", names=[], words=words is not None)
     task.encode(np.sort(y[~np.isnan(y)]) if words is None else y[~np.isnan(y)], words, grow=True)
     return task

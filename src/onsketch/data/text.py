@@ -1,7 +1,7 @@
-"""Text to blocks: lines are cut from the stream of bytes and handed to a compiled parser.
+"""Conversion of text to blocks: a compiled parser gets whole lines of the stream of bytes.
 
-Where blocks end depends on the lines alone: after ``block_rows`` rows, or the line in which ``block_bytes`` bytes are
-full, whichever comes first. How the bytes happen to arrive changes nothing.
+The ends of blocks depend on the lines alone: after ``block_rows`` rows, or the line that reaches ``block_bytes``
+bytes, whichever comes first. The arrival times of the bytes have no effect.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from onsketch.data.numbers import PADDING
 from onsketch.data.sources import CHUNK, UNPACKING, Bytes
 
 LONGEST_LINE = 1 << 26
-"""Bytes of a line beyond which a file is taken for something else than lines of text, unless told otherwise."""
+"""Default for the longest line: beyond it a file is not considered lines of text."""
 
 _LONGEST_RECORD = 1 << 22
-"""Bytes of a record of several lines beyond which its first line is taken for a bad one."""
+"""Bytes of a record of several lines beyond which its first line is considered bad."""
 
 _BOM = b"\xef\xbb\xbf"
 _TAIL = 4096
@@ -51,23 +51,23 @@ _TAIL = 4096
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a block may get, and what happens at a bad line."""
+    """Limits of a block, and the treatment of bad lines."""
 
     rows: int
     bytes: int
     skipping: bool
     eager: bool = False
-    """Whether a block also ends where no more text has come, so that a slow pipe is answered line by line."""
+    """True if a block also ends when no more text is available, so that a slow pipe is answered line by line."""
     line: int = LONGEST_LINE
-    """Bytes of a line, at most."""
+    """Largest number of bytes of a line."""
     unpacking: int = UNPACKING
-    """Bytes of memory that unpacking a file may take, at most."""
+    """Largest number of bytes of memory for unpacking a file."""
     encoding: str | None = None
-    """The encoding of text; None for UTF-8, or UTF-16 with its mark."""
+    """Encoding of text; None for UTF-8, or UTF-16 with its mark."""
 
 
 class TextFormat(ABC):
-    """A format of lines: scratch arrays for one block, and the parser that fills them."""
+    """Format of lines: scratch arrays for one block, and the parser that fills them."""
 
     takes_arrays = False
     """True for a format whose lines may come as the elements of a JSON array."""
@@ -82,16 +82,16 @@ class TextFormat(ABC):
         self.values = np.empty(0)
 
     def begin(self, source: Bytes) -> int:
-        """Look at the start of a file; returns how many of its lines are no rows (a header)."""
+        """Read the start of a file; return the number of its lines that are no rows (a header)."""
         return 0
 
     def resume(self, position: Position) -> None:
-        """Take up what earlier blocks have decided."""
+        """Restore the decisions of earlier blocks."""
         self.width = position.width
         self.base = position.base
 
     def reserve(self, count: int, text: int) -> None:
-        """Make room for the values of ``text`` bytes after ``count`` values: one takes two bytes at least."""
+        """Reserve space for the values of ``text`` bytes after ``count`` values: one takes at least two bytes."""
         need = count + text // 2 + 1
         if self.values.size < need:
             size = need + need // 4
@@ -103,42 +103,42 @@ class TextFormat(ABC):
         """Parse lines of the text from ``state`` on."""
 
     def collect(self, text: bytearray, rows: tuple[int, int], values: tuple[int, int]) -> None:
-        """Keep what must be taken from the text itself (tags, names) of the rows and values just parsed."""
+        """Collect strings (tags, names) of the rows and values just parsed from the text itself."""
         return None
 
     @abstractmethod
     def block(self, rows: int, count: int, position: Position) -> Block:
-        """The rows parsed, copied out of the scratch arrays."""
+        """Return the parsed rows, copied out of the scratch arrays."""
 
     def word(self, rest: bytearray) -> bytearray:
-        """What to show of the rest of a bad line: up to the next separator."""
+        """Return the part of a bad line's rest to show: up to the next separator."""
         return rest.split()[0]
 
     def finish(self, path: str) -> None:  # noqa: B027 (most formats have nothing to check)
-        """Check what can only be known when all files have been read."""
+        """Check conditions that are known only when all files have been read."""
 
     def reason(self, code: int, found: str) -> str:
-        """Why a line is bad, as a user reads it."""
+        """Return the reason of a bad line, for users."""
         return REASONS[code].format(found=found, width=self.width)
 
 
 def longer(array: NDArray[Any], size: int, count: int) -> NDArray[Any]:
-    """A longer array that begins with the first ``count`` entries of this one."""
+    """Return a longer array that begins with the first ``count`` entries of this one."""
     longer = np.empty((size, *array.shape[1:]), dtype=array.dtype)
     longer[:count] = array[:count]
     return longer
 
 
 def _stretches(source: Bytes, longest: int, state: NDArray[np.int64]) -> Iterator[tuple[bytearray, int, int]]:
-    """Yield the text in stretches of whole lines, all in one buffer, which the next stretch overwrites.
+    """Yield the text in chunks of whole lines, all in one buffer, which the next chunk overwrites.
 
-    What lies behind ``state[AT]`` after a stretch is the beginning of the next one: a record that needs more lines.
+    The text after ``state[AT]`` begins the next chunk: a record that needs more lines.
 
-    Yields the buffer, the length of the text in it (padding follows), and how many of its bytes are not in the file:
-    the last newline may be missing.
+    Yields the buffer, the length of the text in it (padding follows), and the number of its bytes that are not in the
+    file: the last newline may be missing.
     """
     buffer = bytearray(4 * CHUNK)
-    held = 0  # the beginning of a line whose end has not come yet
+    held = 0  # the beginning of an incomplete line
     while True:
         if held > len(buffer) - 2 * CHUNK:
             larger = bytearray(2 * len(buffer))
@@ -149,7 +149,7 @@ def _stretches(source: Bytes, longest: int, state: NDArray[np.int64]) -> Iterato
         if not count:
             break
         cut, end = buffer.rfind(b"\n", held, held + count) + 1, held + count
-        if (buffer.find(b"\n", held, cut) if cut else end) > longest:  # only the first line can: CHUNK bytes came
+        if (buffer.find(b"\n", held, cut) if cut else end) > longest:  # only the first line can: CHUNK bytes were read
             reason = f"longer than max_line_bytes={longest} allows; is this text?"
             raise ReadError(source.name, int(state[LINE]) + 1, None, reason, max_line_bytes=longest)
         held = end
@@ -169,7 +169,7 @@ def _stretches(source: Bytes, longest: int, state: NDArray[np.int64]) -> Iterato
 
 
 def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) -> Iterator[Block | Position]:
-    """The blocks of one file from a position on, and at the end the last position."""
+    """Yield the blocks of one file from a position on, and at the end the last position."""
     state = np.zeros(BAD_AT + 1, dtype=np.int64)
     state[LINE] = _begin(source, form, start, limits.line)
     here = replace(
@@ -210,7 +210,7 @@ def read_text(source: Bytes, form: TextFormat, start: Position, limits: Limits) 
 
 
 def _begin(source: Bytes, form: TextFormat, start: Position, longest: int) -> int:
-    """Go to where the rows begin, or to where reading stopped; returns the lines before that."""
+    """Move to the first row, or to where reading stopped; return the number of lines before that."""
     if source.peek(len(_BOM)) == _BOM:
         source.skip(len(_BOM))
     if form.takes_arrays:
@@ -222,7 +222,7 @@ def _begin(source: Bytes, form: TextFormat, start: Position, longest: int) -> in
 
 
 def _after(here: Position, text: bytearray, state: NDArray[np.int64], end: int, before: int, rows: int) -> Position:
-    """The place after what was parsed, which ends at ``end`` of the text; before it there were so many rows."""
+    """Return the position after the parsed text, which ends at ``end``, with ``rows`` rows before it."""
     tail = text[max(int(state[LAST]), end - _TAIL) : end]
     return replace(
         here,
@@ -236,7 +236,7 @@ def _after(here: Position, text: bytearray, state: NDArray[np.int64], end: int, 
 
 
 def _check_resumed(source: Bytes, start: Position) -> None:
-    """Go to where reading stopped, and see that the last line there is the one met before."""
+    """Move to where reading stopped, and check that the last line there is unchanged."""
     source.skip(start.offset - start.tail - source.offset)
     tail = b""
     while len(tail) < start.tail and (more := source.read(start.tail - len(tail))):
@@ -248,7 +248,7 @@ def _check_resumed(source: Bytes, start: Position) -> None:
 
 
 def _bad_line(path: str, form: TextFormat, state: NDArray[np.int64], text: bytearray) -> ReadError:
-    """The error for the first bad line of this stretch."""
+    """Return the error for the first bad line of this chunk."""
     at = int(state[BAD_AT])
     rest = text[at : at + 64].split(b"\n")[0].rstrip(b"\r")
     if not rest:

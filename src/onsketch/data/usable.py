@@ -1,4 +1,4 @@
-"""Rows of a stream as learners take them: with a label each, and values that can be squared; the others counted."""
+"""Rows of a stream that learners accept: labelled, with values that can be squared; others are counted."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Array = NDArray[np.float64]
 
 
 class Usable(NamedTuple):
-    """What of a block can be used."""
+    """Usable part of a block."""
 
     rows: Any
-    """As ``Block.rows``, or ``Block.X`` where some were passed over."""
+    """``Block.rows``, or ``Block.X`` if some rows were skipped."""
     y: Array
-    """Labels as they stand in the file."""
+    """Labels as in the file."""
     sample_weight: Array | None
     tags: list[str] | None
     passed_over: int
-    """Rows that cannot be used."""
+    """Number of unusable rows."""
 
     @property
     def X(self) -> Any:
-        """The rows as a matrix, of which rows can be taken."""
+        """Rows as a matrix that can be indexed by rows."""
         return self.rows.matrix() if isinstance(self.rows, Sparse) else self.rows
 
 
 def usable(block: Block, skip: bool) -> Usable:
-    """The rows that can be squared, labelled or not: to predict or to sketch. Others are passed over, or an error."""
+    """Return the rows that can be squared, labelled or not, to predict or to sketch; skip others or raise an error."""
     unfit = _too_long(block.rows)
     if unfit.any() and not skip:
         raise InputError(
@@ -50,7 +50,7 @@ def usable(block: Block, skip: bool) -> Usable:
 
 
 def labelled_rows(block: Block, skip: bool) -> Usable:
-    """The rows that can be learned: with a label each, and nothing too large. Others are passed over, or an error."""
+    """Return the rows that can be learned: labelled, and nothing too large; skip others or raise an error."""
     refuse_initial(block)
     unfit = np.isnan(block.y)
     if skip:
@@ -63,9 +63,9 @@ def labelled_rows(block: Block, skip: bool) -> Usable:
 
 
 def labels(block: Block, rows: Usable, task: Task, words: Sequence[str] | None = None) -> Array:
-    """The labels of the block's labelled rows as learners take them; one that is unknown is named.
+    """Return the labels of the block's labelled rows in the form of learners; an error names an unknown label.
 
-    Of many classes, one that is new is taken in.
+    With many classes, a new class is added.
     """
     known = task.encode(rows.y, words, grow=task.many)
     strange = task.strange(known)
@@ -83,7 +83,7 @@ def labels(block: Block, rows: Usable, task: Task, words: Sequence[str] | None =
 
 
 def refuse_nothing(sources: list[str], skipped: int, done: str = "learned") -> NoReturn:
-    """The error of a stream of which no row could be used."""
+    """Raise the error of a stream without any usable row."""
     name = ", ".join(sources)
     if skipped:
         raise InputError(f"{name}: not one row could be {done}; {skipped:,} were skipped.")
@@ -101,7 +101,7 @@ def _without(block: Block, unfit: NDArray[np.bool_]) -> Usable:
 
 
 def refuse_initial(block: Block) -> None:
-    """Initial predictions of VW lines would have to be added to every margin, which no learner does."""
+    """Refuse initial predictions of VW lines: no learner supports adding them to every margin."""
     if block.initial is not None:
         raise InputError(
             f"{_place(block, block.initial != 0.0)} has an initial prediction (the third number before '|'), which "
@@ -110,13 +110,13 @@ def refuse_initial(block: Block) -> None:
 
 
 def _place(block: Block, rows: NDArray[np.bool_]) -> str:
-    """The first of these rows, as a message names it."""
+    """Return the first of these rows, for a message."""
     row = block.position.rows - len(block) + int(rows.argmax()) + 1
     return f"{block.position.path}: row {row:,} of the stream"
 
 
 def _too_long(rows: Any) -> NDArray[np.bool_]:
-    """Rows whose length is beyond what float64 can square."""
+    """Return a mask of rows whose squared length exceeds float64."""
     values = rows.data if hasattr(rows, "indptr") else rows
     count = rows.shape[0]
     if np.abs(values).max(initial=0.0) * max(values.size, 1) ** 0.5 <= LARGEST:

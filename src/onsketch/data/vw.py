@@ -29,10 +29,10 @@ from onsketch.data.numbers import MALFORMED, NOT_FINITE, TOO_LARGE, inlined, ker
 from onsketch.rows.hashing import murmur, name_hash
 
 LABEL, WEIGHT, INITIAL = range(3)
-"""Columns of ``heads``: what stands before the first bar."""
+"""Columns of ``heads``: the fields before the first bar."""
 
 _ENDS_NAME = np.isin(np.arange(256), list(b" \t\n\v\f\r:|"))
-"""Whether a byte ends a name."""
+"""True for bytes that end a name."""
 
 _TEN = np.uint64(10)
 _31 = np.uint64(2**31 - 1)
@@ -45,7 +45,7 @@ def _ends_word(c):
 
 @inlined
 def _number(text, start, stop, words):
-    """A number before the bar, behind so many others: its value, where it is bad, and 0 or why."""
+    """Parse the next number before the bar, after ``words`` others; return it, the bad byte, and 0 or an error code."""
     value, end, code = read_number(text, start)
     if text[end] == COLON or (code and text[start] == 115 and stop - start == 6):  # 1:2:0.5, shared
         return value, start, OTHER_LABELS
@@ -58,7 +58,7 @@ def _number(text, start, stop, words):
 
 @inlined
 def _head(text, at, row, heads, tags):
-    """What stands before the first bar. Returns where the bar is, and 0 or why the line is bad.
+    """Parse the text before the first bar; return the bar's position, and 0 or an error code.
 
     A word that touches the bar is a tag, as is the last word when it begins with an apostrophe.
     """
@@ -94,10 +94,10 @@ def _head(text, at, row, heads, tags):
 
 @inlined
 def _namespace(text, start, dropped, dropped_names):
-    """A namespace whose name begins at ``start``.
+    """Parse a namespace whose name begins at ``start``.
 
-    Returns where it ends, where its name does, its hash, its byte, its scale, whether it is left out; and 0 or why the
-    line is bad.
+    Returns its end, the end of its name, its hash, first byte and scale, True if it is left out, and 0 or an error
+    code.
     """
     stop = start
     while not _ENDS_NAME[text[stop]]:
@@ -124,7 +124,7 @@ def _namespace(text, start, dropped, dropped_names):
 
 @inlined
 def _put(into, count, column, value, space, space_start, space_stop, start, stop):
-    """Write down a value, and where its names stand."""
+    """Append a value, and the places of its names."""
     spaced, named, indices, values, spaces, marks = into
     indices[count] = np.int64(column)
     values[count] = value
@@ -136,8 +136,8 @@ def _put(into, count, column, value, space, space_start, space_stop, start, stop
 
 @inlined
 def _short_pairs(text, at, count, mask, into, space_hash, space, space_start, space_stop):
-    """Features with short numbers for names and one digit for a value: where they end, the values so far, and whether
-    the line ends there, too.
+    """Parse features with short numbers as names and one digit as value; return their end, the values so far, and
+    True at the end of the line.
     """
     number, digit, after, size = short_pair(text, at)
     while after and digit:
@@ -154,10 +154,10 @@ def _short_pairs(text, at, count, mask, into, space_hash, space, space_start, sp
 
 @inlined
 def _name(text, start, space_hash, nameless):
-    """The column of a feature's name, where the name ends, and how many features had none so far."""
+    """Parse a feature's name; return its column, the end of the name, and the number of nameless features so far."""
     at = start
     number = np.uint64(0)
-    while 48 <= text[at] <= 57:  # most names of most files are numbers
+    while 48 <= text[at] <= 57:  # fast path: most names of most files are numbers
         number = number * _TEN + np.uint64(np.int64(text[at]) - 48)
         at += 1
     stop = at
@@ -172,11 +172,11 @@ def _name(text, start, space_hash, nameless):
 
 @inlined
 def _value(text, word, column, stop):
-    """What stands after a name's colon: its value, the column and the end of its name (a category is part of it), where
-    it ends or is bad, and 0 or why it is bad.
+    """Parse the text after a name's colon; return the value, the column and the end of its name (which includes a
+    category), the end of the text or the bad byte, and 0 or an error code.
     """
     c = np.int64(text[word])
-    if 48 <= c <= 57 and text[word + 1] == SPACE:  # a count or an indicator
+    if 48 <= c <= 57 and text[word + 1] == SPACE:  # fast path: a count or an indicator
         return float(c - 48), column, stop, word + 1, 0
     value, at, code = read_number(text, word)
     if code in (NOT_FINITE, TOO_LARGE):
@@ -196,7 +196,7 @@ def _value(text, word, column, stop):
 
 @inlined
 def _feature(text, start, stop, column, scale, drop):
-    """A feature whose name ends at ``stop``: its value (0 where it is left out) and the rest as ``_value``."""
+    """Parse a feature whose name ends at ``stop``; return its value (0 if left out) and the rest as ``_value``."""
     value, at = 1.0, stop
     if text[at] == COLON:
         value, column, stop, at, code = _value(text, at + 1, column, stop)
@@ -212,7 +212,7 @@ def _feature(text, start, stop, column, scale, drop):
 
 @inlined
 def _features(text, at, count, mask, dropped, dropped_names, into):
-    """The namespaces of a line, from the first bar on: where it ends, the values so far, and 0 or why it is bad."""
+    """Parse the namespaces of a line, from the first bar on; return its end, the values so far, and 0 or an error."""
     space_hash, space, scale, nameless = np.uint64(0), np.int64(SPACE), 1.0, np.uint64(0)
     space_start = space_stop = at
     drop = dropped[space]
@@ -227,7 +227,7 @@ def _features(text, at, count, mask, dropped, dropped_names, into):
             if code:
                 return at, count, code
             continue
-        if 48 <= c <= 57 and scale == 1.0 and not drop:  # indicators and counts, as most features of most files are
+        if 48 <= c <= 57 and scale == 1.0 and not drop:  # fast path: indicators and counts
             at, count, ended = _short_pairs(text, at, count, mask, into, space_hash, space, space_start, space_stop)
             if ended:
                 return at, count, 0
@@ -263,12 +263,11 @@ def parse_vw(
     spaces,
     marks,
 ):
-    """Parse lines until ``stop``, beyond ``budget`` or until ``room`` rows; there is space for all values of the text.
+    """Parse lines until ``stop``, beyond ``budget`` or until ``room`` rows; the arrays hold all values of the text.
 
-    ``spaces`` takes the first byte of each value's namespace where ``spaced``, ``marks`` the places of its namespace
-    and name in the text where ``named``. ``dropped`` tells by their first byte which namespaces are left out,
-    ``dropped_names`` has the hashes of those for which it is the other way round. Values that are 0 are left out, as
-    Vowpal Wabbit does.
+    ``spaces`` gets the first byte of each value's namespace if ``spaced``; ``marks`` the places of its namespace and
+    name in the text if ``named``. ``dropped`` marks the first bytes of namespaces to leave out, and ``dropped_names``
+    has the hashes of the exceptions. Values of 0 are left out, as in Vowpal Wabbit.
     """
     going = True
     while going and state[AT] < min(stop, budget) and state[ROWS] < room:

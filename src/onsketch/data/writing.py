@@ -1,4 +1,4 @@
-"""Rows to files that ``stream`` reads back exactly: numbers are written with as many digits as they need."""
+"""Writing of rows to files that ``stream`` reads back exactly: numbers keep all digits they need."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(
     tags: Iterable[str] | None = None,
     names: Iterable[str] | None = None,
 ) -> None:
-    """Write rows with their labels; the name tells format and compression (gz, xz, bz2), as for reading.
+    """Write rows with their labels; the name determines format and compression (gz, xz, bz2), as for reading.
 
     Zeros of X are left out of LIBSVM and VW files. A VW file has one unnamed namespace. Tables get a header: ``label``,
     then ``weight`` and ``tag`` where given, then the features, ``x0``, ``x1``, ... unless named. Written row by row
@@ -38,7 +38,7 @@ def write(
         path: the file, which is replaced.
         X: (rows, features), an array or a SciPy sparse matrix.
         y: labels, one per row.
-        format: libsvm, vw, csv, parquet or arrow; left out, the name tells.
+        format: libsvm, vw, csv, parquet or arrow; default: by the name.
         sample_weight: one per row (not LIBSVM).
         tags: names of rows (not LIBSVM).
         names: names of the features (not LIBSVM).
@@ -72,7 +72,7 @@ def _open_text(name: str) -> TextIO:
 
 
 def _entries(X: Any) -> Iterator[list[tuple[int, float]]]:
-    """The non-zeros of each row."""
+    """Yield the non-zeros of each row."""
     for k in range(X.shape[0]):
         if isinstance(X, np.ndarray):
             columns = np.flatnonzero(X[k])
@@ -144,7 +144,7 @@ def _write_parquet(name: str, X: Any, heads: list[Any], tags: Any, columns: Any)
 
 
 def _shortest(value: float) -> str:
-    """The shortest text that reads back as this number."""
+    """Return the shortest text that reads back as this number."""
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 

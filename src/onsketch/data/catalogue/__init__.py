@@ -1,7 +1,7 @@
-"""The data sets of the papers: where they come from, what is known of them, and whether they are at hand.
+"""The data sets of the papers: their sources, known properties, and local copies.
 
-A set is looked for in the folder given, in ``$ONSKETCH_DATA`` and in the cache that ``onsketch data get`` fills,
-under the name it is published by or under the other names listed, compressed or not.
+A set is searched in the given folder, in ``$ONSKETCH_DATA`` and in the cache that ``onsketch data get`` fills,
+under its published name or the other names listed, compressed or not.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from onsketch.data.catalogue.tables import TABLES
 __all__ = ["CATALOGUE", "DataSet", "File", "cache", "entry", "found", "is_at_hand", "load", "pictures"]
 
 CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in (*TABLES, *PICTURES)}
-"""Every set by name. A name that ends in ``.t`` is the test part of the set before the dot."""
+"""All sets by name. A name that ends in ``.t`` is the test part of the set before the dot."""
 
 
 def entry(name: str) -> DataSet:
-    """The set's entry, or a complaint with a hint.
+    """Return the set's entry, or raise an error with a suggestion.
 
     >>> entry("a9a").features
     123
@@ -38,7 +38,7 @@ def entry(name: str) -> DataSet:
 
 
 def is_at_hand(name: str, given: Path | None = None) -> bool:
-    """Whether every file of the set is there."""
+    """Return True if every file of the set is available."""
     if name in ("gisette-like", "gisette-like.t"):
         return is_at_hand("mnist", given)
     known = CATALOGUE.get(name)
@@ -46,7 +46,7 @@ def is_at_hand(name: str, given: Path | None = None) -> bool:
 
 
 def load(name: str, given: Path | None = None) -> tuple[Any, NDArray[np.float64]]:
-    """All rows of a set (CSR or dense), and its labels as −1 and +1.
+    """Return all rows of a set (CSR or dense), and its labels as −1 and +1.
 
     The sets are small enough to be held in memory; for larger files there is :func:`onsketch.data.stream`.
     """
@@ -54,7 +54,7 @@ def load(name: str, given: Path | None = None) -> tuple[Any, NDArray[np.float64]
 
 
 def pictures(name: str, given: Path | None = None) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Pixels and labels of a set in MNIST's format, one row for each picture."""
+    """Return pixels and labels of a set in MNIST's format, one row for each picture."""
     from onsketch.data import sets
 
     return sets.digits(list(_paths(entry(name), given)))

@@ -1,4 +1,4 @@
-"""Sets of numbers: LIBSVM's collection, UCI's, and others the papers use or that stand beside those that are absent.
+"""Numeric sets: LIBSVM's collection, UCI's, and others that the papers use or that stand in for absent ones.
 
 LIBSVM and UCI publish no checksums of these files; ``digest`` is that of the rows of a copy whose rows and features
 were counted. ``published`` is SHA-256 and length of the file as it is at the address, where others who fetched it from

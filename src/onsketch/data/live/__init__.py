@@ -1,8 +1,8 @@
 """Live streams: rows that go on coming, from Redis Streams or Kafka.
 
-The seam is :class:`LiveStream`: ``poll`` gives the next messages, ``position`` says where the stream stands after
-them. Whoever learns the rows keeps the position in the same file as the model, so that after a crash both are of the
-same moment: every message is learned exactly once. Another kind of stream is a file with a class of these methods.
+The interface is :class:`LiveStream`: ``poll`` returns the next messages, and ``position`` the position after them.
+The learner stores the position in the same file as the model, so that both agree after a crash: every message is
+learned exactly once. To add a kind of stream, write a file with a class of these methods.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ SCHEMES = ("redis", "rediss", "kafka")
 
 
 class Message(NamedTuple):
-    """One message: a row as text (a JSON object, or a VW line), and its place for errors."""
+    """Message: a row as text (a JSON object, or a VW line), and its position for errors."""
 
     text: bytes
     place: str
 
 
 class LiveStream(ABC):
-    """A stream of messages, read from a position on."""
+    """Stream of messages, read from a position on."""
 
     address: str
-    """As the user gave it, without a password."""
+    """Address as the user gave it, without a password."""
 
     @abstractmethod
     def poll(self, most: int, seconds: float) -> list[Message]:
-        """The next messages, at most so many; an empty list when none has come within so many seconds."""
+        """Return up to ``most`` next messages; an empty list if none arrives within this many seconds."""
 
     @property
     @abstractmethod
     def position(self) -> Any:
-        """Where the stream stands after the messages polled, as JSON can hold it."""
+        """Return the position after the messages polled, as JSON values."""
 
     @abstractmethod
     def seek(self, position: Any) -> None:
-        """Go on from a position; None is the beginning."""
+        """Continue from a position; None is the beginning."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 def is_live(address: str) -> bool:
-    """Whether an address is that of a live stream.
+    """Return True if an address is that of a live stream.
 
     >>> is_live("redis://localhost:6379/clicks"), is_live("clicks.vw")
     (True, False)
@@ -56,7 +56,7 @@ def is_live(address: str) -> bool:
 
 
 def open_live(address: str) -> LiveStream:
-    """The stream at ``redis://HOST:PORT/STREAM`` or ``kafka://HOST:PORT/TOPIC``."""
+    """Return the stream at ``redis://HOST:PORT/STREAM`` or ``kafka://HOST:PORT/TOPIC``."""
     scheme = address.partition("://")[0]
     if scheme in ("redis", "rediss"):
         from onsketch.data.live.redis_stream import RedisStream

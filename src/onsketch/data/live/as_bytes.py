@@ -1,9 +1,9 @@
 """A live stream as a file of lines, for ``onsketch train redis://…``: a message is a line.
 
-The place in the stream is the number of bytes used, as for files: a job that resumes from a checkpoint passes over the
-bytes it has used, and sees by a checksum that they are the same. So each message is learned exactly once, as long as
-the stream still has its beginning. The stream ends when nothing new has come for some seconds: ``#idle=60`` behind the
-address, 5 where it is left out, 0 for never.
+The position is the number of bytes read, as for files. A job that resumes from a checkpoint skips the bytes already
+read and verifies them by a checksum. So each message is learned exactly once, as long as the stream still has its
+beginning. The stream ends when no message arrives for some seconds: ``#idle=60`` after the address, 5 by default, 0 for
+never.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST, _WAIT = 10_000, 0.25
 
 
 class LiveBytes(io.RawIOBase):
-    """The messages from the beginning on, a line each."""
+    """Messages from the beginning on, one per line."""
 
     def __init__(self, address: str) -> None:
         super().__init__()
@@ -35,11 +35,11 @@ class LiveBytes(io.RawIOBase):
         self._held = b""
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Some bytes; 0 when nothing new has come for too long."""
+        """Read some bytes; return 0 when the idle time is over."""
         until = time.monotonic() + self._idle
         while not self._held:
             messages = self._stream.poll(_MOST, _WAIT)
@@ -52,7 +52,7 @@ class LiveBytes(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if not self.closed:
             self._stream.close()
         super().close()

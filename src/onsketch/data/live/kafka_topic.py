@@ -13,9 +13,9 @@ _PATIENCE = 15.0
 
 
 class KafkaTopic(LiveStream):
-    """All partitions of a topic. The position is the next offset of each; Kafka's own offsets are not used.
+    """All partitions of a topic. The position is the next offset of each; offsets committed to Kafka are not used.
 
-    Options of librdkafka go behind a hash: ``kafka://host:9092/topic#security.protocol=ssl``.
+    Options of librdkafka follow a hash sign: ``kafka://host:9092/topic#security.protocol=ssl``.
     """
 
     def __init__(self, address: str) -> None:
@@ -45,16 +45,16 @@ class KafkaTopic(LiveStream):
 
     @property
     def position(self) -> Any:
-        """The next offset of each partition."""
+        """Return the next offset of each partition."""
         return dict(self._next)
 
     def seek(self, position: Any) -> None:
-        """Go on from these offsets."""
+        """Continue from these offsets."""
         self._next = {} if position is None else {str(part): int(offset) for part, offset in position.items()}
         self._assigned = False
 
     def poll(self, most: int, seconds: float) -> list[Message]:
-        """The next messages, of all partitions in order of partition and offset."""
+        """Return the next messages of all partitions, in order of partition and offset."""
         if not self._assigned:
             self._assign()
         found = self._consumer.consume(most, timeout=seconds)
@@ -88,5 +88,5 @@ class KafkaTopic(LiveStream):
         self._assigned = True
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._consumer.close()

@@ -14,7 +14,7 @@ _ROW = (b"row", b"data", b"line")
 
 
 class RedisStream(LiveStream):
-    """One stream. The position is the id of the last entry; entries are left where they are."""
+    """One stream. The position is the id of the last entry; entries are not deleted."""
 
     def __init__(self, address: str) -> None:
         try:
@@ -41,15 +41,15 @@ class RedisStream(LiveStream):
 
     @property
     def position(self) -> Any:
-        """The id of the last entry polled."""
+        """Return the id of the last entry polled."""
         return self._last
 
     def seek(self, position: Any) -> None:
-        """Go on after this entry."""
+        """Continue after this entry."""
         self._last = "0-0" if position is None else str(position)
 
     def poll(self, most: int, seconds: float) -> list[Message]:
-        """The next entries."""
+        """Return the next entries."""
         wait = max(int(seconds * 1000), 1)
         try:
             found = self._client.xread({self.stream: self._last}, count=most, block=wait)
@@ -64,19 +64,19 @@ class RedisStream(LiveStream):
         return messages
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._client.close()
 
 
 def _flat(listed: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    """Entries, whichever shape the version of the protocol gives them."""
+    """Return the entries from the response of either protocol version."""
     if listed and isinstance(listed[0], list):
         return [entry for part in listed for entry in part]
     return list(listed)
 
 
 def _text(fields: dict[bytes, bytes]) -> bytes:
-    """The row of an entry: the one field that holds it, or its fields as an object."""
+    """Return the row of an entry: the one field that holds it, or its fields as an object."""
     for name in _ROW:
         if name in fields:
             return fields[name]

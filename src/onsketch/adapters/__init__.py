@@ -1,1 +1,1 @@
-"""The learners as other libraries want them: scikit-learn and River."""
+"""Learners as estimators of other libraries: scikit-learn and River."""

@@ -1,4 +1,4 @@
-"""What the estimators of scikit-learn and River share: their options on the way to a learner."""
+"""Options of the scikit-learn and River estimators, and their conversion to learners."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from onsketch.learners.multiclass.coupled import COUPLED, couples
 from onsketch.learners.options import DECLARED, OF_THE_LEARNER_ALONE, given_options
 
 DEFAULT_METHOD = "auto"
-"""The method of an estimator that was not told one."""
+"""Default method of an estimator."""
 
 SHARED_METHOD = "rfd-son"
-"""What "auto" means where all classes share one sketch: the mixture of auto has nothing to share."""
+"""Method of "auto" where all classes share one sketch: a mixture has no single sketch to share."""
 
 CHUNK = 1 << 20
-"""Values handed to a learner at a time."""
+"""Values passed to a learner at a time."""
 
 MULTICLASS = ("auto", "softmax", "one-vs-rest", "shared")
-"""How more than two classes are learned; "ovr" is short for "one-vs-rest"."""
+"""Strategies for more than two classes; "ovr" is short for "one-vs-rest"."""
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
 _HANDED_ON = tuple(name for name in DECLARED if name not in OF_THE_LEARNER_ALONE)
-"""Options that an estimator takes as they are declared for learners."""
+"""Options that an estimator passes on as they are declared for learners."""
 
 
 def _left_to_the_method(name: str) -> Any:
-    """An estimator's default of an option: None, or "default" where None has a meaning of its own."""
+    """Return an estimator's default of an option: None, or "default" if None has its own meaning."""
     return "default" if name == "clip" else None
 
 
 def takes_learner_options(init: Init) -> Init:
-    """Let a constructor ``(self, ..., **options)`` show every option of a learner in its signature.
+    """Add every option of a learner to the signature of a constructor ``(self, ..., **options)``.
 
     Both ecosystems read the signature to find, copy and set parameters; editors read the type of ``**options``.
     """
@@ -62,7 +62,7 @@ def takes_learner_options(init: Init) -> Init:
 
 
 def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
-    """Keep the arguments of a constructor (its ``locals()``) as attributes of the same names, and nothing else."""
+    """Store the arguments of a constructor (its ``locals()``) as attributes of the same names."""
     own = {name: value for name, value in given.items() if name not in ("self", "options", "__class__")}
     options = given["options"]
     for name in options:
@@ -74,9 +74,9 @@ def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
 
 
 def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of :func:`onsketch.learner` among an estimator's parameters: what was given, in the learner's words.
+    """Return an estimator's given parameters as options of :func:`onsketch.learner`.
 
-    Those that do not concern the method are left out with a warning, so that a grid may go over methods and options.
+    Options that the method does not use are dropped with a warning, so that a grid may cover methods and options.
 
     >>> learner_options({"method": "adagrad", "loss": "log_loss", "step_size": 0.5, "fit_intercept": True})
     {'loss': 'logistic', 'step_size': 0.5, 'clip': None, 'fit_intercept': True}
@@ -84,7 +84,7 @@ def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     given = given_options({name: parameters[name] for name in ("loss", *_HANDED_ON) if name in parameters})
     if given.get("clip", "default") == "default":
         given.pop("clip", None)
-        if parameters["method"] != "untuned":  # which bounds numbers by itself
+        if parameters["method"] != "untuned":  # untuned bounds numbers by itself
             given["clip"] = None
     shared = parameters["method"] == "auto" and parameters.get("multiclass") == "shared"
     method = METHODS.get(SHARED_METHOD if shared else parameters["method"])
@@ -101,11 +101,11 @@ def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SAME_LOSSES = {"log_loss": "logistic", "squared_error": "squared", "absolute_error": "absolute"}
-"""scikit-learn's names of losses, and ours."""
+"""scikit-learn's names of losses, and the learners' names."""
 
 
 def named_loss(parameters: Mapping[str, Any]) -> Any:
-    """The loss of an estimator in our words."""
+    """Return the loss of an estimator by the learners' name."""
     return fitting_loss(parameters["method"], SAME_LOSSES.get(parameters["loss"], parameters["loss"]))
 
 
@@ -118,9 +118,9 @@ def class_model(
     open_ended: bool = False,
     threads: int | None = None,
 ) -> Learner | ManyClasses:
-    """The learner for so many classes: two are one learner of signs, more are as ``multiclass`` says.
+    """Return a learner for ``n_classes`` classes: two are one learner of signs, for more ``multiclass`` decides.
 
-    With ``open_ended`` there may come more, and two are as many.
+    With ``open_ended``, classes may be added later, and two classes are treated like more.
     """
     multiclass = _way_of_classes(method, multiclass, options)
     if options.get("loss") == "softmax" and multiclass == "one-vs-rest":
@@ -141,7 +141,7 @@ def class_model(
 
 
 def shared_model(method: str, count: int, options: Mapping[str, Any]) -> SharedSketch:
-    """So many classes, or targets (labels are then (rows, count)), through one sketch; features have scales."""
+    """Return a learner of ``count`` classes, or targets (labels (rows, count)), with one sketch and scaled features."""
     name = SHARED_METHOD if method == "auto" else method
     scaled = shares_a_sketch(name) and options.get("scaling") != "none"
     added = {"scaling": "magnitude", **for_unit_rows(METHODS[name])} if scaled else {}
@@ -151,13 +151,13 @@ def shared_model(method: str, count: int, options: Mapping[str, Any]) -> SharedS
 
 
 def shares_a_sketch(method: str) -> bool:
-    """Whether several targets can be learned by this method, through one sketch."""
+    """Return True if several targets can be learned by this method, with one sketch."""
     found = METHODS.get(SHARED_METHOD if method == "auto" else method)
     return found is not None and found.shrinking and found.steps
 
 
 def _way_of_classes(method: str, multiclass: str, options: Mapping[str, Any]) -> str:
-    """What ``multiclass="auto"`` means: softmax where method and options have it, else one learner for each class."""
+    """Return the strategy of ``multiclass="auto"``: softmax if method and options support it, else one-vs-rest."""
     if multiclass == "ovr":
         return "one-vs-rest"
     if multiclass not in MULTICLASS:
@@ -170,12 +170,12 @@ def _way_of_classes(method: str, multiclass: str, options: Mapping[str, Any]) ->
 
 
 def loss_of(model: Learner | ManyClasses, loss: str) -> str:
-    """The loss that turns this learner's margins into probabilities: what it was asked for, or softmax."""
+    """Return the loss that turns this learner's margins into probabilities: the given one, or softmax."""
     return "softmax" if isinstance(model, tuple(COUPLED.values())) else loss
 
 
 def regression_learner(method: str, options: dict[str, Any], targets: int = 0) -> Learner | ManyClasses:
-    """The learner for real targets: one of them (0), or several through one sketch."""
+    """Return the learner for real targets: one of them (0), or several with one sketch."""
     if options["loss"] not in LOSSES or LOSSES[options["loss"]].labels == "sign":
         wanted = [name for name, loss in LOSSES.items() if loss.labels != "sign"]
         raise OptionError(f"loss={options['loss']!r}: a regressor needs {', '.join(wanted[:-1])} or {wanted[-1]}.")
@@ -185,13 +185,13 @@ def regression_learner(method: str, options: dict[str, Any], targets: int = 0) -
 
 
 def described(model: Learner | ManyClasses) -> tuple[dict[str, Any], Arrays]:
-    """A learner as a header and arrays, for a model file or a pickle; ``revived`` brings it back."""
+    """Return a learner as a header and arrays, for a model file or a pickle; ``revived`` inverts this."""
     kind = "learner" if isinstance(model, Learner) else "classes"
     return {"kind": kind, **model._header()}, dict(model._arrays())
 
 
 def revived(header: Mapping[str, Any], arrays: Arrays) -> Learner | ManyClasses:
-    """The learner that ``described`` took apart, with arrays of its own."""
+    """Return the learner of ``described``, with arrays of its own."""
     if header.get("kind") not in ("learner", "classes"):
         raise ModelFileError(f"it holds a {header.get('kind')!r} where a learner should be.")
     rest = {name: value for name, value in header.items() if name != "kind"}

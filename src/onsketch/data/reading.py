@@ -87,7 +87,7 @@ class Stream:
         self.names = self._names.known
         """Names of columns of X, as far as read: those of tables, and with ``names=True`` all hashed features."""
         self.position = self._start(options["resume"])
-        """Where the stream stands after the blocks taken so far."""
+        """Position of the stream after the blocks taken so far."""
         self._opened: Bytes | None = None
         self.format = format or self._sniff()
         """One of libsvm, vw, csv, json, parquet, arrow."""

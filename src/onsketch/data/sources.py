@@ -105,7 +105,7 @@ class Bytes:
         if not isinstance(head, bytes):
             raise InputError(f'{self.name}: it is open as text; open it with mode "rb".')
         self._kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "")
-        """How the bytes are packed or encoded; empty for a plain file, which is read without a detour."""
+        """Compression or encoding of the bytes; empty for a plain file, which is read directly."""
         self._pushed = head
         self._file: Any = self._raw
         if self._kind == "zip":

@@ -1,4 +1,4 @@
-"""The papers' figures and tables, one module for each paper: what they claim, and what comes out here."""
+"""Figures and tables of the papers, one module for each paper: their claims, and the results here."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from onsketch.experiments.design import Experiment
 
 PAPERS = ("luo2016", "wan2018", "wan2021", "luo2019", "calandriello2017")
-"""The modules, in the order of their papers' place in the argument."""
+"""Modules, in the order of their papers in the argument."""
 
 
 def every() -> dict[str, Experiment]:
-    """All experiments by name."""
+    """Return all experiments by name."""
     modules = (import_module(f"onsketch.experiments.{paper}") for paper in PAPERS)
     return {experiment.name: experiment for module in modules for experiment in module.EXPERIMENTS}
 
 
 def chosen(names: list[str]) -> list[Experiment]:
-    """The experiments of these names; a paper's name stands for all of its own, ``all`` for all there are.
+    """Return the experiments of these names; a paper's name stands for all of its own, ``all`` for all experiments.
 
     >>> [experiment.name for experiment in chosen(["luo2016-fig2"])]
     ['luo2016-fig2']

@@ -1,4 +1,4 @@
-"""Parts of claims: rows are picked, and figures put into words."""
+"""Parts of claims: selection of rows, and figures in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learners on a stream, each with its grid: the grid on one order of the rows, repeats only at the chosen setting."""
+"""Comparison of learners on a stream: a grid for each on one order of the rows, repeats only of the best setting."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ POINTS = 40
 
 
 class Entry(NamedTuple):
-    """A learner of a contest: what to call it, its method, its options, and the grid to choose from."""
+    """Learner of a contest: its label, its method, its options, and its grid."""
 
     label: str
     method: str
     options: Mapping[str, Any] = {}
     grid: Mapping[str, Sequence[Any]] = {}
     random: bool = False
-    """Whether it draws random numbers, so that a repeat on the same rows is not the same."""
+    """True if it draws random numbers, so that a repeat on the same rows differs."""
 
     def settings(self) -> list[dict[str, Any]]:
-        """Every combination of the grid with the options."""
+        """Return every combination of the grid with the options."""
         combinations = itertools.product(*self.grid.values())
         return [{**self.options, **dict(zip(self.grid, values, strict=True))} for values in combinations]
 
 
 def learn(sources: Sources, stream: Mapping[str, Any], method: str, options: Mapping[str, Any], seed: int) -> Result:
-    """One pass of one learner: losses and mistakes so far at some points, CPU seconds, and the error on test rows.
+    """Learn in one pass; return cumulative losses and mistakes at some points, CPU seconds, and the error on test rows.
 
-    The seconds are those of the thread that learns, compiling excluded.
+    The seconds are those of the learning thread, without compilation.
     """
     data = sources.stream(**stream)
     X, y = data.X, data.y
@@ -49,13 +49,13 @@ def learn(sources: Sources, stream: Mapping[str, Any], method: str, options: Map
     if method in ("ada-full", "ons", "ada-lr", "radagrad"):
         options["n_features"] = X.shape[1]
     concerned = {**options, "seed": seed}
-    with suppress(UpdateError):  # a setting that diverges at once is found out below
+    with suppress(UpdateError):  # a setting that diverges at once is detected below
         onsketch.learner(method, **concerned).learn(X[:16], y[:16])  # compiles
     return measured(onsketch.learner(method, **concerned), data)
 
 
 def measured(learner: Any, data: Data) -> Result:
-    """What one pass of a learner (its ``learn``, ``predict`` and ``loss``) comes to."""
+    """Return the results of one pass of a learner (its ``learn``, ``predict`` and ``loss``)."""
     X, y = data.X, data.y
     edges = np.unique(np.linspace(0, len(y), min(POINTS, len(y)) + 1).astype(int))
     losses, mistakes, seconds = [0.0], [0], [0.0]
@@ -84,14 +84,14 @@ def measured(learner: Any, data: Data) -> Result:
 
 
 def loss_of(loss: str, margins: Any, y: Any) -> float:
-    """The sum of losses."""
+    """Return the sum of losses."""
     from onsketch.core.losses import loss_values
 
     return float(np.sum(loss_values(loss, margins, y)))
 
 
 def score(result: Result, metric: str) -> float:
-    """What a cell is judged by: ``loss`` or ``mistakes`` (sums), ``error`` (share of mistakes) or ``test_error``."""
+    """Return the score of a cell: ``loss`` or ``mistakes`` (sums), ``error`` (share of mistakes) or ``test_error``."""
     if result["diverged"]:
         return math.inf
     if metric == "error":
@@ -109,24 +109,24 @@ class Contest:
     entries: Sequence[Entry]
     repeats: int = 1
     metric: str = "loss"
-    """What the setting is chosen by, least first."""
+    """Metric, to be minimised, that selects the setting."""
     reshuffle: bool = True
-    """Whether a repeat sees the rows in another order; if not, only the learner's seed changes."""
+    """True if repeats shuffle the rows; if not, only the learner's seed changes."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What the rows of this contest say besides."""
+    """Further columns of the rows of this contest."""
 
     def cell(self, entry: Entry, options: Mapping[str, Any], repeat: int) -> Cell:
-        """One run."""
+        """Return the cell of one run."""
         stream = {**self.stream, "seed": repeat if self.reshuffle else 0}
         given = {"stream": stream, "method": entry.method, "options": options, "seed": repeat if entry.random else 0}
         return Cell(learn, given)
 
     def grid(self, entry: Entry) -> list[Cell]:
-        """The runs the setting is chosen from."""
+        """Return the runs of the grid."""
         return [self.cell(entry, options, 0) for options in entry.settings()]
 
     def cells(self, results: Results) -> Iterator[Cell]:
-        """The grids, and the repeats of what they chose."""
+        """Yield the grids, and the repeats of the selected settings."""
         for entry in self.entries:
             grid = self.grid(entry)
             yield from grid
@@ -134,17 +134,17 @@ class Contest:
                 yield from self.runs(entry, results)
 
     def best(self, entry: Entry, results: Results) -> Cell:
-        """The cell of the grid with the least metric."""
+        """Return the cell of the grid with the least metric."""
         return min(self.grid(entry), key=lambda cell: score(results[cell], self.metric))
 
     def runs(self, entry: Entry, results: Results) -> list[Cell]:
-        """The chosen setting in every order of the rows (once, where nothing would differ)."""
+        """Return the selected setting for every order of the rows (once, if repeats are equal)."""
         options = self.best(entry, results).given["options"]
         count = self.repeats if self.reshuffle or entry.random else 1
         return [self.cell(entry, options, repeat) for repeat in range(count)]
 
     def rows(self, results: Results, metrics: Sequence[str]) -> list[Row]:
-        """A row for each entry: the mean of each metric over the repeats, its spread, the setting and the time."""
+        """Return a row for each entry: mean and spread of each metric over the repeats, the setting and the time."""
         return [self._row(entry, results, metrics) for entry in self.entries]
 
     def _row(self, entry: Entry, results: Results, metrics: Sequence[str]) -> Row:
@@ -177,12 +177,12 @@ Contests = Callable[[Conditions], Sequence[Contest]]
 
 
 def cells_of(contests: Contests) -> Callable[[Conditions, Results], Iterator[Cell]]:
-    """The cells of an experiment that is made of contests."""
+    """Return the ``cells`` function of an experiment made of contests."""
     return lambda conditions, results: (cell for contest in contests(conditions) for cell in contest.cells(results))
 
 
 def rows_of(contests: Contests, *metrics: str, curves: bool = True) -> Callable[[Conditions, Results], list[Row]]:
-    """Its rows, with or without their curves."""
+    """Return its ``rows`` function, with or without curves."""
 
     def rows(conditions: Conditions, results: Results) -> list[Row]:
         found = [row for contest in contests(conditions) for row in contest.rows(results, metrics)]

@@ -129,7 +129,7 @@ class Claim(NamedTuple):
     why: str = ""
     """Why it does not hold here, as far as that is known. Shown only then."""
     rule: str = ""
-    """How the sentence is turned into a comparison, where it leaves that open."""
+    """Comparison that decides the sentence, if the sentence leaves that open."""
     printed: str = ""
     """The figures that the paper prints for it. Most papers draw curves and print none."""
 

@@ -1,4 +1,4 @@
-"""The CNN figures, made of the runs that ``benchmarks/torch_cnn_study.py`` leaves: networks need PyTorch and hours.
+"""CNN figures from saved runs of ``benchmarks/torch_cnn_study.py``, since networks need PyTorch and hours.
 
 The study (``pip install 'onsketch[torch]'``) writes one line of ``runs.jsonl`` for each run; ``onsketch reproduce``
 reads it (``--networks``; those of one study are in ``docs/results/torch-cnn``).
@@ -32,16 +32,16 @@ NAMES = {
     "AdaGP": "ada-gp", "AdaFFD": "ada-ffd", "AdaFD": "ada-fd", "SAdaGrad": "s-adagrad", "RadaGrad": "radagrad",
     "FDSON": "fd-son", "RFDSON": "rfd-son", "Adagrad": "adagrad", "OGD": "ogd", "Adam": "adam",
 }  # fmt: skip
-"""The optimizers by the names of the linear methods, so that colours agree."""
+"""Names of the linear methods for the optimizers, so that colours agree."""
 
 
 def no_cells(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    """Nothing is run here."""
+    """Return no cells: nothing is run here."""
     return ()
 
 
 def rows_of(path: Path, learners: Sequence[str]) -> list[Row]:
-    """Mean and spread over the seeds of each set and learner, of the study's final stage."""
+    """Return mean and spread over the seeds of each set and learner, of the study's final stage."""
     if not path.is_file():
         return []
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -60,7 +60,7 @@ def rows_of(path: Path, learners: Sequence[str]) -> list[Row]:
 
 
 def _row(data: str, label: str, runs: Sequence[dict[str, Any]], timed: Collection[int]) -> Row:
-    """One learner's; its seconds are of the seeds that all learners beside it have, for others ran at another time."""
+    """Return a learner's row; its seconds use only seeds that all compared learners share."""
     length = min(len(run["curve"]) for run in runs)
     row: Row = {"data": data, "learner": label, "repeats": len(runs)}
     row["curve_x"] = [runs[0]["curve"][k]["epoch"] for k in range(length)]
@@ -77,7 +77,7 @@ def _row(data: str, label: str, runs: Sequence[dict[str, Any]], timed: Collectio
 
 
 def charts_of(rows: Sequence[Row]) -> list[Chart]:
-    """Training loss and test accuracy over the epochs, for each set."""
+    """Return training loss and test accuracy over the epochs, for each set."""
     found = []
     for data in groups(rows, "data"):
         mine = pick(rows, data=data)

@@ -1,4 +1,4 @@
-"""The streams of the experiments by name: synthetic ones, and data sets where they are at hand."""
+"""Streams of the experiments by name: synthetic ones, and available data sets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from onsketch.core.errors import InputError
 Array = NDArray[np.float64]
 
 STAND_INS = {"gisette": "gisette-like"}
-"""What takes a set's place when it is absent; always shown under its own name."""
+"""Substitutes for absent sets; always shown under their own names."""
 
 
 class Data(NamedTuple):
-    """Rows to learn, and rows to test on where there are any."""
+    """Rows to learn, and test rows if there are any."""
 
     X: Any
     y: Array
@@ -29,7 +29,7 @@ class Data(NamedTuple):
 
 
 class Sources:
-    """Where the streams come from: a folder of data sets, or none.
+    """Sources of the streams: a folder of data sets, or none.
 
     >>> Sources().stream("ill_conditioned", rows=100, condition=50.0).X.shape
     (100, 100)
@@ -43,24 +43,24 @@ class Sources:
         self._lock = Lock()
 
     def has(self, name: str) -> bool:
-        """Whether the set is at hand."""
+        """Return True if the set is available."""
         from onsketch.data.catalogue import is_at_hand
 
         return is_at_hand(name, self.folder)
 
     def best(self, name: str) -> str | None:
-        """The set itself, else its stand-in, else nothing."""
+        """Return the set itself, else its stand-in, else None."""
         for candidate in (name, STAND_INS.get(name)):
             if candidate is not None and self.has(candidate):
                 return candidate
         return None
 
     def among(self, *names: str) -> list[str]:
-        """Those of the sets that are at hand, stand-ins under their own names."""
+        """Return the available sets, stand-ins under their own names."""
         return [found for name in names if (found := self.best(name)) is not None]
 
     def stream(self, name: str, **options: Any) -> Data:
-        """A stream by name and options; the last three are kept."""
+        """Return a stream by name and options; the last three are cached."""
         key = json.dumps([name, options], sort_keys=True)
         with self._lock:
             if key not in self._kept:
@@ -70,7 +70,7 @@ class Sources:
             return self._kept[key]
 
     def pictures(self, name: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Pixels and labels of a set of pictures, one row for each."""
+        """Return pixels and labels of a set of pictures, one row for each."""
         from onsketch.data.catalogue import pictures
 
         return pictures(name, self.folder)
@@ -112,7 +112,7 @@ class Sources:
 
 
 def _scaled(X: Any) -> Any:
-    """Dense columns mapped to −1..1, as LIBSVM's own scaled versions are; sparse rows as they are."""
+    """Map dense columns to −1..1, as LIBSVM's own scaled versions do; sparse rows are unchanged."""
     if hasattr(X, "multiply"):
         return X
     low, high = X.min(axis=0), X.max(axis=0)

@@ -1,6 +1,6 @@
-"""The learners as River estimators: rows are dictionaries whose features come, go and change their order.
+"""Learners as River estimators: rows are dictionaries whose features come, go and change their order.
 
-Needs River: ``pip install 'onsketch[river]'``; ``learn_many`` and its kin need pandas beside it, as in River itself.
+Needs River: ``pip install 'onsketch[river]'``; ``learn_many`` and similar methods need pandas, as in River itself.
 """
 
 try:

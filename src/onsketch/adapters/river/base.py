@@ -1,4 +1,4 @@
-"""What the classifier and the regressor share: the names of features, and model files."""
+"""Base class of the River estimators: names of features, and model files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onsketch.adapters.river.short_way import ShortWay
 
 
 class OnlineEstimator:
-    """A River estimator around a learner (``_learner``), which is made when the first row comes."""
+    """River estimator around a learner (``_learner``), which is created with the first row."""
 
     method: str
     loss: str
@@ -31,7 +31,7 @@ class OnlineEstimator:
 
     @property
     def weights(self) -> dict[Any, Any]:
-        """The weight of each feature seen; for classes, an array with one for each."""
+        """Weight of each feature seen; with several classes, an array with one weight for each."""
         if self._learner is None:
             return {}
         weights = self._learner.weights.T
@@ -47,10 +47,10 @@ class OnlineEstimator:
         state = dict(state)
         if state["_learner"] is not None:
             state["_learner"] = revived(*state["_learner"])
-        vars(self).update({"_short": ShortWay()} | state)  # estimators of before have no short way
+        vars(self).update({"_short": ShortWay()} | state)  # older pickles have no fast path
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the estimator to a model file, without pickle; :func:`onsketch.load` brings it back."""
+        """Write the estimator to a model file, without pickle; :func:`onsketch.load` restores it."""
         from onsketch.adapters.river.saving import save_estimator
 
         save_estimator(self, path)

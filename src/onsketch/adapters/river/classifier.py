@@ -26,25 +26,26 @@ from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.rows import Rows, as_weights
 
 _ROOM, _CALL = 1 << 18, 16
-"""Values that the first rows of labels 0 and 1 may have to be kept; what a row counts for beside them."""
+"""Largest number of values in stored rows of labels 0 and 1; values that each row adds to its own."""
 
 
 class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
-    """A linear classifier whose steps know the curvature, for rows that are dictionaries.
+    """Linear classifier with second-order steps, for rows that are dictionaries.
 
-    Labels that are True and False, or 1 and 0, are learned by one learner. Any others may be of any number, and new
-    ones may come at any time: by a multinomial ``auto`` (``"softmax"``, what ``multiclass="auto"`` means where the
-    method is ``auto``); by one learner for each (``"one-vs-rest"``), where a class that comes late is learned exactly
-    as if it had been known from the start; or over one sketch for all (``"shared"``). In the first and the last it
-    starts from zero.
+    Labels True and False, or 1 and 0, are learned by one learner. Other labels may have any number of classes, and new
+    classes may appear at any time. ``multiclass`` selects the strategy:
+
+    - ``"softmax"``: a multinomial ``auto``, the default if the method is ``auto``. A new class starts from zero.
+    - ``"one-vs-rest"``: one learner for each class. A late class is learned exactly as if known from the start.
+    - ``"shared"``: one sketch for all classes. A new class starts from zero.
 
     Args:
-        method: a name out of :func:`onsketch.methods`.
-        loss: "logistic", "hinge", "squared_hinge", or "softmax" where classes are not learned one by one.
+        method: a name from :func:`onsketch.methods`.
+        loss: "logistic", "hinge", "squared_hinge", or "softmax" unless classes are learned one by one.
         multiclass: "auto", "softmax", "one-vs-rest", or "shared" (of rfd-son where the method is "auto").
-        fit_intercept: whether to add a constant feature.
-        seed: for methods that draw random numbers.
-        **options: options of :func:`onsketch.learner`; None leaves one to the method.
+        fit_intercept: add a constant feature.
+        seed: seed of methods that draw random numbers.
+        **options: options of :func:`onsketch.learner`; None selects the method's default.
 
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.Phishing(), OnlineClassifier(), metrics.Accuracy())
@@ -75,11 +76,11 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
 
     @property
     def classes(self) -> list[Any]:
-        """The labels met so far, in order of appearance (False and True where labels are these)."""
+        """Labels so far, in order of appearance (False and True if labels are booleans)."""
         return list(self._codes)
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn one row, of weight w; a row of weight 0 is not there."""
+        """Learn one row of weight w; a row of weight 0 is ignored."""
         kind = type(y)
         if w == 1.0 and (kind is bool or (kind is int and 0 <= y <= 1)):
             if self._short.learn(self._learner, x, 1.0 if y else -1.0):
@@ -91,7 +92,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         self._notice(x)
 
     def _notice(self, x: dict[Any, Any]) -> None:
-        """Rows like this one may go the short way: those of one learner, if they need not be kept."""
+        """Prepare the fast path for rows like this one, if one learner learns them and they need not be stored."""
         if isinstance(self._learner, Learner) and (self._first_rows is None or not self._two):
             self._short.notice(self._learner, x, self._names.of)
 
@@ -125,11 +126,11 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             else:
                 self._learn_classes(rows, labels, weights)
         finally:
-            if not self._learner.rounds:  # the first row was refused: there is nothing yet
+            if not self._learner.rounds:  # the first row was refused: there is no learner yet
                 self._learner, self._codes = None, {}
 
     def _learn_classes(self, rows: Rows, labels: list[Any], weights: NDArray[np.float64]) -> None:
-        """Learn the rows up to the first of a new class, make room for that class, and so on."""
+        """Learn the rows up to the first of a new class, add that class, and continue."""
         starts = [0]
         if any(label not in self._codes for label in labels):
             first = {label: row for row, label in reversed(list(enumerate(labels))) if label not in self._codes}
@@ -152,7 +153,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
                 raise
 
     def _first(self, labels: list[Any]) -> None:
-        """Make the learner: one for True and False, or 1 and 0; an open number of classes for other labels."""
+        """Create the learner: one for True and False, or 1 and 0; an open number of classes for other labels."""
         truths = all(_is_truth(label) for label in labels)
         self._learner = class_model(
             self.method, self.multiclass, 2 if truths else 0, self._options(), open_ended=not truths
@@ -162,11 +163,11 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
 
     @property
     def _two(self) -> bool:
-        """Whether the labels 0 and 1 are learned by one learner, so that a third would change that."""
+        """Return True if one learner learns the labels 0 and 1, so that a third label would change that."""
         return isinstance(self._learner, Learner) and not any(isinstance(label, bool) for label in self._codes)
 
     def _keep(self, rows: Rows, labels: list[Any], weights: NDArray[np.float64]) -> None:
-        """Keep the first rows of labels 0 and 1, to learn them again should there be a third."""
+        """Store the first rows of labels 0 and 1, to learn them again if a third label appears."""
         if self._two and self._first_rows is not None:
             self._first_rows.append((rows.copy(), labels, weights))
             self._room -= rows.values.size + _CALL
@@ -174,7 +175,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
                 self._first_rows = None
 
     def _become_many(self) -> None:
-        """A third label came: learn the rows so far as those of classes, or start anew where there were too many."""
+        """Handle a third label: relearn the stored rows with classes, or restart if there were too many."""
         rows, self._first_rows = self._first_rows, []
         if rows is None:
             told = "the labels were 0 and 1 until now, which was one learner; with a third label it starts anew."
@@ -190,7 +191,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
             raise
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """The probability of each class met so far."""
+        """Return the probability of each class so far."""
         if not self._codes:
             return {}
         if self.loss == "logistic" and self.method != "arow":
@@ -202,7 +203,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         return dict(zip(self._codes, self._probabilities(margins)[0].tolist(), strict=True))
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """The likeliest class, None before any was met."""
+        """Return the most probable class, None before any label."""
         if not self._codes:
             return None
         margin = self._short.predict(self._learner, x)
@@ -214,7 +215,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         return list(self._codes)[code]
 
     def predict_proba_many(self, X: Any) -> Any:
-        """The probabilities of each class met so far, a data frame."""
+        """Return the probabilities of each class so far, as a data frame."""
         import pandas as pd
 
         if not self._codes:
@@ -223,7 +224,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         return pd.DataFrame(found, index=index_of(X), columns=list(self._codes))
 
     def predict_many(self, X: Any) -> Any:
-        """The likeliest class of each row, a series; empty before any was met."""
+        """Return the most probable class of each row, as a series; empty before any label."""
         import pandas as pd
 
         if not self._codes:
@@ -239,33 +240,33 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     def _probabilities(self, margins: NDArray[np.float64]) -> Any:
         loss = named_loss(vars(self))
         if loss not in ("logistic", "softmax"):
-            # what River's base class raises where there are none, and what river.checks looks for
+            # the error of River's base class, which river.checks expects
             raise NotImplementedError(f"loss={loss!r} gives no probabilities; use loss='logistic'.")
         return probabilities(margins, loss_of(self._learner, loss))
 
 
 def _two_probabilities(margin: float) -> tuple[float, float]:
-    """As ``core.probabilities`` says it of arrays, bit for bit: NumPy's exponential, not the C library's."""
+    """Return the two probabilities, bit for bit as ``core.probabilities``: by NumPy's exponential."""
     small = float(np.exp(-abs(margin)))
     likely, unlikely = 1.0 / (1.0 + small), small / (1.0 + small)
     return (unlikely, likely) if margin > 0.0 else (likely, unlikely)
 
 
 def _is_truth(label: Any) -> bool:
-    """Whether a label is one of False and True, or of 0 and 1."""
+    """Return True for the labels False and True, or 0 and 1."""
     return isinstance(label, (bool, np.bool_)) or (isinstance(label, (int, np.integer)) and label in (0, 1))
 
 
 def _different(labels: list[Any]) -> list[Any]:
-    """One label of each type and value, so that the others need not be looked at one by one."""
+    """Return one label of each type and value, so that the others need no check."""
     try:
         return list(dict(zip(zip(map(type, labels), labels, strict=True), labels, strict=True)).values())
-    except TypeError:  # one cannot be looked up
+    except TypeError:  # a label is not hashable
         return labels
 
 
 def _is_class(label: Any) -> bool:
-    """Whether a label is something, equals itself, and can be looked up."""
+    """Return True if a label is not None, equals itself, and is hashable."""
     try:
         return label is not None and hash(label) is not None and bool(label == label)
     except (TypeError, ValueError):
@@ -281,5 +282,5 @@ def _refuse_label(labels: list[Any]) -> NoReturn:
 
 
 def _plain(label: Any) -> Any:
-    """A label as Python has it, without NumPy's type."""
+    """Return a label as a Python value, without NumPy's type."""
     return label.item() if isinstance(label, np.generic) else label

@@ -1,8 +1,8 @@
-"""From dictionaries and data frames to rows: feature names become whole numbers in order of appearance.
+"""Conversion of dictionaries and data frames to rows: feature names are numbered in order of appearance.
 
-The numbers are kept by the estimator, so memory grows with the features seen and with nothing else. Features that
-appear together are numbered by name and a row is put in the order of its numbers, so that the order within a
-dictionary or of the columns changes not a single bit.
+The estimator stores the numbers, so memory grows only with the features seen. Features that appear together are
+numbered by name, and a row is sorted by its numbers. So the order within a dictionary, or of the columns, does not
+change a single bit.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from onsketch.rows.schema import is_gap, number_of, word_of
 
 
 class FeatureNames(Numbers):
-    """Rows from dictionaries and frames; a word is the feature ``name=word``, and None is nothing."""
+    """Rows from dictionaries and frames; a word is the feature ``name=word``, and None is ignored."""
 
     def _enter(self, names: Iterable[Any]) -> None:
-        """Give the names not seen before their numbers, in an order that is not that of the row."""
+        """Number new names, in an order that does not depend on that of the row."""
         fresh = [name for name in names if name not in self.of]
         self.enter(sorted(fresh, key=lambda name: (type(name).__name__, str(name))))
 
     def row(self, x: Mapping[Any, Any], *, learn: bool) -> Rows:
-        """A dictionary as one checked row; features not seen before get numbers when learning, else are left out."""
+        """Return a dictionary as one checked row; new features get numbers when learning, else they are left out."""
         numbers = self.of
         if not hasattr(x, "keys"):
             raise InputError(f"x: expected a dictionary of features, got {type(x).__name__}. Nothing was learned.")
@@ -44,7 +44,7 @@ class FeatureNames(Numbers):
                 x = {name: value for name, value in x.items() if name in numbers}
         try:
             values = np.fromiter(x.values(), np.float64, len(x))
-        except OverflowError:  # a whole number of hundreds of digits
+        except OverflowError:  # an integer of hundreds of digits
             name = next(name for name, value in x.items() if not abs(value) <= LARGEST)
             raise InputError(f"x: {name!r} is beyond ±{LARGEST:g}. Nothing was learned.") from None
         top = np.abs(values).max(initial=0.0)
@@ -57,7 +57,7 @@ class FeatureNames(Numbers):
         return Rows(np.array([0, len(x)]), features, values, len(numbers), dense=False)
 
     def frame(self, X: Any, *, learn: bool) -> Rows:
-        """A data frame as checked rows, each with the frame's columns."""
+        """Return a data frame as checked rows, each with the frame's columns."""
         names = list(X.columns)
         if len(set(names)) < len(names):
             raise InputError("X: two columns of the data frame have the same name.")
@@ -78,7 +78,7 @@ class FeatureNames(Numbers):
         return checked._replace(indices=np.tile(features, len(block)), n_features=len(self.of), dense=False)
 
     def _by_row(self, X: Any, learn: bool) -> Rows:
-        """A frame with words, row by row; NaN is a missing value there."""
+        """Return a frame with words as rows; NaN is a missing value there."""
         found = X.to_dicts() if hasattr(X, "to_dicts") else X.to_dict("records")
         rows = [self.row({n: None if is_gap(v) else v for n, v in row.items()}, learn=learn) for row in found]
         indptr = np.cumsum([0, *(row.values.size for row in rows)])
@@ -87,12 +87,12 @@ class FeatureNames(Numbers):
 
 
 def index_of(X: Any) -> Any:
-    """The index of a data frame; polars has none, so its rows are counted."""
+    """Return the index of a data frame; polars has none, so its rows are counted."""
     return X.index if hasattr(X, "index") else range(len(X))
 
 
 def _as_numbers(x: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The row with words as features of their own, by the rule of columns that no schema lists."""
+    """Return the row with words as features of their own, by the rule of columns that no schema lists."""
     found: dict[Any, Any] = {}
     for name, value in x.items():
         if isinstance(value, str):

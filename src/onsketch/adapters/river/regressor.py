@@ -16,16 +16,16 @@ from onsketch.learners.keywords import EstimatorOptions
 
 
 class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
-    """A linear regressor whose steps know the curvature, for rows that are dictionaries.
+    """Linear regressor with second-order steps, for rows that are dictionaries.
 
     With the squared loss a Newton method is recursive least squares, sketched or (``method="ons"``) exact.
 
     Args:
-        method: a name out of :func:`onsketch.methods`.
+        method: a name from :func:`onsketch.methods`.
         loss: "squared", "absolute", "quantile" (of level ``quantile``) or "poisson" (for counts).
-        fit_intercept: whether to add a constant feature.
-        seed: for methods that draw random numbers.
-        **options: options of :func:`onsketch.learner`; None leaves one to the method.
+        fit_intercept: add a constant feature.
+        seed: seed of methods that draw random numbers.
+        **options: options of :func:`onsketch.learner`; None selects the method's default.
 
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), OnlineRegressor(), metrics.MAE())  # raw features
@@ -45,7 +45,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         self._start()
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Learn one row, of weight w; a row of weight 0 is not there."""
+        """Learn one row of weight w; a row of weight 0 is ignored."""
         if w == 1.0 and type(y) in (float, int) and self._limits[0] <= y <= self._limits[1]:
             if self._short.learn(self._learner, x, y):
                 return
@@ -58,7 +58,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
 
     @property
     def _limits(self) -> tuple[float, float]:
-        """The least and the largest label."""
+        """Return the least and the largest valid label."""
         return (0.0, LARGEST) if self.loss == "poisson" else (-LARGEST, LARGEST)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
@@ -68,7 +68,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
             self._ready().learn(rows, np.asarray(y, dtype=np.float64), w)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
-        """The prediction, 0 before anything was learned."""
+        """Return the prediction, 0 before any learning."""
         if self._learner is None:
             return 0.0
         margin = self._short.predict(self._learner, x)
@@ -79,7 +79,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         return float(in_units_of_labels(self.loss, margin))
 
     def predict_many(self, X: Any) -> Any:
-        """The predictions of the rows of a data frame, a series."""
+        """Return the predictions of the rows of a data frame, as a series."""
         import pandas as pd
 
         if self._learner is None:

@@ -14,7 +14,7 @@ from onsketch.learners.options import from_json
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write an estimator, whether it has learned anything or not."""
+    """Write an estimator, fitted or not."""
     header, arrays = described(estimator._learner) if estimator._learner is not None else (None, {})
     names, classes = list(estimator._names.of), list(getattr(estimator, "_codes", {}))
     for what, things in (("feature names", names), ("classes", classes)):
@@ -32,7 +32,7 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 
 def from_file(content: model_file.Content) -> Any:
-    """The estimator that a model file describes."""
+    """Return the estimator that a model file describes."""
     from onsketch.adapters.river import OnlineClassifier, OnlineRegressor
 
     header = content.header

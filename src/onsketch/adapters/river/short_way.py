@@ -1,4 +1,4 @@
-"""The short way of rows that come one by one, each with the same features: see ``learners/one_row.py``."""
+"""Fast path for single rows that have the same features each time: see ``learners/one_row.py``."""
 
 from __future__ import annotations
 
@@ -12,58 +12,59 @@ from onsketch.learners.base import Learner
 from onsketch.learners.one_row import SingleRows
 
 PLAIN = frozenset({float, int, bool, np.float64})
-"""Types of values that need no second look."""
+"""Types of values that need no further check."""
 
 _REPEATED, _MOST, _WORTH = 8, 256, 64
-"""So many rows with the same features one after the other, and the next are expected to have them. To make ready costs
-as much as the long way of about the third number of rows: where it served for fewer, twice as many rows are asked for
-the next time, up to the second number.
+"""Number of consecutive rows with the same features that starts the fast path, its maximum, and the cost of the setup.
+
+The setup costs as much as the general path of about ``_WORTH`` rows. If the fast path served fewer rows, the required
+number doubles, up to ``_MOST``.
 """
 
 
 class _Known(NamedTuple):
-    """Rows with these features."""
+    """Learner and layout of rows with these features."""
 
     learner: Learner
     size: int
     pick: itemgetter[Any]
-    """The values of a row in the order of the features' numbers."""
+    """Returns the values of a row in the order of the features' numbers."""
     rows: SingleRows
 
     def values(self, x: Any) -> Any:
-        """The values of a row, None if it has other features or is no plain dictionary of plain numbers."""
+        """Return the values of a row; None if it has other features or is no plain dictionary of plain numbers."""
         if type(x) is not dict or len(x) != self.size:
             return None
         try:
             values = self.pick(x)
         except KeyError:
             return None
-        if type(values[0]) is float:  # then their sum is one if they are numbers, and Python has it at once
+        if type(values[0]) is float:  # for numbers the sum is a number, and Python computes it fast
             try:
                 if type(sum(values)) is float:
                     return values
-            except (TypeError, OverflowError):  # no number, or a whole one beyond float64: the long way says so
+            except (TypeError, OverflowError):  # no number, or an integer beyond float64: the general path reports it
                 return None
         return values if PLAIN.issuperset(map(type, values)) else None
 
 
 class ShortWay:
-    """Knows the features that rows have had lately, and how a learner takes such rows."""
+    """Features of recent rows, and the prepared learner for such rows."""
 
     __slots__ = ("_free", "_last", "_missed", "_needed", "_times")
 
     def __init__(self) -> None:
-        self._free: list[_Known] = []  # whoever uses it has taken it out: threads may come at once
+        self._free: list[_Known] = []  # the thread that uses it removes it: several threads may run
         self._last: tuple[Any, ...] = ()
         self._times, self._needed = 0, _REPEATED
-        self._missed = -_WORTH - 1  # the first time is worth it
+        self._missed = -_WORTH - 1  # no penalty before the first setup
         """Rounds of the learner when it was last made ready, and those that went the long way since."""
 
     def __reduce__(self) -> tuple[type[ShortWay], tuple[()]]:
         return ShortWay, ()
 
     def learn(self, learner: Any, x: Any, label: float) -> bool:
-        """Learn a row of weight 1; False, and nothing has changed, where it must go the long way."""
+        """Learn a row of weight 1; return False, with nothing changed, if it needs the general path."""
         try:
             known = self._free.pop()
         except IndexError:
@@ -75,7 +76,7 @@ class ShortWay:
         return False
 
     def predict(self, learner: Any, x: Any) -> float | None:
-        """The margin of a row; None where it must go the long way."""
+        """Return the margin of a row; None if it needs the general path."""
         try:
             known = self._free.pop()
         except IndexError:
@@ -86,7 +87,7 @@ class ShortWay:
         return margin
 
     def notice(self, learner: Learner, x: Mapping[Any, Any], numbers: dict[Any, int]) -> None:
-        """A row went the long way; if it is like those before, others like it need not."""
+        """Record a row of the general path; if it resembles those before, prepare the fast path."""
         if type(x) is not dict or len(x) < 2 or not x.keys() <= numbers.keys():
             return
         names = tuple(x)

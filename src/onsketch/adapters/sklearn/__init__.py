@@ -1,8 +1,8 @@
-"""The learners as scikit-learn estimators, and streaming PCA as a transformer.
+"""Learners as scikit-learn estimators, and streaming PCA as a transformer.
 
 ``OnlineClassifier`` and ``OnlineRegressor`` take a method and its options, as :func:`onsketch.learner` does;
 ``SketchedPCA`` and ``FrequentDirections`` keep the leading directions of a stream of rows. All have ``partial_fit``,
-and none makes a sparse matrix dense.
+and keep sparse matrices sparse.
 
 Needs scikit-learn: ``pip install 'onsketch[sklearn]'``.
 """

@@ -1,4 +1,4 @@
-"""What the classifier and the regressor share: options on their way to a learner, passes over rows, model files."""
+"""Base class of the classifier and the regressor: options, passes over rows, model files."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Learn = TypeVar("Learn", bound=Callable[..., Any])
 
 
 def all_or_nothing(learn: Learn) -> Learn:
-    """Let ``fit`` or ``partial_fit`` leave no word of a frame behind when it is refused before a row was learned."""
+    """Decorate ``fit`` or ``partial_fit`` to forget the words of a frame that is refused before any row is learned."""
 
     @functools.wraps(learn)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
         before, rounds = self.__dict__.get("_frames"), self._rounds
         known = None if before is None else before.mark()
-        with uninterrupted:  # but for the checks in ``_pass``
+        with uninterrupted:  # except the checks in ``_pass``
             try:
                 return learn(self, *args, **kwargs)
             except BaseException:
@@ -47,12 +47,12 @@ def all_or_nothing(learn: Learn) -> Learn:
 
 
 class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator around a learner. The learner itself is ``learner_`` once the estimator is fitted."""
+    """Estimator around a learner, which is ``learner_`` once the estimator is fitted."""
 
     learner_: Any
 
     def _options(self, n_features: int | None) -> dict[str, Any]:
-        """The options of the learner, and a seed for it drawn from ``random_state``."""
+        """Return the options of the learner, and a seed for it drawn from ``random_state``."""
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return {**learner_options(self.get_params(deep=False)), "n_features": n_features, "seed": seed}
 
@@ -61,7 +61,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         return int(self.learner_.rounds) if hasattr(self, "learner_") else 0
 
     def _checked(self, X: Any, y: Any, *, first: bool, **checks: Any) -> tuple[Any, Any]:
-        """Rows and targets as scikit-learn checks them; CSR stays CSR."""
+        """Return rows and targets after scikit-learn's checks; CSR stays CSR."""
         how = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), **checks}
         X = named(X)
         table = self._table(X, first)
@@ -76,7 +76,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         return checked
 
     def _table(self, X: Any, first: bool) -> Any:
-        """A frame (or an array with gaps) that is to be read as the program reads tables; None for plain numbers."""
+        """Return the columns of a frame (or an array with missing values) to encode; None for plain numbers."""
         check_missing(self.missing)
         if first and not (self.warm_start and hasattr(self, "learner_")):
             self.__dict__.pop("_frames", None)
@@ -91,12 +91,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         return table
 
     def _width(self, X: Any) -> int | None:
-        """The width that a learner is made for: as it comes, where new words may come."""
+        """Return the width for a new learner; None if new words may appear."""
         return None if hasattr(self, "_frames") else int(X.shape[1])
 
     @property
     def encoded_names_(self) -> list[str]:
-        """What each weight of ``coef_`` belongs to: names of columns, and for words ``column=word``."""
+        """Names of the weights of ``coef_``: columns, and for words ``column=word``."""
         check_is_fitted(self, "learner_")
         if hasattr(self, "_frames"):
             return list(self._frames.names)
@@ -110,7 +110,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         return weights
 
     def _pass(self, X: Any, targets: NDArray[Any], weights: Floats, order: NDArray[np.int64] | None) -> None:
-        """One pass over the rows, in this order; rows of weight zero count as not there."""
+        """Learn the rows once in this order; rows of weight zero are ignored."""
         if order is None and not weights.all():
             order = np.arange(len(weights))
         if order is not None:
@@ -124,7 +124,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
             self.learner_.learn(X[rows], targets[rows], weights[rows])
 
     def _fit_anew(self, X: Any, targets: NDArray[Any], weights: Floats, learner: Any, **fitted: Any) -> Self:
-        """``fit`` from here on: nothing of before counts, and nothing at all if learning fails."""
+        """Fit from scratch: discard the previous state, and leave no state if learning fails."""
         self._forget()
         self.__dict__.update(learner_=learner, _parameters=self._made_with(), **fitted)
         try:
@@ -135,7 +135,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _go_on(self, X: Any, targets: NDArray[Any], weights: Floats, first: bool) -> Self:
-        """``partial_fit`` from here on: one pass, in order; a first one that fails leaves nothing."""
+        """Continue fitting: one pass, in order; a first pass that fails leaves no state."""
         try:
             self._pass(X, targets, weights, None)
         except BaseException:
@@ -146,10 +146,10 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _passes(self, X: Any, targets: NDArray[Any], weights: Floats) -> None:
-        """At most ``max_iter`` passes, each in an order of its own with ``shuffle``.
+        """Take at most ``max_iter`` passes, each in a new order with ``shuffle``.
 
-        With ``early_stopping``, or a ``tol``, they end when ``n_iter_no_change`` passes in a row have not made the
-        score better by more than ``tol``: that of rows held out, or of the rows themselves.
+        With ``early_stopping`` or a ``tol``, they end when ``n_iter_no_change`` consecutive passes have not improved
+        the score by more than ``tol``. The score is that of the held-out rows, or else of the training rows.
         """
         for name in ("max_iter", "n_iter_no_change"):
             if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < 1:
@@ -177,7 +177,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
                 break
 
     def _held_out(self, targets: NDArray[Any], random: Any) -> NDArray[np.bool_]:
-        """Rows kept for judging, of every class alike (and some of every class learned)."""
+        """Return a mask of validation rows, stratified by class (with some training rows of every class)."""
         several = self._real or targets.ndim == 2
         groups = [np.arange(len(targets))] if several else [np.flatnonzero(targets == k) for k in np.unique(targets)]
         held = np.zeros(len(targets), dtype=bool)
@@ -189,7 +189,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         return held
 
     def _judge(self, X: Any, targets: NDArray[Any], weights: Floats, rows: NDArray[np.int64]) -> float:
-        """The score of the learner as it is: R², or the share of classes found."""
+        """Return the score of the current learner: R², or the accuracy."""
         margins, y, c = np.asarray(self.learner_.predict(X[rows])), targets[rows], weights[rows]
         if self._real:
             spread = c @ (y - np.average(y, weights=c, axis=0)) ** 2
@@ -200,16 +200,16 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         return float(np.average(right, weights=c))
 
     _real = False
-    """Whether targets are numbers, not classes."""
+    """True if targets are numbers, not classes."""
 
     def _made_with(self) -> dict[str, Any]:
-        """The parameters that made the learner."""
+        """Return the parameters that made the learner."""
         later = ("max_iter", "shuffle", "random_state", "n_jobs", "class_weight", "early_stopping", "tol", "verbose",
                  "validation_fraction", "n_iter_no_change", "warm_start")  # fmt: skip
         return {name: value for name, value in self.get_params(deep=False).items() if name not in later}
 
     def _refuse_changes(self) -> None:
-        """``partial_fit`` goes on with the learner there is, which parameters set meanwhile do not change."""
+        """Refuse parameters changed since the learner was made: ``partial_fit`` continues with the old ones."""
         known = getattr(self, "_parameters", None)
         changed = [name for name, value in self._made_with().items() if known and _differs(known.get(name), value)]
         if changed:
@@ -219,12 +219,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
     def _forget(self) -> None:
-        """Nothing counts as fitted from here on, unless it is set again."""
+        """Delete all fitted attributes."""
         for name in ("learner_", "classes_", "n_iter_", "multilabel_", "_parameters"):
             self.__dict__.pop(name, None)
 
     def _margins(self, X: Any, *, clipped: bool) -> Floats:
-        """What the weights say of checked rows; ``clipped`` as the learner predicts, where it has a clip."""
+        """Return the margins of checked rows; with ``clipped`` as the learner predicts, if it clips."""
         if not clipped and _clips(self.learner_):
             try:
                 weights, constant = self.learner_.weights, self.learner_.intercept
@@ -243,7 +243,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         return self._frames.rows(table, self.missing, learn=False)
 
     def _of_the_weights(self, name: str) -> Any:
-        """``weights`` or ``intercept`` of the learner; an estimator whose learner has none lacks the attribute."""
+        """Return ``weights`` or ``intercept`` of the learner; raise AttributeError if it has none."""
         check_is_fitted(self, "learner_")
         try:
             return getattr(self.learner_, name)
@@ -258,12 +258,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        if "learner_" in state:  # with arrays of its own: those of a memory-mapped pickle cannot be written to
+        if "learner_" in state:  # copies the arrays: those of a memory-mapped pickle are read-only
             state["learner_"] = revived(*state["learner_"])
         super().__setstate__(state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a model file, without pickle; :func:`onsketch.load` brings it back."""
+        """Write the fitted estimator to a model file, without pickle; :func:`onsketch.load` restores it."""
         from onsketch.adapters.sklearn.saving import save_estimator
 
         check_is_fitted(self, "learner_")
@@ -280,12 +280,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 def _differs(a: Any, b: Any) -> bool:
-    """Whether two values of a parameter are not the same."""
+    """Return True if two values of a parameter differ."""
     return not (a is b or bool(np.array_equal(np.asarray(a, dtype=object), np.asarray(b, dtype=object))))
 
 
 def _clips(learner: Any) -> bool:
-    """Whether the learner's own predictions are clipped."""
+    """Return True if the learner clips its own predictions."""
     if isinstance(learner, OneVersusRest):
         learner = learner.learners[0]
     return getattr(getattr(learner, "options", None), "clip", None) is not None

@@ -37,45 +37,45 @@ def _gives_probabilities(estimator: OnlineClassifier) -> bool:
 
 
 class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
-    """A linear classifier that learns in one pass, with steps that know the curvature.
+    """Linear classifier that learns in one pass, with second-order steps.
 
-    Two classes are one learner. More are, with ``multiclass="auto"``, a multinomial ``auto`` (``"softmax"``, calibrated
-    and without tuning) where the method is ``auto``, and one learner each otherwise (``"one-vs-rest"``, any method, in
-    parallel threads). ``"shared"`` is K weight vectors over one sketch of a frequent-directions method; with
-    ``loss="softmax"`` multinomial logistic regression.
+    Two classes are learned by one learner. For more, ``multiclass="auto"`` is a multinomial ``auto`` (``"softmax"``,
+    calibrated and without tuning) if the method is ``auto``. Otherwise each class has a learner (``"one-vs-rest"``, any
+    method, in parallel threads). ``"shared"`` learns K weight vectors with one sketch of a frequent-directions method;
+    with ``loss="softmax"`` this is multinomial logistic regression.
 
-    Several labels to a row, a matrix of 0 and 1, go through one such sketch, too; ``predict`` gives the like.
+    Multilabel targets, a matrix of 0 and 1, also share one such sketch; ``predict`` returns a matrix of 0 and 1.
 
     Args:
-        method: a name out of :func:`onsketch.methods`.
-        loss: "logistic" ("log_loss"), "hinge", "squared_hinge", or "softmax" where classes are not learned one by one.
+        method: a name from :func:`onsketch.methods`.
+        loss: "logistic" ("log_loss"), "hinge", "squared_hinge", or "softmax" unless classes are learned one by one.
         multiclass: "auto", "softmax", "one-vs-rest", or "shared" (of rfd-son where the method is "auto").
-        fit_intercept: whether to add a constant feature.
+        fit_intercept: add a constant feature.
         class_weight: a dictionary, or "balanced" (``fit`` only).
         max_iter: passes over the rows in ``fit``, at most.
-        early_stopping: hold some rows out, and end the passes when their score no longer gets better.
+        early_stopping: hold some rows out, and end the passes when their score stops improving.
         validation_fraction: the share of rows held out.
-        tol: how much better a pass must make the score; given without ``early_stopping``, the rows judge themselves.
-        n_iter_no_change: passes that may go by without that.
-        warm_start: ``fit`` goes on from what was learned before.
-        verbose: whether to print the score after each pass.
+        tol: least improvement of the score in a pass; without ``early_stopping``, it is the score of the training rows.
+        n_iter_no_change: number of passes without improvement before stopping.
+        warm_start: ``fit`` continues from the previous solution.
+        verbose: print the score after each pass.
         missing: numbers that are NaN: "error", "zero", or "indicate", by a feature of their own; "auto" indicates them
             in data frames and refuses them in arrays. Words in a data frame become features by themselves
             (``encoded_names_``); words that are missing have a feature in any case.
-        shuffle: whether ``fit`` takes the rows in random order; ``partial_fit`` takes them as they come.
-        random_state: for the order and for the learner's own draws.
+        shuffle: shuffle the rows in ``fit``; ``partial_fit`` never does.
+        random_state: seed of the order and of the learner's draws.
         n_jobs: threads for one-vs-rest; None for one per processor.
         clip: bound of the margins while learning; None for none, and so is "default" here (but for "auto").
             ``decision_function`` is never clipped.
-        **options: options of :func:`onsketch.learner`; None leaves one to the method.
+        **options: options of :func:`onsketch.learner`; None selects the method's default.
 
     Attributes:
         classes_: the labels, sorted.
         coef_, intercept_: the weights, (1, d) for two classes and (K, d) for more; not for kernel methods, nor for
             the multinomial ``auto``, whose probabilities are a pool of several.
         learner_: the learner itself (:class:`onsketch.Learner`, or one of :mod:`onsketch.learners.multiclass`).
-        encoded_names_: what each weight belongs to.
-        multilabel_: whether rows have several labels.
+        encoded_names_: the name of each weight.
+        multilabel_: True if rows have several labels.
         n_iter_: passes of the last ``fit``.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
@@ -116,7 +116,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from these rows, forgetting all others; ``max_iter`` passes."""
+        """Learn from these rows only, in at most ``max_iter`` passes."""
         X, y = self._checked(X, y, first=True, multi_output=True)
         y = _labels(y)
         weights = self._weights(X, sample_weight)
@@ -137,7 +137,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from these rows too, in their order, in one pass.
+        """Continue learning with these rows, in their order, in one pass.
 
         Args:
             X: the rows.
@@ -175,12 +175,12 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         return self._go_on(X, _targets(self.learner_, codes), weights, first)
 
     def _fit_labels(self, X: Any, y: NDArray[Any], weights: Floats) -> Self:
-        """``fit`` where each row has K labels, yes or no."""
+        """Fit rows that have K binary labels each."""
         learner, classes = self._label_learner(X, y.shape[1]), np.arange(y.shape[1])
         return self._fit_anew(X, np.where(y > 0, 1.0, -1.0), weights, learner, classes_=classes, multilabel_=True)
 
     def _learn_labels(self, X: Any, y: NDArray[Any], weights: Floats, first: bool) -> Self:
-        """``partial_fit`` likewise."""
+        """Continue with rows that have K binary labels each."""
         if first:
             self.learner_, self._parameters = self._label_learner(X, y.shape[1]), self._made_with()
             self.classes_, self.multilabel_ = np.arange(y.shape[1]), True
@@ -196,11 +196,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         return shared_model(self.method, labels, {**options, "loss": loss})
 
     def decision_function(self, X: Any) -> Floats:
-        """The margins: (rows,) for two classes, positive for ``classes_[1]``; (rows, K) for more."""
+        """Return the margins: (rows,) for two classes, positive for ``classes_[1]``; (rows, K) for more."""
         return self._margins(self._rows(X), clipped=False)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class of each row."""
+        """Return the most probable class of each row."""
         margins = self.decision_function(X)
         if self.multilabel_:
             return (margins > 0.0).astype(np.int64)
@@ -210,7 +210,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: Any) -> Floats:
-        """The probability of each class, (rows, K): softmax, or the logistic function, normalised over the classes."""
+        """Return the probability of each class, (rows, K): softmax, or normalised values of the logistic function."""
         margins = self.decision_function(X)
         if self.multilabel_:
             return logistic(margins)
@@ -218,18 +218,18 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
     @available_if(_gives_probabilities)
     def predict_log_proba(self, X: Any) -> Floats:
-        """The logarithm of ``predict_proba``."""
+        """Return the logarithm of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
     @property
     def coef_(self) -> Floats:
-        """The weights of the features, (1, d) or (K, d), written out anew each time."""
+        """Weights of the features, (1, d) or (K, d), a new array at each access."""
         return np.atleast_2d(self._of_the_weights("weights"))
 
     @property
     def intercept_(self) -> Floats:
-        """The weight of the constant feature, (1,) or (K,)."""
+        """Weight of the constant feature, (1,) or (K,)."""
         return np.atleast_1d(self._of_the_weights("intercept"))
 
     def __sklearn_tags__(self) -> Any:
@@ -241,7 +241,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         return class_model(self.method, self.multiclass, len(classes), self._options(n_features), threads=self.n_jobs)
 
     def _class_weights(self, classes: NDArray[Any], y: NDArray[Any], weights: Floats) -> Any:
-        """The weight that ``class_weight`` gives to each row."""
+        """Return the weight of each row, ``class_weight`` included."""
         if self.class_weight is None:
             return 1.0
         counted = weights > 0.0
@@ -252,7 +252,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
 
 
 def _labels(y: Any) -> NDArray[Any]:
-    """Labels, (rows,), or (rows, K) of yes and no."""
+    """Return labels, (rows,), or binary labels, (rows, K)."""
     kind = type_of_target(y, input_name="y")
     if kind == "multilabel-indicator":
         return np.asarray(y.toarray() if hasattr(y, "toarray") else y)
@@ -265,17 +265,17 @@ def _labels(y: Any) -> NDArray[Any]:
 
 
 def _targets(learner: Any, codes: NDArray[np.int64]) -> NDArray[Any]:
-    """What the learner is told: ±1 for two classes, codes for more."""
+    """Return the learner's targets: ±1 for two classes, codes for more."""
     return np.where(codes > 0, 1.0, -1.0) if isinstance(learner, Learner) else codes
 
 
 def _places(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
-    """The place of each label among the sorted classes; of a label that is none of them, any."""
+    """Return the index of each label in the sorted classes; arbitrary for unknown labels."""
     return np.minimum(np.searchsorted(classes, y), len(classes) - 1)
 
 
 def _codes(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
-    """The place of each label among the classes, or an error naming the first that has none."""
+    """Return the index of each label in the classes, or raise an error that names the first unknown one."""
     codes = _places(classes, y)
     strange = np.flatnonzero(classes[codes] != y)
     if strange.size:

@@ -1,4 +1,4 @@
-"""Data frames with words and missing values as rows of numbers, by the rules of the program's tables.
+"""Encoding of data frames with words and missing values, by the rules of the program's tables.
 
 A word is a feature ``column=word``, a missing value a feature ``column is missing``, a number is itself. Features are
 numbered as they appear, so that a learner has as many as there are, and new words may come at any time.
@@ -22,11 +22,11 @@ from onsketch.rows.schema import NUMERIC_KINDS, Schema
 MISSING = ("auto", "error", "zero", "indicate")
 
 BITS = 31
-"""Bits of the hashes by which features are known: 100,000 of them have two collisions."""
+"""Bits of the hashes that identify features: 100,000 features have two collisions."""
 
 
 class FrameRows:
-    """What the columns of the first frame were, and the number of every feature met.
+    """Schema of the first frame, and the number of every feature seen.
 
     >>> import pandas as pd
     >>> rows, frame = FrameRows(), pd.DataFrame({"age": [31.0, None], "colour": ["red", "blue"]})
@@ -46,11 +46,11 @@ class FrameRows:
 
     @property
     def names(self) -> list[str]:
-        """The names of the features, in the order of their numbers."""
+        """Names of the features, in the order of their numbers."""
         return [self._names.of(feature) for feature in self.numbers.of]
 
     def rows(self, columns: Mapping[str, Any], missing: str, *, learn: bool) -> csr_array:
-        """Encode a frame; features not met before get numbers when learning, and are left out otherwise."""
+        """Encode a frame; new features get numbers when learning, and are left out otherwise."""
         missing = "indicate" if missing == "auto" else missing
         count = len(next(iter(columns.values()), ()))
         columns = {name: cells_of(cells) for name, cells in columns.items()}
@@ -59,7 +59,7 @@ class FrameRows:
             roles = Roles(label=None, unlabelled=True, everyday=True, missing=gaps)
             types = {name: cells.type for name, cells in columns.items() if not isinstance(cells, list)}
             self.schema = schema_of("X", columns, roles, types)
-        if self._encoder is None:  # words that are missing have a feature even if numbers must not be
+        if self._encoder is None:  # missing words have a feature even if missing numbers are refused
             self._encoder = Encoder(self.schema, BITS, "zero" if missing == "zero" else "indicate", self._names)
         if missing == "error":
             self._refuse_gaps(columns)
@@ -75,11 +75,11 @@ class FrameRows:
         return rows
 
     def mark(self) -> tuple[Schema | None, int]:
-        """What is known now, for ``undo``."""
+        """Return the current state, for ``undo``."""
         return self.schema, len(self.numbers.of)
 
     def undo(self, mark: tuple[Schema | None, int]) -> None:
-        """Forget what was met since."""
+        """Forget features added since the mark."""
         self.schema, count = mark
         self.numbers.forget(count)
         self._encoder = None
@@ -99,13 +99,13 @@ class FrameRows:
                 )
 
     def state(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the state as JSON values."""
         schema = None if self.schema is None else self.schema.state()
         return {"schema": schema, "columns": list(self.numbers.of), "names": self.names}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> FrameRows:
-        """What ``state`` told."""
+        """Restore from ``state``."""
         rows = cls(None if state["schema"] is None else Schema.from_state(state["schema"]))
         rows.numbers.enter([int(feature) for feature in state["columns"]])
         if len(rows.numbers.of) != len(state["names"]):
@@ -120,7 +120,7 @@ def _matrix(rows: Any) -> Any:
 
 
 def as_columns(X: Any) -> dict[str, Any] | None:
-    """The columns of a data frame or an Arrow table by name; None for anything else."""
+    """Return the columns of a data frame or an Arrow table by name; None for anything else."""
     if hasattr(X, "collect") and not hasattr(X, "to_arrow"):
         raise InputError("X: a lazy frame has no rows yet; call collect() first.")
     if hasattr(X, "to_arrow") or (hasattr(X, "schema") and hasattr(X, "column_names")):
@@ -152,7 +152,7 @@ def needs_encoding(X: Any) -> bool:
 
 
 def columns_with_gaps(X: Any, missing: str) -> dict[str, Any] | None:
-    """The columns of a frame; of an array of numbers, in which values may be missing, called x0, x1 and so on."""
+    """Return the columns of a frame, or of an array of numbers with missing values, named x0, x1 and so on."""
     columns = as_columns(X)
     if columns is not None or missing in ("auto", "error") or hasattr(X, "tocsr"):
         return columns
@@ -161,11 +161,11 @@ def columns_with_gaps(X: Any, missing: str) -> dict[str, Any] | None:
     except (TypeError, ValueError):
         return None
     if block.ndim != 2 or 0 in block.shape:
-        return None  # scikit-learn has words for it
+        return None  # scikit-learn raises its own error
     return {f"x{k}": block[:, k] for k in range(block.shape[1])}
 
 
 def check_missing(missing: str) -> None:
-    """Refuse any other word."""
+    """Refuse an unknown value of ``missing``."""
     if missing not in MISSING:
         raise OptionError(f"missing={missing!r}: expected {' or '.join(map(repr, MISSING))}.")

@@ -21,21 +21,21 @@ Floats = NDArray[np.float64]
 class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Truncated SVD of a stream: the leading right singular vectors, without centring, by frequent directions.
 
-    Where ``sklearn.decomposition.TruncatedSVD`` needs all rows at once, this takes them block by block. For a direction
+    ``sklearn.decomposition.TruncatedSVD`` needs all rows at once; this takes them block by block. For a direction
     v of unit length the sketch B of m rows satisfies ``0 ≤ |Av|² − |Bv|² ≤ ‖A − A_k‖_F²/(m − k)`` for every k < m.
-    Sparse rows are never made dense.
+    Sparse rows stay sparse.
 
     Args:
-        n_components: how many directions.
+        n_components: number of directions.
         sketch_size: m; None for ``3·n_components + 10``. Larger is more exact and slower.
-        block_rows: rows taken in at a time; None for 2m, or at least 256 where the first rows are sparse.
+        block_rows: rows absorbed at a time; None for 2m, or at least 256 if the first rows are sparse.
 
     Attributes:
-        components_: (n_components, d), orthonormal; zero rows where the rows seen had no more directions.
+        components_: (n_components, d), orthonormal; rows beyond the rank of the data are zero.
         singular_values_: of the rows along them, estimated; s² is at most ``escaped_`` from the truth, and mostly much
             closer.
-        explained_variance_, explained_variance_ratio_: what the components capture of the rows, and as a part of all.
-        escaped_: what a direction may have lost to the sketch at most, in units of a squared singular value.
+        explained_variance_, explained_variance_ratio_: variance along the components, and its share of the total.
+        escaped_: upper bound of the energy lost in any direction, in units of a squared singular value.
         mean_: zero here, the mean of the rows in :class:`SketchedPCA`.
         n_samples_seen_, n_features_in_, feature_names_in_.
 
@@ -56,11 +56,11 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.block_rows = block_rows
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Take in these rows, forgetting all others."""
+        """Learn from these rows only."""
         return self._take_in(X, first=True)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Take in these rows too. How a stream is cut into blocks does not change the result."""
+        """Add these rows. The division of a stream into blocks does not change the result."""
         return self._take_in(X, first=not hasattr(self, "stream_"))
 
     def _take_in(self, X: Any, *, first: bool) -> Self:
@@ -80,7 +80,7 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return LeadingDirections(n_features, size, self._centred, whole_number("block_rows", block, at_least=1))
 
     def transform(self, X: Any) -> Floats:
-        """The coordinates of these rows along the components, (rows, n_components)."""
+        """Return the coordinates of these rows along the components, (rows, n_components)."""
         check_is_fitted(self, "stream_")
         X = validate_data(self, sound(X), accept_sparse="csr", dtype=np.float64, reset=False)
         components = self.components_
@@ -88,13 +88,13 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             return finite(np.asarray(X @ components.T) - self.mean_ @ components.T)
 
     def inverse_transform(self, X: Any) -> Floats:
-        """The rows that have these coordinates, (rows, d)."""
+        """Return the rows with these coordinates, (rows, d)."""
         check_is_fitted(self, "stream_")
         rows: Floats = np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_
         return rows
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted transformer to a model file, without pickle; :func:`onsketch.load` brings it back."""
+        """Write the fitted transformer to a model file, without pickle; :func:`onsketch.load` restores it."""
         from onsketch.adapters.sklearn.saving import save_transformer
 
         check_is_fitted(self, "stream_")
@@ -102,7 +102,7 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @property
     def components_(self) -> Floats:
-        """The directions, strongest first."""
+        """Directions, strongest first."""
         check_is_fitted(self, "stream_")
         return self.stream_.leading(self.n_components)[0]
 
@@ -119,26 +119,26 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     @property
     def explained_variance_ratio_(self) -> Floats:
-        """Squared singular values as parts of the whole scatter, which is known exactly."""
+        """Squared singular values as parts of the total scatter, which is known exactly."""
         values: Floats = self.singular_values_**2
         scatter = self.stream_.about()[1]
         return values / scatter if scatter > 0.0 else values
 
     @property
     def mean_(self) -> Floats:
-        """The mean of the rows, or zero without centring."""
+        """Mean of the rows, or zero without centring."""
         check_is_fitted(self, "stream_")
         return self.stream_.about()[0]
 
     @property
     def escaped_(self) -> float:
-        """What a direction may have lost at most."""
+        """Upper bound of the energy lost in any direction."""
         check_is_fitted(self, "stream_")
         return self.stream_.escaped
 
     @property
     def n_samples_seen_(self) -> int:
-        """Rows of the stream so far."""
+        """Number of rows so far."""
         check_is_fitted(self, "stream_")
         return self.stream_.seen
 
@@ -158,9 +158,8 @@ class FrequentDirections(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 class SketchedPCA(FrequentDirections):
     """Streaming PCA by frequent directions: the leading directions of the rows about their mean.
 
-    As :class:`FrequentDirections`, which lists arguments and attributes, for centred rows: their mean moves as rows
-    come, and the sketch takes that in exactly (Ross, Lim, Lin and Yang 2008). Sparse rows are centred without being
-    made dense.
+    See :class:`FrequentDirections` for arguments and attributes. The mean changes as rows arrive, and the sketch
+    accounts for that exactly (Ross, Lim, Lin and Yang 2008). Sparse rows are centred implicitly and stay sparse.
 
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.decomposition import PCA

@@ -23,38 +23,38 @@ from onsketch.learners.multiclass import SharedSketch
 
 
 class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
-    """A linear regressor that learns in one pass, with steps that know the curvature.
+    """Linear regressor that learns in one pass, with second-order steps.
 
     With ``summary="curvature"`` and the squared loss a Newton method is recursive least squares: exact with
     ``method="ons"``, sketched with ``method="rfd-son"``; the default, "auto", mixes such learners and needs no scaling.
 
-    Several targets, (rows, K), go through one sketch of a frequent-directions method (of rfd-son where the method is
-    "auto"): K recursive least squares for little more than the price of one.
+    Several targets, (rows, K), share one sketch of a frequent-directions method (rfd-son if the method is "auto"):
+    K recursive least squares at little more than the cost of one.
 
     Args:
-        method: a name out of :func:`onsketch.methods`.
+        method: a name from :func:`onsketch.methods`.
         loss: "squared" ("squared_error"), "absolute" ("absolute_error"), "quantile" (of level ``quantile``), or
             "poisson" for counts, whose margins are logarithms: ``predict`` gives e to their power.
-        fit_intercept: whether to add a constant feature.
+        fit_intercept: add a constant feature.
         max_iter: passes over the rows in ``fit``, at most.
-        early_stopping: hold some rows out, and end the passes when their score no longer gets better.
+        early_stopping: hold some rows out, and end the passes when their score stops improving.
         validation_fraction: the share of rows held out.
-        tol: how much better a pass must make the score; given without ``early_stopping``, the rows judge themselves.
-        n_iter_no_change: passes that may go by without that.
-        warm_start: ``fit`` goes on from what was learned before.
-        verbose: whether to print the score after each pass.
+        tol: least improvement of the score in a pass; without ``early_stopping``, it is the score of the training rows.
+        n_iter_no_change: number of passes without improvement before stopping.
+        warm_start: ``fit`` continues from the previous solution.
+        verbose: print the score after each pass.
         missing: numbers that are NaN: "error", "zero", or "indicate", by a feature of their own; "auto" indicates them
             in data frames and refuses them in arrays. Words in a data frame become features by themselves
             (``encoded_names_``); words that are missing have a feature in any case.
-        shuffle: whether ``fit`` takes the rows in random order; ``partial_fit`` takes them as they come.
-        random_state: for the order and for the learner's own draws.
+        shuffle: shuffle the rows in ``fit``; ``partial_fit`` never does.
+        random_state: seed of the order and of the learner's draws.
         clip: bound of the predictions; None for none, and so is "default" here: ``X @ coef_ + intercept_``.
-        **options: options of :func:`onsketch.learner`; None leaves one to the method.
+        **options: options of :func:`onsketch.learner`; None selects the method's default.
 
     Attributes:
         coef_, intercept_: the weights (d,) and the constant, (K, d) and (K,) for K targets; not for kernel methods.
-        learner_: the :class:`onsketch.Learner` itself; for several targets one sketch that they share.
-        encoded_names_: what each weight belongs to.
+        learner_: the :class:`onsketch.Learner` itself; for several targets a learner with a shared sketch.
+        encoded_names_: the name of each weight.
         n_iter_: passes of the last ``fit``.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
@@ -89,7 +89,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from these rows, forgetting all others; ``max_iter`` passes."""
+        """Learn from these rows only, in at most ``max_iter`` passes."""
         X, y = self._checked(X, y, first=True, y_numeric=True, multi_output=True)
         y = _targets(y)
         weights = self._weights(X, sample_weight)
@@ -103,7 +103,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from these rows too, in their order, in one pass."""
+        """Continue learning with these rows, in their order, in one pass."""
         first = not hasattr(self, "learner_")
         self._refuse_changes()
         X, y = self._checked(X, y, first=first, y_numeric=True, multi_output=True)
@@ -116,9 +116,10 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         return self._go_on(X, y, weights, first)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The predictions, (rows,); with ``return_std`` also the standard deviation of what the targets may be.
+        """Return the predictions, (rows,); with ``return_std`` also their standard deviation.
 
-        The deviation is noise and what is not known of the weights, for the method "auto" and the squared loss.
+        The deviation includes the noise and the uncertainty of the weights. It needs the method "auto" and the squared
+        loss.
         """
         X = self._rows(X)
         predictions = in_units_of_labels(self.loss, self._margins(X, clipped=self.clip not in ("default", None)))
@@ -130,12 +131,12 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
     @property
     def coef_(self) -> Floats:
-        """The weights of the features, (d,), written out anew each time."""
+        """Weights of the features, (d,), a new array at each access."""
         return np.asarray(self._of_the_weights("weights"))
 
     @property
     def intercept_(self) -> Any:
-        """The weight of the constant feature; one for each of several targets."""
+        """Weight of the constant feature; one for each of several targets."""
         found = self._of_the_weights("intercept")
         return found if self._several else float(found)
 
@@ -154,5 +155,5 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
 
 def _targets(y: Any) -> Floats:
-    """Numbers, (rows,), or (rows, K) for several targets."""
+    """Return targets as numbers, (rows,), or (rows, K) for several targets."""
     return np.asarray(column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y, dtype=np.float64)

@@ -69,7 +69,7 @@ def _transformer(made_by: Any, content: model_file.Content) -> Any:
 
 
 def from_file(content: model_file.Content) -> Any:
-    """The estimator that a model file describes."""
+    """Return the estimator that a model file describes."""
     from onsketch.adapters.sklearn import FrequentDirections, OnlineClassifier, OnlineRegressor, SketchedPCA
 
     header = content.header
@@ -98,10 +98,10 @@ def from_file(content: model_file.Content) -> Any:
 
 
 def _check(estimator: Any) -> None:
-    """Refuse an estimator that is not one with its learner."""
+    """Refuse an estimator that does not fit its learner."""
     learner, width = estimator.learner_, estimator.n_features_in_
     require(estimator.n_iter_ >= 1, "it has never learned", "fitted.n_iter_")
-    inside = learner.n_features if not hasattr(estimator, "_frames") else width  # words make a width of their own
+    inside = learner.n_features if not hasattr(estimator, "_frames") else width  # words change the width
     require(width == inside >= 1, "its learner has another width", "fitted.n_features_in_")
     names = getattr(estimator, "feature_names_in_", None)
     require(
@@ -110,13 +110,13 @@ def _check(estimator: Any) -> None:
     if not hasattr(estimator, "classes_"):
         return
     many, classes = getattr(learner, "n_classes", None), estimator.classes_
-    plain = classes.dtype != object or {*map(type, classes.tolist())} == {str}  # pandas has words as objects
+    plain = classes.dtype != object or {*map(type, classes.tolist())} == {str}  # pandas stores words as objects
     whole = plain and classes.ndim == 1 and np.array_equal(np.unique(classes), classes)
     require(whole and len(classes) == (many or 2), "its classes are not those of its learner", "classes")
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON can hold it; a dictionary as pairs, so that its keys keep their type."""
+    """Return a parameter as JSON values; a dictionary as pairs, so that its keys keep their type."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):

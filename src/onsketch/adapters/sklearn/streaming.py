@@ -1,4 +1,4 @@
-"""The leading directions of a stream of rows, centred or not, whose sparse blocks are never made dense.
+"""Leading directions of a stream of rows, centred or not; sparse blocks stay sparse.
 
 Frequent directions over blocks: with B the m − 1 orthogonal rows kept so far and a block X of b rows,
 
@@ -13,12 +13,12 @@ and ``Xμ``, which are sparse products for a sparse X. Then, ρ being the m-th e
 so that no direction has lost more than ``escaped``: the guarantee of frequent directions (Ghashami, Liberty, Phillips
 and Woodruff 2016) for the centred rows.
 
-What the rows really have along a direction is between the sketch's energy and that plus ``escaped``. It is estimated on
-the way: with e_j the energy that the stream so far has along row j of B, of length² b_j, the i-th eigenvector has
+The true energy of the rows along a direction is between the sketch's energy and that plus ``escaped``. It is
+estimated online. With e_j the energy of the stream so far along row j of B, of length² b_j, the i-th eigenvector has
 
     e_i' = λ_i·( Σ_j U_ij²·e_j/b_j + Σ_r U_ir² )  +  (1 − λ_i Σ_j U_ij²/b_j)·(all energy − Σ_j e_j)/(d − rows of B),
 
-r being the rows of the block: what was known along B, what is new, and an even share of what lies outside B.
+r being the rows of the block: the known energy along B, the new energy, and an equal share of that outside B.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _POSITIVE = (0.0, float(np.finfo(np.float64).max))
 
 
 class Stacked(NamedTuple):
-    """Z, without ever writing it out."""
+    """Z as blocks, never formed explicitly."""
 
     rows: Floats
-    """B, and c where there is one."""
+    """B, and c if there is one."""
     block: Any
     mean: Floats
 
     def gram(self) -> Floats:
-        """ZZᵀ."""
+        """Return ZZᵀ."""
         along = np.asarray(self.block @ self.rows.T) - self.rows @ self.mean
         raw = self.block @ self.block.T
         shift = np.asarray(self.block @ self.mean)
@@ -57,7 +57,7 @@ class Stacked(NamedTuple):
         return np.block([[self.rows @ self.rows.T, along.T], [along, among]])
 
     def combined(self, mixing: Floats) -> Floats:
-        """mixing·Z."""
+        """Return mixing·Z."""
         own, rest = mixing[:, : len(self.rows)], mixing[:, len(self.rows) :]
         combined: Floats = own @ self.rows + np.asarray((self.block.T @ rest.T).T)
         return combined - np.outer(rest.sum(axis=1), self.mean)
@@ -66,8 +66,8 @@ class Stacked(NamedTuple):
 class LeadingDirections:
     """Frequent directions of a stream of dense or CSR rows, about their mean with ``centred``.
 
-    How the stream is cut does not matter: rows wait until ``block_rows`` of them are there. Memory: (m + 1)·d numbers
-    and the waiting rows. Cost of a row: O((m + b)·non-zeros) for the Gram matrix, and a b-th part of
+    The division into blocks does not matter: rows are buffered up to ``block_rows``. Memory: (m + 1)·d numbers
+    and the buffered rows. Cost per row: O((m + b)·non-zeros) for the Gram matrix, and 1/b of
     O(m(m + b)d + (m + b)³).
 
     >>> rows = np.diag([3.0, 2.0, 1.0, 0.5])
@@ -80,10 +80,10 @@ class LeadingDirections:
 
     rows: Annotated[Floats, state.Array("kept n_features")]
     energies: Annotated[Floats, state.Array("kept", within=(0.0, LARGEST**2))]
-    """What the rows so far have along each of ``rows``, estimated."""
+    """Estimated energy of the rows so far along each of ``rows``."""
     mean: Annotated[Floats, state.Array("n_features")]
     count: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
-    """Rows in ``rows`` and ``mean``; more may be waiting."""
+    """Rows in ``rows`` and ``mean``, without buffered ones."""
     block_rows: Annotated[int, state.Array("", "i8", within=(1, LONGEST_COUNT))]
     escaped: Annotated[float, state.Array("", within=_POSITIVE)]
     scatter: Annotated[float, state.Array("", within=_POSITIVE)]
@@ -103,11 +103,11 @@ class LeadingDirections:
 
     @property
     def seen(self) -> int:
-        """Rows of the stream so far."""
+        """Number of rows so far."""
         return self.count + sum(int(block.shape[0]) for block in self.waiting)
 
     def update(self, X: Any) -> None:
-        """Take in these checked rows, an array or a CSR matrix."""
+        """Add these checked rows, an array or a CSR matrix."""
         X = checked(X, len(self.mean))
         self._finished = None
         start = 0
@@ -129,7 +129,7 @@ class LeadingDirections:
                 self.waiting = []
 
     def arrays(self) -> Arrays:
-        """Return what a model file stores. Waiting rows are one block, as they will be when they are absorbed."""
+        """Return what a model file stores. Buffered rows are one block, as when they are absorbed."""
         kept = state.pack(self, "")
         if self.waiting:
             block = _one(self.waiting)
@@ -163,9 +163,9 @@ class LeadingDirections:
             checked(block, width)
 
     def leading(self, count: int) -> tuple[Floats, Floats]:
-        """So many orthonormal directions, zero rows where there are no more, and their energies; changes nothing.
+        """Return ``count`` orthonormal directions, zero rows beyond the rank, and their energies; changes nothing.
 
-        An energy is an estimate of what the rows seen have along the direction (see above).
+        An energy is an estimate of that of the rows along the direction (see above).
         """
         if self._finished is None or len(self._finished[1]) < count:
             stacked = self._stack()[0]
@@ -182,7 +182,7 @@ class LeadingDirections:
         return directions[:count], energies[:count]
 
     def _energies(self, values: Floats, vectors: Floats, rho: float = 0.0) -> Floats:
-        """What the rows have along eigenvectors of Z, estimated, within what is certain."""
+        """Return the estimated energies of the rows along eigenvectors of Z, clipped to their certain bounds."""
         held = len(self.rows)
         lengths = np.maximum(np.einsum("ij,ij->i", self.rows, self.rows), np.finfo(np.float64).tiny)
         old = vectors[:held] ** 2 * values
@@ -195,12 +195,12 @@ class LeadingDirections:
         return np.where(values > 0.0, found, 0.0)
 
     def about(self) -> tuple[Floats, float]:
-        """The mean of all rows and their scatter about it, the waiting ones included."""
+        """Return the mean of all rows and their scatter about it, buffered rows included."""
         _, _, mean, scatter = self._stack()
         return mean, scatter
 
     def _stack(self) -> tuple[Stacked, int, Floats, float]:
-        """The rows kept and waiting as one Z; and count, mean and scatter of them all."""
+        """Return the rows kept and buffered as one Z; and count, mean and scatter of them all."""
         if not self.waiting:
             return (
                 Stacked(self.rows, np.zeros((0, len(self.mean))), self.mean * 0.0),
@@ -223,7 +223,7 @@ class LeadingDirections:
 
 
 def _one(blocks: list[Any]) -> Any:
-    """These blocks of rows as one."""
+    """Return these blocks of rows as one."""
     if len(blocks) == 1:
         return blocks[0]
     if any(hasattr(block, "tocsr") for block in blocks):
@@ -234,6 +234,6 @@ def _one(blocks: list[Any]) -> Any:
 
 
 def _decomposed(stacked: Stacked) -> tuple[Floats, Floats]:
-    """Eigenvalues of ZZᵀ, the largest first, and the vectors."""
+    """Return eigenvalues of ZZᵀ, the largest first, and the eigenvectors."""
     values, vectors = np.linalg.eigh(stacked.gram())
     return without_noise(values[::-1]), vectors[:, ::-1]

@@ -1,6 +1,6 @@
 """D. Calandriello, A. Lazaric, M. Valko: Second-Order Kernel Online Convex Optimization with Adaptive Sketching, 2017.
 
-The paper has theorems and no experiments: these check what the theorems say.
+The paper has theorems and no experiments: these check the statements of the theorems.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ FIELD: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def alternating(sources: Sources, label: str, rows: int, seed: int) -> Result:
-    """One point with losses +w·x and −w·x in turn: the regret against w = 0, and how many rows are kept."""
+    """Learn one point with losses +w·x and −w·x in turn; return the regret against w = 0 and the rows kept."""
     method, options = FIELD[label]
     own: dict[str, Any] = {} if method.endswith("-son") else {"kernel": "rbf", "gamma": 1.0}
     learner: Any = onsketch.learner(method, loss="hinge", curvature=1.0, ridge=1.0, seed=seed, **own, **options)

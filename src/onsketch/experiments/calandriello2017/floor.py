@@ -1,4 +1,4 @@
-"""Theorem 2: what the floor of Sketched-KONS costs and saves."""
+"""Theorem 2: cost and savings of the floor of Sketched-KONS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper, and the stream on which its theorems are looked at."""
+"""The paper, and the stream on which its theorems are checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = {
 
 
 def waves(rows: int, seed: int) -> tuple[Any, Any]:
-    """Points of a square and a smooth function of them within ±1, with noise."""
+    """Return points of a square and a smooth function of them within ±1, with noise."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, size=(rows, 2))
     y = 0.8 * np.sin(3.0 * X[:, 0]) * np.cos(2.0 * X[:, 1]) + 0.1 * rng.normal(size=rows)
@@ -35,7 +35,7 @@ def waves(rows: int, seed: int) -> tuple[Any, Any]:
 def kernel_regret(
     sources: Sources, method: str, rows: int, gamma: float, seed: int, floor: float | None = None
 ) -> Result:
-    """Regret against kernel ridge regression offline, the effective dimension, and the time of a round."""
+    """Return the regret against offline kernel ridge regression, the effective dimension, and the time of a round."""
     from onsketch.learners.kernel import effective_dimension, regret
 
     X, y = waves(rows, seed)

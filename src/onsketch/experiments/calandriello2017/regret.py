@@ -12,7 +12,7 @@ from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Res
 
 GAMMAS = (0.2, 1.0, 5.0)
 CONSTANT = 4.0
-"""1/(2σ) with σ = 1/8, of the squared loss and predictions within ±1: the factor of d_eff log T in theorem 1."""
+"""Factor 1/(2σ) of d_eff log T in theorem 1; σ = 1/8 for the squared loss and predictions within ±1."""
 
 
 def _cases(conditions: Conditions) -> list[tuple[str, float, list[Cell]]]:

@@ -1,4 +1,4 @@
-"""The paper, the learners it compares and how they are tuned."""
+"""The paper, its learners, and their grids."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ WIDER = (
 
 
 def sketched(label: str, size: int, step: int, **options: Any) -> Entry:
-    """Oja-SON of this size over a grid of ridges."""
+    """Return Oja-SON of this size over a grid of ridges."""
     grid = {"ridge": powers(2.0, -6, 16, step)}
     return Entry(label, "oja-son", {"loss": "squared", "sketch_size": size, **options}, grid, random=size > 0)
 
 
 def adagrad(step: int, low: int = -12, **options: Any) -> Entry:
-    """AdaGrad over a grid of step sizes."""
+    """Return AdaGrad over a grid of step sizes."""
     return Entry("adagrad", "adagrad", {"loss": "squared", **options}, {"step_size": powers(2.0, low, 6, step)})

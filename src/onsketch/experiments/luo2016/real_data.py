@@ -17,9 +17,9 @@ REAL = (
     "heart", "ionosphere", "australian", "breast-cancer", "diabetes", "german.numer", "splice", "letter", "mushrooms",
     "a9a", "ijcnn1", "cod-rna", "mnist", "covtype", "news20", "gisette", "acoustic", "w8a", "rcv1", "real-sim",
 )  # fmt: skip
-"""Of the paper's 23 sets, those this catalogue can load."""
+"""Sets among the paper's 23 that this catalogue can load."""
 RAW = ("heart", "australian", "breast-cancer", "diabetes", "german.numer", "splice", "cod-rna")
-"""Those whose columns are mapped to −1..1, as in LIBSVM's scaled versions of them."""
+"""Sets whose columns are mapped to −1..1, as in LIBSVM's scaled versions of them."""
 
 
 def _contests(conditions: Conditions, first: bool = False) -> list[Contest]:

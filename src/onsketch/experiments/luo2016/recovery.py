@@ -1,4 +1,4 @@
-"""Figure 2: how well Oja's algorithm knows the top eigenvalues."""
+"""Figure 2: accuracy of Oja's algorithm for the top eigenvalues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onsketch.experiments.streams import Sources
 
 
 def eigenvalue_recovery(sources: Sources, rows: int, condition: float, seed: int) -> Result:
-    """Largest relative difference of the top 10 eigenvalues, true against Oja's, after some numbers of rows."""
+    """Return the largest relative error of Oja's top 10 eigenvalues after some numbers of rows."""
     from onsketch.sketches import Oja
 
     X = sources.stream("ill_conditioned", rows=rows, condition=condition, seed=seed).X

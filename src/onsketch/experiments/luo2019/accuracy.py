@@ -13,7 +13,7 @@ from onsketch.experiments.luo2019.printed import BESIDE, PRINTED, SECONDS
 
 
 def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    """With what the paper prints, or prints of the set that a stand-in stands beside."""
+    """Return rows with the paper's printed values, or those of the set that a stand-in replaces."""
     rows = rows_of(contests, "test_error", "error", curves=False)(conditions, results)
     for row in rows:
         if row["test_error"] is not None:
@@ -31,7 +31,7 @@ def _rows(conditions: Conditions, results: Results) -> list[Row]:
 
 
 def _close(rows: Sequence[Row]) -> Verdict:
-    """Of RFD₀ the paper's own order counts; the library's is told beside it."""
+    """Compare accuracies with the printed ones; of RFD₀ only the paper's own order counts."""
     gaps = [(row["accuracy"] - row["printed"], row) for row in rows if row.get("printed") and row.get("accuracy")]
     judged = [(gap, row) for gap, row in gaps if "ridge 0" not in row["learner"] or AS_PRINTED in row["learner"]]
     ours = [gap for gap, row in gaps if "ridge 0" in row["learner"] and AS_PRINTED not in row["learner"]]
@@ -46,7 +46,7 @@ def _close(rows: Sequence[Row]) -> Verdict:
 
 
 def _times(rows: Sequence[Row]) -> Verdict:
-    """Ratios to AdaGrad, so that machines and languages fall out as far as they can."""
+    """Compare times relative to AdaGrad, so that machines and languages cancel as far as possible."""
     told, near = [], []
     for data in groups(rows, "data"):
         pairs = [(row["ratio"], row["printed_ratio"]) for row in pick(rows, data=data) if row.get("ratio")]

@@ -1,4 +1,4 @@
-"""The learners of tables 2 and 3 and figures 3 to 11, on every set at hand: one grid, shown in several ways."""
+"""Learners of tables 2 and 3 and figures 3 to 11, on every available set: one grid, shown in several ways."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onsketch.experiments.luo2019.paper import SETS, SMALL
 
 SKETCHED = ("fd-son", "pfd-son", "rp-son", "oja-son", "rfd-son")
 AS_PRINTED = "algorithm 6"
-"""Marks the learners with ``projection="after"``, the order of the paper's Algorithm 6."""
+"""Label of the learners with ``projection="after"``, the order of the paper's Algorithm 6."""
 GRID = (
     "70 % of the rows in one pass, 30 % to test; squared loss, |prediction| ≤ 1, η = 1/t, doubled buffers; α₀ from "
     "1e-3 to 1e6 in powers of ten for every method, chosen on one split, repeated on others."
@@ -61,7 +61,7 @@ def _as_printed(newton: dict[str, Any], size: int, ridges: dict[str, list[float]
 
 
 def contests(conditions: Conditions) -> list[Contest]:
-    """One for each set at hand."""
+    """Return a contest for each available set."""
     effort = conditions.effort
     names = effort.of(("a9a",), ("a9a", "farm-ads", "hiva"), SETS)
     return [
@@ -74,4 +74,4 @@ def contests(conditions: Conditions) -> list[Contest]:
 
 
 cells = cells_of(contests)
-"""The grids, and the repeats of what they chose."""
+"""Cells of the grids, and of the repeats of the selected settings."""

@@ -11,4 +11,4 @@ PAPER = Paper(
 )
 SMALL, WIDE = ("a9a", "gisette", "sido0", "hiva"), ("farm-ads", "rcv1", "real-sim", "reuters")
 SETS = (*SMALL, *WIDE)
-"""Those of the paper, with hiva beside sido0 and reuters beside rcv1 and real-sim, which they may stand in for."""
+"""Sets of the paper, with hiva as a possible stand-in for sido0, and reuters for rcv1 and real-sim."""

@@ -1,16 +1,16 @@
-"""What tables 2 and 3 of the paper print, every cell."""
+"""Printed values of tables 2 and 3 of the paper, every cell."""
 
 from __future__ import annotations
 
 SETS = ("a9a", "gisette", "sido0", "farm-ads", "rcv1", "real-sim")
 SIZES = {name: (5, 10, 20) if name in ("a9a", "gisette", "sido0") else (20, 30, 50) for name in SETS}
-"""m₁, m₂ and m₃."""
+"""The sizes m₁, m₂ and m₃."""
 
 BESIDE = {"gisette-like": "gisette", "hiva": "sido0", "reuters": "rcv1"}
-"""The sets of the paper beside which stand-ins are shown."""
+"""Sets of the paper that stand-ins replace."""
 
 _LEARNERS = ("adagrad", "ons", "fd-son", "pfd-son", "rp-son", "oja-son", "rfd-son", "rfd-son, ridge 0")
-"""The rows of the tables in their order: from the third on, one for each size."""
+"""Rows of the tables in their order: from the third on, one for each size."""
 
 _ACCURACY = """
 83.4783 84.1111 94.0326 89.3805 95.8340 96.7315

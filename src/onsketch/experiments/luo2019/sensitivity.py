@@ -32,7 +32,7 @@ def _rows(conditions: Conditions, results: Results) -> list[Row]:
 
 
 def _range(rows: Sequence[Row], data: str, learner: str) -> float:
-    """Worst test error over the ridges less the best; a learner that diverged is as bad as guessing."""
+    """Return the worst minus the best test error over the ridges; a learner that diverged counts as random guessing."""
     errors = [
         row["test_error"] if row["test_error"] is not None else 0.5 for row in pick(rows, data=data, learner=learner)
     ]

@@ -14,7 +14,7 @@ from onsketch.experiments.streams import Sources
 def sketch_error(
     sources: Sources, stream: Mapping[str, Any], kind: str, size: int, shrink_fraction: float | None = None
 ) -> Result:
-    """``‖AᵀA − (BᵀB + ridge·I)‖₂ / ‖AᵀA‖₂`` of one sketch of all rows, with doubling as in the paper's appendix."""
+    """Return ``‖AᵀA − (BᵀB + ridge·I)‖₂ / ‖AᵀA‖₂`` of a sketch of all rows, doubled as in the paper's appendix."""
     from scipy.sparse import csr_array
 
     from onsketch import sketches as sketch
@@ -27,7 +27,7 @@ def sketch_error(
         summary = make(kind, width, size)
     else:
         summary = sketch.ParameterizedFrequentDirections(width, size, shrink_fraction, doubling=True)
-    nothing = sketch.FastFrequentDirections(width, 1)  # of size 1 it keeps nothing: its error is ‖AᵀA‖₂
+    nothing = sketch.FastFrequentDirections(width, 1)  # at size 1 it keeps nothing: its error is ‖AᵀA‖₂
     return {"relative": spectral_error(A, summary.update(A)) / spectral_error(A, nothing)}
 
 

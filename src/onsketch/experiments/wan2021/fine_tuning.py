@@ -1,8 +1,8 @@
-"""Figure 10: the last layer of a trained network is trained anew for another task.
+"""Figure 10: the last layer of a trained network is trained again for another task.
 
 The paper takes VGG19's convolutions, trained on ImageNet and frozen, and trains one dense layer on CIFAR-10. Neither is
-to be had here, so a small network is trained first, on handwritten digits; its convolutions are frozen, and a dense
-layer above them learns Fashion-MNIST. Every figure says so.
+available here. So a small network is trained first, on handwritten digits; its convolutions are frozen, and a dense
+layer above them learns Fashion-MNIST. Every figure states this.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WITH_RIDGE = ("ada-ffd", "radagrad", "fd-son")
 def fine_tune(
     sources: Sources, learner: str, rate: float, ridge: float | None, seed: int, epochs: int, pictures: int
 ) -> Result:
-    """Train the last layer, on a GPU where there is one: loss, test accuracy and seconds after each epoch."""
+    """Train the last layer, on a GPU if there is one; return loss, test accuracy and seconds after each epoch."""
     import torch
 
     torch.set_num_threads(1)
@@ -78,7 +78,7 @@ def _optimizer(learner: str, layer: nn.Linear, rate: float, ridge: float | None)
 
 @lru_cache(maxsize=1)
 def _features(sources: Sources, pictures: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What the frozen convolutions make of Fashion-MNIST, scaled to a mean square of 1: train and test."""
+    """Return the frozen features of Fashion-MNIST, scaled to a mean square of 1: train and test."""
     import torch
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -94,7 +94,7 @@ def _features(sources: Sources, pictures: int) -> tuple[Tensor, Tensor, Tensor, 
 
 
 def _trained_body(sources: Sources, pictures: int) -> nn.Module:
-    """Two convolutions of 32 and 64 channels and pooling, trained one pass on digits with Adam below a dense layer."""
+    """Return two convolutions (32 and 64 channels) with pooling, trained below a dense layer on digits by Adam."""
     import torch
     from torch import nn
 
@@ -120,11 +120,11 @@ def _pictures(sources: Sources, name: str, most: int) -> tuple[Tensor, Tensor]:
     return scaled, torch.tensor(labels[:most], dtype=torch.long)
 
 
-# What is run, and what comes of it -----------------------------------------------------------------------------------
+# Cells and rows -------------------------------------------------------------------------------------------------------
 
 
 def _grid(conditions: Conditions, learner: str) -> list[Cell]:
-    """Rates 1e-4 to 100, and ridges 1e-4 to 1,000 where there is one: one seed each, fewer epochs."""
+    """Return rates 1e-4 to 100, and ridges 1e-4 to 1,000 if there is one: one seed each, fewer epochs."""
     effort = conditions.effort
     rates = powers(10.0, -4, 2, effort.of(2, 1, 1))
     ridges: Sequence[float | None] = [None]
@@ -148,7 +148,7 @@ def _last(result: Result) -> float:
 
 
 def _finals(conditions: Conditions, results: Results, learner: str) -> list[Cell]:
-    """The setting of least training loss, with several seeds."""
+    """Return the setting of least training loss, with several seeds."""
     best = min(_grid(conditions, learner), key=lambda cell: _last(results[cell])).given
     epochs, seeds = conditions.effort.of(2, 10, 10), conditions.effort.of(1, 3, 20)
     return [_cell(conditions, learner, best["rate"], best["ridge"], seed, epochs) for seed in range(1, seeds + 1)]

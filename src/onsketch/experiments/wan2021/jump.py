@@ -20,7 +20,7 @@ def _contests(conditions: Conditions) -> list[Contest]:
     stream = {"name": "low_rank_regression", "rows": effort.of(100, 2_000, 10_000), "dimension": dimension}
     found = []
     for size in sizes:
-        shown = OURS if size <= half else ("ada-ffd",)  # Ada-FD, whose rows cost most, has no jump there
+        shown = OURS if size <= half else ("ada-ffd",)  # Ada-FD, the most expensive learner per row, has no jump there
         entries = [sketched(name, name, size, grid, "absolute") for name in shown]
         entries.append(full(conditions, "absolute"))
         found.append(Contest(stream, entries, about={"size": size, "dimension": dimension}))

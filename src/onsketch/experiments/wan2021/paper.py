@@ -1,4 +1,4 @@
-"""The paper, and what its experiments on streams have in common: grids, learners, the synthetic stream."""
+"""The paper, and the common parts of its experiments on streams: grids, learners, the synthetic stream."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGER = "fd-son with larger ridges"
 
 
 def grids(conditions: Conditions) -> tuple[dict[str, list[float]], dict[str, list[float]], dict[str, list[float]]]:
-    """Steps; steps and ridges; the thinned grid of what costs O(d²) or O(d³) a round."""
+    """Return grids of steps; of steps and ridges; and a coarser one for learners of cost O(d²) or O(d³) a round."""
     effort = conditions.effort
     steps = {"step_size": powers(10.0, -4, 0, effort.of(2, 1, 1))}
     both = {**steps, "ridge": powers(10.0, -4, 1, effort.of(5, 1, 1))}
@@ -40,7 +40,7 @@ def grids(conditions: Conditions) -> tuple[dict[str, list[float]], dict[str, lis
 
 
 def sketched(label: str, method: str, size: int, grid: dict[str, Any], loss: str, **options: Any) -> Entry:
-    """A learner with a sketch of this size."""
+    """Return a learner with a sketch of this size."""
     if method.endswith("-son"):
         options |= {"curvature": 1.0, "clip": None}
     given = {"loss": loss, "sketch_size": size, **options}
@@ -48,21 +48,21 @@ def sketched(label: str, method: str, size: int, grid: dict[str, Any], loss: str
 
 
 def newton(size: int, grid: dict[str, list[float]], loss: str) -> list[Entry]:
-    """FD-SON on the paper's grid, and on one of as many settings whose ridges are a thousand times as large.
+    """Return FD-SON on the paper's grid, and on one of equal size whose ridges are a thousand times as large.
 
-    Its ridge stands beside λ, where AdaGrad's stands beside √λ: the largest of the paper's, 10, is too small for it.
+    Its ridge is added to λ, and AdaGrad's to √λ: the largest of the paper's, 10, is too small for it.
     """
     larger = {**grid, "ridge": [1e3 * ridge for ridge in grid["ridge"]]}
     return [sketched("fd-son", "fd-son", size, grid, loss), sketched(LARGER, "fd-son", size, larger, loss)]
 
 
 def full(conditions: Conditions, loss: str, **options: Any) -> Entry:
-    """Full-matrix AdaGrad, on the thinned grid."""
+    """Return full-matrix AdaGrad, on the coarser grid."""
     return Entry("ada-full", "ada-full", {"loss": loss, **options}, grids(conditions)[2])
 
 
 def first_order(conditions: Conditions, loss: str) -> list[Entry]:
-    """AdaGrad, OGD and Adam, by their steps."""
+    """Return AdaGrad, OGD and Adam, over their steps."""
     steps = grids(conditions)[0]
     return [
         Entry("adagrad", "adagrad", {"loss": loss, "ridge": 1e-8}, steps),
@@ -72,7 +72,7 @@ def first_order(conditions: Conditions, loss: str) -> list[Entry]:
 
 
 def regression(conditions: Conditions) -> dict[str, Any]:
-    """The noiseless regression stream of figures 1 to 4."""
+    """Return the noiseless regression stream of figures 1 to 4."""
     effort = conditions.effort
     rows, dimension = effort.of(150, 2_000, 10_000), effort.of(50, 200, 500)
     return {"name": "low_rank_regression", "rows": rows, "dimension": dimension}

@@ -185,7 +185,12 @@ def test_scales_of_targets_know_nothing_of_a_row_that_is_refused(monkeypatch: An
     model, twin = (SharedSketch("rfd-son", 3, loss="absolute", scaling="magnitude", sketch_size=4) for _ in range(2))
     for each in (model, twin):
         each.learn(X[:40], Y[:40])
-    monkeypatch.setattr(model, "_learn_blocks", lambda *block: 2)  # the third row is refused
+
+    def refuse_the_third_row(*block: Any) -> int:
+        model._clock[0] += 2
+        return 2
+
+    monkeypatch.setattr(model, "_learn_blocks", refuse_the_third_row)
     with pytest.raises(UpdateError, match="row 2"):
         model.learn(X[40:], Y[40:] * 1e3)
     twin.learn(X[40:42], Y[40:42] * 1e3)

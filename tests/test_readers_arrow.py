@@ -137,6 +137,32 @@ def test_row_groups_batches_and_resuming(tmp_path):
                 assert part.position.rows == 1000
 
 
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_a_damaged_file_is_refused_or_its_rest_is_the_rest(form):
+    """Every byte in turn: a row group may not end before the rows that its footer counts."""
+    table, file = pa.table({"y": [1.0, None, 3.0] * 2, "a": ["x", "y"] * 3}), io.BytesIO()
+    if form == "parquet":
+        pq.write_table(table, file, row_group_size=2, compression="zstd")
+    else:
+        with pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=2)
+    sound, outcomes = file.getvalue(), set()
+    for at in range(8, 400):
+        for damage in (b"\x08", b"\xff\xff"):
+            damaged = sound[:at] + damage + sound[at + len(damage) :]
+            options = {"format": form, "on_error": "skip", "prefetch": 0}
+            try:
+                parts = list(stream(io.BytesIO(damaged), **options))
+            except (InputError, ReadError) as error:
+                outcomes.add(type(error))
+                continue
+            outcomes.add(None)
+            for k, part in enumerate(parts):
+                rest = list(stream(io.BytesIO(damaged), **options, resume=part.position))
+                assert sum(map(len, rest)) == sum(map(len, parts[k + 1 :]))
+    assert {None, ReadError} <= outcomes
+
+
 @pytest.mark.slow
 def test_pipes_and_damage(tmp_path):
     table = pa.table({"y": [1.0, 2.0], "a": [3.0, 4.0]})

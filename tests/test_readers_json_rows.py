@@ -101,6 +101,15 @@ def test_labels_weights_tags_and_words():
     assert block.y.tolist() == [-1.0, 1.0, -1.0]
 
 
+def test_a_resumed_reading_may_lack_a_key_of_earlier_rows():
+    rows = [{"y": 1, "a": 1.0, "t": "x"}] + [{"y": 0, "a": 2.0}] * 5
+    (first, *rest), _ = lines(rows, tag="t", block_rows=2)
+    again, _ = lines(rows, tag="t", block_rows=2, resume=first.position)
+    assert [block.y.tolist() for block in again] == [block.y.tolist() for block in rest]
+    with pytest.raises(InputError, match="tag='t': no row has this key"):
+        lines(rows[1:], tag="t")
+
+
 def test_a_bad_line_is_named_or_skipped():
     rows = [{"y": 1, "a": 1.0}] * 3 + [{"y": 1, "a": "x"}] + [{"y": 0, "a": 2.0}]
     with pytest.raises(ReadError, match=r"<stream>:4:1: a: expected a finite number, found 'x'"):

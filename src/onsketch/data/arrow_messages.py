@@ -95,16 +95,20 @@ def _target(data: bytes, place: int) -> int:
 
 
 def _check(path: str, data: bytes, look: Callable[[int], bytes], most: int) -> int:
-    """Return the bytes of a message's body; a ReadError refuses one that unpacks to too much."""
+    """Return the bytes of a message's body; a ReadError refuses one that unpacks to too much.
+
+    A place outside the message is a ``struct.error``.
+    """
     message = _target(data, 0)
     kind, header, length = (_field(data, message, number) for number in (1, 2, 3))
     packed = struct.unpack_from("<q", data, length)[0] if length else 0
     if packed < 0:
         raise struct.error
-    if not (kind and header) or data[kind] not in (_DICTIONARY, _BATCH):
+    code = struct.unpack_from("<B", data, kind)[0] if kind else 0
+    if not header or code not in (_DICTIONARY, _BATCH):
         return packed
     batch = _target(data, header)
-    if data[kind] == _DICTIONARY:
+    if code == _DICTIONARY:
         batch = _target(data, _field(data, batch, 1))
     buffers = _field(data, batch, 2)
     if not buffers or not (_field(data, batch, 3) or _VERY_OLD in data):

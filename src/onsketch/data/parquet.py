@@ -33,6 +33,8 @@ def open_parquet(found: Any) -> list[Any]:
 def row_groups(path: str, files: list[Any], size: int, groups: range, rows: int, limits: Limits) -> Iterator[Any]:
     """Yield the batches of some row groups. An error names the row group, and the damaged column if known.
 
+    A row group with another number of rows than the footer says is refused, since resuming counts rows by the footer.
+
     We do not read the columns of the footer: pyarrow aborts the process if their description is damaged or encrypted.
 
     Args:
@@ -54,7 +56,7 @@ def row_groups(path: str, files: list[Any], size: int, groups: range, rows: int,
                 f"more than max_unpack_bytes={limits.unpacking:,}"
             )
             raise ReadError(path, None, None, reason, max_unpack_bytes=limits.unpacking)
-        done = 0
+        counted, done = file.metadata.row_group(group).num_rows, 0
         try:
             try:
                 for batch in file.iter_batches(rows, row_groups=[group]):
@@ -63,10 +65,11 @@ def row_groups(path: str, files: list[Any], size: int, groups: range, rows: int,
             except (ArrowException, OSError):  # damage, or an encoding without dictionaries
                 if file is files[-1]:
                     raise
-                file, rows = files[-1], min(rows, FEW_ROWS)
+                file, rows, again = files[-1], min(rows, FEW_ROWS), done
                 for batch in file.iter_batches(rows, row_groups=[group]):
-                    passed = min(done, batch.num_rows)
-                    done -= passed
+                    passed = min(again, batch.num_rows)
+                    again -= passed
+                    done += batch.num_rows - passed
                     yield batch.slice(passed)
         except (ArrowException, OSError) as error:
             for name in file.schema_arrow.names:
@@ -77,6 +80,9 @@ def row_groups(path: str, files: list[Any], size: int, groups: range, rows: int,
                     told = f"row group {group}, column {name!r} is damaged ({in_a_line(reason)})"
                     raise ReadError(path, None, None, told) from None
             raise ReadError(path, None, None, f"row group {group} is damaged ({in_a_line(error)})") from None
+        if done != counted:
+            short = f"row group {group} is damaged ({done:,} rows instead of the {counted:,} in the footer)"
+            raise ReadError(path, None, None, short)
 
 
 def in_a_line(error: Exception) -> str:

@@ -282,7 +282,8 @@ class Stream:
                 if isinstance(item, Position):
                     here = item
                 yield item
-        if isinstance(form, TextFormat) and here.rows:
+        # Rows before a position may have had what is missing after it.
+        if isinstance(form, TextFormat) and here.rows and self._options["resume"] is None:
             form.finish(shown(self.files[-1]))
 
     def _read_file(self, source: Any, opened: Bytes | None, here: Position) -> Iterator[Block | Position]:

@@ -348,7 +348,7 @@ def stream(
         block_bytes: a block ends with the line that reaches this many bytes of text.
         on_error: "stop" raises ReadError at the first bad line, after the rows before it; "skip" skips and
             counts it.
-        resume: the ``position`` of a block: reading goes on with the row after it.
+        resume: the ``position`` of a block: reading continues with the row after it.
         bits: hashed columns are numbers below 2^bits; 18 where something is hashed. LIBSVM columns are indices
             and hashed only where ``bits`` is given.
         quadratic: pairs of namespaces to multiply, as ``-q`` of Vowpal Wabbit; "::" for all pairs. In tables a column

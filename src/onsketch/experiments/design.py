@@ -91,7 +91,7 @@ class Conditions:
 
 
 STAND_INS = frozenset({"gisette-like", "hiva", "reuters", "fashion", "fashion-fine-tuned"})
-"""Data sets that no paper uses. They stand in for sets that are not at hand."""
+"""Data sets that no paper uses. They stand in for unavailable sets."""
 
 REPRODUCED, IN_TREND, NOT_REPRODUCED, NOT_JUDGED = "Reproduced", "Reproduced in trend", "Not reproduced", "Not judged"
 GRADES = (REPRODUCED, IN_TREND, NOT_REPRODUCED, NOT_JUDGED)
@@ -193,6 +193,6 @@ class Experiment:
     columns: Mapping[str, str]
     """Columns shown in the table, with their headings."""
     needs: tuple[str, ...] = ()
-    """Data sets of which at least one must be at hand."""
+    """Data sets of which at least one must be available."""
     notes: tuple[str, ...] = field(default=())
     """Differences from the paper."""

@@ -133,7 +133,7 @@ def _in_process(folder: Path | None, networks: Path, cell: Cell) -> Result:
 
 
 def missing_needs(experiment: Experiment, conditions: Conditions) -> list[str]:
-    """The sets it needs and cannot find; empty when it can run (one of several is enough)."""
+    """Return the missing sets that the experiment needs; empty if it can run (one of several is enough)."""
     if not experiment.needs or conditions.sources.among(*experiment.needs):
         return []
     return list(experiment.needs)

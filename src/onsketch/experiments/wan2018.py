@@ -138,7 +138,7 @@ EXPERIMENTS = (
             Claim("Ada-GP obviously improves the performance of Ada-diag on all datasets (training loss).",
                   ahead("loss", ("ada-gp",), ("adagrad",), "data"),
                   "on mnist and fashion it does. On cifar10 it is not known why not: the paper's own five rates have "
-                  "AdaGrad ahead as well, in the search; three fifths of the training images were at hand."),
+                  "AdaGrad ahead as well, in the search; three fifths of the training images were available."),
             Claim("Ada-GP obviously improves the performance of Ada-diag on all datasets (test error).",
                   ahead("error", ("ada-gp",), ("adagrad",), "data"),
                   "on mnist and fashion it does; on cifar10 the two are level."),

@@ -58,7 +58,7 @@ class ShortWay:
         self._last: tuple[Any, ...] = ()
         self._times, self._needed = 0, _REPEATED
         self._missed = -_WORTH - 1  # no penalty before the first setup
-        """Rounds of the learner when it was last made ready, and those that went the long way since."""
+        """Rounds of the learner at the last setup, and rounds of the general path since then."""
 
     def __reduce__(self) -> tuple[type[ShortWay], tuple[()]]:
         return ShortWay, ()

@@ -65,7 +65,7 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         shuffle: shuffle the rows in ``fit``; ``partial_fit`` never does.
         random_state: seed of the order and of the learner's draws.
         n_jobs: threads for one-vs-rest; None for one per processor.
-        clip: bound of the margins while learning; None for none, and so is "default" here (but for "auto").
+        clip: bound of the margins while learning; None for none. "default" means None here, except for "auto".
             ``decision_function`` is never clipped.
         **options: options of :func:`onsketch.learner`; None selects the method's default.
 

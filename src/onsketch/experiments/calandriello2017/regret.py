@@ -77,7 +77,7 @@ def _beats_gradient(rows: Sequence[Row]) -> Verdict:
 EXPERIMENT = Experiment(
     "calandriello2017-regret", PAPER, "Theorem 1", "Regret of KONS against the effective dimension",
     "Points of a square, a smooth function with noise, squared loss, ridge 1, rbf kernels of three widths; regret "
-    "against kernel ridge regression (ridge 1) on all rows; kernel gradient descent (default step) beside it.",
+    "against kernel ridge regression (ridge 1) on all rows; kernel gradient descent (default step) for comparison.",
     _cells, _rows,
     figures(
         Figure("regret", "Regret", "regret", "regret", log_x=True, log_y=True),

@@ -119,9 +119,9 @@ def _charts(rows: Sequence[Row]) -> list[Chart]:
 
 
 _CHOICES = (
-    f"Columns of {', '.join(RAW)} are mapped to -1..1 as in LIBSVM's scaled versions; which version the paper used is "
-    "not said. letter: A to M against N to Z; mnist: 0 to 4 against 5 to 9; cod-rna at hand may be a part of 30,000 "
-    "rows; the paper's own choice of classes is in an appendix that was not at hand."
+    f"Columns of {', '.join(RAW)} are mapped to -1..1 as in LIBSVM's scaled versions; the paper does not "
+    "say which version it used. letter: A to M against N to Z; mnist: 0 to 4 against 5 to 9; the local cod-rna may "
+    "be a part of 30,000 rows; the paper's own choice of classes is in an appendix that was not available."
 )
 _BASELINE = "The paper's baseline is Vowpal Wabbit's AdaGrad, which may differ from the plain one here."
 _LESS = "Effort short: at most 10,000 rows of each set, without gisette and news20."
@@ -138,8 +138,8 @@ EXPERIMENT = Experiment(
     (
         Claim("We observe significant improvements in 5 datasets (acoustic, census, heart, ionosphere, letter).",
               _sketch_helps,
-              "not known. The scaling and the classes of the paper are in an appendix that was not at hand, and "
-              "acoustic and census are absent.", rule="m = 10 has a tenth fewer errors than m = 0 on those at hand."),
+              "not known. The scaling and the classes of the paper are in an unavailable appendix, and "
+              "acoustic and census are absent.", rule="m = 10 has a tenth fewer errors than m = 0 on those available."),
         Claim("Oja-SON was outperformed by AdaGrad on most datasets.", _adagrad_wins),
         Claim("With this modification, Oja-SON outperforms AdaGrad on most of the datasets even for m = 0.",
               _diagonal_wins,

@@ -36,7 +36,7 @@ def _close(rows: Sequence[Row]) -> Verdict:
     judged = [(gap, row) for gap, row in gaps if "ridge 0" not in row["learner"] or AS_PRINTED in row["learner"]]
     ours = [gap for gap, row in gaps if "ridge 0" in row["learner"] and AS_PRINTED not in row["learner"]]
     if not judged:
-        return Verdict(None, "no set at hand of which the paper prints numbers")
+        return Verdict(None, "no available set has numbers printed in the paper")
     near = sum(abs(gap) <= 1.0 for gap, _ in judged)
     gap, row = max(judged, key=lambda pair: abs(pair[0]))
     words = f"{near} of {len(judged)} within one point; furthest {row['learner']} on {row['data']}, {gap:+.2f} points"

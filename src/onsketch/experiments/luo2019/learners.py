@@ -17,17 +17,17 @@ GRID = (
     "1e-3 to 1e6 in powers of ten for every method, chosen on one split, repeated on others."
 )
 NOTES = (
-    "The learners clip a prediction before it is made, as luo2016 does, but for the rows named algorithm 6 "
-    '(projection="after"): those clip after the step, as the paper has it. At ridge 0 that decides: a step that is not '
-    "stopped at the clip may carry a row's own margin far beyond ±1, and w hardly recovers on wide sparse rows.",
-    "The committed rows named algorithm 6 were run after the others, on a busy machine: their times are not to be "
-    "compared, and take no part in the ratios. All 225 of them, of both tables and of figures 3 to 11, are of the "
-    "public learner; they agree to six digits with those of the private class that stood here before.",
-    "The paper's accuracies on farm-ads are multiples of 1/1243: of one split with 1,243 test rows. Splits differ by "
-    "about 0.7 points (one standard deviation of ours, which are means of five): a cell may well be off by more than "
-    "one.",
+    "The learners clip before the prediction, as luo2016 does. Only the rows named algorithm 6 "
+    '(projection="after") clip after the step, as the paper does. At ridge 0 this matters: without a clip a step '
+    "may move a row's own margin far beyond ±1, and w hardly recovers on wide sparse rows.",
+    "The committed rows named algorithm 6 were run after the others, on a busy machine: their times are not "
+    "comparable, and are not used in the ratios. All 225 rows, of both tables and of figures 3 to 11, are from the "
+    "public learner. They agree to six digits with those of an earlier private class.",
+    "The paper's accuracies on farm-ads are multiples of 1/1243: they come from one split with 1,243 test rows. Splits "
+    "differ by about 0.7 points (one standard deviation of ours, which are means of five). So a cell may differ by "
+    "more than one point.",
     "The full matrix (ons) only where d is small. adagrad: step 1, α₀ inside as its ridge, as the paper tunes it.",
-    "hiva stands beside sido0, reuters beside rcv1 and real-sim; gisette-like is a stand-in made from MNIST.",
+    "hiva stands in for sido0, reuters for rcv1 and real-sim; gisette-like is a stand-in made from MNIST.",
 )
 
 

@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
         Claim("Our Ada-FFD outperforms Ada-diag, RadaGrad, FD-SON, and OGD on all datasets (training loss).",
               ahead("loss", ("ada-ffd",), ("adagrad", "radagrad", "fd-son", "ogd"), "data"),
               "on mnist and fashion it does. On cifar10 it is not known why not: the paper's own five rates have "
-              "AdaGrad ahead as well, in the search; three fifths of the training images were at hand."),
+              "AdaGrad ahead as well, in the search; three fifths of the training images were available."),
         Claim("Our Ada-FFD outperforms Ada-diag, RadaGrad, FD-SON, and OGD on all datasets (test error).",
               ahead("error", ("ada-ffd",), ("adagrad", "radagrad", "fd-son", "ogd"), "data"),
               "it is lower on mnist and fashion; on cifar10 AdaGrad is ahead, as for the training loss."),

@@ -73,12 +73,18 @@ def test_columns_are_kept_by_name():
     np.testing.assert_array_equal(block.X, [[3]])
 
 
-def test_json_lines_are_the_rows_of_the_same_vw_lines():
+def test_products_of_json_lines_are_those_of_the_same_table():
     text = b'{"label": 1, "age": 31, "site": {"clicks": 2, "who": "me"}}\n{"label": -1, "age": 3}\n'
-    one, _ = first(text, "json", quadratic="s:")
-    two, _ = first(b"1 | age:31 |site clicks:2 who:me\n-1 | age:3\n", "vw", quadratic="s:")
-    np.testing.assert_array_equal(one.X.toarray(), two.X.toarray())
-    np.testing.assert_array_equal(one.y, two.y)
+    table = b"label,age,site.clicks,site.who\n1,31,2,me\n"
+    for options in ({"quadratic": "s:"}, {"quadratic": "::"}, {"cubic": "ass"}):
+        one, _ = first(text, "json", **options)
+        two, _ = first(table, "csv", **options)
+        np.testing.assert_array_equal(one.X.toarray()[0], two.X.toarray()[0])
+        assert one.X[0].nnz > 3
+    np.testing.assert_array_equal(one.y, [1, -1])
+
+
+def test_a_bad_json_line_is_skipped():
     bad = b'{"label": 1, "a": 1}\n{"label": 1, "a": \n{"label": 1, "a": 2}\n'
     reading = stream(io.BytesIO(bad), "json", on_error="skip")
     assert [len(block) for block in reading] == [2]

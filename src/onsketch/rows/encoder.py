@@ -268,7 +268,7 @@ class Encoder:
         self._plans = [self._plan(field, place) for place, field in enumerate(used)]
         self._extra: dict[str, _Plan] = {}
         self._room = MOST_WORDS
-        self._origins = dict(zip((f.name for f in used), self.pairs.origins([f.name for f in used]), strict=True))
+        self.pairs.origins([field.name for field in used])  # refuses products of columns that are not there
         self._steps: list[Callable[..., None]] = []
         for numeric, group in groupby(self._plans, lambda plan: plan.kind in NUMERIC_KINDS):
             plans = list(group)
@@ -402,8 +402,8 @@ class Encoder:
         for plan, part in zip(plans, entries, strict=True):
             put_entries(part.ends, part.slots, part.values, cursor, indices, data)
             if self.pairs:
-                origin = self._origins.get(plan.name, 0)
-                put_entries(part.ends, part.slots, np.full(part.slots.size, float(origin)), origins, indices, spaces)
+                of_column = np.full(part.slots.size, float(self.pairs.origin(plan.name)))
+                put_entries(part.ends, part.slots, of_column, origins, indices, spaces)
         return self._finished(indptr, indices, data, spaces)
 
     def _finished(self, indptr: Whole, indices: Whole, data: Floats, spaces: Floats) -> Sparse:
@@ -423,7 +423,7 @@ class Encoder:
         rows = sparse_with_gaps(X, gaps)
         if not self.pairs:
             return rows
-        spaces = np.array([self._origins[plan.name] for plan in self._plans] * 2, dtype=np.float64)[rows.indices]
+        spaces = np.array([self.pairs.origin(plan.name) for plan in self._plans] * 2, dtype=np.float64)[rows.indices]
         return self._finished(rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data, spaces)
 
     def _entries(self, plan: _Plan, cells: Any, count: int, faults: Faults) -> _Entries:

@@ -56,19 +56,21 @@ class Interactions:
         return {letter for product in (*self.pairs, *self.triples) for letter in product} - {ANY}
 
     def origins(self, names: Sequence[str]) -> NDArray[np.uint8]:
-        """The namespace of each column of a table: a number for those named, else the first letter of its name."""
+        """Return the namespace of each column of a table; an InputError names a column asked for that is not there."""
+        unknown = [name for name in self._named() if name not in names]
+        if unknown:
+            raise InputError(
+                f"interact={unknown[0]!r}: there is no such column. The columns are: {some(names)}.",
+                interact=unknown[0],
+            )
+        return np.array([self.origin(name) for name in names], dtype=np.uint8)
+
+    def origin(self, name: str) -> int:
+        """Return the namespace of a column: a number if ``interact`` names it, else the first letter of its name."""
         if self.columns:
-            places = {name: 1 + k for k, name in enumerate(self._named())}
-            unknown = [name for name in places if name not in names]
-            if unknown:
-                raise InputError(
-                    f"interact={unknown[0]!r}: there is no such column. The columns are: {some(names)}.",
-                    interact=unknown[0],
-                )
-            return np.array([places.get(name, _NOWHERE) for name in names], dtype=np.uint8)
-        if not self.letters:
-            return np.full(len(names), ord(" "), dtype=np.uint8)
-        return np.array([(name.encode() or b" ")[0] for name in names], dtype=np.uint8)
+            named = self._named()
+            return 1 + named.index(name) if name in named else _NOWHERE
+        return (name.encode() or b" ")[0] if self.letters else ord(" ")
 
     def table(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Pairs and triples as compiled loops read them."""

@@ -72,6 +72,43 @@ def test_lines_are_refused(model):
         RowReader(loaded, dict(loaded.job.names), 1000).lines(b"| age:3", "vw")
 
 
+def _trained(tmp_path, ending, text):
+    (tmp_path / f"rows.{ending}").write_text(text)
+    job = Training(Plan([str(tmp_path / f"rows.{ending}")], "adagrad", {}, {}))
+    for _ in job.run():
+        pass
+    job.save(tmp_path / "m")
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize("word", [{"job": "x"}, {"a": 1, "site": {"job": "x"}}, {"job": ["x", "y"]}])
+def test_a_model_of_vw_text_refuses_words_in_objects(tmp_path, word):
+    """A word of an object is the feature ``job=x``; VW text hashes ``job:x`` on from its name. Numbers are alike."""
+    model = _trained(tmp_path, "vw", "1 | job:x a:2\n-1 | job:y a:3\n" * 10)
+    with served(model=model) as (client, _):
+        for path in ("/predict", "/learn"):
+            refused = client.post(path, json=[{"features": {"a": 2}, "label": 1}, {"features": word, "label": 1}])
+            assert refused.status_code in (400, 422)
+            assert "row 1" in refused.json()["error"]
+            assert "trained on vw rows" in refused.json()["error"]
+        assert client.get("/status").json()["rows"] == 20
+        number = client.post("/predict", json={"features": {"a": 2}}).json()
+        assert client.post("/predict?format=vw", content="| a:2").json() == [number]
+        assert number["margin"] != 0.0
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+def test_a_model_of_named_values_refuses_lines(tmp_path, ending):
+    rows = {"jsonl": '{"job": "x", "label": 1}\n{"job": "y", "label": 0}\n', "csv": "job,label\n" + "x,1\ny,0\n" * 9}
+    with served(model=_trained(tmp_path, ending, rows[ending])) as (client, _):
+        for row in ({"content": "1 | job:x"}, {"json": {"features": "| job:x", "label": 1}}):
+            path = "/learn?format=vw" if "content" in row else "/learn"
+            refused = client.post(path, **row)
+            assert refused.status_code in (400, 422)
+            assert "objects, not lines" in refused.json()["error"]
+        assert client.post("/predict", json={"features": {"job": "x"}}).json()["margin"] > 0.0
+
+
 @pytest.mark.parametrize("other", [{"quadratic": ["xz"]}, {"bits": 20}])
 def test_a_second_model_with_other_columns_is_refused(tmp_path, other):
     for name, reading in (("first", {}), ("second", other)):

@@ -20,13 +20,14 @@ from onsketch.data.cursor import AT, BAD_AT, CODE, COUNT, ROWS
 from onsketch.data.numbers import PADDING
 from onsketch.data.text import TextFormat, _bad_line
 from onsketch.data.usable import refuse_initial
+from onsketch.jobs.plans import NAMED_VALUES
 from onsketch.jobs.serve.batch import Rows
 from onsketch.jobs.serve.model import Model
 from onsketch.rows.encoder import Encoder, flattened
 from onsketch.rows.hashing import DEFAULT_BITS
 from onsketch.rows.interactions import as_interactions
 from onsketch.rows.names import Names
-from onsketch.rows.schema import Schema
+from onsketch.rows.schema import Schema, is_gap, number_of
 from onsketch.rows.sparse import Sparse, csr
 
 FORMATS = ("vw", "libsvm")
@@ -50,6 +51,7 @@ class RowReader:
         self._forms: dict[tuple[str, int], TextFormat] = {}
         self._encoder: Encoder | None = None
         self._table = schema is not None and Schema.from_state(schema).extra != "learn"
+        self._format = model.job.format
         if self._table or self.hashed:
             products = {name: model.reading.get(name, ()) for name in ("quadratic", "cubic", "interact")}
             collected = Names(names, _MOST_NAMES)
@@ -62,6 +64,13 @@ class RowReader:
         """Rows from objects or lists. An InputError names row and field."""
         if self._encoder is None:
             return self._checked(self._indexed(features))
+        if self._format is not None and self._format not in NAMED_VALUES:
+            for place, row in enumerate(features):
+                if (name := _first_word(row)) is not None:
+                    raise InputError(
+                        f"row {place}: {shown(name)}: the model was trained on {self._format} rows, whose words have "
+                        "other columns. Send numbers, or rows as lines."
+                    )
         if self._table:
             for place, row in enumerate(features):
                 if isinstance(row, Mapping) and not self._listed.issuperset(row):
@@ -121,8 +130,8 @@ class RowReader:
         """The compiled parser of a format, with room for so many rows."""
         if form not in FORMATS:
             raise InputError(f"format: {shown(form)}: lines are of format vw or libsvm.")
-        if self._table:
-            raise InputError("this model was trained on a table; send objects with its columns, not lines.")
+        if self._table or self._format in NAMED_VALUES:
+            raise InputError("this model was trained on a table or on objects; send objects, not lines.")
         if form == "vw" and not self.hashed:
             raise InputError("VW lines need a model of hashed features; this one has numbered ones.")
         found = self._forms.get((form, rows))
@@ -148,6 +157,14 @@ class RowReader:
                 place = int(most.argmax())
                 raise InputError(f"row {place}: {int(most[place]):,} features; the limit is {self.most_features:,}.")
         return rows
+
+
+def _first_word(cell: Any, name: str = "") -> str | None:
+    """Return the name of the first cell that is a word, within objects and lists, or None."""
+    if isinstance(cell, str):
+        return None if is_gap(cell) or number_of(cell) is not None else name
+    cells = cell.items() if isinstance(cell, Mapping) else enumerate(cell) if isinstance(cell, list) else ()
+    return next((found for key, inner in cells if (found := _first_word(inner, name or str(key))) is not None), None)
 
 
 def _number(value: Any, place: str) -> float:

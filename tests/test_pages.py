@@ -168,3 +168,34 @@ def test_a_page_of_a_model_that_went_on_tells_why_rows_were_skipped(tmp_path):
         assert done.exit_code == 0, done.output
         assert f"rows without a label, or too long</td><td>{2 if start else 1}" in page.read_text()
         assert "would not be finite" not in page.read_text()
+
+
+@pytest.mark.parametrize(("loss", "labels"), [("squared", [0, 1]), ("poisson", [0, 1, 2, 7])])
+def test_the_page_of_a_regression_has_labels_and_rates_as_the_file_has_them(loss, labels, tmp_path):
+    """Labels 0 and 1 of a regression are numbers, not −1 and 1; Poisson predictions are rates, not logarithms."""
+    X, _ = rows(200)
+    y = np.random.default_rng(1).choice(labels, 200).astype(float)
+    cells = np.column_stack([X[:, 0], y]).tolist()
+    (tmp_path / "rows.csv").write_text("a,label\n" + "".join(f"{a},{int(label)}\n" for a, label in cells))
+    page, said = tmp_path / "page.html", tmp_path / "said.txt"
+    train = ["train", tmp_path / "rows.csv", "-l", "adagrad", "--task", "regression", "--loss", loss]
+    assert run(*train, "--report", page, "--predictions", said).exit_code == 0
+    shown = re.sub(r"<[^>]*>", " ", page.read_text())
+    assert f"mean {y.mean():.6g}, standard deviation {y.std():.6g}" in shown
+    predictions = np.loadtxt(said)
+    rmse = float(re.search(r"RMSE\s+([0-9.]+)", shown)[1])
+    assert rmse == pytest.approx(math.sqrt(np.mean((predictions - y) ** 2)), rel=1e-5)
+    assert loss != "poisson" or predictions.min() > 0.0
+
+
+def test_the_page_of_two_classes_has_labels_as_the_file_has_them(tmp_path):
+    X, y = rows(200)
+    lines = [f"{a},{int(label > 0.0)}\n" for a, label in zip(X[:, 0].tolist(), y.tolist(), strict=True)]
+    (tmp_path / "rows.csv").write_text("a,label\n" + "".join(lines))
+    page = tmp_path / "page.html"
+    assert run("train", tmp_path / "rows.csv", "-l", "adagrad", "--report", page).exit_code == 0
+    shown = re.sub(r"<[^>]*>", " ", page.read_text())
+    assert "label 1 against 0" in shown
+    share = float((y > 0.0).mean())
+    parts = sorted([(share, 1), (1.0 - share, 0)], reverse=True)
+    assert ", ".join(f"{name} {part:.1%}" for part, name in parts) in shown

@@ -458,6 +458,18 @@ def test_numbers():
         assert client.post("/predict", json={"features": {"a": 3}}).json()["prediction"] == pytest.approx(6.0, abs=2.0)
 
 
+def test_rates_and_labels_are_answered_as_they_were_given():
+    rows = [{"features": {"a": 1}, "label": k % 2} for k in range(100)]
+    with served(task="regression", options={"loss": "poisson"}) as (client, _):
+        client.post("/learn", json=rows)
+        rate = client.post("/predict", json=rows[0]).json()
+        assert rate["prediction"] == pytest.approx(np.exp(rate["margin"]))
+    with served(task="regression") as (client, running):
+        client.post("/learn", json=rows)
+        figures = running.service.engine.model.watch.figures()
+        assert figures["baseline"]["loss"] == pytest.approx(0.25)  # the variance of labels 0 and 1
+
+
 def test_a_model_of_the_program_goes_on(tmp_path):
     from program import run
 
@@ -465,7 +477,7 @@ def test_a_model_of_the_program_goes_on(tmp_path):
     assert run("train", tmp_path / "rows.vw", "-l", "adagrad", "--save", tmp_path / "m").exit_code == 0
     with served(model=tmp_path / "m", method="auto", log=tmp_path / "log") as (client, running):
         assert client.get("/status").json()["rows"] == 50
-        client.post("/learn", json=objects(100)[50:])
+        client.post("/learn?format=vw", content="\n".join(map(as_vw, objects(100)[50:])))
         running.service.engine.save(tmp_path / "ours")
     (tmp_path / "all.vw").write_text("".join(as_vw(row) + "\n" for row in objects(100)))
     assert run("train", tmp_path / "all.vw", "-l", "adagrad", "--save", tmp_path / "theirs").exit_code == 0

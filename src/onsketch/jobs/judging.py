@@ -131,7 +131,7 @@ class Judge:
             p = self.shares
             error = 1.0 - float(p.max())
             if self.task.many or self.loss == "logistic":
-                return float(-sum(share * math.log(share) for share in p.tolist() if share > 0.0)), error
+                return 0.0 - sum(share * math.log(share) for share in p.tolist() if share > 0.0), error
             q = float(p[1]) if p.size > 1 else 0.0
             by_loss = {"hinge": 2.0 * min(q, 1.0 - q), "squared_hinge": 4.0 * q * (1.0 - q), "squared": 4 * q * (1 - q)}
             return by_loss.get(self.loss), error

@@ -301,6 +301,7 @@ class Model:
         """The model as it is now, to be written while this one goes on."""
         twin = copy.copy(self)
         twin.job = copy.copy(self.job)
+        twin.job.on_judged = None  # rows that the copy learns are not rows of this model
         learner = self.learner
         twin.job.learner = learner.fork() if hasattr(learner, "fork") else copy.deepcopy(learner)
         twin.job.task = copy.deepcopy(self.task)

@@ -15,9 +15,10 @@ import onsketch
 from onsketch import cluster
 from onsketch.cluster import LocalEngine, Run, fit
 from onsketch.core.losses import loss_values
-from onsketch.errors import InputError, OptionError
+from onsketch.errors import InputError, ModelFileError, OptionError
 from onsketch.files import model_file
 from onsketch.jobs.cluster.storage import Storage
+from onsketch.jobs.cluster.tasks import Learned
 from onsketch.jobs.cluster.tree import Gathering, Node
 from program import run as program
 from shards import cut, shards_of, write_svm
@@ -227,6 +228,39 @@ def test_a_run_killed_anywhere_ends_with_the_same_bytes(tmp_path: Path, method: 
     assert storage.read().notes["cluster"]["rounds"] == straight.rounds
     finished = fit(**arguments, cluster="none", checkpoint=checkpoint, resume=True, watch=watch)  # nothing left
     assert bits(finished, tmp_path / "finished") == expected
+
+
+@pytest.mark.parametrize("missing", ["plan", "reports", *(f"reports.{part}" for part in Learned.__dataclass_fields__)])
+def test_a_part_without_a_note_or_of_other_shards_is_refused(tmp_path: Path, missing: str) -> None:
+    X, y = sparse_stream("logistic", n=90, seed=10)
+    arguments: dict[str, Any] = {"checkpoint": tmp_path / "c", "every": 0.0, "cluster": "none"}
+    files = shards_of(tmp_path, X, y, 3)
+
+    def watch(status: Any) -> None:
+        if status.shards_done == 3:
+            raise Death
+
+    with pytest.raises(Death):
+        fit("adagrad", files, watch=watch, **arguments)
+    storage = Storage(tmp_path / "c")
+    path = tmp_path / "c.parts" / storage.parts()[0]
+    content = model_file.read(path)
+    rest = {name: value for name, value in content.header.items() if name not in ("format", "version")}
+    name, _, field = missing.partition(".")
+    if field:
+        altered = [[{**report} for report in content.notes[name]] for _ in range(3)]
+        del altered[0][0][field]
+        altered[1][0]["shard"] += 1
+        altered[2].pop()
+        notes = [{**content.notes, name: reports} for reports in altered]
+    else:
+        notes = [{**content.notes, name: None}, {other: note for other, note in content.notes.items() if other != name}]
+    for altered_notes in notes:
+        model_file.write(path, content.kind, rest, content.arrays, altered_notes)
+        with pytest.raises(ModelFileError, match=f"notes.{name}"):
+            fit("adagrad", files, resume=True, **arguments)
+    model_file.write(path, content.kind, rest, content.arrays, content.notes)
+    assert fit("adagrad", files, resume=True, **arguments).rows == 90
 
 
 def test_a_checkpoint_is_an_ordinary_model_of_the_merged_rows(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from inspect import signature
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -21,6 +21,8 @@ from onsketch.data import stream
 from onsketch.data.sniff import FORMATS
 from onsketch.files import model_file
 from onsketch.jobs.judging import CELLS, KEPT
+
+T = TypeVar("T")
 
 
 def _one_of(words: Any, more: str = "") -> Meta:
@@ -187,14 +189,19 @@ def read_noted(path: model_file.PathLike) -> model_file.Content:
 
 def check(notes: dict[str, Any]) -> None:
     """Refuse notes of another form than jobs write."""
-    try:
-        training = msgspec.convert(notes, Notes).training
-    except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `")
-        field = "notes" + place.rstrip("`").removeprefix("$")
-        raise ModelFileError(f"{field}: {reason}", field) from None
+    training = converted(notes, Notes).training
     if training is not None:
         _check_training(training)
+
+
+def converted(notes: Any, kind: type[T], field: str = "notes", path: str | None = None) -> T:
+    """Return a note as an object of this type; a ModelFileError names what is missing or of another form."""
+    try:
+        return msgspec.convert(notes, kind)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `")
+        field += place.rstrip("`").removeprefix("$")
+        raise ModelFileError(f"{field}: {reason}", field, path) from None
 
 
 _SET_BY_JOBS = ("path", "resume", "schema")

@@ -124,7 +124,7 @@ class Run:
             for place, shard in enumerate(shards)
         ]
         gathering = Gathering(engine, leaves, (merge_learners, base))
-        parts = Parts(storage, self.plan.state(), self.rounds, Learned, every)
+        parts = Parts(storage, self.plan.state(), self.rounds, Learned, every, shards)
 
         def told(report: Learned) -> None:
             known = gathering.reports.values()

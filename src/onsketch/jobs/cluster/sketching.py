@@ -15,6 +15,7 @@ from onsketch.jobs.cluster.storage import Parts, Storage
 from onsketch.jobs.cluster.tasks import Seen, measure_shard, merge_sketches, sketch_shard
 from onsketch.jobs.cluster.tree import Gathering
 from onsketch.jobs.cluster.watching import Clock, Status, Watch, unwatched
+from onsketch.jobs.notes import converted
 from onsketch.jobs.plans import same_plan
 from onsketch.sketches.base import Sketch
 from onsketch.sketches.named import make
@@ -78,12 +79,12 @@ def sketch(
         width = n_features
         if width is None:
             leaves: list[Any] = [(measure_shard, shards, options, shard) for shard in range(len(shards))]
-            seen, _ = _gather(engine, leaves, None, Parts(None, plan, 0, Seen, every), watch, 1)
+            seen, _ = _gather(engine, leaves, None, Parts(None, plan, 0, Seen, every, range(len(shards))), watch, 1)
             width = max(report.width for report in seen)
             if width == 0:
                 refuse_nothing(shards[:3], sum(report.skipped for report in seen), "sketched")
         leaves = [(sketch_shard, shards, options, shard, kind, size, width) for shard in range(len(shards))]
-        parts = Parts(storage, plan, 0, Seen, every)
+        parts = Parts(storage, plan, 0, Seen, every, range(len(shards)))
         seen, state = _gather(engine, leaves, (merge_sketches,), parts, watch, 1 if n_features else 2)
         merged = engine.state(state)
     finally:
@@ -107,7 +108,8 @@ def _finished(storage: Storage, plan: dict[str, Any], watch: Watch) -> Sketch:
         raise ModelFileError(f"{storage.address}: not a sketch that was made on a cluster.")
     same_plan(plan, told["plan"], storage.address)
     made: Sketch = model_file.build(content)
-    n, skipped = len(told["reports"]), sum(report["skipped"] for report in told["reports"])
+    reports = converted(told.get("reports"), list[Seen], "notes.cluster.reports", storage.address)
+    n, skipped = len(reports), sum(report.skipped for report in reports)
     watch(Status(1, n, n, made.n_rows, 0.0, 0, skipped))
     return made
 

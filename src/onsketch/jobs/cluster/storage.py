@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from onsketch.core.errors import ModelFileError
 from onsketch.files import model_file
 from onsketch.jobs.cluster.snapshot import Snapshot
 from onsketch.jobs.cluster.tree import Gathering, Node
-from onsketch.jobs.notes import read_noted
+from onsketch.jobs.notes import converted, read_noted
 from onsketch.jobs.plans import same_plan
 
 EMPTY = Snapshot("nothing", {}, {})
@@ -103,8 +103,12 @@ class Storage:
 class Parts:
     """The finished nodes of one round, kept as they come; at most so often, as each costs a transfer of its state."""
 
-    def __init__(self, storage: Storage | None, plan: dict[str, Any], number: int, report: Any, seconds: float) -> None:
+    def __init__(
+        self, storage: Storage | None, plan: dict[str, Any], number: int, report: type[Any], seconds: float,
+        shards: Sequence[int],
+    ) -> None:  # fmt: skip
         self._storage, self._plan, self._round, self._report = storage, plan, number, report
+        self._shards = shards
         self._seconds, self._last = seconds, time.monotonic()
         self._kept: set[Node] = set()
 
@@ -118,12 +122,15 @@ class Parts:
         for node in nodes:  # from the top: what lies below a node that is there is part of it
             if any(above.holds(node) for above in found):
                 continue
-            content = self._storage.read(self._name(node))
-            if not {"plan", "reports"} <= content.notes.keys():
-                raise ModelFileError("not a part of a run on a cluster.", "notes", self._storage.address)
-            same_plan(self._plan, content.notes["plan"], self._storage.address)
+            content, path = self._storage.read(self._name(node)), self._storage.address
+            same_plan(self._plan, converted(content.notes.get("plan"), dict, "notes.plan", path), path)
+            noted = converted(content.notes.get("reports"), list, "notes.reports", path)
+            reports = [converted(report, self._report, "notes.reports", path) for report in noted]
+            places = node.shards(len(self._shards))
+            if not places or [report.shard for report in reports] != [self._shards[place] for place in places]:
+                raise ModelFileError("notes.reports: of other shards than the part's name says", "notes.reports", path)
             state = None if content.kind == EMPTY.kind else Snapshot(content.kind, content.header, content.arrays)
-            found[node] = [self._report(**report) for report in content.notes["reports"]], state
+            found[node] = reports, state
         self._kept = set(found)
         return found
 

@@ -28,7 +28,6 @@ import numpy as np
 
 import onsketch
 from onsketch import river, sketch, sklearn
-from onsketch.core.arrays import packed
 from onsketch.errors import OnsketchError
 from onsketch.learners.multiclass import OneVersusRest, SharedSketch, SoftmaxAuto
 
@@ -56,9 +55,9 @@ class Kind(NamedTuple):
 def digest(thing: Any) -> str:
     """A hash of the state of a learner, sketch or estimator."""
     learner = getattr(thing, "learner_", getattr(thing, "_learner", thing))
-    arrays = learner._arrays() if hasattr(learner, "_arrays") else packed(learner)
+    arrays = learner._arrays() if hasattr(learner, "_arrays") else learner.arrays()
     named = getattr(thing, "_names", None), getattr(thing, "classes_", None), getattr(thing, "_codes", None)
-    plain = [None if one is None else getattr(one, "numbers", one) for one in named]
+    plain = [None if one is None else getattr(one, "of", one) for one in named]
     found = hashlib.sha256(repr(plain).encode())
     for name in sorted(arrays):
         found.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())

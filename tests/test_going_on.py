@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import onsketch.cluster
 from onsketch.data.writing import write
 from onsketch.jobs.training import Plan, Training
 from program import run
@@ -109,3 +110,16 @@ def test_rows_of_another_rule_are_refused(first, then, tmp_path):
         assert refused.exit_code == 1
         assert "other columns" in refused.stderr.replace("\n", " ")
     assert run("predict", model, tmp_path / f"rows.{first}").exit_code == 0
+
+
+@pytest.mark.parametrize("first", ["vw", "svm"])
+def test_a_model_of_shards_refuses_rows_of_another_rule(first, tmp_path):
+    rows = {"vw": "1 | job:x a:2\n-1 | job:y a:3\n", "svm": "1 0:1 1:2\n-1 1:3\n"}[first]
+    for shard in range(2):
+        (tmp_path / f"{shard}.{first}").write_text(rows)
+    (tmp_path / "rows.csv").write_text("job,a,y\nx,2,1\ny,3,-1\n")
+    onsketch.cluster.fit("adagrad", str(tmp_path / f"*.{first}"), cluster="none").save(tmp_path / "m.model")
+    refused = run("predict", tmp_path / "m.model", tmp_path / "rows.csv")
+    assert refused.exit_code == 1
+    assert "other columns" in refused.stderr.replace("\n", " ")
+    assert run("predict", tmp_path / "m.model", tmp_path / f"0.{first}").exit_code == 0

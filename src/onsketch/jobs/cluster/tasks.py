@@ -48,9 +48,9 @@ Known = tuple[Task, dict[str, Any] | None, str | None]
 
 
 def task_of(files: list[str], reading: dict[str, Any], kind: str | None) -> tuple[Known, None]:
-    """What the labels mean by the first rows of the first shard that has any, the schema, and the format if it has one.
+    """Return the task by the first rows of the first shard that has any, the schema, and the format.
 
-    The latter two are None where columns have no names.
+    The schema is None where columns have no names.
     """
     with stream(files, **{**READ_BY_THE_PROGRAM, **_inline(reading)}) as blocks:
         for block in blocks:
@@ -60,7 +60,7 @@ def task_of(files: list[str], reading: dict[str, Any], kind: str | None) -> tupl
                 raise InputError(
                     f"this is a {task}; on a cluster, two classes or numbers are learned (see --positive)."
                 )
-            return (task, blocks.schema, blocks.format if blocks.schema else None), None
+            return (task, blocks.schema, blocks.format), None
     raise InputError(f"{', '.join(files[:3])}{', …' if len(files) > 3 else ''}: there is not a single row.")
 
 

@@ -11,6 +11,8 @@ from scipy.sparse import csr_array
 
 import onsketch
 import onsketch.core.losses
+from onsketch.errors import ModelFileError, UpdateError
+from onsketch.files import model_file
 from onsketch.learners.untuned import learner as module
 from onsketch.learners.untuned.classes import UntunedClasses
 from onsketch.learners.untuned.state import FIRST, FULL, RUN
@@ -173,6 +175,37 @@ def test_a_refused_row_leaves_no_trace() -> None:
         model.learn(np.column_stack([X[100:101], [[1.0]]]), [1e120])
     assert model.n_features == 6
     assert np.array_equal(model.learn(X[100:], y[100:]), twin.learn(X[100:], y[100:]))
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_row_without_a_finite_prediction_is_refused_and_leaves_no_trace(classes: bool) -> None:
+    X, y = stream("logistic", n=60, seed=3)
+    made: Any = UntunedClasses(n_classes=2) if classes else onsketch.learner("untuned", loss="logistic")
+    y = (y > 0).astype(np.int64) if classes else y
+    made.learn(X[:50], y[:50])
+    made._core.state.weights[:] = 1e308  # no rows lead here
+    before = {name: array.copy() for name, array in made._arrays().items()}
+    with pytest.raises(UpdateError):
+        made.learn(X[50:], y[50:])
+    after = made._arrays()
+    assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize(
+    ("field", "place", "value"),
+    [("temperatures", 2, -1e308), ("temperatures", 0, 1e308), ("hardness", 1, 0.0), ("shares", 0, 2.0),
+     ("stack", 3, 1e150), ("ways", 1, -1.0), ("bias", 1, 0.0)],
+)  # fmt: skip
+def test_a_mixture_that_no_rows_lead_to_is_refused(tmp_path: Path, field: str, place: int, value: float) -> None:
+    X, y = stream("logistic", n=60, seed=3)
+    made = onsketch.learner("untuned", loss="logistic")
+    made.learn(X, y)
+    made.save(tmp_path / "m")
+    content = model_file.read(tmp_path / "m")
+    model_file.build(content)
+    content.arrays[f"mixture.{field}"][place] = value
+    with pytest.raises(ModelFileError, match=f"mixture.{field}"):
+        model_file.build(content)
 
 
 @pytest.mark.parametrize(("loss", "width"), [("squared", 6), ("logistic", 6), ("logistic", 400)])

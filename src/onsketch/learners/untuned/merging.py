@@ -23,7 +23,20 @@ from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import kernel
 from onsketch.learners.untuned import upkeep
 from onsketch.learners.untuned.metric import change
-from onsketch.learners.untuned.state import FIRST, LONG, NEWTON, OUTPUTS, OWN, PRIOR, RUN, Mixture, Scratch, State
+from onsketch.learners.untuned.state import (
+    COOLEST,
+    FIRST,
+    HOTTEST,
+    LONG,
+    NEWTON,
+    OUTPUTS,
+    OWN,
+    PRIOR,
+    RUN,
+    Mixture,
+    Scratch,
+    State,
+)
 
 if TYPE_CHECKING:
     from onsketch.learners.untuned.learner import Core
@@ -276,16 +289,17 @@ def _mixture(parts: list[Mixture], rounds: Floats) -> Mixture:
     merged = states.copy(parts[0])
     summed = {name: sum(s * getattr(part, name) for s, part in zip(SIGNS, parts, strict=True))
               for name in ("hardness", "losses", "hessian", "costs")}  # fmt: skip
-    merged.temperatures[:] = _mean([part.temperatures for part in parts], [part.hardness for part in parts])
+    temperatures = _mean([part.temperatures for part in parts], [part.hardness for part in parts])
+    merged.temperatures[:] = np.clip(temperatures, COOLEST, HOTTEST)
     merged.hardness[:] = np.maximum(summed["hardness"], PRIOR)
     merged.losses[:] = np.maximum(summed["losses"], 0.0)
     merged.hessian[:] = summed["hessian"]
     prior = PRIOR * np.eye(OUTPUTS + 1)
     target = sum(s * (part.hessian + prior) @ part.stack for s, part in zip(SIGNS, parts, strict=True))
-    merged.stack[:] = np.linalg.solve(merged.hessian + prior, target)
+    merged.stack[:] = np.clip(np.linalg.solve(merged.hessian + prior, target), -HOTTEST, HOTTEST)
     merged.costs[:] = np.maximum(summed["costs"], 0.0)
-    merged.ways[:] = _mean([part.ways for part in parts], rounds)
-    merged.shares[:] = _mean([part.shares for part in parts], rounds)
+    merged.ways[:] = np.clip(_mean([part.ways for part in parts], rounds), 0.0, 1.0)
+    merged.shares[:] = np.clip(_mean([part.shares for part in parts], rounds), 0.0, 1.0)
     merged.bias[0] = _mean([part.bias[0] for part in parts], [part.bias[1] for part in parts])
     merged.bias[1] = max(sum(s * part.bias[1] for s, part in zip(SIGNS, parts, strict=True)), PRIOR)
     merged.mix[:] = _mean([part.mix for part in parts], rounds)

@@ -370,6 +370,13 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
             out[i, 0] = mixed(setup, run, mixture, z) if t > 1.0 else 0.0
         else:
             pools.combine(pool, pooled, classes, out[i])
+            for o in range(OUTPUTS):
+                for k in range(classes):
+                    if not math.isfinite(z[o, k]):
+                        return i
+        for k in range(classes):
+            if not math.isfinite(out[i, k]):
+                return i
         # 3 Scales, and the row in them.
         if exact and run[RUN.used] > 0.0:
             _start_metrics(state, int(run[RUN.seen]) + 1, size, classes)

@@ -179,17 +179,17 @@ class State(NamedTuple):
 class Mixture(NamedTuple):
     """The mixture of one output; see ``mixing.py``. Several classes have the pool of ``softmax/pool.py``."""
 
-    temperatures: Annotated[Floats, Array(f"{OUTPUTS}", start=1.0)]
-    hardness: Annotated[Floats, Array(f"{OUTPUTS}", start=PRIOR)]
+    temperatures: Annotated[Floats, Array(f"{OUTPUTS}", start=1.0, within=(COOLEST, HOTTEST))]
+    hardness: Annotated[Floats, Array(f"{OUTPUTS}", start=PRIOR, within=(1.0, math.inf))]
     losses: Annotated[Floats, Array(f"{OUTPUTS}")]
-    shares: Annotated[Floats, Array(f"{OUTPUTS}", start=tuple(TRUSTS))]
-    stack: Annotated[Floats, Array(f"{OUTPUTS + 1}", start=(1.0, *[0.0] * OUTPUTS))]
+    shares: Annotated[Floats, Array(f"{OUTPUTS}", start=tuple(TRUSTS), within=(0.0, 1.0))]
+    stack: Annotated[Floats, Array(f"{OUTPUTS + 1}", start=(1.0, *[0.0] * OUTPUTS), within=(-HOTTEST, HOTTEST))]
     hessian: Annotated[Floats, Array(f"{OUTPUTS + 1} {OUTPUTS + 1}")]
     """Without the prior."""
     costs: Annotated[Floats, Array("2")]
-    ways: Annotated[Floats, Array("2", start=0.5)]
+    ways: Annotated[Floats, Array("2", start=0.5, within=(0.0, 1.0))]
     """Losses of the mixture and of the stack, and their shares."""
-    bias: Annotated[Floats, Array("2", start=(0.0, PRIOR))]
+    bias: Annotated[Floats, Array("2", start=(0.0, PRIOR), within={1: (1.0, math.inf)})]
     """The stack's constant, and its curvature."""
     mix: Annotated[Floats, Array(f"{OUTPUTS + 1}", start=(*TRUSTS, 0.0))]
     """Coefficients of the experts in the prediction, and the constant's, in units of labels."""

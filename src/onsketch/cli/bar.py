@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(console: Console, job: Training, quiet: bool) -> Iterator[Callable[[Any], None]]:
-    """A bar that ``moved(block)`` moves; nothing where nobody watches.
+    """A bar that ``moved(block)`` advances; nothing is drawn without a terminal.
 
     It lives on the console that lines are printed to, which then puts them above it; where those go to a file, on the
     standard error.
@@ -50,7 +50,7 @@ def progress_bar(console: Console, job: Training, quiet: bool) -> Iterator[Calla
 
 
 def _sizes(sources: list[str], form: str | None) -> list[int]:
-    """The sizes of the files in the unit of a place in them (bytes, or rows of Parquet), where that can be told."""
+    """Return the sizes of the files in the unit of a position (bytes, or rows of Parquet); [] if unknown."""
     if not all(os.path.isfile(source) for source in sources):
         return []
     if form == "parquet" or all(source.endswith((".parquet", ".pq")) for source in sources):

@@ -1,4 +1,4 @@
-"""How a run on a cluster is shown: a live line on a terminal, a line for each merged round anywhere."""
+"""Show a run on a cluster: a live line on a terminal, a line for each merged round elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watching(console: Console, quiet: bool) -> Iterator[Callable[[Status], None]]:
-    """What is to be called with each status: shards done, rows a second and retries, live on a terminal."""
+    """Yield a function that shows each status: shards done, rows a second and retries, live on a terminal."""
     if quiet:
         yield lambda status: None
         return

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "Without FILE"
 FIELD = ("auto", "rfd-son", "oja-son", "ada-ffd", "adagrad", "ogd")
-"""Who runs on a file unless told."""
+"""Contenders on a file by default."""
 
 
 @command(shared=(*reading(), *learning(without=("ridge", "step_size", "sketch_size"))))

@@ -1,4 +1,4 @@
-"""How the program speaks: tables on a terminal, plain lines in a pipe, one line for an error."""
+"""Output of the program: tables on a terminal, plain lines in a pipe, one line for an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Plain:
-    """What the program asks of Rich's console, where nobody watches: lines, without Rich being imported."""
+    """The part of Rich's console that the program uses, as plain lines and without importing Rich."""
 
     is_terminal = False
 
@@ -26,7 +26,7 @@ class _Plain:
         print(text, flush=True)
 
     def status(self, text: str) -> AbstractContextManager[None]:
-        """Nothing turns in a file."""
+        """Show no spinner in a file."""
         return nullcontext()
 
 
@@ -40,7 +40,7 @@ def out() -> Console:
 
 
 def err() -> Console:
-    """The standard error: progress, and what is said beside the results."""
+    """The console of standard error: progress and messages that are no results."""
     from rich.console import Console
 
     return Console(highlight=False, markup=False, stderr=True)
@@ -48,7 +48,7 @@ def err() -> Console:
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """Turn an error the user can mend into one line and exit code 1; Ctrl-C is said, with exit code 130."""
+    """Report an error that the user can correct in one line, with exit code 1; Ctrl-C exits with code 130."""
     from onsketch.core.errors import OnsketchError
 
     try:

@@ -114,7 +114,7 @@ def _fetch(known: DataSet, folder: Path, again: bool) -> None:
 
 
 def _compared(path: Path, file: File, known: DataSet) -> str:
-    """What the checksums say of a copy."""
+    """Compare a copy with its checksums, in words."""
     from onsketch.core.errors import InputError
     from onsketch.data.download import content_digest, digest, recorded
 

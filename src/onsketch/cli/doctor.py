@@ -1,4 +1,4 @@
-"""``onsketch doctor`` and ``onsketch methods``: what this installation is made of, and what it knows."""
+"""``onsketch doctor`` and ``onsketch methods``: the state of this installation, and its methods."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from onsketch.cli.outputs import check_outputs, write_json
 from onsketch.core.errors import OptionError
 
 _LEFT_OUT = {"curvature": "by the loss", "curvature_schedule": "by the ridge", "box": "none"}
-"""What is at work where an option was left out."""
+"""Description of the default of an option that was left out."""
 
 _BARS = 40
 """Eigenvalues shown."""
@@ -91,7 +91,7 @@ def inspect(
 
 
 def learner_facts(learner: Any, content: Any) -> list[tuple[str, str]]:
-    """What there is to say of a model, in words."""
+    """Describe a model in words, as pairs of name and value."""
     from onsketch.jobs.evaluation import grown
     from onsketch.jobs.models import described, in_force, one_of
 
@@ -188,7 +188,7 @@ def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
 
 
 def _show_growth(console: Any, learner: Any, found: Any, model: Path, report: Path | None) -> None:
-    """How the dictionary grew and, where known, the regret: a line at each doubling of the rounds; and a page."""
+    """Print the growth of the dictionary and, if known, the regret, at each doubling of the rounds; write a page."""
     history = (learner if found is None else found.learner).history()
     console.print("\ngrowth" if found is None else f"\ngrowth and regret over {len(found.regret):,} rows")
     names = [name for name in history if name != "rounds"]

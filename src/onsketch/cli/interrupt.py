@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 _STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""What asks a program to stop: Ctrl-C, a system that shuts down, a terminal that is closed."""
+"""Signals that stop a program: Ctrl-C, a system that shuts down, a terminal that is closed."""
 
 
 class Interrupted(Exception):
@@ -43,7 +43,7 @@ def interruptible(waiting: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
 
 
 def between_blocks(blocks: Iterator[Any]) -> Iterator[Any]:
-    """The blocks; Ctrl-C becomes a KeyboardInterrupt from here, when whoever uses them is done with the last one."""
+    """Yield the blocks; Ctrl-C raises KeyboardInterrupt here, after the caller has finished the last block."""
     waiting = True
     with interruptible(lambda: waiting) as interrupted:
         with suppress(Interrupted):
@@ -58,7 +58,7 @@ def between_blocks(blocks: Iterator[Any]) -> Iterator[Any]:
 
 
 def leave(rows: int, kept: str = "") -> NoReturn:
-    """Say that all this was cut short, and exit as programs do after Ctrl-C."""
+    """Report that the run was cut short, and exit as programs do after Ctrl-C."""
     when = f"after {rows:,} rows" if rows else "before the first rows came"
     click.echo(f"\nInterrupted {when}{kept and '; '}{kept}.", err=True)
     raise SystemExit(130)

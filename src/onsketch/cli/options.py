@@ -130,12 +130,12 @@ def _learning() -> tuple[Option, ...]:
 
 
 def reading(without: tuple[str, ...] = ()) -> tuple[Option, ...]:
-    """Return the options of reading, but for some."""
+    """Return the options of reading except those named."""
     return tuple(one for one in _READING if one.name not in without)
 
 
 def learning(without: tuple[str, ...] = ()) -> tuple[Option, ...]:
-    """Return the options of learners, but for some."""
+    """Return the options of learners except those named."""
     return tuple(one for one in _learning() if one.name not in without)
 
 
@@ -159,7 +159,7 @@ def learner_options(learning: dict[str, Any]) -> dict[str, Any]:
 
 
 def _understood(text: str) -> Any:
-    """What was typed for an option of several types: none, a number, or the word itself."""
+    """Parse the value of an option of several types: none, a number, or the word itself."""
     if text.lower() == "none":
         return None
     for number in (int, float):

@@ -55,7 +55,7 @@ def _files(inputs: Iterable[str | Path]) -> Iterable[tuple[tuple[int, int], str]
 
 
 def write_page(console: Any, path: Path, page: str) -> None:
-    """Write a page, and say where it is."""
+    """Write a page and print its path."""
     path.write_text(page, encoding="utf-8")
     console.print(f"Report written to {path}", soft_wrap=True)
 

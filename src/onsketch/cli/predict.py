@@ -83,7 +83,7 @@ def predict(
 
 
 def _written(outcomes: Iterable[Any], output: Path | None, tabular: bool) -> tuple[Any, bool]:
-    """Write predictions as they come; returns the last outcome (None: there was none), and whether Ctrl-C came."""
+    """Write predictions block by block; return the last outcome (or None) and True if Ctrl-C was pressed."""
     outcome = None
     with ExitStack() as opened:
         target: TextIO | None = sys.stdout if output is None else None
@@ -113,7 +113,7 @@ def _written(outcomes: Iterable[Any], output: Path | None, tabular: bool) -> tup
 
 
 def _judge(outcome: Any) -> None:
-    """Say on the standard error what the labels of the file say of the predictions."""
+    """Print the metrics of the predictions on the labels of the file, on the standard error."""
     from onsketch.cli.summary import confusion, judged
 
     click.echo(f"{outcome.tally.rows:,} rows with labels", err=True)

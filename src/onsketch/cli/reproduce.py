@@ -114,7 +114,7 @@ def _run(names: list[str], effort: str, sources: Sources, target: Path, jobs: in
 def _outcomes(
     experiments: list[Experiment], bench: Bench, options: str, target: Path
 ) -> list[tuple[Experiment, Outcome]]:
-    """Run them all; each is told and saved as soon as it is finished."""
+    """Run all experiments; print and save each as soon as it is finished."""
     from onsketch.experiments.outcome import made
 
     outcomes = {}

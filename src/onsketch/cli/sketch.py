@@ -84,7 +84,7 @@ def sketch(
 
 
 class Seen(NamedTuple):
-    """What a page tells of the rows: their energy, the columns kept (all: None), their width, names of columns."""
+    """Facts on the rows for a page: their energy, the columns kept (None: all), their width, names of columns."""
 
     energy: float | None = None
     live: Any = None
@@ -122,7 +122,7 @@ def _measured(files: list[str], reading: dict[str, Any], summary: Any, seen: See
 def _sketched(
     files: list[str], reading: dict[str, Any], kind: str, size: int, n_features: int | None, whole: bool
 ) -> tuple[Any, int, bool, Seen]:
-    """The sketch, how many lines and rows were skipped, whether Ctrl-C cut it short, and what a page tells.
+    """Sketch the files; return the sketch, lines and rows skipped, True after Ctrl-C, and facts for a page.
 
     A sketch that is saved has the width of the rows, to be merged with others; else only columns that occur are kept.
     """

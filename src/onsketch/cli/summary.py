@@ -1,4 +1,4 @@
-"""What a run amounts to, in lines for a terminal and as a document for other programs."""
+"""Results of a run, as lines for a terminal and as a document for other programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_CLASSES = 12
 
 
 def judged(tally: Progress, judge: Judge | None) -> Iterator[tuple[str, str]]:
-    """The figures of a tally, each beside what a constant would have had."""
+    """Yield the metrics of a tally, each compared with that of the best constant."""
     figures = {} if judge is None else judge.figures()
     constant = figures.get("best_constant_loss")
     beside = "" if constant is None else f"; the best constant {constant:.6g}"
@@ -46,7 +46,7 @@ def judged(tally: Progress, judge: Judge | None) -> Iterator[tuple[str, str]]:
 
 
 def warnings(judge: Judge | None, one_class: str = "") -> Iterator[str]:
-    """What a reader of the figures must know."""
+    """Yield warnings about the metrics."""
     if one_class:
         yield f"{one_class} of the rows are of the class to be found; see --positive"
     if judge is not None and judge.sorted_labels:
@@ -144,7 +144,7 @@ def document(tally: Progress, judge: Judge | None, **more: Any) -> dict[str, Any
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows no NaN and no infinity."""
+    """Replace NaN and infinities, which JSON does not have, by None."""
     if isinstance(value, dict):
         return {name: _finite(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -190,7 +190,7 @@ def _continued(
     start: Path, files: list[str], learner: str | None, learning: dict[str, Any], reading: dict[str, Any],
     task: str | None, passes: int, holdout: int,
 ) -> Plan:  # fmt: skip
-    """The plan of a job that goes on from a model: what the model is stays as it is."""
+    """Return the plan of a job that continues from a model; the options of the model stay as they are."""
     from onsketch.core.errors import OptionError
     from onsketch.data.block import SAFETY
     from onsketch.jobs.models import one_of
@@ -247,7 +247,7 @@ def _on_cluster(
     console: Console, learner: str | None, learning: dict[str, Any], files: list[str], reading: dict[str, Any],
     task: str | None, passes: int, settings: dict[str, Any], quiet: bool, save: Path | None,
 ) -> None:  # fmt: skip
-    """The same on many machines; progress is told shard by shard."""
+    """Train on a cluster, and show the progress shard by shard."""
     from onsketch.cli.clusters import watching
     from onsketch.jobs.cluster import fit
     from onsketch.jobs.models import asked_task
@@ -301,7 +301,7 @@ def _run(console: Console, job: Training, checkpoint: Path | None, every: int, q
 
 
 def _leave(job: Training, checkpoint: Path | None, save: Path | None) -> None:
-    """After Ctrl-C: keep what can be kept and say what was."""
+    """After Ctrl-C: save what can be saved and report it."""
     kept = []
     if job.learner is None:
         leave(0, "there is nothing to save")

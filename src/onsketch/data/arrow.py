@@ -32,7 +32,7 @@ def count_rows(path: str) -> int:
 
     try:
         return int(read_metadata(path).num_rows)
-    except (OSError, arrow.ArrowInvalid):  # reading it will say what is wrong
+    except (OSError, arrow.ArrowInvalid):  # reading the file reports the error
         return 0
 
 
@@ -42,8 +42,8 @@ def schema_of(path: str, columns: Mapping[str, Any], roles: Roles, types: Mappin
     Args:
         path: name of the source for messages.
         columns: cells by name.
-        roles: what the options say.
-        types: Arrow types by name, where they are known.
+        roles: roles of the columns by the options.
+        types: Arrow types by name, if they are known.
     """
     seen = []
     for name, column in columns.items():
@@ -62,7 +62,7 @@ def schema_of(path: str, columns: Mapping[str, Any], roles: Roles, types: Mappin
 
 
 class Tables:
-    """How tables become blocks. A row with a bad cell is bad, as a line of text would be."""
+    """Convert tables to blocks. A row with a bad cell is bad, as a line of text would be."""
 
     def __init__(
         self, roles: Roles, schema: Schema | None, bits: int, pairs: Interactions, names: Names, naming: bool

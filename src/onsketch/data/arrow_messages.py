@@ -20,10 +20,10 @@ from onsketch.data.sources import Bytes
 
 MAGIC = b"ARROW1"
 _START = 8
-"""Where messages begin in a file that has an index at its end: behind the magic word, which is padded."""
+"""Offset of the first message in a file with an index at its end: after the padded magic word."""
 _DICTIONARY, _BATCH = 2, 3
 _VERY_OLD = b"ARROW:experimental_compression"
-"""How Arrow 0.17 said that a batch is compressed."""
+"""Key by which Arrow 0.17 marked a batch as compressed."""
 
 
 def open_file(path: str, file: BinaryIO, most: int) -> Any:
@@ -65,7 +65,7 @@ def open_file(path: str, file: BinaryIO, most: int) -> Any:
         body = at + skip + 4 + size
         try:
             at = body + _check(path, look(body - size, size), partial(eight, body), most)
-        except struct.error:  # pyarrow says what is wrong
+        except struct.error:  # pyarrow reports the error
             break
     file.seek(start)
     return ipc.open_stream(file)

@@ -33,10 +33,10 @@ def _named(columns: str | tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class JSONLines(TextFormat):
-    """Objects, one a line, as rows of a schema that the first lines decide.
+    """Reader of objects, one a line, as rows of a schema that the first lines decide.
 
-    Keys that most of the first objects have are columns, as those of a table. Other keys may come at any time; each of
-    their values is what it looks like, and nobody misses them.
+    Keys that most of the first objects have are columns, as those of a table. Other keys may occur at any time. The
+    kind of each of their values is inferred on its own, and a row without such a key has no missing value.
 
     Cost: Python's own ``json``, a few microseconds a row; text and tables are read ten times as fast.
     """
@@ -91,7 +91,7 @@ class JSONLines(TextFormat):
         return 0
 
     def _decide(self, path: str, lines: list[str]) -> Schema:
-        """The schema that the first lines suggest; a line that is no object is passed over, as reading it will tell."""
+        """Infer the schema from the first lines; lines without an object are passed over and reported on reading."""
         rows, keys = [], dict[tuple[str, str], None]()
         for line in lines:
             try:
@@ -162,11 +162,11 @@ class JSONLines(TextFormat):
             raise InputError(f"{path}: {option}={name!r}: no row has this key.", **{option: name})
 
     def reason(self, code: int, found: str) -> str:
-        """Why a line is bad."""
+        """Return the reason why a line is bad."""
         return self._why
 
     def word(self, rest: bytearray) -> bytearray:
-        """What to show of a bad line."""
+        """Return the part of a bad line to show."""
         return rest[:16]
 
     def block(self, rows: int, count: int, position: Position) -> Block:

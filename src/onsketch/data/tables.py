@@ -177,10 +177,10 @@ class CSV(TextFormat):
         return Schema(fields, bool(header), delimiter, decimal, worded, gaps and indicated)
 
     def resume(self, position: Position) -> None:
-        """Nothing is decided by earlier blocks: the first lines of the first file say it all."""
+        """Do nothing: the first lines of the first file decide everything, so earlier blocks leave no state."""
 
     def reserve(self, count: int, text: int) -> None:
-        """Make room for the values of ``text`` bytes after ``count`` values: an empty field takes one byte."""
+        """Reserve space for the values of ``text`` bytes after ``count`` values: an empty field takes one byte."""
         super().reserve(count, 2 * (text + 1))
         assert self.columns is not None
         if not self.columns.dense and len(self.marks) < self.values.size:
@@ -247,7 +247,7 @@ class CSV(TextFormat):
         return code
 
     def word(self, rest: bytearray) -> bytearray:
-        """What to show of the rest of a bad line: up to the next delimiter, unless it is that which is wrong."""
+        """Return the part of a bad line to show: up to the next delimiter, unless the delimiter itself is wrong."""
         return rest[:1] + rest[1:].split(self.delimiter.encode())[0]
 
     def block(self, rows: int, count: int, position: Position) -> Block:
@@ -330,7 +330,7 @@ def _check_positive(path: str, positive: str, labels: list[str]) -> None:
 
 
 def _word(text: bytearray, start: int, stop: int) -> str:
-    """A field as text; a doubled quote in a quoted one stands for one."""
+    """A field as text; a doubled quote in a quoted field is one quote."""
     word = text[start:stop]
     quoted = start > 0 and text[start - 1 : start] == b'"'
     return (word.replace(b'""', b'"') if quoted else word).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""One writer for each file: a lock beside it, which the kernel releases when its process dies, however it dies."""
+"""Locks of files: one writer for each; the kernel releases a lock when its process dies."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from onsketch.core.errors import InputError
 
 @contextmanager
 def held(*paths: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Nobody else who asks for one of these files has it meanwhile; what a killed run left beside them is removed.
+    """Hold the locks of these files, and remove temporary files that a killed run left.
 
     Raises:
-        InputError: another run has one of them.
+        InputError: another run holds one of them.
     """
     with ExitStack() as all_of_them:
         for target in sorted({Path(path).resolve() for path in paths if path is not None}):
@@ -48,7 +48,7 @@ def _locked(lock: Path) -> int | None:
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), os.stat(lock)):
                 return descriptor
-        os.close(descriptor)  # whoever had it before has just removed it
+        os.close(descriptor)  # the previous holder has just removed it
 
 
 def lock_now(descriptor: int) -> bool:

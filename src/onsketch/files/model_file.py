@@ -4,11 +4,11 @@ A model file is a safetensors file. Its arrays are the state; its metadata hold 
 ``onsketch``:
 
     {"format": 7, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to build itself…,
-     "notes": {…anything the writer wanted to keep beside it…}}
+     "notes": {…anything else that the writer keeps…}}
 
-The checksum covers the header and all arrays. A reader refuses what it does not know: another program's file, a
-truncated or altered one, another format than its own. Files are written beside their destination, flushed to the disk
-and renamed, so that a crash leaves the old file or the new one and never half of either.
+The checksum covers the header and all arrays. A reader refuses every other content: another program's file, a
+truncated or altered one, another format than its own. A file is written under a temporary name in the same folder,
+flushed to the disk and renamed, so that a crash leaves the old file or the new one and never half of either.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from onsketch.core.errors import ModelFileError
 from onsketch.files.locks import lock_now
 
 FORMAT = 7
-"""The one format that is read and written. It goes up with every change of what files hold."""
+"""The only format that is read and written. It increases with every change of the content of files."""
 
 PathLike = str | os.PathLike[str]
 
@@ -45,15 +45,15 @@ _KINDS = {
 
 
 _MISFITS = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
-"""What building something from numbers and names that do not go together may raise."""
+"""Errors that building an object from inconsistent numbers and names may raise."""
 
 
 class Content(NamedTuple):
-    """What a model file holds."""
+    """Content of a model file."""
 
     kind: str
     header: dict[str, Any]
-    """What the kind needs to build itself."""
+    """Values from which the kind builds itself."""
     arrays: Arrays
     notes: dict[str, Any]
 
@@ -107,7 +107,7 @@ def write(
     arrays: Mapping[str, NDArray[Any]],
     notes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a model file in one atomic step; the file that was there stays as it was if anything goes wrong."""
+    """Write a model file in one atomic step; on failure the previous file stays as it was."""
     import onsketch
 
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -129,7 +129,7 @@ def _write_tensors(path: str, arrays: Mapping[str, NDArray[Any]], metadata: dict
 
 
 def read(path: PathLike) -> Content:
-    """The content of a model file, checked as far as the file itself goes."""
+    """Return the content of a model file after all checks that need only the file."""
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise ModelFileError("there is no such file." if not os.path.exists(name) else "not a file.", None, name)
@@ -159,7 +159,7 @@ def _read_tensors(name: str) -> tuple[str | None, Arrays]:
 
 
 def _as_text(name: str) -> str:
-    """What to say of a file that is plain text, or compressed; nothing of others."""
+    """Return a hint if a file is plain text or compressed, else an empty string."""
     with open(name, "rb") as file:
         start = file.read(60)
     if start.startswith((b"\x1f\x8b", b"\xfd7zXZ", b"BZh", b"\x28\xb5\x2f\xfd")):
@@ -207,12 +207,12 @@ def _checksum(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
 
 
 def write_atomically(path: PathLike, write_to: Any) -> None:
-    """Let ``write_to(name)`` write a file beside ``path``, flush it to the disk, and put it in place."""
+    """Let ``write_to(name)`` write a temporary file in the same folder; flush it to disk and rename it to ``path``."""
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)}: not a plain file, so it cannot be replaced by one.")
     handle, beside, mode = _made_beside(target)
-    lock_now(handle)  # so that nobody takes it for a leftover
+    lock_now(handle)  # so that no other process removes it as a leftover
     try:
         write_to(beside)
         _flush(beside)

@@ -1,1 +1,1 @@
-"""What is done with learners: train, predict, compare, judge, and all that on a cluster."""
+"""Jobs on learners: train, predict, compare and judge, in one process, on a cluster and as a service."""

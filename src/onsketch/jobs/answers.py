@@ -26,7 +26,7 @@ def check_kind(kind: str, task: Task, loss: str) -> None:
 
 
 def default_kind(task: Task) -> str:
-    """What is said where nothing was asked for: margins of two classes, else the class or the number predicted."""
+    """Return the default kind of prediction: margins for two classes, else the class or the number."""
     return "margin" if task.signs else "label"
 
 

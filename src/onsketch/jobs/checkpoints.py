@@ -1,4 +1,4 @@
-"""What a job knows, written down and taken up again: all of it in a checkpoint, all but the place in a model."""
+"""Save and restore the state of a job: a checkpoint holds all of it, a model all but the position in the stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEEDED = {"schema", "refused", "skipped", "positives", "format"}
 
 
 class Resumable:
-    """The state of a job; everything that it knows can be read at any time."""
+    """The state of a job; every attribute can be read at any time."""
 
     def __init__(self, plan: Plan, predictions: str | None = None, kind: str | None = None) -> None:
         plan.check()
@@ -46,29 +46,29 @@ class Resumable:
         self.refused = 0
         """Rows whose update would not be finite, passed over with on_error="skip"."""
         self.names: dict[int, str] = {}
-        """Names of features, as far as the stream has told."""
+        """Names of features by column, as far as the stream has given them."""
         self.schema: dict[str, Any] | None = None
-        """What the columns of a table are."""
+        """Schema of the table's columns; None without a table."""
         self.format: str | None = None
         """Of the first file, where it has a schema."""
         self.started_at = 0
-        """Rows that the model had read which this job goes on from."""
+        """Rows read by the model that this job continues from."""
         self.unmet: set[str] = set()
-        """Letters of namespaces that products were asked of and that never came."""
+        """Letters of namespaces that an interaction names and that no row had so far."""
         self.scales: Scales | None = None
         """The scales of features, where a page is to show them; see :meth:`watch`."""
         self.shares: list[tuple[int, NDArray[np.float64]]] = []
-        """Where a page is to show them: rows, and how much each expert counts."""
+        """For a page: pairs of the row count and the weight of each expert."""
         self.first_bad = ""
         """Of the lines skipped, what was wrong with the first."""
         self.unusable = 0
         """Rows passed over for want of a label, or for their length."""
         self._watched = False
         self.waiting = False
-        """Whether the job waits for a block: an exception raised then loses nothing that was learned."""
+        """True while the job waits for a block: an exception raised then loses nothing that was learned."""
         self._position: Any = None
         self._end: Any = None
-        """Where the last pass ended: more files may follow."""
+        """Position at the end of the last pass: more files may follow."""
         self._blocks: Any = None
         self._best: tuple[float, Any] | None = None
         """The least held-out loss of a pass, and the learner of that time."""
@@ -79,7 +79,7 @@ class Resumable:
         self._predictions = Predictions(predictions)
         self._kind = kind
         self._whole = True
-        """Whether this is all of the job, so that there must be rows; a shard may have none."""
+        """True if this is the whole job, so that there must be rows; a shard may have none."""
 
     @property
     def rows(self) -> int:
@@ -94,7 +94,7 @@ class Resumable:
 
     @property
     def position(self) -> Any:
-        """Where the stream stands; None at the beginning and at the end of a pass."""
+        """Position in the stream; None at the beginning and at the end of a pass."""
         return self._position
 
     @property
@@ -104,11 +104,11 @@ class Resumable:
 
     @property
     def columns(self) -> dict[str, Any] | None:
-        """What the columns of the table at hand are, as far as they are known."""
+        """Schema of the current table, as far as it is known."""
         return self.schema or (None if self._blocks is None else self._blocks.schema)
 
     def save(self, path: model_file.PathLike) -> None:
-        """Write the model, with what ``predict``, ``inspect`` and ``--from`` need to know beside it."""
+        """Write the model, with the notes that ``predict``, ``inspect`` and ``--from`` need."""
         self.learner.save(path, {"training": self._description()})
 
     def checkpoint(self, path: model_file.PathLike) -> None:
@@ -136,7 +136,7 @@ class Resumable:
         return [str(source) for source in expand(self.plan.sources)]
 
     def _gather_names(self) -> None:
-        """Take over what the stream has told of names and columns so far."""
+        """Take over the names and columns that the stream has given so far."""
         if self._blocks is not None:
             for feature, name in list(self._blocks.names.items()):
                 self.names.setdefault(feature, name)
@@ -144,7 +144,7 @@ class Resumable:
             self.format = self.format or self._blocks.format
 
     def _description(self) -> dict[str, Any]:
-        """What a model file says of how the learner was trained."""
+        """Describe for the model file how the learner was trained."""
         assert self.task is not None
         assert self.progress is not None
         self._gather_names()
@@ -177,7 +177,7 @@ class Resumable:
         judges = [told.get(name) for name in ("judge", "held_out_judge")]
         self.judge, self.held_out_judge = (None if one is None else Judge.from_state(self.task, one) for one in judges)
         self.refused, self.positives = told["refused"], told["positives"]
-        self.unusable = told.get("unusable", self.refused)  # what it mostly is, where a file does not say
+        self.unusable = told.get("unusable", self.refused)  # the usual cause, in a file without this count
         self.schema, self.format = told["schema"], told["format"]
         self.names = {int(feature): name for feature, name in told["names"].items()}
 
@@ -224,7 +224,7 @@ class Resumable:
         self._predictions.written = going["predictions_written"]
 
     def _longer(self, going: dict[str, Any], path: str) -> bool:
-        """Whether files have come after those of a checkpoint, all else being the same; else it is another job."""
+        """Return True if files were added to those of the checkpoint; refuse a plan that differs otherwise."""
         now, then = asdict(self.plan), dict(going["plan"])
         known, files = going.get("files") or [], self._files()
         longer = len(files) > len(known) > 0 and files[: len(known)] == known and self.plan.passes == 1

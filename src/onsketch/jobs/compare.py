@@ -101,7 +101,7 @@ class Standing(NamedTuple):
 
 
 _POINTS = 512
-"""Most points of a curve; beyond that every second one goes."""
+"""Most points of a curve; beyond that every second one is dropped."""
 
 
 @dataclass
@@ -136,7 +136,7 @@ class _Trial:
 
 
 def _signs(learner: Any, given: bool | None) -> bool:
-    """Whether mistakes are counted: as told, or by the loss."""
+    """Return True if mistakes are counted: as given, or by the loss."""
     return new_progress(one_of(learner), given).signs
 
 
@@ -300,7 +300,7 @@ class Race:
 
 
 def _merit(trial: _Trial, by: str) -> float:
-    """What is to be small."""
+    """Return the figure to be minimised: mistakes or summed loss."""
     return trial.progress.mistakes if by == "error" else trial.progress.loss_sum
 
 

@@ -54,7 +54,7 @@ def progressive(
 
 
 def new_progress(learner: Learner, signs: bool | None = None) -> Progress:
-    """An empty tally for a learner; mistakes are counted where its loss is for labels −1 and +1, unless told."""
+    """Return an empty tally; unless given, mistakes are counted if the learner's loss is for labels −1 and +1."""
     by_loss = learner.loss in ("logistic", "hinge", "squared_hinge")
     return Progress(learner.loss, by_loss if signs is None else signs)
 
@@ -72,7 +72,7 @@ def features_seen(learner: Learner) -> int | None:
 
 
 def grown(learner: Learner) -> tuple[str, str]:
-    """What a model has grown to, in words: features seen, or the points that a kernel learner keeps."""
+    """Describe the size of a model in words: features seen, or the points that a kernel learner keeps."""
     seen = features_seen(learner)
     if seen is None:
         return "points", f"{learner.diagnostics()['rows_kept']:,} kept"  # type: ignore[attr-defined]

@@ -1,8 +1,8 @@
-"""Why a row was predicted as it was: what each of its features adds to the margin.
+"""Explain a prediction: the contribution of each feature of a row to the margin.
 
 A linear model has one weight for each feature, and a feature adds weight × value: with the intercept these sum up to
-the margin (before a clip). Where there is no such weight (kernels, ``auto`` with many classes), a feature adds what the
-margin loses when the feature is left out of the row. Of many classes, the one with the largest margin is explained.
+the margin (before a clip). If there is no such weight (kernels, ``auto`` with many classes), its contribution is the
+loss of margin when the feature is left out of the row. Of many classes, the one with the largest margin is explained.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST = 2000
 
 
 class Reason(NamedTuple):
-    """What the features of a row add, the largest first."""
+    """Contributions of the features of a row, the largest first."""
 
     columns: NDArray[np.int64]
     parts: Array
@@ -68,7 +68,7 @@ class Reasons:
             yield Reason(columns[order], parts[order], intercept)
 
     def _left_out(self, columns: NDArray[np.int64], values: Array, width: int, margin: Any, which: int) -> Array:
-        """What the margin loses without each feature in turn."""
+        """Compute how much the margin loses without each of the n features: one prediction of n rows, O(n²) values."""
         n = columns.size
         if n > LONGEST:
             raise InputError(

@@ -25,7 +25,7 @@ CELLS = 2 * _HALF + 1
 KEPT = 2000
 """Labels kept as a sample, for the best constant of the absolute and the quantile loss."""
 _ENOUGH = 200
-"""Rows from which on it is said that labels look sorted."""
+"""Rows needed before a warning that labels look sorted."""
 
 
 class Point(NamedTuple):
@@ -37,7 +37,7 @@ class Point(NamedTuple):
 
 
 class Judge:
-    """Running counts over labels and predictions; ``figures`` says what they amount to."""
+    """Running counts over labels and predictions; ``figures`` computes the metrics from them."""
 
     def __init__(self, task: Task, loss: str) -> None:
         self.task = task
@@ -210,7 +210,7 @@ class Judge:
 
     @property
     def sorted_labels(self) -> bool:
-        """Whether labels come in long runs, far from what a shuffled file would show."""
+        """Return True if labels come in long runs, far from what a shuffled file would show."""
         if self.rows < _ENOUGH:
             return False
         if self.task.signs or self.task.many:
@@ -221,7 +221,7 @@ class Judge:
         return variance > 0.0 and float(self.sums[4]) / self.rows < 0.002 * variance
 
     def figures(self) -> dict[str, float]:
-        """What there is to say, by name; what cannot be said is left out."""
+        """Return the metrics by name; those that are undefined are left out."""
         loss, error = self.best_constant()
         found: dict[str, float | None] = {"best_constant_loss": loss, "best_constant_error": error}
         if self.task.signs:

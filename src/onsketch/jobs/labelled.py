@@ -28,7 +28,7 @@ class Labelled:
 
     @property
     def files(self) -> list[str]:
-        """What is read."""
+        """Files that are read."""
         return self._files
 
     def told(self) -> tuple[dict[int, str], dict[str, Any] | None, str | None]:

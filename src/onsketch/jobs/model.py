@@ -1,4 +1,4 @@
-"""A trained learner that knows its data: rows by name in, labels out."""
+"""A trained learner with the schema of its data: rows by name in, labels out."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Model:
         return self._said(margins)
 
     def save(self, path: model_file.PathLike) -> None:
-        """Write the model, with all that it knows of its data; the program and the service read it, too."""
+        """Write the model with its task and schema; the program and the service read it, too."""
         self._job.save(path)
 
     def rows(self, X: Any) -> Any:
@@ -225,7 +225,7 @@ class Model:
 
 
 def from_content(content: model_file.Content) -> Model:
-    """Build the model of a file whose notes say how it was trained."""
+    """Build the model of a file whose notes describe its training."""
     from onsketch.jobs.notes import check
 
     check(content.notes)

@@ -1,4 +1,4 @@
-"""What jobs note beside a model: declared as records, and checked by msgspec before anything follows them.
+"""Notes of jobs in model files: declared as records, and checked by msgspec before use.
 
 A record refuses fields that it does not know, other types than declared, and numbers out of bounds. Sums of losses may
 have overflowed, so that they have no bounds; all other numbers are finite.
@@ -85,7 +85,7 @@ class Labels(Note, kw_only=True):
 
 
 class Training(Note, kw_only=True):
-    """How a model was trained."""
+    """Description of a model's training."""
 
     task: Labels
     reading: dict[str, Any]
@@ -111,7 +111,7 @@ class Pass(Note, kw_only=True):
 
 
 class Checkpoint(Note, kw_only=True):
-    """Where a job stands."""
+    """Progress of a job."""
 
     plan: dict[str, Any]
     files: list[str] | None = None
@@ -128,7 +128,7 @@ class Checkpoint(Note, kw_only=True):
 
 
 class Shard(Note, kw_only=True):
-    """Where a shard of a cluster stands."""
+    """Progress of a shard of a cluster."""
 
     path: str
     rows: Count
@@ -138,7 +138,7 @@ class Shard(Note, kw_only=True):
 
 
 class Report(Note, kw_only=True):
-    """What a task on a cluster reports of its shard."""
+    """Report of a task on a cluster on its shard."""
 
     shard: Count = 0
     rows: Count
@@ -151,7 +151,7 @@ class Report(Note, kw_only=True):
 
 
 class Cluster(Note, kw_only=True):
-    """Where a run on a cluster stands."""
+    """Progress of a run on a cluster."""
 
     plan: dict[str, Any]
     ledger: list[Shard] = []
@@ -164,7 +164,7 @@ class Cluster(Note, kw_only=True):
 
 
 class Notes(msgspec.Struct):
-    """All that jobs note; others may keep more beside it."""
+    """All notes of jobs; other writers may add their own keys."""
 
     training: Training | None = None
     checkpoint: Checkpoint | None = None

@@ -1,9 +1,9 @@
-"""How sure a difference between two learners is: paired differences over blocks of the rows that both have learned.
+"""Standard error of the difference between two learners: paired differences over blocks of their common rows.
 
 Losses of two learners on the same rows rise and fall together, so that their difference is known far better than
-either: with D_b the difference of the summed losses over block b of B, the standard error of the total is
-``√(B/(B − 1)·Σ (D_b − D̄)²)``. Blocks long enough for neighbours to be almost independent make that honest; the first
-rows, on which everybody learns fast, widen it.
+either. With D_b the difference of the summed losses over block b of B, the standard error of the total is
+``√(B/(B − 1)·Σ (D_b − D̄)²)``. The estimate is valid if blocks are long enough for neighbours to be almost independent.
+The first rows, on which all learners improve fast, widen it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLOCKS = 40
 
 
 class Gap(NamedTuple):
-    """What a learner is behind another: mean loss and error, each with its standard error (NaN: too few blocks)."""
+    """Difference of a learner to another: mean loss and error, each with its standard error (NaN: too few blocks)."""
 
     loss: float
     loss_error: float

@@ -1,4 +1,4 @@
-"""What a job is to do, and whether two jobs are the same."""
+"""Plans of jobs, and the check that two jobs are the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onsketch.core.errors import InputError, OptionError
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do: decides every byte of the outcome."""
+    """The plan of a job: it decides every byte of the outcome."""
 
     sources: list[str]
     """Files, globs, addresses, or ``-`` for standard input."""
@@ -50,7 +50,7 @@ NAMED_VALUES = ("csv", "json", "parquet", "arrow")
 def check_format(known: str | None, found: str, path: str) -> None:
     """Refuse rows whose features have other columns than those of a model's training.
 
-    A word of a table is the feature ``column=word``; a feature of VW or LIBSVM text is what the text says.
+    A word of a table is the feature ``column=word``; a feature of VW or LIBSVM text has the name in the text.
     """
     if known is not None and (known in NAMED_VALUES) != (found in NAMED_VALUES):
         raise InputError(
@@ -60,7 +60,7 @@ def check_format(known: str | None, found: str, path: str) -> None:
 
 
 def rereadable(sources: list[str]) -> bool:
-    """Whether all sources can be read a second time."""
+    """Return True if all sources can be read a second time."""
     from onsketch.data.sources import can_be_read_again, expand
 
     return all(can_be_read_again(source) for source in expand(sources))

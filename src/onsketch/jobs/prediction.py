@@ -26,10 +26,10 @@ Array = NDArray[np.float64]
 
 
 class Outcome(NamedTuple):
-    """What came of predicting a stream."""
+    """Outcome of predicting a stream."""
 
     tally: Progress
-    """Over the rows whose labels the model knows."""
+    """Tally over the rows whose labels occurred in training."""
     judge: Judge
     rows: int
     """Rows predicted."""
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
     unknown: int = 0
     """Rows whose label the model has never met."""
     left_out: tuple[str, ...] = ()
-    """Columns that the model does not know."""
+    """Columns that the model's schema does not list."""
     table: dict[str, Any] | None = None
     """The predictions of the last block as columns by name, where a table is asked for."""
 
@@ -64,9 +64,9 @@ class Model(NamedTuple):
         return {int(feature): name for feature, name in (self.told.get("names") or {}).items()}
 
     def reading(self, given: dict[str, Any], sources: list[str]) -> dict[str, Any]:
-        """How to read rows to predict: as the training did, unless told otherwise."""
+        """Return the options for reading rows to predict: those of the training, updated by the given ones."""
         options = {**self.told["reading"], "everyday": True, "unlabelled": True, **given}
-        if sources == ["-"] and "format" not in options:  # a pipe need not bring lines enough to tell by
+        if sources == ["-"] and "format" not in options:  # a pipe may bring too few lines to detect its format
             options["format"] = self.told.get("format")
         return {**options, "schema": self.told.get("schema")}
 
@@ -95,14 +95,14 @@ def predict_stream(
     explain: int = 0,
     tabular: bool = False,
 ) -> Iterator[Outcome]:
-    """Predict each row; yields what has come of it when the model has been read and after each block.
+    """Predict each row; yield the outcome so far when the model has been read and after each block.
 
     Args:
         model: a file that ``onsketch train --save`` wrote.
-        sources: what to read.
+        sources: files and addresses to read.
         kind: margin, probability (logistic loss) or label; left out, the margin of two classes, else the label.
         reading: options of the reader that differ from those of the training.
-        explain: how many contributions to tell behind each prediction.
+        explain: number of contributions to write after each prediction.
         tabular: predictions are columns of a table, not lines of text.
     """
     from onsketch.data import stream

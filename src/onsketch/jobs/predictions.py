@@ -1,4 +1,4 @@
-"""Predictions as a file: one a line, which goes on where a checkpoint left it."""
+"""Predictions as a file, one a line; a resumed job continues the file at its checkpoint."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Predictions:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody will read them."""
+        """True if predictions are written to a file."""
         return self._file is not None
 
     def write(self, text: str) -> None:

@@ -51,7 +51,7 @@ def judged(loss: str, labels: Array, predictions: Array, signs: bool, weights: A
         loss: the loss, by name.
         labels: as the learner takes them, (n,).
         predictions: margins (n,), or (n, K) for K classes.
-        signs: true where mistakes are counted: labels are −1 and +1, or codes. A margin of 0 says the negative class.
+        signs: true where mistakes are counted: labels are −1 and +1, or codes. A margin of 0 means the negative class.
         weights: sample weights (n,).
     """
     from onsketch.core.losses import loss_values
@@ -67,7 +67,7 @@ def judged(loss: str, labels: Array, predictions: Array, signs: bool, weights: A
 
 
 class Record(NamedTuple):
-    """Where a learner stood after some row of its stream."""
+    """Record of a learner's progress after some row of its stream."""
 
     rows: int
     loss: float
@@ -89,7 +89,7 @@ class Record(NamedTuple):
 
 
 def _fifth_before(sums: list[tuple[int, float, float, float]], k: int) -> tuple[int, float, float, float]:
-    """The last of the sums before place k after which a fifth of the rows came, or more."""
+    """Return the last of the sums before place k that has at most 80 % of the rows of k."""
     goal = 0.8 * sums[k][0]
     return next(one for one in reversed(sums[:k]) if one[0] <= goal)
 
@@ -104,7 +104,7 @@ class Course:
         self._sums: list[tuple[int, float, float, float]] = [(0, 0.0, 0.0, 0.0)]
 
     def add(self, before: int, losses: Array, mass: Array, wrong: Array) -> None:
-        """Note the sums at every ``_step``-th row; ``before`` rows came before this block."""
+        """Note the sums at every ``_step``-th row; ``before`` rows precede this block."""
         first = self._step - 1 - before % self._step
         for at in range(first, len(losses), self._step):
             self._sums.append((before + at + 1, float(losses[at]), float(mass[at]), float(wrong[at])))
@@ -138,7 +138,7 @@ class Progress:
 
     loss: str
     signs: bool
-    """Whether labels are −1 and +1 or codes of classes, so that there are mistakes to count."""
+    """True if labels are −1 and +1 or codes of classes, so that mistakes are counted."""
     rows: int = 0
     weight: float = 0.0
     loss_sum: float = 0.0
@@ -149,7 +149,7 @@ class Progress:
     due: int = 1
     """Rows at which the next record falls due."""
     curve: Course | None = field(default=None, compare=False, repr=False)
-    """Where the course is drawn for a page, if anybody wants one; no part of the state."""
+    """Curve of the losses for a page, if there is one; not part of the state."""
     mark_weight: float = 0.0
     mark_loss: float = 0.0
     """The sums at the end of the last pass."""
@@ -186,7 +186,7 @@ class Progress:
 
     @property
     def error(self) -> float | None:
-        """Share of rows whose class was mistaken, where there are classes. A margin of 0 says the negative one."""
+        """Share of rows predicted wrongly, if there are classes. A margin of 0 means the negative class."""
         return _mean(self.mistakes, self.weight) if self.signs else None
 
     def since_mark(self) -> float:
@@ -196,7 +196,7 @@ class Progress:
         return mean
 
     def state(self) -> dict[str, Any]:
-        """As JSON can hold it; ``Progress(**state)`` goes on."""
+        """Return values that JSON can hold; ``Progress(**state)`` restores them."""
         return {name: value for name, value in vars(self).items() if name != "curve"}
 
     def judged(self, labels: Array, predictions: Array, weights: Array | None = None) -> Judged:

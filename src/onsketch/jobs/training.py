@@ -1,9 +1,9 @@
 """One learner over one stream, the job behind ``onsketch train``; what must survive a crash is in ``checkpoints.py``.
 
-A job is a plan (what to read, what to learn) and a state (the learner, the tallies, the place in the stream). A
+A job is a plan (what to read, what to learn) and a state (the learner, the tallies, the position in the stream). A
 checkpoint is a model file whose notes hold the plan and the state, written atomically between two blocks; a job that
-resumes from it does exactly what the job that was killed would have done, down to the bytes of the final model. A
-model holds all of the state but the place: a job that goes on from it with other files does what one job over all of
+resumes from it does exactly what the job that was killed would have done, down to the bytes of the final model. A model
+holds all of the state except the position: a job that continues from it with other files does what one job over all of
 them would have done.
 """
 
@@ -39,11 +39,11 @@ __all__ = ["Plan", "Training"]
 Array = NDArray[np.float64]
 
 READ_BY_THE_PROGRAM = {"everyday": True}
-"""How jobs read, unless told otherwise."""
+"""Default options with which jobs read."""
 
 
 class Training(Resumable):
-    """A job under way. Iterate over :meth:`run`; everything it knows can be read at any time."""
+    """A job under way. Iterate over :meth:`run`; every attribute can be read at any time."""
 
     on_judged: Callable[[Judged], None] | None = None
     """Called with each block that was counted."""
@@ -67,7 +67,7 @@ class Training(Resumable):
         self._predictions.open()
         try:
             while self.finished_passes < self.plan.passes and not self.stopped_early:
-                self.waiting = True  # a pipe may bring nothing even to tell its format by
+                self.waiting = True  # a pipe may bring too few lines to detect its format
                 reading = {**READ_BY_THE_PROGRAM, **self.plan.reading, "schema": self.schema}
                 with stream(self.plan.sources, resume=self._position, **reading) as blocks:
                     check_format(self.format, blocks.format, str(self.plan.sources[0]))
@@ -86,7 +86,7 @@ class Training(Resumable):
             self._predictions.close()
 
     def _awaited(self, blocks: Iterator[Block]) -> Iterator[Block]:
-        """The blocks; ``waiting`` tells whoever wants to interrupt that nothing is half done."""
+        """Yield the blocks; ``waiting`` is true while the next one is read and nothing is half done."""
         while True:
             self.waiting = True
             block = next(blocks, None)
@@ -203,12 +203,12 @@ class Training(Resumable):
         return tally.add(block, X, self.task.shown_names)
 
     def _make_room(self, y: Array) -> None:
-        """Let the learner know of classes up to those of these rows."""
+        """Add classes to the learner up to those of these rows."""
         while self.task is not None and self.task.many and self.learner.n_classes <= y.max(initial=-1.0):
             self.learner.add_class()
 
     def _next_part(self, y: Array, start: int) -> int:
-        """Where the rows end that can be learned before a class is met for the first time, or a page wants a look."""
+        """Return the end of the rows to learn next: before a new class, or at a row at which a page is updated."""
         stop = len(y)
         if self._watched and hasattr(self.learner, "shares"):  # no cut changes a bit of what is learned
             stop = min(stop, start + max(32, self.rows // 50))
@@ -258,7 +258,7 @@ def _chosen(weights: Array | None, chosen: Any) -> Array | None:
 
 
 def _joined(parts: list[tuple[slice, Array]], count: int, classes: int | None) -> Array:
-    """The margins of all parts; classes that a part did not know yet have none (−∞)."""
+    """Join the margins of all parts; classes that a part did not have yet get −∞."""
     if len(parts) == 1 and len(parts[0][1]) == count:
         return parts[0][1]
     whole = np.zeros(count) if classes is None else np.full((count, classes), -np.inf)

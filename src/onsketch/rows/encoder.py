@@ -1,6 +1,6 @@
-"""From named values to rows of numbers, by one set of rules for objects, columns, tables, frames and single rows.
+"""Encode named values as rows of numbers, by one set of rules for objects, columns, tables, frames and single rows.
 
-Each feature has a name, which is hashed; where all columns are numbers, a feature is the place of its column instead:
+Each feature has a name, which is hashed; where all columns are numbers, a feature is the index of its column instead:
 
 ==================  ====================================================================================
 number, boolean     ``column``, with the number as its value; zeros are left out
@@ -145,7 +145,7 @@ def bags_of_words(text, offsets, prefix, mask, key, ends, slots, values):
 
 
 def weight_of(word: str) -> int:
-    """How many words of usual length a word counts as where words are remembered."""
+    """Return the cost of a word in the memory of words: 1, and 1 more for every 64 characters."""
     return 1 + len(word) // 64
 
 
@@ -217,7 +217,7 @@ class Faults:
 
 
 class _Plan(NamedTuple):
-    """How one column is encoded."""
+    """Encoding of one column."""
 
     name: str
     kind: str
@@ -288,7 +288,7 @@ class Encoder:
         return plan._replace(step=_STEPS[field.kind](hashes, plan))
 
     def _others(self, name: str) -> _Plan:
-        """The plan of a column that the schema does not list: nobody expects it, so it is never missing."""
+        """Return the plan of a column that the schema does not list; such a column is never missing."""
         plan = self._extra.get(name)
         if plan is None:
             plan = _Plan(name, "any", self.hashes.one(name), -1, False, _ABSENT)
@@ -323,7 +323,7 @@ class Encoder:
     def objects(self, rows: Sequence[Any]) -> Sparse | Floats:
         """Encode objects, or lists of values in the order of the columns. An InputError names row and column."""
         ends, indices, values = [0], [], []
-        if self.pairs:  # which need to know the column of each entry
+        if self.pairs:  # which need the column of each entry
             flat = [flattened(self.named(row)) for row in rows]
             names = dict.fromkeys(name for row in flat for name in row)
             return self.columns({name: [row.get(name) for row in flat] for name in names}, len(flat))
@@ -488,7 +488,7 @@ class Encoder:
                 ends[done] = end = end + len(found)
                 done += 1
         slots, values = slots[:end], values[:end]
-        if self.names is not None:  # the compiled loop knows hashes only
+        if self.names is not None:  # the compiled loop handles hashes only
             for row in np.unique(np.searchsorted(ends, self.names.new(slots, self.hashes.mask + 1), "right")).tolist():
                 _bag(self.hashes, plan.name, bytes(text[starts[row] : starts[row + 1]]).decode())
         if plan.gap >= 0 and gaps.any():
@@ -702,7 +702,7 @@ def columns_of(table: Any) -> dict[str, Any]:
 
 
 def import_pyarrow() -> Any:
-    """Import pyarrow, or say how to get it."""
+    """Import pyarrow, or raise an error that names the extra to install."""
     try:
         import pyarrow
     except ImportError:
@@ -803,7 +803,7 @@ def distinct(cells: Any, count: int) -> tuple[Whole, list[Any]]:
             used[codes] = True  # a dictionary may hold cells of other batches
             different = coded.dictionary.take(pa.array(np.flatnonzero(used[:-1]))).to_pylist()
             return (np.cumsum(used) - 1)[codes], [*different, None]
-        except pa.ArrowNotImplementedError:  # a list of lists, say
+        except pa.ArrowNotImplementedError:  # for example a list of lists
             cells = cells.to_pylist()
     index: dict[Any, int] = {}
     alike = len(set(map(type, cells)) - {type(None)}) <= 1

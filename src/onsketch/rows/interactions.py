@@ -28,7 +28,7 @@ _NOWHERE = 0
 """The namespace of what is multiplied with nothing."""
 
 MOST_PRODUCTS = 1 << 20
-"""Products that a row may make, unless told otherwise."""
+"""Default limit on the products of a row."""
 
 _ROWS_AT_MOST = 64
 """Rows with as many products as a row may make that a block may have; and how many pairs are tried for a product."""
@@ -38,7 +38,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Interactions:
-    """Which features are to be multiplied."""
+    """Features to be multiplied."""
 
     pairs: Pairs = ()
     triples: tuple[tuple[int, int, int], ...] = ()
@@ -145,13 +145,13 @@ def as_pairs(quadratic: str | Iterable[str]) -> Pairs:
 
 
 def _covers(wide: tuple[int, int], pair: tuple[int, int]) -> bool:
-    """Whether all products of a pair are among those of another one."""
+    """Return True if all products of a pair are among those of a wider pair."""
     return any(all(w in (ANY, p) for w, p in zip(wide, way, strict=True)) for way in (pair, pair[::-1]))
 
 
 @inlined
 def _multiply(first, second, i, j, spaces):
-    """Whether the pair of namespaces (first, second) makes the product of the values i and j."""
+    """Return True if the pair of namespaces (first, second) makes the product of the values i and j."""
     a, b = spaces[i], spaces[j]
     if (first != ANY and first != a) or (second != ANY and second != b):
         return False
@@ -160,7 +160,7 @@ def _multiply(first, second, i, j, spaces):
 
 @inlined
 def _count_pairs(spaces, low, high, first, second, tried, limit):
-    """How many products of two a row has, and how many were tried for; beyond the limit it gives up."""
+    """Count the pairs of a row that are multiplied, and the pairs tried; stop beyond the limit. O((high − low)²)."""
     count = 0
     for i in range(low, high):
         if first == ANY or first == spaces[i]:
@@ -193,9 +193,9 @@ def _count_triples(spaces, low, high, first, second, third, tried, limit):
 
 @kernel
 def _count_products(indptr, spaces, pairs, triples, most, out_ptr):
-    """How many values each row has with its products. Returns the first row with too many of them, or −1.
+    """Count the values of each row with its products. Return the first row with too many of them, or −1.
 
-    A row that has few, and very many values to look for them in, is such a row, too.
+    A row counts as one with too many if finding its products takes more than ``_ROWS_AT_MOST · most`` trials.
     """
     limit = _ROWS_AT_MOST * most
     for row in range(indptr.size - 1):

@@ -90,7 +90,7 @@ class Numbers:
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Keep names met inside if rows were learned; forget them if an error comes before the first. Signals wait."""
+        """Keep names met inside if rows were learned; forget them if an error occurs before the first. Signals wait."""
         count = len(self.of)
         with uninterrupted:
             try:

@@ -1,7 +1,7 @@
-"""What each column of named values is, and how a cell is understood: the same for every source.
+"""Schema of named values: the kind of each column and the rules for its cells, the same for every source.
 
-A cell is a Python value, a field of a CSV file or an entry of an Arrow column. How it is understood depends on the kind
-of its column alone:
+A cell is a Python value, a field of a CSV file or an entry of an Arrow column. Its meaning depends on the kind of its
+column alone:
 
 - a *gap* is None, NaN, NaT, or one of ``GAPS``, with or without blanks around it;
 - a *number* is itself; True is 1 and False is 0; a text that is a number ("3.5") is that number;
@@ -145,9 +145,9 @@ class Field:
     name: str
     kind: str
     why: str = ""
-    """How its kind was decided, where that is worth telling."""
+    """Reason for the choice of its kind, if it is worth reporting."""
     words: bool = False
-    """Whether most of its values were words."""
+    """True if most of its values were words."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,11 @@ class Schema:
     delimiter: str = ","
     decimal: str = "."
     word_labels: bool = False
-    """Whether labels are words (classes by name), not numbers."""
+    """True if labels are words (classes by name), not numbers."""
     gaps: bool = False
     """True if numbers were missing in the first rows: rows are then sparse from the start."""
     extra: str = "ignore"
-    """What happens to columns that the schema does not list: "ignore", or "learn" as columns of the kind any."""
+    """Policy for columns that the schema does not list: "ignore", or "learn" as columns of the kind any."""
 
     @property
     def dense(self) -> bool:
@@ -220,7 +220,7 @@ class Columns:
     """X is dense, with the features in the order of the schema."""
     width: int
     extra: tuple[str, ...] = ()
-    """Columns that the schema does not know; they are left out."""
+    """Columns that the schema does not list; they are left out."""
 
     @property
     def features(self) -> dict[int, str]:
@@ -236,10 +236,10 @@ class Columns:
 
 
 def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelled: bool) -> Columns:
-    """The columns of a file with these names, each found in the schema.
+    """Find the columns of a file with these names in the schema.
 
-    A column of features that is not there is an error, one that the schema does not know is left out. Where files
-    have no header, columns are known by their places.
+    A missing column of features is an error. A column that the schema does not list is left out. In files without a
+    header, columns are identified by position.
     """
     wanted: dict[str, list[Field]] = {}
     for field in schema.fields:

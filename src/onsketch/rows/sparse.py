@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class Sparse(NamedTuple):
-    """The parts of a CSR matrix, which is all that learners ask for; SciPy takes a tenth of a second to import."""
+    """The arrays of a CSR matrix, which is all that learners need; importing SciPy takes a tenth of a second."""
 
     data: Floats
     indices: NDArray[Any]

@@ -1,8 +1,8 @@
-"""The seam between what is to be computed and what computes it: five methods.
+"""Interface of engines, which run tasks: five methods.
 
-Everything above it knows tasks only. A task is a pure module-level function that returns a pair: a small *report* for
-whoever drives the run, and a *state*, perhaps large, which stays where it was made until a later task or the driver
-asks for it. To put another engine there, write one more subclass.
+The rest of the package uses tasks only. A task is a pure module-level function that returns a pair: a small *report*
+for the driver of the run, and a *state*, perhaps large, which stays where it was made until a later task or the driver
+needs it. To add an engine, write one more subclass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from onsketch.core.errors import OnsketchError, OptionError
 
 Handle = Any
-"""Stands for a state wherever it is; only its engine knows what it is made of."""
+"""Handle of a state, wherever it is; only its engine can resolve it."""
 
 
 class ClusterError(OnsketchError):
@@ -32,10 +32,10 @@ class Task(NamedTuple):
 
 
 class Engine(ABC):
-    """Runs pure tasks. A task that is lost is run again; the engine counts how often that happened."""
+    """An engine runs pure tasks. A task that is lost is run again, and the engine counts these retries."""
 
     retries: int = 0
-    """Tasks that had to be run again, as far as the engine knows."""
+    """Tasks that had to be run again, as far as the engine can count them."""
 
     @property
     @abstractmethod
@@ -96,12 +96,12 @@ def _pools(modules: int) -> Any:
 
 
 def open_engine(cluster: str | Engine) -> Engine:
-    """The engine meant.
+    """Return the engine for a name or an address.
 
     Args:
         cluster: "none" runs the tasks in this process; "local" starts Ray on this machine, for loopback only; "auto"
             joins the Ray cluster that is running here, or starts one as "local" does; anything else is the
-            address of a Ray cluster (``host:6379``). An engine stands for itself.
+            address of a Ray cluster (``host:6379``). An engine is returned as it is.
     """
     if isinstance(cluster, Engine):
         return cluster

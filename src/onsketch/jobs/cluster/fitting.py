@@ -1,4 +1,4 @@
-"""The front door of training on a cluster."""
+"""Train a learner on a cluster: the public function."""
 
 from __future__ import annotations
 

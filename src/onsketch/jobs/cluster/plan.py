@@ -1,4 +1,4 @@
-"""What a run on a cluster is to do: the manifest of shards and everything else that decides the outcome."""
+"""The plan of a run on a cluster: the manifest of shards and everything else that decides the outcome."""
 
 from __future__ import annotations
 

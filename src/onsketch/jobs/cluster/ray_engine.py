@@ -1,7 +1,7 @@
 """Tasks on Ray: on this machine, or unchanged on a cluster.
 
-Ray itself runs a task again when its worker or its machine dies, and makes lost states anew from the tasks they came
-from. As all tasks are pure, what comes out is the same to the bit. Each task has one processor and one thread.
+Ray itself runs a task again when its worker or its machine dies, and recomputes lost states from their tasks. As all
+tasks are pure, the results are the same to the bit. Each task has one processor and one thread.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RayEngine(Engine):
 
     Args:
         address: "local", "auto" or the address of a cluster; see :func:`onsketch.cluster.open_engine`. A program
-            that has called ``ray.init`` already keeps its cluster, whatever is said here.
+            that has called ``ray.init`` already keeps its cluster, and this argument is ignored.
         workers: with "local", the number of tasks at the same time; all processors when left out.
     """
 
@@ -82,7 +82,7 @@ class RayEngine(Engine):
             ) from None
 
     def _refuse_exposure(self, before: list[str]) -> None:
-        """End the cluster started here if others than this machine could reach it: whoever does can run code."""
+        """End the cluster started here if other machines could reach it: every client of Ray can run code."""
         exposed = [address for address in exposed_addresses(os.getpid()) if address not in before]
         if exposed and os.environ.get(ALLOWED) != "1":
             self._ray.shutdown()
@@ -142,10 +142,10 @@ class RayEngine(Engine):
 
 @contextmanager
 def _on_loopback() -> Iterator[None]:
-    """Ray names its machine by 127.0.0.1, and then binds all its ports there.
+    """Make Ray use the address 127.0.0.1 of this machine, so that it binds all its ports there.
 
-    On Linux it would put an address that others can reach in its place, and listen on all interfaces. The switch is
-    what Ray itself turns off on macOS and Windows; a Ray without it is found out by its ports.
+    On Linux it would use an address that other machines can reach, and listen on all interfaces. Ray itself disables
+    this switch on macOS and Windows. A version of Ray without the switch is detected by its open ports.
     """
     from ray._private import ray_constants
 
@@ -164,7 +164,7 @@ def _call(function: Callable[..., tuple[Any, Any]], *arguments: Any) -> tuple[tu
 
 
 def _attempt() -> int:
-    """How often this task was begun before; 0 where this version of Ray does not tell."""
+    """Return the number of earlier attempts of this task; 0 if this version of Ray does not report it."""
     from ray._private import worker
 
     core = getattr(worker.global_worker, "core_worker", None)
@@ -173,7 +173,7 @@ def _attempt() -> int:
 
 
 def import_ray() -> Any:
-    """Ray, or a message that says how to get it."""
+    """Import Ray, or raise an error that names the extra to install."""
     try:
         import ray
     except ImportError:

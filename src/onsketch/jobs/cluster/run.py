@@ -1,8 +1,8 @@
 """A training run on a cluster: rounds of learning and merging, and a ledger of what has been merged.
 
-The state of a run is the last merged learner and the ledger, and both are in the checkpoint. The ledger knows for each
-shard how far it is merged; what has to be done next follows from it alone. A round is merged as a whole or not
-at all, so that every row is counted once, whatever dies.
+The state of a run is the last merged learner and the ledger, and both are in the checkpoint. The ledger records the
+merged part of each shard, and the next tasks follow from it alone. A round is merged as a whole or not at all, so that
+every row is counted once, whichever process dies.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Entry:
     passes: int = 0
     """Times that the shard has been merged to its end."""
     position: str | None = None
-    """Where its next round goes on."""
+    """Position from which its next round continues."""
 
 
 class Run:
-    """A run under way. :meth:`go` does what is left of it; everything it knows can be read at any time."""
+    """A run under way. :meth:`go` does what is left of it; every attribute can be read at any time."""
 
     held_out = None
     """As a job on one machine would have; on a cluster no rows are held out."""
@@ -70,7 +70,7 @@ class Run:
         self.skipped = 0
         self.names: dict[int, str] = {}
         self.schema: dict[str, Any] | None = None
-        """What the columns of a table are, as the first file decides."""
+        """Schema of the columns of a table, decided by the first file."""
         self.format: str | None = None
 
     @property
@@ -110,7 +110,7 @@ class Run:
         self.task, self.schema, self.format = engine.report(task)
         self.learner = onsketch.learner(self.plan.method, **{"loss": self.task.default_loss, **self.plan.options})
         self.progress = new_progress(self.learner, self.task.signs)
-        # Say now, not after an hour, that learners of this kind do not merge.
+        # Fail now, not after an hour, if learners of this kind cannot be merged.
         self.learner.fork(seed=1).merge(self.learner.fork(seed=2), base=self.learner)
 
     def _round(
@@ -130,7 +130,7 @@ class Run:
             known = gathering.reports.values()
             rows = self.rows + sum(other.rows for other in known)
             skipped = self.skipped + sum(other.skipped for other in known)
-            parts.keep(gathering)  # what is told is safe
+            parts.keep(gathering)  # save before reporting
             watch(Status(self.rounds + 1, len(known), len(shards), rows, clock.rate(rows), engine.retries, skipped))
 
         merged = engine.state(gathering.run(parts.saved(), told))
@@ -147,7 +147,7 @@ class Run:
         if merged is not None:
             learner: Learner = rebuilt(merged)
             seed = self.learner.options.seed
-            # The run's own seed, from which no shard has drawn: what goes on from here is independent again.
+            # Restore the run's seed, from which no shard has drawn: later draws are independent again.
             self.learner = learner if learner.options.seed == seed else learner.fork(seed=seed)
         self.rounds += 1
         self.forks += len(reports)
@@ -214,7 +214,7 @@ class Run:
         self.resumed_rows = self.rows
 
     def _description(self) -> dict[str, Any]:
-        """What a model file says of how the learner was trained."""
+        """Describe for the model file how the learner was trained."""
         assert self.task is not None
         assert self.progress is not None
         return {

@@ -1,4 +1,4 @@
-"""The front door of sketching on a cluster."""
+"""Sketch files on a cluster: the public function."""
 
 from __future__ import annotations
 

@@ -33,5 +33,5 @@ def snapshot(thing: Any) -> Snapshot:
 
 
 def rebuilt(taken: Snapshot) -> Any:
-    """A learner or sketch of its own in that state."""
+    """Build an independent learner or sketch in that state."""
     return model_file.build(model_file.Content(taken.kind, taken.header, taken.arrays, {}))

@@ -1,10 +1,10 @@
-"""Where a run keeps what must survive its driver: a checkpoint, and beside it the parts of the round under way.
+"""Storage of a run: the checkpoint and the parts of the current round, which must survive the driver.
 
     run.ckpt                      the last merged model, an ordinary model file; its notes hold plan and ledger
     run.ckpt.parts/4-1-0.part     round 4, tree node (1, 0): shards 0 and 1 merged, not yet with 2 and 3
 
-Each file is written in one atomic step and says itself what it stands for, so that whatever is there after a crash
-can be trusted; what was never written is computed again. Local folders, or any address that fsspec knows.
+Each file is written in one atomic step and names the shards that it holds. So every file found after a crash is valid,
+and missing parts are computed again. The address is a local folder or any address that fsspec supports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from onsketch.jobs.notes import converted, read_noted
 from onsketch.jobs.plans import same_plan
 
 EMPTY = Snapshot("nothing", {}, {})
-"""Stands in a file for shards without a row."""
+"""Marker in a file for shards without a row."""
 
 
 class Storage:
@@ -38,13 +38,13 @@ class Storage:
         if "://" in self.address:
             from onsketch.data.sources import _fsspec
 
-            _fsspec(self.address)  # says what is missing
+            _fsspec(self.address)  # raises an error that names the missing package
             from fsspec.core import url_to_fs
 
             self._fs, self._root = url_to_fs(self.address)
 
     def exists(self) -> bool:
-        """Whether there is a checkpoint."""
+        """Check if there is a checkpoint."""
         return bool(self._fs.exists(self._root)) if self._fs else os.path.exists(self._root)
 
     def write(self, taken: Snapshot, notes: Mapping[str, Any], part: str | None = None) -> None:
@@ -86,7 +86,7 @@ class Storage:
         return sorted(name for name in found if name.endswith(".part") and not name.startswith("."))
 
     def remove(self, parts: list[str]) -> None:
-        """Parts that something newer stands for."""
+        """Remove parts that a newer part replaces."""
         for part in parts:
             target = self._path(part)
             if self._fs is None:

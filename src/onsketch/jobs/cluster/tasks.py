@@ -1,7 +1,7 @@
-"""What runs on the workers: pure functions of their arguments. Each returns a report and a state.
+"""Tasks of the workers: pure functions of their arguments. Each returns a report and a state.
 
-A shard is read together with the first one of the manifest, from which the format and what is automatic about
-tables are taken: so all shards are understood alike, as if they were one stream.
+A shard is read together with the first one of the manifest, which decides the format and the inferred schema. So all
+shards are read alike, as if they were one stream.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from onsketch.jobs.training import READ_BY_THE_PROGRAM, Training
 
 @dataclass(frozen=True)
 class Learned:
-    """What a shard tells of one round; JSON can hold it."""
+    """Report of a shard on one round, as values that JSON can hold."""
 
     shard: int
     rows: int
@@ -36,7 +36,7 @@ class Learned:
     progress: dict[str, Any]
     """The tally of the rows learned, each predicted first."""
     position: str | None
-    """Where the next round goes on; None at the end of the shard."""
+    """Position from which the next round continues; None at the end of the shard."""
     names: dict[str, str]
 
     def state(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def learn_shard(
 ) -> tuple[Learned, Snapshot | None]:
     """Predict and learn the next blocks of a shard, starting from the base.
 
-    Returns what there is to tell, and the learner; None instead of a learner that has learned nothing.
+    Return the report and the learner; None instead of a learner that has learned nothing.
     """
     learner = rebuilt(base)
     if learner.method.kind.independent:  # projections that are to be added must be independent
@@ -107,7 +107,7 @@ def merge_learners(base: Snapshot, one: Snapshot | None, two: Snapshot | None) -
 
 @dataclass(frozen=True)
 class Seen:
-    """What a shard tells of being sketched, or measured."""
+    """Report of a shard that was sketched or measured."""
 
     shard: int
     rows: int
@@ -179,7 +179,7 @@ def _inline(reading: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _naming(shard: int, path: str) -> Iterator[None]:
-    """Say in which shard something was wrong, in an error that can travel."""
+    """Name the shard in an error, and make the error one that can be pickled."""
     try:
         yield
     except OnsketchError as error:

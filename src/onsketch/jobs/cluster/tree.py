@@ -1,4 +1,4 @@
-"""Merging in a fixed tree: which results meet is decided by the places of the shards, never by who came first.
+"""Merging in a fixed tree: the numbers of the shards decide which results meet, never their order of arrival.
 
 Level 0 holds the n shards of a round. Node i of level l merges nodes 2i and 2i+1 of the level below; a last node
 without a partner moves up as it is. So a result depends on the shards alone, and merges happen as early as they can,

@@ -1,4 +1,4 @@
-"""What a run tells while it is under way."""
+"""Status reports of a run under way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onsketch.jobs.tally import Record
 
 
 class Status(NamedTuple):
-    """Where a run stands; handed to ``watch`` after each shard and after each merged round."""
+    """Progress of a run; handed to ``watch`` after each shard and after each merged round."""
 
     round: int
     """The round under way, from 1."""
@@ -51,4 +51,4 @@ class Clock:
 
 
 def unwatched(status: Status) -> None:
-    """Nobody looks."""
+    """Ignore the status: the default watcher."""

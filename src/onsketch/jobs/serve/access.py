@@ -1,4 +1,4 @@
-"""Who gets in: tokens for reading and for learning, and no requests that a foreign web page sends in a browser."""
+"""Access control: tokens for reading and for learning; requests of a foreign web page in a browser are refused."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Access:
-    """What a request must show. Without tokens everyone who reaches the port may do everything."""
+    """Credentials that a request must show. Without tokens everyone who reaches the port may do everything."""
 
     tokens: tuple[tuple[str, bytes], ...] = ()
     """(read or learn, token)."""
     local: bool = True
-    """Whether the service is bound to loopback, so that any other name of it is a trick (DNS rebinding)."""
+    """True if the service is bound to loopback, so that any other host name is an attack (DNS rebinding)."""
 
     def refusal(self, right: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
-        """Why a request may not do this: a status and words; None if it may."""
+        """Return the status and the reason for refusing a request; None if it is allowed."""
         host = headers.get(b"host", b"").decode("latin-1")
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").split("://")[-1] != host:

@@ -47,7 +47,7 @@ def probability(margin: float) -> float:
 
 
 def label_names(model: Model) -> tuple[Any, Any]:
-    """The labels told apart, as requests have them."""
+    """The two labels in the form in which requests have them."""
     task = model.task
     if task.named is not None:
         return task.named, "other"
@@ -76,9 +76,10 @@ def _classes(model: Model, margins: Floats) -> list[dict[str, Any]]:
 
 
 def contributions(model: Model, rows: Rows, margins: Floats, names: dict[int, str]) -> list[Any]:
-    """What each feature adds to the margin, the largest first; with the intercept they sum up to it, before a clip.
+    """Return for each row the contributions of at most 100 features to the margin, the largest first.
 
-    Where a model has no weights, ``left_out`` is true, and a part is what the margin loses without the feature.
+    With the intercept they add up to the margin before a clip. If a model has no weights, ``left_out`` is true, and
+    each contribution is the loss of margin without the feature.
     """
     found: list[Any] = []
     for reason in Reasons(model.learner, model.task.many).behind(rows, margins, most=100):

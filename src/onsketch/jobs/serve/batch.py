@@ -31,7 +31,7 @@ class Batch:
     """As the task has them before they become signs: numbers, or codes of classes."""
     weights: Floats | None = None
     notes: dict[str, Any] = field(default_factory=dict)
-    """What else must be known to go on from the log: classes met first here, where a stream stands, a promotion."""
+    """Further state needed to replay the log: new classes, the position in a stream, a promotion."""
 
     def __len__(self) -> int:
         return self.labels.size
@@ -100,7 +100,7 @@ def chosen_of(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Rows of several requests, one below the other; those that came sparse may be of different widths."""
+    """Stack the rows of several requests; sparse rows may be of different widths."""
     if len(parts) == 1:
         return parts[0]
     sparse = [part for part in parts if isinstance(part, Sparse)]

@@ -1,4 +1,4 @@
-"""A live stream beside the requests: its rows go through the same queue, with the position in the same log record."""
+"""Consume a live stream: its rows go through the queue of requests, with the position in the same log record."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Consumer:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What GET /status says of the stream."""
+        """Figures on the stream for GET /status."""
         return {"address": self.stream.address, "bad_messages": self.bad, "problem": self.problem}
 
     def start(self) -> None:

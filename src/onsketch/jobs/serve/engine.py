@@ -2,10 +2,10 @@
 
     submit → queue → [writer: log, learn] → [committer: one fsync for all that has gathered] → answers
 
-The queue is bounded: what is beyond is refused at once. While an fsync runs, the writer goes on with the next
-requests, which share the next one; so the batch grows with the load by itself, and ``delay`` makes it larger still.
-Predictions take turns with the steps of the writer, each about a millisecond (``core/rwlock.py``), and never wait for
-the queue.
+The queue is bounded: requests beyond the bound are refused at once. While an fsync runs, the writer continues with the
+next requests, which share the next fsync. So the batch grows with the load, and ``delay`` makes it larger still.
+A lock (``core/rwlock.py``) alternates between predictions and the steps of the writer, each about a millisecond.
+Predictions never wait for the queue.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DURABILITY = ("none", "batch", "row")
 
 @dataclass(frozen=True)
 class Settings:
-    """How the engine runs."""
+    """Settings of the engine."""
 
     durability: str = "batch"
     delay: float = 0.0
@@ -43,7 +43,7 @@ class Settings:
 
 
 def _is_full(error: OSError) -> bool:
-    """True for a disk or a quota without room."""
+    """Return True if an error means that the disk or a quota is full."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -58,9 +58,9 @@ class Engine:
         self.durability = self.settings.durability if store is not None else "none"
         self.deliver: Callable[[list[Ticket]], None] = hand_over
         self.notes: list[str] = []
-        """What happened while starting."""
+        """Messages about the start."""
         self.position: dict[str, Any] = {}
-        """Where streams stand that are consumed, by name."""
+        """Positions in the streams that are consumed, by name."""
         self.failure: str | None = None
         self.disk_full = False
         self.queued = 0
@@ -135,13 +135,16 @@ class Engine:
 
     @property
     def ready(self) -> bool:
-        """Whether rows are taken."""
+        """True if rows are accepted."""
         return self.failure is None and not self._stopping and bool(self._threads)
 
     # From other threads -----------------------------------------------------------------------------------
 
     def submit(self, ticket: Ticket) -> None:
-        """Queue rows to be learned; ``ticket.done`` is told when they are safe, or why not."""
+        """Queue rows to be learned.
+
+        ``ticket.done`` is called with the outcome when the rows are safe, or with the error that refused them.
+        """
         with self._change:
             if self._stopping:
                 raise Stopping("the service is stopping; try another one")
@@ -154,7 +157,10 @@ class Engine:
             self._change.notify_all()
 
     def predict(self, rows: Rows) -> Floats:
-        """Margins of the model as it is; they take turns with the writer's steps, in the order of asking."""
+        """Return margins of the present model.
+
+        The lock admits predictions and steps of the writer in the order of their requests.
+        """
         return self.model.predict(rows)
 
     def between_steps(self, read: Callable[[Model], Any]) -> Any:
@@ -234,7 +240,7 @@ class Engine:
             self._finish(tickets)
 
     def _apply(self, batch: Batch) -> Learned:
-        """Change the models as the batch says: the same now and when the log is read."""
+        """Apply a batch to the models, in the same form for new requests and for records of the log."""
         self.position.update(batch.notes.get("position", {}))
         if batch.notes.get("promote") and self.shadow is not None:
             with self._step:
@@ -313,7 +319,7 @@ class Engine:
     # Snapshots --------------------------------------------------------------------------------------------
 
     def _snapshot_when_due(self) -> None:
-        """Copy the models and let another thread write them, while the log goes on in a new segment."""
+        """Copy the models and let another thread write them, while logging continues in a new segment."""
         if self.store is None or self.unsaved_rows < self.settings.snapshot_rows:
             return
         if self._saver is not None and self._saver.is_alive():

@@ -1,4 +1,4 @@
-"""The HTTP door: what is asked for, who asks, how much it may bring, and answers in the form of the question."""
+"""The HTTP service: routes, access, limits, and answers in the form of the request."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Door:
         self._inside: Any = None
 
     def app(self) -> Starlette:
-        """What uvicorn runs."""
+        """Return the application for uvicorn."""
         routes = [
             self._route("/predict", self.predict, READ, "POST"),
             self._route("/learn", self.learn, LEARN, "POST"),
@@ -105,7 +105,7 @@ class Door:
             return _error(422, str(error))
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # nothing of the machine goes out
+        except Exception as error:  # send no details of the machine
             _LOGGER.exception("%s %s failed", request.method, request.url.path)
             return _error(500, f"the service failed at this request ({type(error).__name__})")
         finally:
@@ -268,7 +268,7 @@ class Door:
 
 
 def _form(request: Request) -> str:
-    """What kind of body this is: json, ndjson, vw or libsvm."""
+    """Return the form of a request's body: json, ndjson, vw or libsvm."""
     asked = request.query_params.get("format")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     found = asked or {

@@ -1,4 +1,4 @@
-"""What a request may bring and take: one table for HTTP and for Vowpal Wabbit's protocol; and limits of connections."""
+"""Limits on requests, in one table for HTTP and for Vowpal Wabbit's protocol, and on connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Limits:
     waiting: int = 100_000
     """Rows that wait for their labels."""
     label_seconds: float = 3600.0
-    """How long a row waits for its label."""
+    """Seconds that a row waits for its label."""
     header_seconds: float = 10.0
     """Time for the head of a request."""
     body_seconds: float = 30.0

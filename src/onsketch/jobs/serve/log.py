@@ -1,4 +1,4 @@
-"""The log of what was learned: records appended to segments, each with checksums, and what is left after a crash.
+"""The log of learned rows: records with checksums, appended to segments, and recovery after a crash.
 
 A record is a head and a payload:
 
@@ -6,9 +6,10 @@ A record is a head and a payload:
 
 ``number`` counts records from the beginning of the log. ``safe`` is the number of records that were on the disk when
 this one was written, that is, all that may have been acknowledged. After each sync a mark follows: a record without a
-payload, which has the number of the next record and only says how many are safe. So a record that a crash tore can be
-distinguished from one that the disk damaged. If no later record calls a bad record safe, a crash has torn it: it and
-what follows are cut off and kept in a file. Otherwise it was acknowledged: nothing is cut, and the log is refused.
+payload, which has the number of the next record and only holds the number of safe records. So a record that a crash
+tore can be distinguished from one that the disk damaged. If no later record calls a bad record safe, a crash has torn
+it: it and what follows are cut off and kept in a file. Otherwise it was acknowledged: nothing is cut, and the log is
+refused.
 
 The damaged part is searched for later records from the end of the bad record on where its head is whole, so that bytes
 of its payload (which clients choose) are not taken for records.
@@ -48,7 +49,7 @@ class Record(NamedTuple):
     safe: int
     payload: bytes
     end: int
-    """Where the next one begins in its segment."""
+    """Offset of the next record in its segment."""
 
 
 def segment_name(number: int) -> str:
@@ -146,7 +147,7 @@ class Log:
             if self.safe < number:
                 os.fdatasync(self._file)
                 self.safe = max(self.safe, number)
-                with suppress(OSError), self._appending:  # if no mark can be written, the next record says it
+                with suppress(OSError), self._appending:  # if no mark can be written, the next record holds the number
                     self._size = self._write(self._file, self._size, b"")
 
     def close(self) -> None:
@@ -205,7 +206,7 @@ def _records(content: bytes, number: int) -> Iterator[Record]:
 
 
 def _head(content: bytes, at: int) -> tuple[int, int, int, int] | None:
-    """Length of the payload, number, safe and checksum of the payload, as a whole head here says; None without one."""
+    """Return length of the payload, number, safe and checksum from a whole head at this offset; None without one."""
     if at + HEAD_BYTES > len(content):
         return None
     head = content[at : at + _HEAD.size]

@@ -59,7 +59,7 @@ class Metrics:
 
 
 class _State:
-    """What the service is doing, collected when Prometheus asks."""
+    """Figures of the service, collected when Prometheus requests them."""
 
     def __init__(self, service: Service) -> None:
         self.service = service

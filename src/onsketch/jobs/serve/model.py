@@ -1,4 +1,4 @@
-"""What learns: a training job without a file, for two labels, many classes or numbers. Its file is the program's."""
+"""The model of a service: a training job without a file, for two labels, many classes or numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from onsketch.rows.interactions import as_pairs
 from onsketch.rows.schema import Schema
 
 STEP_SECONDS = 0.001
-"""Learning goes in steps of about this long: what a prediction may have to wait."""
+"""Target duration of one learning step: the longest that a prediction should wait."""
 _TRIALS = 4
 """Steps of one length, of which the fastest counts: on a busy machine the others are long for no fault of their own."""
 
@@ -36,7 +36,7 @@ UNLISTED = Schema(extra="learn").state()
 """The schema of rows whose columns are known only as they come."""
 
 MOST_CLASSES = 1000
-"""Classes that a service makes room for; a label that is different in each row is no class."""
+"""Most classes of a service; labels that differ in each row are not classes."""
 
 KINDS = {
     "binary": "binary",
@@ -46,16 +46,16 @@ KINDS = {
     "regression": "regression",
     "numbers": "regression",
 }
-"""What ``--task`` may say, and what it means."""
+"""Values of ``--task`` and the kind of task that each stands for."""
 
 
 class Learned(NamedTuple):
-    """What came of learning some rows."""
+    """Outcome of learning some rows."""
 
     margins: Floats
     """Predicted before each row was learned; (rows,) or (rows, classes)."""
     taken: NDArray[np.bool_]
-    """Which rows were learned: an update that is not finite is refused, and the row has no margin."""
+    """Mask (rows,) of the learned rows: an update that is not finite is refused, and the row has no margin."""
 
 
 class Admitted(NamedTuple):
@@ -63,7 +63,7 @@ class Admitted(NamedTuple):
 
     codes: Floats
     refused: dict[int, str]
-    """Why, by row; their codes are NaN."""
+    """Reasons of refusal, by row; the codes of these rows are NaN."""
     classes: list[str]
     """Classes met for the first time."""
 
@@ -90,7 +90,7 @@ class Model:
 
     @property
     def task(self) -> Task:
-        """What labels mean."""
+        """Meaning of the labels."""
         assert self.job.task is not None
         return self.job.task
 
@@ -101,12 +101,12 @@ class Model:
 
     @property
     def meaning(self) -> tuple[Any, ...]:
-        """What labels mean, for comparison with another model; a label of the negative class may not have come yet."""
+        """Meaning of the labels, for comparison with another model; the negative label may still be unknown."""
         return self.kind, self.task.positive, self.task.named, self.task.names
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """How named values become columns, for comparison with another model."""
+        """Encoding of named values as columns, for comparison with another model."""
         return (
             self.job.schema or UNLISTED,
             self.reading.get("bits") or DEFAULT_BITS,
@@ -187,7 +187,7 @@ class Model:
         return Admitted(codes, refused, fresh)
 
     def _strange(self, codes: Floats) -> NDArray[np.bool_]:
-        """Labels that the task does not know; NaN is one."""
+        """Return a mask of the labels that are not of the task; NaN is one."""
         if self.kind == "regression":
             least = 0.0 if self.learner.loss == "poisson" else -LARGEST
             return ~((codes >= least) & (codes <= LARGEST))
@@ -197,7 +197,7 @@ class Model:
 
     @property
     def _usual(self) -> bool:
-        """Whether 1 is told from 0 or −1, which then mean the same."""
+        """True if labels are {0, 1} or {−1, 1}: then 0 and −1 mean the same."""
         return self.task.positive == 1.0 and self.task.negative in (None, 0.0, -1.0) and self.task.names is None
 
     def _expected(self) -> str:
@@ -222,7 +222,7 @@ class Model:
     # Learning ---------------------------------------------------------------------------------------------
 
     def begin(self, batch: Batch) -> None:
-        """Take note of what a batch says first: the label of the other class, or classes not met before."""
+        """Take over new labels of a batch: the label of the other class, or new classes."""
         if self.kind == "binary" and self.task.negative is None:
             others = batch.labels[batch.labels != 1.0]
             if others.size:
@@ -294,11 +294,11 @@ class Model:
     # Files ------------------------------------------------------------------------------------------------
 
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
-        """As ``onsketch train --save`` writes it; ``notes`` come beside its own."""
+        """Write the model as ``onsketch train --save`` does; ``notes`` are added to its own."""
         self.learner.save(path, {"training": self.job._description(), **(notes or {})})
 
     def copy(self) -> Model:
-        """The model as it is now, to be written while this one goes on."""
+        """Return a copy of the present model, to be written while this one continues to learn."""
         twin = copy.copy(self)
         twin.job = copy.copy(self.job)
         twin.job.on_judged = None  # rows that the copy learns are not rows of this model
@@ -364,7 +364,7 @@ def _empty(job: _Fed, meaning: Task) -> Model:
 
 
 class _Fed(Training):
-    """A training job that is given its rows; one whose update would not be finite is passed over and told of."""
+    """A training job that is given its rows; it skips and reports rows whose update would not be finite."""
 
     @property
     def _skipping(self) -> bool:
@@ -372,7 +372,7 @@ class _Fed(Training):
 
 
 def load_model(path: model_file.PathLike) -> tuple[Model, dict[str, Any]]:
-    """The model of a file that the program or the service wrote, and the notes beside it."""
+    """Load the model and the notes of a file that the program or the service wrote."""
     content = read_noted(path)
     told = content.notes.get("training")
     if content.kind not in ("learner", "classes") or told is None:

@@ -25,7 +25,7 @@ class Row(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Label(msgspec.Struct, forbid_unknown_fields=True):
-    """A label that comes after its row was predicted."""
+    """A label that arrives after its row was predicted."""
 
     id: str | int
     label: Any

@@ -1,4 +1,4 @@
-"""What a request brings, as rows of the model's own columns: objects, lists, LIBSVM and VW lines.
+"""Parse requests into rows of the model's columns: objects, lists, LIBSVM and VW lines.
 
 The columns are those of the model's training: hashed names (VW text, JSON), numbers of features (LIBSVM), or the
 columns of a table by name.
@@ -32,7 +32,7 @@ from onsketch.rows.sparse import Sparse, csr
 
 FORMATS = ("vw", "libsvm")
 _FEWEST = 64
-"""Rows that a parser of lines has room for at least."""
+"""Least capacity of a parser of lines, in rows."""
 _MOST_NAMES = 1 << 17
 """Names of hashed columns kept for the live page."""
 
@@ -127,7 +127,7 @@ class RowReader:
         return block
 
     def _form(self, form: str, rows: int) -> TextFormat:
-        """The compiled parser of a format, with room for so many rows."""
+        """Return the compiled parser of a format, with capacity for so many rows."""
         if form not in FORMATS:
             raise InputError(f"format: {shown(form)}: lines are of format vw or libsvm.")
         if self._table or self._format in NAMED_VALUES:

@@ -1,4 +1,4 @@
-"""A service from start to end: recover, warm up, listen, drain."""
+"""A service from start to end: recover, compile, listen, drain."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SWITCH = 0.0005
 
 @dataclass(frozen=True)
 class Wish:
-    """What the user asked for."""
+    """Options given by the user."""
 
     model: Path | None = None
     method: str = "auto"
@@ -100,7 +100,7 @@ def make_engine(wish: Wish, say: Callable[[str], None]) -> Engine:
 
 
 def _same_wish(wish: Wish, model: Model) -> None:
-    """The folder says what the model is; options that say otherwise are refused."""
+    """Check the options against the model in the folder; those that contradict it are refused."""
     name = getattr(getattr(model.learner, "method", None), "name", None)
     if wish.model is None and wish.task is not None and name is not None and wish.method not in (name, "auto"):
         raise OptionError(
@@ -157,7 +157,7 @@ def warm_up(model: Model) -> None:
 async def serve(
     wish: Wish, engine: Engine, say: Callable[[str], None], started: Callable[[Running], None] = lambda running: None
 ) -> None:
-    """Listen until a signal comes (or ``Running.stop`` is called), then drain."""
+    """Listen until a signal arrives or ``Running.stop`` is called, then drain."""
     loop = asyncio.get_running_loop()
     service = Service(engine, wish.limits)
     service.attach(loop)
@@ -220,7 +220,7 @@ class Running(NamedTuple):
 
 
 class _Server(uvicorn.Server):
-    """Stops at a signal, and lets what comes after decide how the process ends: uvicorn would end it by the signal."""
+    """A server that stops at a signal and returns to its caller; uvicorn itself would end the process by the signal."""
 
     def __init__(self, config: uvicorn.Config, door: Door) -> None:
         super().__init__(config)
@@ -256,7 +256,7 @@ def _listen(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
-        made.listen(4096)  # whoever reads the line that names the port may come at once
+        made.listen(4096)  # a client that reads the line with the port may connect at once
     except OSError as error:
         made.close()
         raise OptionError(f"{host}:{port}: cannot be listened on ({error.strerror}).") from None

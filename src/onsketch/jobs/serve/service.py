@@ -1,4 +1,4 @@
-"""What the service does, whatever door a request came by: predict, learn, label, promote, say how it goes."""
+"""Operations of the service for every protocol: predict, learn, label, promote and report the status."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Service:
     async def queued(
         self, matrix: Rows | None, labels: Sequence[Any] | Floats, weights: Floats | None, notes: Any = None
     ) -> Outcome:
-        """Hand rows to the engine and wait for what comes of them."""
+        """Queue rows in the engine and wait for the outcome."""
         assert self._loop is not None
         future: asyncio.Future[Outcome] = self._loop.create_future()
 
@@ -193,16 +193,16 @@ class Service:
         return found
 
     async def promote(self) -> dict[str, Any]:
-        """Let the second model answer from now on, and the first learn beside it."""
+        """Let the second model answer from now on; the first one continues to learn."""
         if self.engine.shadow is None:
             raise InputError("there is no second model; start the service with --shadow.")
         await self.queued(None, [], None, {"promote": True})
         return self.status()
 
-    # How it goes ------------------------------------------------------------------------------------------
+    # Status ------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """What GET /status answers."""
+        """Return the answer to GET /status."""
         engine = self.engine
         model = engine.model
         tally = model.tally
@@ -242,7 +242,7 @@ class Service:
 
 
 def _owned(matrix: Rows, place: int) -> Rows:
-    """A row in memory of its own, so that one that waits does not keep its request in memory."""
+    """Copy a row, so that a waiting row does not keep its request in memory."""
     part = part_of(matrix, place, place + 1)
     if isinstance(part, np.ndarray):
         return part.copy()

@@ -1,4 +1,4 @@
-"""The folder of a service: snapshots, the log since the last one, and how to go on from them.
+"""The folder of a service: snapshots, the log since the last one, and recovery from them.
 
     lock                               held by the process that writes
     snapshot-NUMBER.model              the model after the first NUMBER records of the log
@@ -6,8 +6,8 @@
     log-NUMBER.rows                    records from NUMBER on
     archive/log-NUMBER.rows            older records, with ``--keep-log``
 
-A snapshot is written beside its place and renamed; only then are the snapshots and segments before it removed. So at
-any moment the newest snapshot and the segments from it on are all there.
+A snapshot is written to a temporary file and renamed. Only then are older snapshots and segments removed. So the newest
+snapshot and all segments after it exist at any moment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Store:
     def __init__(self, folder: Path, archive: bool = False) -> None:
         self.folder = folder
         self.archive = folder / "archive" if archive else None
-        """Where segments go that a snapshot makes superfluous; None removes them."""
+        """Folder to which superseded segments move; None removes them."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -43,12 +43,12 @@ class Store:
             leftover.unlink(missing_ok=True)
 
     def newest(self) -> tuple[int, Path] | None:
-        """The newest snapshot and the record it stands before."""
+        """Return the number of records that the newest snapshot covers, and its path; None without a snapshot."""
         found = sorted(self.folder.glob("snapshot-" + "[0-9]" * 16 + ".model"))
         return (int(found[-1].name[9:-6]), found[-1]) if found else None
 
     def shadow_path(self, number: int) -> Path:
-        """Where the second model's snapshot is."""
+        """Return the path of the second model's snapshot."""
         return self.folder / f"snapshot-{number:016d}.shadow.model"
 
     def load(self) -> tuple[int, Model, Model | None, dict[str, Any]] | None:
@@ -64,7 +64,7 @@ class Store:
         return number, model, shadow, notes.get("serve", {})
 
     def batches(self, number: int, cut_damaged: bool) -> Any:
-        """What was learned since a snapshot: (number of the record, batch), and notes as words."""
+        """Yield the records since a snapshot as (number of the record, batch), and messages as text."""
         for item in read_log(self.folder, number, cut_damaged):
             yield item if isinstance(item, str) else (item.number, Batch.decode(item.payload))
 

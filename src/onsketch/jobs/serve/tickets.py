@@ -1,4 +1,4 @@
-"""Requests on their way: what they bring, which of their rows can be learned, and what came of it."""
+"""Requests under way: their rows, which of them can be learned, and the outcome."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Broken(Refused):
 
 @dataclass
 class Outcome:
-    """What came of one request's rows."""
+    """Outcome of one request's rows."""
 
     margins: Floats
     """Of the rows that were learned, NaN for the others."""
     refused: dict[int, str]
-    """Why rows were not learned."""
+    """Reasons why rows were not learned, by row."""
 
 
 @dataclass
@@ -115,7 +115,7 @@ def share(tickets: list[Ticket], kept: Any, refused: dict[int, str], learned: Le
 
 
 def hand_over(tickets: list[Ticket]) -> None:
-    """Tell each request what came of it."""
+    """Give each request its outcome."""
     for ticket in tickets:
         assert ticket.result is not None
         ticket.done(ticket.result)

@@ -23,7 +23,7 @@ _AT_ONCE = 1 << 18
 
 
 class VWDaemon:
-    """A door for clients of VW."""
+    """A server for clients of VW."""
 
     def __init__(self, service: Service) -> None:
         self.service = service

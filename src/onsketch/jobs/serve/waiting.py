@@ -34,7 +34,7 @@ class Waiting:
 
 
 class Waitlist:
-    """Used by one thread. Ids that are gone are remembered as long as there is room, to say what became of them."""
+    """Used by one thread. Ids of removed rows are remembered, within a limit, to report what became of them."""
 
     def __init__(self, most: int, seconds: float, most_bytes: int = 1 << 62) -> None:
         self.most, self.seconds, self.most_bytes = most, seconds, most_bytes
@@ -73,7 +73,7 @@ class Waitlist:
         return row
 
     def get(self, key: str) -> Waiting | None:
-        """The row that waits under this id; it goes on waiting until ``done``."""
+        """Return the row that waits under this id; it keeps waiting until ``done``."""
         self.sweep()
         return self._rows.get(key)
 
@@ -84,7 +84,7 @@ class Waitlist:
             self._forget(key, "labelled")
 
     def why_not(self, key: str) -> tuple[int, str]:
-        """Why there is no row under this id: a status and words. It is counted."""
+        """Return the status and the reason why there is no row under this id, and count the case."""
         reason = self._gone.get(key)
         if reason == "labelled":
             self.repeated += 1
@@ -115,6 +115,6 @@ class Waitlist:
             self._gone.popitem(last=False)
 
     def counts(self) -> dict[str, int]:
-        """What became of rows and labels so far."""
+        """Counts of the rows and labels so far, by outcome."""
         names = ("labelled", "expired", "evicted", "unknown", "repeated", "late")
         return {"waiting": len(self._rows), **{name: getattr(self, name) for name in names}}

@@ -1,4 +1,4 @@
-"""How a model does on live rows: the long run, the recent window, the best constant, and curves to send."""
+"""Quality of a model on live rows: over all rows, a recent window and the best constant, with curves to send."""
 
 from __future__ import annotations
 

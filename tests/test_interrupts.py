@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _signal
+import gc
 import signal
 import sys
 import threading
@@ -28,6 +29,14 @@ INTERRUPTED = (
     "sketch Oja", "merge FrequentDirections", "scikit-learn targets", "River classes", "River third label",
     "River row far longer than others",
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_collection():
+    """An exception that a handler raises within a callback of the garbage collector (Hypothesis has one) is lost."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.mark.parametrize("name", INTERRUPTED)

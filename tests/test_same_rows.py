@@ -311,3 +311,13 @@ def test_names_and_words_of_any_length_and_number_take_little_memory(monkeypatch
     assert sum(map(len, kept)) < 300_000
     assert len(encoder.hashes._known) <= 110
     assert max(map(len, names.known.values())) <= 1001
+
+
+def test_words_of_lists_and_categories_of_one_column_do_not_depend_on_history():
+    rows = [{"tags": ["Red"]}, {"tags": "Red"}, {"tags": "red"}]
+    schema = Schema((Field("tags", "any"),))
+    alone = [Encoder(schema).objects([row]).indices.tolist() for row in rows]
+    for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
+        encoder = Encoder(schema)
+        assert [encoder.objects([rows[k]]).indices.tolist() for k in order] == [alone[k] for k in order]
+    assert alone[0] == alone[2] != alone[1]

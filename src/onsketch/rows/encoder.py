@@ -606,12 +606,13 @@ def _text_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
 
 def _bag(hashes: Hashes, name: str, text: str) -> tuple[list[int], list[float]]:
     """The words of a text, as features in ascending order, and their counts."""
-    known, tokens = hashes.known(name), tokens_of(text)
+    known = hashes.known(name)
+    tokens = [token.lower() for token in tokens_of(text)]  # categories of the same column are remembered as written
     fresh = [token for token in dict.fromkeys(tokens) if token not in known]
     if fresh:
-        hashes.learn(name, fresh, [token.lower() for token in fresh])
+        hashes.learn(name, fresh, fresh)
         if any(token not in known for token in tokens):  # the memory was emptied
-            hashes.learn(name, tokens, [token.lower() for token in tokens])
+            hashes.learn(name, tokens, tokens)
     counted = Counter(map(known.__getitem__, tokens))
     slots = sorted(counted)
     return slots, [float(counted[slot]) for slot in slots]

@@ -321,3 +321,10 @@ def test_words_of_lists_and_categories_of_one_column_do_not_depend_on_history():
         encoder = Encoder(schema)
         assert [encoder.objects([rows[k]]).indices.tolist() for k in order] == [alone[k] for k in order]
     assert alone[0] == alone[2] != alone[1]
+
+
+def test_an_object_in_a_listed_column_is_encoded_once_where_other_columns_come():
+    encoder = Encoder(Schema((Field("a", "any"),), extra="learn"), names=(names := Names()))
+    rows = encoder.objects([{"a": {"b": 1}, "new": 2}])
+    assert [names.of(slot) for slot in rows.indices.tolist()] == ["a.b", "new"]
+    assert rows.data.tolist() == [1.0, 2.0]

@@ -316,8 +316,8 @@ class Encoder:
         return indices, values
 
     def _encode_others(self, row: Mapping[str, Any], indices: list[int], values: list[float]) -> None:
-        flat = flattened(row)
-        for name in sorted(name for name in flat if name not in self._listed):
+        flat = flattened({name: cell for name, cell in row.items() if name not in self._listed})
+        for name in sorted(flat.keys() - self._listed):
             self._others(name).step(flat[name], indices, values)
 
     def objects(self, rows: Sequence[Any]) -> Sparse | Floats:

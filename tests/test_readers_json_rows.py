@@ -117,3 +117,12 @@ def test_a_bad_line_is_named_or_skipped():
     (block,), reading = lines(rows, on_error="skip")
     assert (len(block), reading.skipped) == (4, 1)
     assert np.asarray(block.rows.data).tolist() == [1.0, 1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("weight", [[1], {"kg": 1}, 10**400, "much", -1], ids=["list", "object", "huge", "word", "-1"])
+def test_a_weight_that_is_no_number_makes_a_bad_line(weight):
+    rows = [{"y": 1, "a": 1.0, "w": 2}, {"y": 0, "a": 2.0, "w": weight}, {"y": 0, "a": 3.0, "w": 1}]
+    with pytest.raises(ReadError, match=r"<stream>:2:1: .* is no weight"):
+        lines(rows, weight="w")
+    (block,), reading = lines(rows, weight="w", on_error="skip")
+    assert (block.sample_weight.tolist(), reading.skipped) == ([2.0, 1.0], 1)

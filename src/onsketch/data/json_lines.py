@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import InputError
+from onsketch.core.errors import InputError, shown
 from onsketch.data.block import Block, Position
 from onsketch.data.columns import Roles, decide, sampled
 from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST, LINE, ROWS, SKIPPED
@@ -141,9 +141,12 @@ class JSONLines(TextFormat):
         if self._unmet:
             self._unmet = {option: name for option, name in self._unmet.items() if name not in row}
         label = self.read.one(parts.label)
-        weight = 1.0 if parts.weight is None else float(parts.weight)
+        try:
+            weight = 1.0 if parts.weight is None else float(parts.weight)
+        except (TypeError, ValueError, OverflowError):
+            weight = np.nan
         if not 0.0 <= weight < np.inf:
-            raise InputError(f"{parts.weight!r} is no weight: weights are finite and not negative")
+            raise InputError(f"{shown(parts.weight)} is no weight: weights are finite and not negative")
         assert self.encoder is not None
         features = self.encoder.named(parts.features)
         columns, numbers = self.encoder.object(features)

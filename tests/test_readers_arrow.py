@@ -182,3 +182,24 @@ def test_pipes_and_damage(tmp_path):
         blocks(path)
     with pytest.raises(InputError, match="no such file"):
         blocks(tmp_path / "none.parquet")
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow"])
+def test_the_first_rows_decide_the_columns_after_parts_without_rows(tmp_path, name):
+    table = pa.table({"y": [1.0, 0.0, 1.0], "a": ["1.5", "2.5", "3.5"], "b": ["x", "z", "x"]})
+    schemas, found = [], []
+    for parts in ([table], [table[:0], table[:0], table]):
+        if name == "t.parquet":
+            with pq.ParquetWriter(tmp_path / name, table.schema) as writer:
+                for part in parts:
+                    writer.write_table(part)
+        else:
+            with pa.OSFile(str(tmp_path / name), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+                for part in parts:
+                    writer.write_batch(pa.RecordBatch.from_pydict(part.to_pydict(), schema=table.schema))
+        reading = stream(tmp_path / name, label="y", prefetch=0)
+        (block,) = reading
+        schemas.append(reading.schema)
+        found.append((block.rows.indices.tolist(), block.rows.data.tolist()))
+    assert schemas[0] == schemas[1]
+    assert found[0] == found[1]

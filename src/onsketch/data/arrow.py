@@ -185,10 +185,10 @@ def _batches(
         files, size = open_parquet(found), _size(found)
         file = files[0]
         most = _rows(len(file.schema_arrow), limits)
-        first_rows = row_groups(path, files, size, range(min(file.metadata.num_row_groups, 1)), SAMPLE_LINES, limits)
-        form.begin(path, files[-1].schema_arrow, lambda: _checked(path, next(first_rows, None)))
         counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
-        first = 0
+        first = next((k for k, count in enumerate(counts) if count), len(counts))
+        first_rows = row_groups(path, files, size, range(first, len(counts)), SAMPLE_LINES, limits)
+        form.begin(path, files[-1].schema_arrow, lambda: _checked(path, next(first_rows, None)))
         while first < len(counts) and skip >= counts[first]:
             skip -= counts[first]
             first += 1
@@ -206,8 +206,8 @@ def _batches(
         ahead: list[Any] = []
 
         def sample() -> Any:
-            ahead.extend(islice(batches, 1))
-            return _checked(path, ahead[0]) if ahead else None
+            ahead.extend(islice((batch for batch in batches if _checked(path, batch).num_rows), 1))
+            return ahead[0] if ahead else None
 
         form.begin(path, reader.schema, sample)
         parts = chain(ahead, batches)

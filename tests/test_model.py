@@ -177,6 +177,8 @@ def test_columns_are_matched_by_name(tmp_path: Path) -> None:
         model.decision_function(rows.assign(age="old"))
     with pytest.raises(InputError, match="3 columns; the model was trained on 5"):
         model.decision_function(np.zeros((2, 3)))
+    with pytest.raises(InputError, match="two columns have the name 'age'"):
+        model.decision_function(pd.concat([rows, rows[["age"]]], axis=1))
     with pytest.raises(InputError, match="collect"):
         model.predict(pl.from_pandas(rows).lazy())
 

@@ -224,3 +224,10 @@ def test_a_classifier_of_several_labels(tmp_path: Any) -> None:
     assert not one.multilabel_
     with pytest.raises(ValueError, match="0 and 1 each"):
         OnlineClassifier().fit(X, labels * 2 + np.arange(400)[:, None] % 2)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    X, y = frame(40)
+    twice = pd.concat([X, X[["colour"]]], axis=1)
+    with pytest.raises(InputError, match="two columns have the name 'colour'"):
+        OnlineClassifier(**FAST).fit(twice, y)

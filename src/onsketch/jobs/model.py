@@ -142,7 +142,7 @@ class Model:
         if hasattr(X, "to_arrow") or (hasattr(X, "schema") and hasattr(X, "column_names")) or _is_batch(X):
             return self._table(columns_of(X.to_arrow() if hasattr(X, "to_arrow") else X), X.shape[0])
         if hasattr(X, "iloc") and hasattr(X, "columns"):
-            return self._table({str(name): X.iloc[:, k] for k, name in enumerate(X.columns)}, len(X))
+            return self._table(columns_of(X), len(X))
         return self._matrix(X)
 
     def _objects(self, X: Sequence[Any]) -> Any:

@@ -367,7 +367,7 @@ class Encoder:
         """Encode a data frame of pandas or polars."""
         if hasattr(frame, "to_arrow"):
             return self.table(frame.to_arrow(), faults)
-        return self.columns({str(name): frame.iloc[:, k] for k, name in enumerate(frame.columns)}, len(frame), faults)
+        return self.columns(columns_of(frame), len(frame), faults)
 
     def columns(self, columns: Mapping[str, Any], count: int, faults: Faults | None = None) -> Sparse | Floats:
         """Encode columns by name: lists, arrays, series or Arrow columns with ``count`` cells each.
@@ -689,15 +689,22 @@ def flattened(row: Mapping[str, Any], before: str = "", deeper: int = DEEPEST) -
 
 
 def columns_of(table: Any) -> dict[str, Any]:
-    """The columns of a pyarrow Table or RecordBatch by name; the columns of a struct ``a`` are named ``a.b``."""
-    pa = import_pyarrow()
-    if isinstance(table, pa.RecordBatch):
-        table = pa.Table.from_batches([table])
-    while any(pa.types.is_struct(kind) for kind in table.schema.types):
-        table = table.flatten()
-    found = dict(zip(table.column_names, table.columns, strict=True))
-    if len(found) < len(table.column_names):
-        twice = next(name for name in found if table.column_names.count(name) > 1)
+    """The columns of a pandas frame or a pyarrow Table or RecordBatch by name.
+
+    The columns of a struct ``a`` of Arrow are named ``a.b``. Two columns of one name are an InputError.
+    """
+    if hasattr(table, "iloc"):
+        names, columns = [str(name) for name in table.columns], [table.iloc[:, k] for k in range(table.shape[1])]
+    else:
+        pa = import_pyarrow()
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
+        while any(pa.types.is_struct(kind) for kind in table.schema.types):
+            table = table.flatten()
+        names, columns = table.column_names, table.columns
+    found = dict(zip(names, columns, strict=True))
+    if len(found) < len(names):
+        twice = next(name for name in found if names.count(name) > 1)
         raise InputError(f"two columns have the name {twice!r}; rename one of them.")
     return found
 

@@ -126,7 +126,7 @@ def as_columns(X: Any) -> dict[str, Any] | None:
     if hasattr(X, "to_arrow") or (hasattr(X, "schema") and hasattr(X, "column_names")):
         return columns_of(X.to_arrow() if hasattr(X, "to_arrow") else X)
     if hasattr(X, "iloc") and hasattr(X, "columns"):
-        return {str(name): X.iloc[:, k] for k, name in enumerate(X.columns)}
+        return columns_of(X)
     return None
 
 

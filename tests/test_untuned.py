@@ -208,6 +208,20 @@ def test_a_mixture_that_no_rows_lead_to_is_refused(tmp_path: Path, field: str, p
         model_file.build(content)
 
 
+@pytest.mark.parametrize("many", [True, False])
+@pytest.mark.parametrize("count", [2.0, 4.0, 1e9])
+def test_a_count_of_classes_without_arrays_is_refused(tmp_path: Path, many: bool, count: float) -> None:
+    X, _ = stream("logistic", n=60, seed=3)
+    made: Any = UntunedClasses(n_classes=3) if many else onsketch.learner("untuned", loss="logistic")
+    made.learn(X, np.arange(60) % 3 if many else np.arange(60) % 2 * 2.0 - 1.0)
+    made.save(tmp_path / "m")
+    content = model_file.read(tmp_path / "m")
+    model_file.build(content)
+    content.arrays["state.running"][RUN.classes] = count
+    with pytest.raises(ModelFileError, match="classes"):
+        model_file.build(content)
+
+
 @pytest.mark.parametrize(("loss", "width"), [("squared", 6), ("logistic", 6), ("logistic", 400)])
 def test_merged_shards_are_better_than_one_shard(loss: str, width: int) -> None:
     rng = np.random.default_rng(3)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.arrays import Arrays
+from onsketch.core.arrays import Arrays, require
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.core.losses import LOSSES
 from onsketch.learners.base import _chunks
@@ -155,3 +155,4 @@ class UntunedClasses(ManyClasses):
     def _restore(self, arrays: Arrays, header: Mapping[str, Any]) -> None:
         self._width = int(header["width"])
         self._core.restore(arrays, self._width)
+        require(self.n_classes == header["n_classes"], "it counts other classes than its header", "running")

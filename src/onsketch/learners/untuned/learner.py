@@ -238,6 +238,7 @@ class Core:
         state, run, have = self.state, self.state.running, states.sizes(self.state)
         counts = run[[RUN.rounds, RUN.seen, RUN.listed, RUN.rows, RUN.places, RUN.classes]]
         require(bool((counts == np.floor(counts)).all() and (counts >= 0).all()), "its counts are impossible")
+        require(run[RUN.classes] <= have["classes"], "it counts more classes than it has", "running")
         require(run[RUN.seen] == seen and have["slots"] > seen, "features are not as many as it counts", "running")
         width, places = have["width"], int(run[RUN.places])
         require(width in (0, 2 * self.directions), "its sketch has another size")

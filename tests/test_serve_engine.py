@@ -19,6 +19,7 @@ import onsketch
 from onsketch.data.json_rows import rows_of
 from onsketch.files.model_file import read, write
 from onsketch.jobs.serve.engine import Engine, Settings
+from onsketch.jobs.serve.log import Log, LogError
 from onsketch.jobs.serve.model import UNLISTED, load_model, new_model
 from onsketch.jobs.serve.store import Store
 from onsketch.jobs.serve.tickets import Broken, Busy, DiskFull, Stopping, Ticket
@@ -253,6 +254,27 @@ def test_a_disk_that_fails_ends_learning_and_nothing_is_acknowledged(tmp_path, m
         _learn(engine, rows[20:])
     assert not engine.ready
     assert np.isfinite(engine.predict(rows_of([rows[0]["features"]]))).all()
+    monkeypatch.undo()
+    engine.drain()
+
+
+def test_half_a_mark_in_the_log_ends_learning_and_every_client_is_answered(tmp_path, monkeypatch):
+    engine = _engine(tmp_path)
+    rows = objects(30)
+    _learn(engine, rows[:10])
+    write = Log._write
+
+    def half_a_mark(log, file, size, payload):
+        if not payload:
+            raise LogError("half a record could not be removed from the log")
+        return write(log, file, size, payload)
+
+    monkeypatch.setattr(Log, "_write", half_a_mark)
+    assert isinstance(_learn(engine, rows[10:20]), Broken)
+    with pytest.raises(Broken, match="restart"):
+        _learn(engine, rows[20:])
+    assert not engine.ready
+    assert all(thread.is_alive() for thread in engine._threads)
     monkeypatch.undo()
     engine.drain()
 

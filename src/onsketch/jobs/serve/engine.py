@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from onsketch.jobs.serve.batch import Batch, Floats, Rows
-from onsketch.jobs.serve.log import Log
+from onsketch.jobs.serve.log import Log, LogError
 from onsketch.jobs.serve.model import Learned, Model
 from onsketch.jobs.serve.store import Store
 from onsketch.jobs.serve.tickets import Broken, Busy, DiskFull, Stopping, Ticket, admitted, hand_over, share
@@ -279,7 +279,11 @@ class Engine:
     # The committer ----------------------------------------------------------------------------------------
 
     def _commit(self) -> None:
-        """One fsync for all that has been learned since the last, then the answers."""
+        """One fsync for all that has been learned since the last, then the answers.
+
+        After a failure no row is acknowledged, even if a later fsync succeeds: the log may be damaged before the row.
+        """
+        failure: OSError | LogError | None = None
         while True:
             with self._change:
                 while not self._learned:
@@ -292,10 +296,13 @@ class Engine:
             tickets = [ticket for _, some in gathered for ticket in some]
             number = max(number for number, _ in gathered)
             try:
-                if number > 0 and self._log is not None:
+                if failure is None and number > 0 and self._log is not None:
                     self._log.sync(number)
-            except OSError as error:
-                self._fail(f"the log could not be put on the disk (errno {error.errno}); restart the service", tickets)
+            except (OSError, LogError) as error:
+                failure = error
+            if failure is not None:
+                what = f"errno {failure.errno}" if isinstance(failure, OSError) else "half a record in it"
+                self._fail(f"the log could not be put on the disk ({what}); restart the service", tickets)
             self._finish(tickets)
             if gathered[-1][0] < 0:
                 return

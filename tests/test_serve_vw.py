@@ -19,8 +19,12 @@ for needed in ("starlette", "uvicorn", "msgspec", "prometheus_client", "httpx", 
 import numpy as np
 
 import onsketch
+from onsketch.data import stream
 from onsketch.data.json_rows import rows_of
 from onsketch.jobs.serve.limits import Limits
+from onsketch.jobs.serve.model import load_model
+from onsketch.jobs.serve.rows import RowReader
+from onsketch.jobs.training import Plan, Training
 from serving import as_vw, objects, served
 
 LINES = (
@@ -171,3 +175,33 @@ def test_idle_clients_stop_nobody():
         for _ in range(100):
             clients.enter_context(Client(running.vw_port))
         assert clients.enter_context(Client(running.vw_port)).ask("1 | x\n") == ["0"]
+
+
+VW_ROWS = "1 |a x:2 |b y |c z:3\n-1 |a v |b y:5 |d z\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        (VW_ROWS, {"format": "vw", "cubic": ["abc"]}),
+        (VW_ROWS, {"format": "vw", "ignore": ["b"]}),
+        (VW_ROWS, {"format": "vw", "keep": ["a", "c"]}),
+        ("1 1:2 3:1\n-1 2:1 3:4\n", {"format": "libsvm", "zero_based": False}),
+        ("1 1:2 3:1\n-1 2:1 3:4\n", {"format": "libsvm", "zero_based": False, "bits": 10, "cubic": [":::"]}),
+    ],
+)
+def test_lines_have_the_columns_of_the_models_training(tmp_path, text, reading):
+    (tmp_path / "rows").write_text(text)
+    job = Training(Plan([str(tmp_path / "rows")], "adagrad", {}, reading))
+    for _ in job.run():
+        pass
+    job.save(tmp_path / "model")
+    with stream(str(tmp_path / "rows"), **reading) as blocks:
+        expected = next(blocks).X.toarray()
+    loaded = load_model(tmp_path / "model")[0]
+    found = RowReader(loaded, {}, 1000).lines(text.encode(), reading["format"]).X
+    np.testing.assert_array_equal(found.toarray(), expected)
+    plain = {name: value for name, value in reading.items() if name in ("format", "bits")}
+    with stream(str(tmp_path / "rows"), **plain) as blocks:
+        other = next(blocks).X
+    assert other.shape != expected.shape or (other.toarray() != expected).any()

@@ -30,7 +30,11 @@ from onsketch.rows.names import Names
 from onsketch.rows.schema import Schema, is_gap, number_of
 from onsketch.rows.sparse import Sparse, csr
 
-FORMATS = ("vw", "libsvm")
+FORMATS = {
+    "vw": ("bits", "quadratic", "cubic", "ignore", "keep"),
+    "libsvm": ("bits", "quadratic", "cubic", "zero_based"),
+}
+"""Formats of lines, and the options of a model's training that decide the columns of each."""
 _FEWEST = 64
 """Least capacity of a parser of lines, in rows."""
 _MOST_NAMES = 1 << 17
@@ -41,7 +45,7 @@ class RowReader:
     """Makes rows for one model. Used by one thread at a time."""
 
     def __init__(self, model: Model, names: dict[int, str], most_features: int) -> None:
-        self.reading = {name: value for name, value in model.reading.items() if name in ("bits", "quadratic")}
+        self.reading = model.reading
         self.most_features = most_features
         width = model.learner.n_features
         bits = self.reading.get("bits") or DEFAULT_BITS
@@ -136,7 +140,11 @@ class RowReader:
             raise InputError("VW lines need a model of hashed features; this one has numbered ones.")
         found = self._forms.get((form, rows))
         if found is None:
-            reading: dict[str, Any] = dict(self.reading)
+            reading: dict[str, Any] = {name: self.reading[name] for name in FORMATS[form] if name in self.reading}
+            if reading.get("zero_based") == "auto":
+                raise InputError(
+                    'LIBSVM lines need a model that knows whether indices count from 0 or 1; train it without "auto".'
+                )
             if form == "libsvm" and self.hashed:
                 reading.setdefault("bits", DEFAULT_BITS)
             with stream(io.BytesIO(b""), form, block_rows=rows, prefetch=0, **reading) as opened:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _signal
 import gc
+import os
 import signal
 import sys
 import threading
@@ -135,3 +136,50 @@ def test_a_thread_that_waits_for_a_lock_can_be_interrupted(alarmed):
         finish.set()
         thread.join()
     assert learner.lock.idle()
+
+
+@pytest.mark.parametrize("change", [False, True])
+def test_a_handler_may_use_the_learner_that_its_thread_waits_for(tmp_path, change):
+    X = np.ones((3, 5))
+    learner = onsketch.learner("adagrad", loss="squared")
+    learner.learn(X, np.ones(3))
+    expected = learner.predict(X)
+    held, handling, done = threading.Event(), threading.Event(), []
+
+    def handler(*_: object) -> None:
+        handling.set()
+        if change:
+            learner.learn(X, np.ones(3))
+        else:
+            learner.save(tmp_path / "saved")
+        done.append(True)
+
+    def write() -> None:
+        with learner.lock.writer, learner.lock.writing:
+            held.set()
+            handling.wait(30)
+            time.sleep(0.2)  # the handler requests the lock
+
+    def stuck(*_: object) -> None:
+        os.write(2, b"a handler waits for ever\n")
+        os._exit(1)
+
+    rescue = threading.Timer(60, stuck)
+    rescue.daemon = True
+    rescue.start()
+    before = signal.signal(signal.SIGALRM, handler)
+    thread = threading.Thread(target=write)
+    thread.start()
+    held.wait(30)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        found = learner.predict(X)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+        thread.join()
+        rescue.cancel()
+    assert done == [True]
+    assert learner.lock.idle()
+    assert np.array_equal(found, expected) != change
+    assert change or np.array_equal(onsketch.load(tmp_path / "saved").predict(X), expected)

@@ -67,9 +67,14 @@ class Uninterrupted:
         finally:
             self.check()
 
+    @property
+    def due(self) -> bool:
+        """True if ``check`` would run a handler in this thread."""
+        return bool(self._noted) and get_ident() == main_thread().ident
+
     def check(self) -> None:
         """Run the handlers of the signals that have come; the first exception of one is raised."""
-        if not self._noted or get_ident() != main_thread().ident:
+        if not self.due:
             return
         noted, self._noted = self._noted, {}
         failure: BaseException | None = None

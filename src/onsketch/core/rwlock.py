@@ -111,21 +111,34 @@ class RWLock:
                     self._changed.notify_all()
 
     def _wait(self, free: Callable[[], bool]) -> None:
-        """Wait until all earlier requests have been granted, and the lock is free."""
-        ticket, self._next = self._next, self._next + 1
-        try:
-            while not self._changed.wait_for(lambda: self._serving == ticket and free(), _SLICE):
+        """Wait until all earlier requests have been granted, and the lock is free.
+
+        Handlers of signals run without a ticket and without the mutex, since they may request the same lock.
+        """
+        while not self._queue(free):
+            self.mutex.release()
+            try:
                 uninterrupted.check()
-        except BaseException:  # interrupted while waiting
-            self._given_up.add(ticket)
-            raise
-        else:
-            self._serving += 1
+            finally:
+                self.mutex.acquire()
+
+    def _queue(self, free: Callable[[], bool]) -> bool:
+        """Wait with a new ticket; return False if it was given up, because handlers of signals are due."""
+        ticket, self._next = self._next, self._next + 1
+        granted = False
+        try:
+            while not granted and not uninterrupted.due:
+                granted = self._changed.wait_for(lambda: self._serving == ticket and free(), _SLICE)
         finally:
+            if granted:
+                self._serving += 1
+            else:
+                self._given_up.add(ticket)
             while self._serving in self._given_up:
                 self._given_up.discard(self._serving)
                 self._serving += 1
             self._changed.notify_all()
+        return granted
 
 
 _SLICE = 0.1

@@ -73,16 +73,16 @@ def _taught(make: Callable[[], Any], learn: Callable[[Any, slice], Any]) -> Call
     return made
 
 
-def _learner(door: Any, method: str, loss: str, y: Any) -> Callable[[], Any]:
-    return _taught(lambda: door(method, loss=loss), lambda learner, rows: learner.learn(X[rows], y[rows]))
+def _learner(create: Any, method: str, loss: str, y: Any) -> Callable[[], Any]:
+    return _taught(lambda: create(method, loss=loss), lambda learner, rows: learner.learn(X[rows], y[rows]))
 
 
 def kinds() -> Iterator[Kind]:
     """Every kind."""
     for method in sorted(onsketch.methods()):
-        for title, door in (("plain", onsketch.learner), ("scaled", onsketch.safe_learner)):
+        for title, create in (("plain", onsketch.learner), ("scaled", onsketch.safe_learner)):
             for loss, y in (("logistic", SIGNS), ("squared", TARGETS[:, 0])):
-                make = _learner(door, method, loss, y)
+                make = _learner(create, method, loss, y)
                 try:
                     made = make()
                 except OnsketchError:

@@ -93,7 +93,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def stream(rows: int, width: int, length: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of about ``length`` non-zeros with a falling spectrum, and numbers that a line explains but for noise."""
+    """Rows of about ``length`` non-zeros with a falling spectrum, and a noisy linear function of them."""
     rng = np.random.default_rng(seed)
     columns = np.minimum((rng.pareto(0.8, size=(rows, length)) * 4).astype(np.int64), width - 1)
     X = np.zeros((rows, width))
@@ -263,15 +263,15 @@ def configurations() -> Iterator[tuple[str, Callable[[], Record]]]:
     scales = 10.0 ** np.random.default_rng(3).uniform(-3, 3, X.shape[1])
     raw = {"dense": X * scales, "sparse": sp.csr_matrix(X * scales)}
     three = np.digitize(y, np.quantile(y, [0.4, 0.7]))
-    for door, make in makers().items():
-        rows = forms if door == "learner" else raw
+    for interface, make in makers().items():
+        rows = forms if interface == "learner" else raw
         for method in onsketch.methods():
             for loss in LOSSES:
                 labels = labels_for(loss, y)
-                given = {"curvature_schedule": "1/sqrt(t)"} if door == "learner" and flat(method, loss) else {}
+                given = {"curvature_schedule": "1/sqrt(t)"} if interface == "learner" and flat(method, loss) else {}
                 for form, dtype in product(forms, ("float64",) if method in KERNELS else ("float64", "float32")):
                     options = sized(method) | given | ({} if dtype == "float64" else {"dtype": dtype})
-                    name = f"{door}: {method}, {loss}, {form}, {dtype}"
+                    name = f"{interface}: {method}, {loss}, {form}, {dtype}"
                     yield name, partial(of_learner, make, method, loss, rows[form], labels, **options)
     for variant, (method, options) in VARIANTS.items():
         for loss, form in product(("squared", "logistic"), forms):

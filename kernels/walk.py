@@ -159,7 +159,7 @@ def _wide() -> Any:
 def _text() -> list[Any]:
     """Readers of every format, with products of features."""
     from onsketch.data import stream
-    from onsketch.rows.encoder import Encoder
+    from onsketch.rows.encoder import Encoder, bags_of_words
     from onsketch.rows.schema import Field, Schema
 
     found = []
@@ -177,7 +177,12 @@ def _text() -> list[Any]:
             except onsketch.errors.OptionError:
                 continue
     encoder = Encoder(Schema((Field("a", "category"), Field("b", "text"))))
-    found.append(encoder.columns({"a": ["x"], "b": np.array(["one two"])}, 1).data)
+    found.append(encoder.columns({"a": ["x"], "b": ["one two"]}, 1).data)
+    # Columns of text reach this kernel through pyarrow, which an installation need not have.
+    text, prefix, key = (np.frombuffer(part, dtype=np.uint8).copy() for part in (b"one two", b"b=", bytes(20)))
+    bags = np.zeros(1, np.int64), np.zeros(4, np.int64), np.zeros(4)
+    bags_of_words(text, np.array([0, 7]), prefix, np.uint64(255), key, *bags)
+    found += bags
     with stream(io.BytesIO(texts["csv"]), "csv", interact=["a,b"]) as reading:
         found += [block.X.data for block in reading]
     return found

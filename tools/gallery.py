@@ -3,7 +3,7 @@
     python tools/gallery.py [NAME ...]
 
 The pages are committed, so that a reader of the repository sees them too.
-tests/test_gallery.py runs the examples again.
+tests/project/test_gallery.py runs the examples again.
 """
 
 from __future__ import annotations

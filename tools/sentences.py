@@ -2,7 +2,7 @@
 
     python tools/sentences.py [PAGE ...]
 
-Code, tables, headings and formulas are left out. tests/test_docs_language.py holds the means and percentiles.
+Code, tables, headings and formulas are left out. tests/project/test_docs_language.py holds the means and percentiles.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from gallery import NAMES, index, page, run
 
 GALLERY = ROOT / "docs" / "gallery"
+TOLERANCES = {"text_classes": 0.3}  # its texts are the docstrings of the Python that runs it, which differ by version
 
 
 def printed(name: str) -> str:
@@ -33,4 +34,4 @@ def test_the_page_shows_the_example_as_it_is(name):
 def test_the_example_prints_what_its_page_shows(name, tmp_path):
     if name == "pytorch_training":
         pytest.importorskip("torch")
-    assert agree(run(name, tmp_path), printed(name))
+    assert agree(run(name, tmp_path), printed(name), TOLERANCES.get(name, 0.05))

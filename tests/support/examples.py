@@ -83,7 +83,7 @@ class _Checker(doctest.OutputChecker):
         return agree(got, want)
 
 
-def agree(printed: str, shown: str) -> bool:
+def agree(printed: str, shown: str, tolerance: float = 0.05) -> bool:
     """True if what is printed is what is shown, up to spaces, small differences of numbers, and ``...``."""
     got, want = (" ".join(text.split()) for text in (printed, shown))
     parts = [
@@ -95,7 +95,7 @@ def agree(printed: str, shown: str) -> bool:
         return False
     expected = NUMBER.findall(want.replace("...", " "))
     pairs = [(_number(a), _number(b)) for a, b in zip(found.groups(), expected, strict=True)]
-    return all(abs(a - b) <= max(0.05 * abs(b), 0.01) for a, b in pairs)
+    return all(abs(a - b) <= max(tolerance * abs(b), 0.01) for a, b in pairs)
 
 
 def _number(text: str) -> float:

@@ -24,23 +24,24 @@ def test_words_of_code_and_tables_do_not_count():
     assert lengths(text) == [2, 3]
 
 
-PACKAGES = ("adapters", "data/catalogue", "data/live", "experiments", "files", "report", "sketches", "torch")
-"""Packages whose docstrings follow the rule below; the others are still to be rewritten."""
+OLD = ("learners/auto", "learners/multiclass/softmax", "learners/scaled", "learners/untuned")
+"""Packages that are about to be replaced; all others follow the rule below."""
 
 
 def test_no_docstring_begins_with_what_or_whether():
     """A docstring says what a function does ("Return ...") or names a thing; it is not an indirect question."""
     found = []
-    for package in PACKAGES:
-        for path in sorted((ROOT / "src/onsketch" / package).rglob("*.py")):
-            strings = (
-                node.value
-                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-                if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-            )
-            found += [
-                f"{path.relative_to(ROOT)}:{string.lineno}"
-                for string in strings
-                if isinstance(string.value, str) and re.match(r"\s*(What|Whether)\b", string.value)
-            ]
+    for path in sorted((ROOT / "src/onsketch").rglob("*.py")):
+        if path.relative_to(ROOT / "src/onsketch").as_posix().startswith(OLD):
+            continue
+        strings = (
+            node.value
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        )
+        found += [
+            f"{path.relative_to(ROOT)}:{string.lineno}"
+            for string in strings
+            if isinstance(string.value, str) and re.match(r"\s*(What|Whether)\b", string.value)
+        ]
     assert not found

@@ -44,7 +44,7 @@ def _list(folder: Path | None) -> None:
 @click.argument("name")
 @_folder
 def _info(name: str, folder: Path | None) -> None:
-    """What is known of a set: addresses, checksums, licence, and the copy at hand."""
+    """Print the addresses, checksums and licence of a set, and where its local copy is."""
     with told_plainly():
         from onsketch.data.catalogue import entry, found
 

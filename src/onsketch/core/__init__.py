@@ -1,1 +1,1 @@
-"""What every room builds on: losses, geometries, tolerances, random draws, errors."""
+"""Functions that all packages share: losses, geometries, tolerances, random draws, errors."""

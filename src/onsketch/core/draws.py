@@ -54,7 +54,7 @@ def _mix(z):
 
 @exact_inlined
 def _key(seed, kind, index):
-    """What all draws of (seed, kind, index) start from."""
+    """Return the hash that all draws of (seed, kind, index) start from."""
     z = _mix(np.uint64(seed) + np.uint64(_GOLDEN))
     z = _mix(z ^ (np.uint64(kind) * np.uint64(_GOLDEN)))
     return _mix(z + np.uint64(index) * np.uint64(_GOLDEN))

@@ -60,7 +60,7 @@ class Geometry:
 
     @property
     def spectral(self) -> bool:
-        """Whether its metric is a function of a spectrum."""
+        """True if its metric is a function of a spectrum."""
         return self.metric is not None
 
     def metrics(self, energies: Iterable[float], ridge: float, escaped: float = 0.0) -> list[float]:

@@ -29,7 +29,7 @@ KernelFunction = Callable[[Array, Array], Any]
 KERNELS = ("linear", "rbf", "laplacian", "polynomial")
 
 PRODUCTS, SQUARED, ABSOLUTE, OWN = range(4)
-"""What a kernel is computed from: x·y, |x − y|², |x − y|₁, or rows given to a user's function."""
+"""Input of a kernel function: x·y, |x − y|², |x − y|₁, or the rows themselves for a user's function."""
 
 _FORMS = {"linear": PRODUCTS, "polynomial": PRODUCTS, "rbf": SQUARED, "laplacian": ABSOLUTE}
 
@@ -65,7 +65,7 @@ class Kernel:
 
     @property
     def form(self) -> int:
-        """What it is computed from."""
+        """Input of the kernel function: PRODUCTS, SQUARED, ABSOLUTE or OWN."""
         return _FORMS[self.function] if isinstance(self.function, str) else OWN
 
     @property

@@ -53,14 +53,14 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True)
 class Loss:
-    """What a learner needs to know of a loss beyond its formulas."""
+    """Properties of a loss that learners need beyond its formulas."""
 
     name: str
     code: int
     labels: str
     """``"sign"`` (−1 or +1), ``"real"``, or ``"count"`` (numbers from 0 on)."""
     smooth: bool
-    """Whether it has a curvature to sketch (``summary="curvature"``)."""
+    """True if it has a curvature to sketch (``summary="curvature"``)."""
 
     sigma: Callable[[float], float]
     """The σ of luo2016's Assumption 2, of a bound on |z|."""
@@ -146,7 +146,7 @@ def loss_of(options: Any) -> Loss:
 
 
 def in_units_of_labels(key: str, margins: Any) -> Any:
-    """What margins say of labels: e^z for the Poisson loss, themselves for all others.
+    """Convert margins to predicted labels: e^z for the Poisson loss, unchanged for all others.
 
     >>> in_units_of_labels("poisson", np.array([0.0, np.log(3.0)])).round(9).tolist()
     [1.0, 3.0]
@@ -156,7 +156,7 @@ def in_units_of_labels(key: str, margins: Any) -> Any:
 
 @inner
 def straight(loss):
-    """Whether the loss is made of straight pieces, so that it has no curvature."""
+    """Return True if the loss is piecewise linear, and so has no curvature."""
     return loss.code in (ABSOLUTE, HINGE, QUANTILE)
 
 

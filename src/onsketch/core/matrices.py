@@ -16,7 +16,7 @@ from onsketch.core.errors import InputError
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether this is a sparse matrix, told by its method so that SciPy need not be imported."""
+    """Return True for a sparse matrix, recognised by its ``tocsr`` so that SciPy need not be imported."""
     return hasattr(X, "tocsr")
 
 
@@ -60,7 +60,7 @@ def check_csr(csr: Any) -> None:
 
 
 def sound(X: Any) -> Any:
-    """What is sparse as a checked CSR matrix whose indices SciPy's own loops know; anything else as it is."""
+    """Return sparse data as a checked CSR matrix whose indices SciPy can handle, and anything else unchanged."""
     if not is_sparse(X):
         return X
     csr = as_csr(X)

@@ -1,4 +1,4 @@
-"""What a machine can hold: asked before an allocation that would only fail, or have the process killed, later."""
+"""Available memory, checked before an allocation that would fail, or get the process killed, later on."""
 
 from __future__ import annotations
 

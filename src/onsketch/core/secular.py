@@ -40,7 +40,7 @@ LINES = 8
 """Rows of scratch that ``absorb_row`` needs, each with room for n rounded up to eight."""
 
 POLES, COUPLINGS, SQUARES, BELOW, ABOVE, WEIGHT_BELOW, WEIGHT_ABOVE, OFFSETS = range(LINES)
-"""What they hold, of the λ that take part, ascending: λ, z, z²; for each root the λ below and above it with their z²;
+"""Rows of the work array, for the λ in use, ascending: λ, z, z²; for each root the λ below and above it with their z²;
 and its distance from the nearer one. BELOW ends as that one."""
 
 NEGLIGIBLE = 5e-16

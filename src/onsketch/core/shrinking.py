@@ -28,7 +28,7 @@ FD, ROBUST, PARAMETERIZED, COMPENSATIVE, GREEDY = range(5)
 """Codes of the rules in compiled loops."""
 
 HALF = 0.5
-"""What of ρ joins the ridge of robust frequent directions."""
+"""Fraction of ρ that robust frequent directions add to the ridge."""
 
 
 def shrink(rule: int, size: int, fraction: float, escaped: float, values: Any, energy: Any, true: Any) -> Any:
@@ -56,7 +56,7 @@ class Shrunk(NamedTuple):
     true: NDArray[np.float64]
     """The energy that they have."""
     rho: float
-    """What each of them may have lost; 0 if there was room for all."""
+    """Largest energy that a direction lost; 0 if no shrink was needed."""
 
 
 def shrunk(
@@ -84,5 +84,5 @@ def left_of(energy: float, rho: float) -> float:
 
 
 def ridge_growth(rule: int, rho: float) -> float:
-    """What a shrink by ρ adds to the ridge."""
+    """Return the amount that a shrink by ρ adds to the ridge."""
     return HALF * rho if rule == ROBUST else 0.0

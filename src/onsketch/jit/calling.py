@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 Form = Any
 
 PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-"""Whether the functions' own lines run, uncompiled: slow, and every index is checked."""
+"""True to run kernels as plain Python: slow, but every index is checked."""
 
 RESULTS = 4
 """Slots in which results are found after a call. One follows with the size of the head of Python's objects, then the
 arguments."""
 
 MISMATCH, NO_MEMORY = 1, 2
-"""What compiled code answers when an array is not what it was compiled for, and when it could make none."""
+"""Status codes of compiled code: an array of another type or layout than compiled for, and a failed allocation."""
 
 _HEAD = object.__basicsize__
 _NUMBERS = {"i8": "q", "i4": "q", "i2": "q", "i1": "q", "u8": "Q", "u4": "Q", "u2": "Q", "u1": "Q", "b1": "q",
@@ -40,7 +40,7 @@ _NUMBERS = {"i8": "q", "i4": "q", "i2": "q", "i1": "q", "u8": "Q", "u4": "Q", "u
 
 
 CHECKED = os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0")
-"""Whether compiled code looks at every index, for tests."""
+"""True if compiled code checks every index, for tests."""
 
 
 class MachineCode(NamedTuple):
@@ -119,7 +119,7 @@ _packer = lru_cache(maxsize=1024)(_Packer)  # every learner calls the same few k
 
 
 def _checks(name: str, kind: Any, known: dict[str, Any]) -> Iterator[str]:
-    """What is true of an argument of another class than this one, or with such a part if it is a plain tuple.
+    """Yield conditions that hold if an argument, or a part of a plain tuple, is not of the expected class.
 
     Compiled code cannot see it for itself. The classes are entered among the names that the conditions know.
     """
@@ -165,7 +165,7 @@ def _code(kernel: Kernel, forms: tuple[Form, ...]) -> MachineCode:
 
 
 def refuse() -> NoReturn:
-    """What went wrong in a kernel that was given what it was compiled for."""
+    """Raise the error of a kernel that failed although its arguments had the right types."""
     if CHECKED:
         raise IndexError("a compiled loop went beyond the end of an array.")
     raise MemoryError("a compiled loop found no memory left.")
@@ -195,7 +195,7 @@ class _Ready:
         return slots, ctypes.addressof(held), held
 
     def call(self, rest: tuple[Any, ...]) -> Any:
-        """What the kernel returns; ``_ANOTHER`` if the arguments are of another form."""
+        """Call the kernel; return ``_ANOTHER`` if the arguments have other types."""
         try:
             place = self._free.pop()  # threads may call at once
         except IndexError:
@@ -219,7 +219,7 @@ _ANOTHER: Any = object()
 
 
 def call(kernel: Kernel, arguments: tuple[Any, ...]) -> Any:
-    """What a kernel returns for these arguments."""
+    """Call the kernel with these arguments and return its result."""
     for ready in kernel.ready:
         result = ready.call(arguments)
         if result is not _ANOTHER:
@@ -257,7 +257,7 @@ class Bound:
         self._ready = None
 
     def __call__(self, state: tuple[Any, ...], *rest: Any) -> Any:
-        """What the kernel returns for this state and the rest of the arguments."""
+        """Call the kernel with this state and the other arguments, and return its result."""
         if PLAIN:
             return self._kernel(*state, *rest)
         ready = self._ready
@@ -293,7 +293,7 @@ class Prepared:
         return ctypes.cast(self._function, ctypes.c_void_p).value or 0, self._address  # type: ignore[arg-type]
 
     def __call__(self) -> Any:
-        """What the kernel returns."""
+        """Call the kernel and return its result."""
         if self._function(self._address):
             refuse()
         return self._read(self._slots)

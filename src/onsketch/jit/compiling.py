@@ -78,12 +78,12 @@ def dispatcher_of(marked: Any) -> Any:
 
 @cache
 def type_of(marked: Any) -> Any:
-    """What Numba takes a marked function for."""
+    """Return the Numba type of a decorated function."""
     return types.Dispatcher(dispatcher_of(marked))
 
 
 def intrinsic_type(name: str) -> Any:
-    """What Numba takes an instruction for."""
+    """Return the Numba type of an intrinsic."""
     _tell_numba()
     return _typing.resolve_value_type(getattr(instructions, name))
 
@@ -98,7 +98,7 @@ def _type_of(form: Form) -> Any:
 
 
 def _at(builder: Any, address: Any, offset: int, kind: Any) -> Any:
-    """What stands so many bytes after an address."""
+    """Emit a load of a value of this type, ``offset`` bytes after an address."""
     place = builder.add(address, ir.Constant(_LONG, offset))
     return builder.load(builder.inttoptr(place, kind.as_pointer()))
 
@@ -116,7 +116,7 @@ class _Slots:
         return _at(self.builder, self.address, 8 * self.at, _LONG)
 
     def fit(self, kind: Any) -> Any:
-        """Whether the next value can be read as one of this type: any number, and arrays of the type."""
+        """Return True if the next value can be read as this type: any number, or an array of exactly the type."""
         fits = ir.Constant(ir.IntType(1), 1)
         if isinstance(kind, types.BaseTuple):
             for part in kind:

@@ -1,6 +1,6 @@
-"""What is compiled: functions called from Python, and functions compiled into those.
+"""Decorators of compiled functions: kernels, called from Python, and functions compiled into kernels.
 
-Decorating a function compiles nothing and imports no compiler: it marks the function and says how it is to be compiled.
+Decorating a function compiles nothing and imports no compiler. It marks the function and stores how to compile it.
 A `Kernel` is called from Python; its machine code comes from a library built beforehand, from the disk, or from Numba
 (machine_code.py). An `InnerFunction` is only ever compiled into kernels.
 """
@@ -30,12 +30,12 @@ class InnerFunction:
         self.targetoptions = options
 
     def __call__(self, *arguments: Any) -> Any:
-        """What the function's own lines make of the arguments."""
+        """Run the function as plain Python."""
         return self.py_func(*arguments)
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba takes the function for where compiled code calls it."""
+        """Return the Numba type of the function, for calls from compiled code."""
         from onsketch.jit.compiling import type_of
 
         return type_of(self)
@@ -54,7 +54,7 @@ class Kernel(InnerFunction):
         self.ready: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> Any:
-        """What the compiled function returns for these arguments."""
+        """Call the compiled function and return its result."""
         return self.py_func(*arguments) if PLAIN else call(self, arguments)
 
 

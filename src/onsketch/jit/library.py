@@ -16,10 +16,10 @@ LIST = "kernels.json"
 digests of what they computed when they were built (kernels/check.py)."""
 
 LEVEL = "x86-64-v3"
-"""What machine code is made for by default."""
+"""Default processor level of machine code."""
 
 NEEDED: dict[str, tuple[str, ...]] = {LEVEL: ("avx2", "bmi2", "fma", "f16c", "movbe"), "generic": ()}
-"""What a processor must say of itself (``flags`` of /proc/cpuinfo) to run machine code made for this level."""
+"""Processor flags (from /proc/cpuinfo) that machine code of each level needs."""
 
 
 class Library:
@@ -55,7 +55,7 @@ class Library:
 
 
 def can_run(processor: str) -> bool:
-    """Whether this machine can run machine code made for a processor."""
+    """Return True if this machine can run machine code made for a processor level."""
     if processor not in NEEDED:  # one machine's own: nobody knows what others lack
         return False
     needed = NEEDED[processor]

@@ -20,7 +20,7 @@ class _Inner(CPUCodeLibrary):
 
     @property
     def codegen(self) -> Any:
-        """What Numba tells of the function's environment, which only code called from Python has."""
+        """Return a stand-in for the function's environment, which only code called from Python has."""
         return SimpleNamespace(set_env=lambda name, environment: None)
 
     def get_pointer_to_function(self, name: str) -> int:

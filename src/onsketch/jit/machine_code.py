@@ -39,7 +39,7 @@ class NoKernel(OnsketchError, ImportError):
 
 
 def chosen() -> str:
-    """What ``ONSKETCH_KERNELS`` says: auto, library or jit."""
+    """Return the value of ``ONSKETCH_KERNELS``: auto, library or jit."""
     word = os.environ.get("ONSKETCH_KERNELS", "auto")
     if word not in ("auto", "library", "jit"):
         raise ValueError(f"ONSKETCH_KERNELS={word!r}: expected auto, library or jit.")

@@ -27,7 +27,7 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(...), range, s
 
 @cache
 def _toolchain() -> str:
-    """What compiles: Numba, LLVM, and how this package uses them."""
+    """Return the versions of Numba and LLVM, with a digest of the modules that drive them."""
     own = hashlib.sha256(f"{RESULTS} {MISMATCH} {NO_MEMORY}".encode())
     for name in ("compiling", "instructions", "link_only"):
         own.update((Path(__file__).parent / f"{name}.py").read_bytes())

@@ -73,7 +73,7 @@ def dot(matrix, place, vector, start, width):
 
 @inlined
 def within(array, place, width, bound):
-    """Whether ``width`` numbers from a flat position are all less than a bound in size; NaN is not. 4 | width."""
+    """Return True if ``width`` numbers from a flat position are all below a bound in size; NaN is not. 4 | width."""
     strays = spread(0.0, 4)
     limit = spread(bound, 4)
     for c in range(0, width, 4):

@@ -31,7 +31,7 @@ def default_kind(task: Task) -> str:
 
 
 def answers(margins: Array, task: Task, loss: str, kind: str) -> list[str]:
-    """What to say of each row; ``margins`` is (rows,), or (rows, K) for many classes.
+    """Format the prediction of each row; ``margins`` is (rows,), or (rows, K) for many classes.
 
     >>> two = Task("classification", 0.0, 1.0, names=["no", "yes"])
     >>> answers(np.array([2.0, -1.0]), two, "logistic", "label")

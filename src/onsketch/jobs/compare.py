@@ -237,7 +237,7 @@ class Race:
 
     @property
     def remark(self) -> str:
-        """What a reader of the losses should know: who keeps predictions so small that its loss cannot fall far.
+        """Name learners whose clip keeps predictions so small that their loss cannot fall far.
 
         >>> runners = [Contender("adagrad"), Contender("rfd-son")]
         >>> print(Race([Track("", iter(()))], runners, {"loss": "logistic"}).remark)

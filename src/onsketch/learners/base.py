@@ -1,4 +1,4 @@
-"""What every linear learner offers, whatever its state: learn, predict, weights, leverage, merge."""
+"""The interface of all linear learners: learn, predict, weights, leverage, merge."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class Learner(Locked, ABC):
         return 0.0
 
     def certificate(self, comparator: Any = None, X: Any = None, y: Any = None, margins: Any = None) -> Certificate:
-        """What the learner can prove so far: the bound of its theorem, and of its sketch's error.
+        """Return the regret bound proved for the rows seen so far, and the bound of the sketch's error.
 
         Args:
             comparator: weights w to compare with; left out, the bound is for the norm of the learner's own weights.

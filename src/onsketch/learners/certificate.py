@@ -1,4 +1,4 @@
-"""What a learner can prove of itself so far: the bounds of its theorem, in numbers that it knows.
+"""Regret bounds for the rows seen so far, computed from a learner's own state.
 
 A sketched Newton learner (luo2016, Theorems 2 and 3; luo2019, Theorem 5) has, against every w whose margins stay within
 ±C, a regret of at most
@@ -6,8 +6,9 @@ A sketched Newton learner (luo2016, Theorems 2 and 3; luo2019, Theorem 5) has, a
     ½α‖w‖²  +  2(CL)² Ση_t  +  (ln det(A_T/α) + what the sketch lost) / (2(σ + η_T))
 
 where A_T is its metric, α the ridge it started from, L the steepest slope of the loss on ±C. The theorems then bound
-the determinant and the loss of the sketch by the spectrum of all gradients; a learner need not, for it knows both: the
-spectrum λ of its sketch, and Σρ, what was shrunk away. With n rows in a full sketch (m, or 2m for fast forms):
+the determinant and the loss of the sketch by the spectrum of all gradients. A learner need not, since it knows both:
+the spectrum λ of its sketch, and Σρ, the energy removed by shrinking. With n rows in a full sketch (m, or 2m for fast
+forms):
 
 ========  ====================================================  =================================================
 exact     Σ ln(1 + λ_i/α)                                       luo2016, Theorem 2
@@ -16,7 +17,7 @@ rfd       Σ ln((α_T + λ_i)/α) + (d − k) ln(α_T/α)               luo2019,
           + n·ln(α_T/α), and C²Σρ outside the bracket           2 ln(α_T/α), because α_t grows by ρ_t/2
 ========  ====================================================  =================================================
 
-The sketch itself is off by at most Σρ in spectral norm, robust frequent directions by half of that.
+The error of the sketch is at most Σρ in spectral norm; half of that for robust frequent directions.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ class Certificate:
     regret_bound: float | None
     """Bound of the regret against every w of that norm whose margins stay within ±C; None where nothing is proven."""
     terms: Mapping[str, float]
-    """What the bound is made of."""
+    """Terms of the bound, by name."""
     regret: float | None
     """Σ loss of the margins given, less that of the comparator."""
     conditions: tuple[str, ...]
-    """What the theorem asks for and a learner cannot see."""
+    """Assumptions of the theorem that a learner cannot check."""
     broken: tuple[str, ...]
-    """What the theorem asks for and is not so: then there is no bound."""
+    """Violated assumptions; if there are any, no bound is returned."""
 
     def __str__(self) -> str:
         lines = [f"{self.method} after {self.rounds:,} rows"]

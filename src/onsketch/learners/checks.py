@@ -13,7 +13,7 @@ from onsketch.core.errors import OptionError
 
 
 class Check(Protocol):
-    """What a check is."""
+    """Type of a check."""
 
     def __call__(self, name: str, value: Any) -> Any:
         """The value in its own type, or an OptionError."""
@@ -26,7 +26,7 @@ class Number:
     low: float = 0.0
     high: float = math.inf
     above: bool = False
-    """Whether low itself is not allowed."""
+    """True if the value must be above low; else low is allowed."""
 
     def __call__(self, name: str, value: Any) -> float:
         """The number."""

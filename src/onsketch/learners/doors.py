@@ -86,7 +86,7 @@ def _longer_steps(method: Method, loss: Any) -> float:
 
 
 def _absorbed(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a Newton method's metric takes in, where nothing is said of that."""
+    """Return the default ``summary`` of a Newton method: what its sketch absorbs."""
     loss = LOSSES.get(options.get("loss", "squared"))
     told = any(options.get(name) is not None for name in ("summary", "curvature", "curvature_schedule", "clip"))
     if not method.newton or loss is None or told:

@@ -209,7 +209,7 @@ class FeatureMap:
 
     @property
     def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """What compiled loops know of the map."""
+        """Return the arrays that compiled loops use."""
         return self._listed, self._table, self._features, self._tally
 
     @property

@@ -18,7 +18,7 @@ class EstimatorOptions(TypedDict, total=False):
     sketch_size: int | str | None
     """Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch, auto lets frequent directions choose."""
     ridge: float | None
-    """What the metric starts from: α in SON and KONS, δ or σ in Ada-*."""
+    """Initial metric: α in SON and KONS, δ or σ in Ada-*."""
     step_size: float | None
     """Factor of each step, η; it multiplies Newton steps too."""
     clip: float | str | None
@@ -30,7 +30,7 @@ class EstimatorOptions(TypedDict, total=False):
     curvature_schedule: str | None
     """η_t, added to the curvature: none, 1/t or 1/sqrt(t)."""
     summary: str | None
-    """What the sketch absorbs: gradient, data or curvature."""
+    """Rows that the sketch absorbs: gradient, data or curvature."""
     update: str | None
     """mirror (descent) or dual (averaging)."""
     doubling: bool | None

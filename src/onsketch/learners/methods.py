@@ -25,7 +25,7 @@ class Method:
     sketch: str
     geometry: str
     line: str
-    """What it is, in one line."""
+    """Description in one line."""
     citation: str
     rule: str = "step"
     """"step" (mirror descent or dual averaging), or a rule of its own: see the table of update rules."""
@@ -59,47 +59,47 @@ class Method:
 
     @property
     def steps(self) -> bool:
-        """Whether the weights move by mirror descent or dual averaging under the sketch's metric."""
+        """True for methods that step in the sketch's metric (mirror descent or dual averaging)."""
         return self.moves.family == "step"
 
     @property
     def mixture(self) -> bool:
-        """Whether it mixes learners of its own."""
+        """True for methods that mix several learners."""
         return self.moves.family == "mixture"
 
     @property
     def kernel(self) -> bool:
-        """Whether it learns a function of a kernel."""
+        """True for methods in the feature space of a kernel."""
         return self.moves.family == "kernel"
 
     @property
     def samples_rows(self) -> bool:
-        """Whether it keeps a sample of the rows, by their leverage."""
+        """True for methods that sample rows by their leverage."""
         return self.moves.samples
 
     @property
     def newton(self) -> bool:
-        """Whether its steps are Newton steps of a curvature that the options say."""
+        """True for Newton steps whose curvature is set by options."""
         return self.metric is not None and self.metric.newton and (self.steps or self.kernel)
 
     @property
     def sketched(self) -> bool:
-        """Whether it keeps more than numbers for each feature."""
+        """True if it keeps directions, and not only a few numbers for each feature."""
         return self.kind.form != "features"
 
     @property
     def square(self) -> bool:
-        """Whether its summary needs d×d memory, or random maps of d coordinates."""
+        """True if its summary needs d×d memory, or random maps of d coordinates."""
         return self.kind.form == "square"
 
     @property
     def shrinking(self) -> bool:
-        """Whether its sketch is one of frequent directions."""
+        """True if its sketch belongs to the frequent-directions family."""
         return self.kind.shrinks
 
     @property
     def composite(self) -> bool:
-        """Whether its steps take in l1, l2 and box."""
+        """True if its steps support l1, l2 and box."""
         return self.steps and not self.newton
 
     @property

@@ -42,9 +42,9 @@ class ShortWay(NamedTuple):
     """How a learner learns or predicts such a row."""
 
     steps: list[Step]
-    """What is done, step by step; the last one fills ``out`` where the row is predicted."""
+    """Compiled calls to make, in order; the last one fills ``out`` if the row is predicted."""
     same: Callable[[], bool]
-    """Whether the learner still has the arrays that the steps are for."""
+    """Return True if the learner still has the arrays that the steps were made for."""
     undo: Callable[[int], None] = lambda done: None
     """Makes the learner what it was before the first of these steps, of which so many were done."""
     finish: Callable[[float], float] | None = None

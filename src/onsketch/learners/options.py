@@ -34,10 +34,10 @@ _BELOW_ONE = math.nextafter(1.0, 0.0)
 
 @dataclass(frozen=True)
 class Option:
-    """What is declared of an option beside its name and type."""
+    """Declaration of an option, in addition to its name and type."""
 
     default: Any
-    """What it is where neither the user nor the method says anything; None leaves it to the learner."""
+    """Default value if neither the user nor the method gives one; None leaves it to the learner."""
     check: Check
     sentence: str
     concerns: Callable[[Method], bool]
@@ -272,7 +272,7 @@ def from_json(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _strange(name: str, value: Any, method: str, concerns: frozenset[str]) -> OptionError | None:
-    """What is wrong with giving a method this option, whatever its value; None where nothing is."""
+    """Return the error for an option that a method does not have, whatever its value; None if it has it."""
     if name not in DECLARED:
         known = f"the options are {', '.join(sorted(DECLARED))}.{suggestion(name, DECLARED)}"
         return OptionError(f"{method}: there is no option {name!r}; {known}")

@@ -37,9 +37,9 @@ class Rows(NamedTuple):
     n_features: int
     dense: bool
     zeros: bool = True
-    """Whether some of the values may be 0."""
+    """True if some of the values may be 0."""
     slotted: Slotted | None = None
-    """What ``FeatureMap.translate`` says of them, where some learners that know the same features share it."""
+    """Result of ``FeatureMap.translate``, if learners with the same features share it."""
 
     @property
     def count(self) -> int:  # type: ignore[override]
@@ -76,7 +76,7 @@ class Rows(NamedTuple):
 
 @kernel
 def _survey(values, count, limit):
-    """Whether a value is beyond the limit or no number; whether there are zeros."""
+    """Return two flags: a value is NaN or beyond the limit; there are zeros."""
     beyond = zeros = 0
     for i in range(count):
         beyond += not abs(values[i]) <= limit
@@ -146,12 +146,12 @@ def _clashes(part, stamps, stamp):
 
 
 SOUND, REPEATING, BROKEN = range(3)
-"""What can be said of the structure of CSR rows: as it should be; a row lists a feature twice; not that of a matrix."""
+"""Structure of CSR rows: valid; valid, but a row lists a feature twice; invalid."""
 
 
 @inlined
 def _order(part, width):
-    """Whether the indices of a row lie below the width, and whether they ascend: then its ends tell."""
+    """Return two flags: the indices of a row lie below the width; they ascend (then only its ends are compared)."""
     falls = 0
     for i in range(part.size - 1):
         falls += part[i + 1] <= part[i]
@@ -176,7 +176,7 @@ def _next_stamp(stamps, stamp):
 
 @inlined
 def _repeats(indices, low, high, places):
-    """Whether a row lists a feature twice."""
+    """Return True if a row lists a feature twice."""
     for i in range(low, high):
         place = _search(places, indices, low, i)
         if places[place] >= low:
@@ -187,7 +187,7 @@ def _repeats(indices, low, high, places):
 
 @allocating_kernel
 def _structure(indptr, indices, entries, width, places):
-    """What can be said of the rows, and of which row; quick where rows are sorted or short.
+    """Return the structure of the rows, and the row at fault; fast if rows are sorted or short.
 
     Row ends lie in order within the entries, and indices below the width.
     """

@@ -49,7 +49,7 @@ SCHEDULES = {"none": SCHEDULE.constant, "1/t": SCHEDULE.inverse, "1/sqrt(t)": SC
 
 
 class Setup(NamedTuple):
-    """What never changes while a learner learns."""
+    """Constants of a learner, derived from its options."""
 
     loss: Form
     geometry: int
@@ -60,7 +60,7 @@ class Setup(NamedTuple):
     dual: bool
     diagonal: bool
     diagonal_first: bool
-    """Whether a row is adapted to its own gradient as well, before the step."""
+    """True if the diagonal absorbs a row's own gradient before the step."""
     average: bool
     size: int
     """m, the sketch size."""
@@ -92,9 +92,9 @@ class Setup(NamedTuple):
     forget: float
     """λ: what is left of the metric from one round to the next."""
     implicit: bool
-    """Whether slopes are taken where the step ends."""
+    """True for implicit steps: the slope is taken at the end of the step."""
     whole: bool
-    """Whether a round's step is along the metric that has taken in the whole row, as frequent directions do."""
+    """True if a step uses the metric after absorbing the row in full, as frequent directions do."""
 
 
 @inner
@@ -115,7 +115,7 @@ def row_scale(setup, slope, curvature, weight, t):
 
 
 def knowledge(setup: Setup, start: int, stop: int) -> float:
-    """What one unit of absorbed energy is worth in a merge: the loss's curvature over the energy, times the step.
+    """Return the weight of a unit of absorbed energy in a merge: the loss's curvature over the energy, times the step.
 
     A gradient row absorbs (σ+η_t)·ggᵀ while the curvature of a likelihood is E ggᵀ (Fisher). In a direction of
     curvature h, rounds ``w ← w − A⁻¹g`` with ``A = a + σht`` leave ``(1 + σht/a)^{-1/σ}`` of the way to the optimum,
@@ -137,7 +137,7 @@ def knowledge(setup: Setup, start: int, stop: int) -> float:
 
 
 def projects_after(method: Method, options: Options) -> bool:
-    """Whether a row's margin is brought within the clip after its step (luo2019) instead of before it (luo2016).
+    """Return True if a row is projected onto the clip after its step (luo2019) instead of before it (luo2016).
 
     Left open, it is after for robust frequent directions without a ridge, which is how their paper runs them: that wins
     where rows are wide (errors on reuters 51 → 3 %, hiva 48 → 6, DNA 49 → 10) and loses on some sets of few features
@@ -227,7 +227,7 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
 
 
 Cases = Iterable[tuple[object, str]]
-"""Whether a case holds that is refused, and what is said of it."""
+"""Pairs of a condition that is refused and its message."""
 
 
 def _refuse(options: Options, *cases: tuple[object, str]) -> None:
@@ -238,7 +238,7 @@ def _refuse(options: Options, *cases: tuple[object, str]) -> None:
 
 
 def _of_diagonal(method: Method, options: Options) -> Cases:
-    """What does not go with an adaptation to the gradient of the row itself."""
+    """Yield options that cannot be combined with ``diagonal_first``."""
     for strange, what in (
         (not options.diagonal, "is a form of diagonal=True; give that, too"),
         (options.projection is not None, "clips predictions plainly; leave projection out"),
@@ -248,7 +248,7 @@ def _of_diagonal(method: Method, options: Options) -> Cases:
 
 
 def _of_forgetting(method: Method, options: Options) -> Cases:
-    """What does not go with a metric that fades."""
+    """Yield options that cannot be combined with a decaying metric."""
     for strange, what in (
         (options.update == "dual", "update='dual', whose sum of gradients would have to fade, too"),
         (options.average, "average, which remembers every iterate alike"),

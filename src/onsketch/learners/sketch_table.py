@@ -88,12 +88,12 @@ class SketchKind:
 
     @property
     def shrinks(self) -> bool:
-        """Whether it is one of frequent directions."""
+        """True for members of the frequent-directions family."""
         return self.rule is not None
 
     @property
     def robust(self) -> bool:
-        """Whether what it loses joins the ridge."""
+        """True if the energy it loses is added to the ridge."""
         return self.rule == shrinking.ROBUST
 
     def packed_form(self) -> type[State]:

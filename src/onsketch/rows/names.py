@@ -25,7 +25,7 @@ _WIDEST = 1 << 24
 
 
 class Names:
-    """What columns are called, and which of them have been looked at already.
+    """Names of columns, and the set of columns seen so far.
 
     >>> names = Names()
     >>> names.new(np.array([5, 3, 5]), 8).tolist()

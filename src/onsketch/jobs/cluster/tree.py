@@ -32,7 +32,7 @@ class Node(NamedTuple):
         return range(self.place << self.level, min((self.place + 1) << self.level, n))
 
     def holds(self, other: Node) -> bool:
-        """Whether the other one lies below, or is the same.
+        """Return True if the other node is a descendant, or the same node.
 
         >>> Node(2, 1).holds(Node(0, 6)), Node(2, 1).holds(Node(0, 3))
         (True, False)

@@ -67,7 +67,7 @@ def _project(factor, x, n, outside, margin, bound, w, b):
 
 @inner
 def _risky(setup, factor, iterate, g, length, w, limit):
-    """Whether the step might not be finite, by a bound on it: then F is saved before it changes."""
+    """Return True if a bound on the step is not finite; F is then saved before it changes."""
     if factor.ridge == 0.0:
         return True
     if setup.dual:

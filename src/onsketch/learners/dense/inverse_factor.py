@@ -220,7 +220,7 @@ def extend(factor, x, rho, n, outside, b):
 
 @inner
 def fits_within(v, limit):
-    """Whether every entry is finite and within ±limit."""
+    """Return True if every entry is finite and within ±limit."""
     fits = True
     for i in range(v.size):
         fits &= abs(v[i]) <= limit
@@ -229,7 +229,7 @@ def fits_within(v, limit):
 
 @inner
 def rows_fit(factor):
-    """Whether every row of F can still meet any row of the stream."""
+    """Return True if products of F with any row of the stream stay finite."""
     fits = True
     for j in range(factor.rank[0]):
         fits &= fits_within(factor.rows[j], LARGEST)

@@ -52,7 +52,7 @@ class Metric(NamedTuple):
         return u - shortest_move(margin, bound, length) * direction if length > 0.0 else u
 
     def is_finite(self) -> bool:
-        """Whether nothing overflowed."""
+        """Return True if nothing overflowed."""
         return bool(np.isfinite(self.inside).all() and np.isfinite(self.directions).all())
 
 

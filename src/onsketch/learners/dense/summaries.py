@@ -1,4 +1,4 @@
-"""What a dense learner remembers of its rows: orthonormal directions and the energy of each.
+"""Summaries of rows in dense learners: orthonormal directions and the energy of each.
 
 =============  ====================================================  ======================  ================
 summary        what it is                                            cost of a round         memory
@@ -63,7 +63,7 @@ class Summary(ABC):
         """Take in the row of a round, before its step."""
 
     def settle(self) -> bool:
-        """What is left to do after the step; returns whether the directions or energies changed."""
+        """Do the work left after the step; return True if the directions or energies changed."""
         return False
 
     @abstractmethod

@@ -1,13 +1,13 @@
-"""What sleeping does to a weight, in closed form: the arithmetic behind ``lazy``.
+"""Deferred updates of weights whose feature does not occur, in closed form: the arithmetic behind ``lazy``.
 
-Mirror descent with l1 and l2 sends a sleeping weight of size m through ``m ← max(m − l1·η, 0)/(1 + l2·η)``,
+Mirror descent with l1 and l2 maps the size m of such a weight in every round to ``m ← max(m − l1·η, 0)/(1 + l2·η)``,
 η = step/H. All these maps, whatever η, fix the point −l1/l2. So from round r to round k, with
 ``G = Π(1 + l2·η)`` and ``S = Σ η/G`` counted from any common beginning, and as long as m stays above 0,
 
     m_k = m·G_r/G_k − l1·G_r·(S_k − S_r)
     Σ_{r<i≤k} m_i = (k−r)·m − G_r·(l1 + l2·m)·Σ_{r<i≤k} (S_i − S_r)
 
-For AdaGrad η is constant while a feature sleeps, and G, S and ΣS are powers. For online gradient descent
+For AdaGrad η is constant while a feature does not occur, and G, S and ΣS are powers. For online gradient descent
 η = step/√t is the same for all features, and G, S and ΣS are kept for each round of a *window*. The sum of
 iterates of dual averaging, ``Σ step·(|ḡ| − t·l1)/(H + step·t·l2)``, is treated alike: prefix sums in a window
 for H = √t, the Euler-Maclaurin formula for a constant H.

@@ -72,7 +72,7 @@ TIMER = Timer(*range(3))
 
 
 class State(NamedTuple):
-    """What a per-feature learner keeps."""
+    """State of a per-feature learner."""
 
     clock: Annotated[NDArray[np.int64], Array("3", "i8", within=(0, LONGEST_COUNT))]
     fade: Annotated[NDArray[np.float64], Array("1", start=1.0, within=(float(np.finfo(float).tiny), 1.0))]
@@ -84,7 +84,7 @@ class State(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What never changes while a per-feature learner learns, beside its ``Setup``."""
+    """Constants of a per-feature learner, in addition to its ``Setup``."""
 
     ridge: float
     flat: float
@@ -114,7 +114,7 @@ written."""
 
 @inner
 def flat_part(setup, terms, t):
-    """What a metric has of H whatever the energy."""
+    """Return the part of H that does not depend on the energy."""
     return math.sqrt(t) if setup.geometry == GRADIENT else terms.flat
 
 

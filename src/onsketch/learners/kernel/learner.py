@@ -1,4 +1,4 @@
-"""What the kernel learners share: a function f(x) = Σ a_s k(x_s, x) over the rows kept."""
+"""Base class of the kernel learners: a function f(x) = Σ a_s k(x_s, x) over the rows kept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LEARNED_AT_ONCE = 1024
 _TRIED_OUT = 64
 """Rows on which a user's function is tried out."""
 _HISTORY = ("rounds", "rows_kept", "dictionary_size", "online_effective_dimension", "p_min")
-"""What is noted now and then."""
+"""Names of the figures in ``history``."""
 _COMPARED_AT_ONCE = 1 << 22
 """Kernel values computed at a time when predicting."""
 
@@ -93,7 +93,7 @@ class KernelLearner(Learner):
         return rows if isinstance(self._kept, SparseRows) else rows.toarray(), self._expansion()
 
     def diagnostics(self) -> dict[str, float]:
-        """What there is to know about the state, by name; some of it costs O(n³) in the rows of a factor."""
+        """Return figures about the state, by name. Some cost O(n³) for a factor of n rows."""
         gamma = {} if self._kernel.gamma is None or self._kernel.function == "linear" else {"gamma": self._kernel.gamma}
         return {**gamma, "rows_kept": self._kept.count, "bytes": self.state_bytes()["total"]}
 

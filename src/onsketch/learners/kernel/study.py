@@ -17,7 +17,7 @@ MOST_ROWS = 3000
 
 
 class Study(NamedTuple):
-    """What one pass over the rows came to."""
+    """Results of one pass over the rows."""
 
     regret: Array
     """Σ ℓ(ŷ) − ℓ(f(x)) after each round, f being the best function for all rows."""

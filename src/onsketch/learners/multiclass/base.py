@@ -1,4 +1,4 @@
-"""What every learner of many classes offers: learn, predict, weights, and room for a class not met before."""
+"""The interface of learners of many classes: learn, predict, weights, and adding classes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ManyClasses(Locked, ABC):
 
     @abstractmethod
     def _header(self) -> dict[str, Any]:
-        """What builds a learner like this one: its class, method, number of classes and options."""
+        """Return what a file needs to build this learner: class, method, number of classes and options."""
 
     @abstractmethod
     def _arrays(self) -> Arrays:

@@ -1,10 +1,10 @@
-"""What one row says to K weight vectors: the slope of each class's loss, and how much of the row the sketch takes in.
+"""Slopes of a row for K classes, and the scale at which the sketch absorbs the row.
 
 Every class has a binary loss of its own (one against the rest), or all share one: ``softmax``,
 ``−log p_y`` with ``p = softmax(z)``, whose slopes are ``p_k − [k = y]`` and whose Hessian in z is ``diag(p) − ppᵀ``.
 
-A sketch that serves all classes absorbs ``ρ·x``, where ρ² is the mean over the classes of what each would have it
-absorb: its matrix is the mean of the K matrices that one-vs-rest keeps (for the same weights).
+A sketch shared by all classes absorbs ``ρ·x``, where ρ² is the mean over the classes of the ρ² of each. Its matrix is
+then the mean of the K matrices that one-vs-rest keeps (for the same weights).
 
 ==========  =================================================  ==============================================
 summary     ρ², one against the rest                           ρ², softmax

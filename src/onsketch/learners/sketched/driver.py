@@ -93,7 +93,7 @@ def copy_state(source, target):
 
 @inlined
 def outgrown(setup, sketch, lengths, t):
-    """Whether t rows, the sum of whose squared lengths is given, ask for more than the ridge there is."""
+    """Return True if t rows with this sum of squared lengths need a larger ridge."""
     return setup.share * lengths > t * sketch.numbers[NUMBER.ridge]
 
 
@@ -108,7 +108,7 @@ def raise_ridge(setup, sketch, spare, guarded, lengths, t):
 
 @inlined
 def harmless(setup, sketch, largest, margin, p, g, rho):
-    """Whether a round cannot come near the limits of floating point, so that nothing need be kept to undo it.
+    """Return True if a round stays far from the limits of floating point, so that it need not be undone.
 
     The ridge bounds a step, unless the sketch is about to shrink or Oja's directions are still being gathered. What a
     round writes is at most a product of five numbers that are compared here.
@@ -129,7 +129,7 @@ def harmless(setup, sketch, largest, margin, p, g, rho):
 
 @inner
 def fits(sketch, change, limit, verdict):
-    """Whether everything that a round is about to write is within bounds."""
+    """Return True if every number that a round is about to write is within bounds."""
     top = max(abs(change[COLUMN.head]), abs(sketch.numbers[NUMBER.base]))
     if sketch.counts[COUNT.column] > 0:
         top = max(top, abs(change[sketch.counts[COUNT.column]]))

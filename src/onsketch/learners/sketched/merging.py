@@ -112,7 +112,7 @@ def _by_knowledge(parts: Parts, spreads: list[Spread], energies: list[Array], ri
 
 
 def _lost(learner: SketchedLearner, base: SketchedLearner, rows: Array) -> float:
-    """What the sketch says that it has lost since the base."""
+    """Return the energy that the sketch has lost since the base."""
     if learner.rounds == base.rounds:
         return 0.0
     features = max(learner._map.count, 1)
@@ -133,7 +133,7 @@ def _mixed(parts: Parts, spreads: list[Spread]) -> Array:
 
 
 def _raised(learner: SketchedLearner) -> float:
-    """What has been added to the ridge because the rows were long: the ridge less its start and RFD's growth."""
+    """Return the growth of the ridge due to long rows: the ridge less its start and RFD's growth."""
     if learner._setup.share == 0.0:
         return 0.0
     ridge, escaped = (float(number) for number in learner._sketch.numbers[[NUMBER.ridge, NUMBER.escaped]])

@@ -202,7 +202,7 @@ def rebase(setup, sketch):
 
 @inlined
 def is_stretched(factor, m):
-    """Whether F is about to become ill-conditioned, by its diagonal."""
+    """Return True if F is becoming ill-conditioned, judged by its diagonal."""
     worst = 1.0
     scale = 1.0
     for i in range(m):

@@ -1,8 +1,8 @@
-"""What the driver asks of a sketch, chosen at compile time by the type of the sketch's state.
+"""Functions that the driver calls on a sketch, chosen at compile time by the type of the sketch's state.
 
-A sketch's state is a subclass of ``State`` (state.py). Its module registers its ``enter``, ``metric``, ``absorb`` and
-``write`` (see driver.py) with ``register_parts``; ``prepare``, where ``metric`` and ``absorb`` begin alike; and
-``follow_ridge``, where something hangs on the ridge.
+A sketch's state is a subclass of ``State`` (state.py). Its module registers ``enter``, ``metric``, ``absorb`` and
+``write`` (see driver.py) with ``register_parts``. It also registers ``prepare``, if ``metric`` and ``absorb`` share
+their first part, and ``follow_ridge``, if something depends on the ridge.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from onsketch.jit.by_type import chosen_by_type
 
 
 class Verdicts(NamedTuple):
-    """What ``absorb`` returns."""
+    """Result of ``absorb``."""
 
     absorbed: int
     """done"""

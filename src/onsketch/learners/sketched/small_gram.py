@@ -40,7 +40,7 @@ def decompose(gram, n, values, vectors, work):
 
 @inlined
 def is_spectral(setup, sketch, n):
-    """Whether steps are worked out from the spectrum: in all geometries but Newton's, and there without an inverse."""
+    """Return True if steps need the spectrum: always except in Newton's geometry with an inverse."""
     given_up = n > 0 and sketch.squares[SQUARE.inverse, 0, 0] == 0.0
     return setup.geometry != NEWTON or sketch.numbers[NUMBER.ridge] == 0.0 or given_up
 
@@ -54,7 +54,7 @@ def _along(sketch, e, n, p):
 
 @inner
 def _reaches_out(sketch, n, p, square):
-    """Whether the row gathered in p has a part outside the span of S, as far as rounding lets us tell."""
+    """Return True if the row gathered in p has a part outside the span of S, beyond rounding."""
     values = sketch.lines[LINE.values]
     error = ROUNDING * math.sqrt(values[0] * square)  # of a row along an eigenvector
     outside = square

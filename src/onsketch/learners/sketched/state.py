@@ -118,9 +118,9 @@ class State(_Arrays):
     """A sketch's state. Each sketch subclasses it, and the driver chooses its functions by that type."""
 
     logs: ClassVar[bool] = True
-    """Whether it changes its basis, so that sleeping features catch up by the table's log."""
+    """True if it rotates its basis; absent features then catch up from the table's log."""
     bounded: ClassVar[bool] = True
-    """Whether small steps keep its coefficients a small."""
+    """True if small steps keep its coefficients a small."""
 
     @classmethod
     def shape(cls, size: int, doubling: bool) -> tuple[int, int]:

@@ -53,7 +53,7 @@ def require_within(array: Any, low: float, high: float, field: str) -> None:
 
 
 def require_lengths(rows: NDArray[Any], longest: float, field: str) -> None:
-    """Raise ModelFileError for rows longer than ``longest``: their squares are summed wherever rows meet."""
+    """Raise ModelFileError for rows longer than ``longest``: inner products of rows sum their squares."""
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(rows / longest, axis=1)
     require_within(lengths, 0.0, 1.0, field)
@@ -70,7 +70,7 @@ def require_room(wanted: int, arrays: Mapping[str, NDArray[Any]], field: str) ->
 
 
 LONGEST_COUNT = 1 << 53
-"""Rounds, and whatever else is counted: as far as float64 counts without a gap."""
+"""Upper bound of rounds and other counts: the largest float64 without gaps between integers."""
 
 _ALWAYS_GRANTED = 1 << 25
-"""Bytes that building something may take, whatever the file."""
+"""Bytes that building a learner from any file may allocate."""

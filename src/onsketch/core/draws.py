@@ -1,11 +1,11 @@
-"""Random numbers keyed by what they are for, not by when they are asked for.
+"""Random numbers keyed by their use, not by the order of the calls.
 
 Every draw is a pure function of ``(seed, kind, index, k)``: the Gaussian vector of round ``t`` of a
 random projection, or the starting column of feature ``j`` of Oja's sketch. A stream cut into blocks,
 a resumed run, a sparse and a dense run therefore see the same numbers.
 
-The generator hashes the key with SplitMix64's finalizer (Steele, Lea and Flood 2014) and turns each
-uniform into a Gaussian by the inverse of its distribution function, a polynomial chosen by the leading
+The generator hashes the key with SplitMix64's finalizer (Steele, Lea and Flood 2014) and maps each
+uniform to a Gaussian by the inverse of its distribution function, a polynomial chosen by the leading
 bits of the uniform: no branch, no logarithm and no division.
 """
 
@@ -34,14 +34,14 @@ FREQUENCY = 7
 """Kind of the frequencies of random Fourier features, indexed by the feature; −1 has their phases."""
 
 _UNIT = 2.0**-52
-"""One half more than 52 bits is exact, so that no compiler can round a uniform number in another way."""
+"""52 bits plus one half are exact, so that every compiler rounds a uniform number in the same way."""
 _GOLDEN = 0x9E3779B97F4A7C15
 
 _PIECES = pieces(53)
 _HALF = np.uint64(2**51 - 1)
 _FRACTION, _ONE = np.uint64(2**52 - 1), np.uint64(1023 << 52)
 _CELL_SHIFT, _FIRST_CELL = np.uint64(53 - CELLS.bit_length()), np.uint64(1023 * CELLS)
-"""The fraction of a float64 and the bits of 1; its octave and the four bits after that say which piece it is in."""
+"""The fraction of a float64 and the bits of 1; its octave and the four bits after that select the piece."""
 
 
 # without fast mathematics: a draw has the same bits wherever it is compiled into
@@ -81,10 +81,11 @@ def uniform(seed, kind, index, k):
 def _quantile(z):
     """The Gaussian whose distribution function is (k + ½)·2⁻⁵² for the upper 52 bits k of z.
 
-    That is ``±quantile(n·2⁻⁵³)`` for an odd n < 2⁵²; as a float64, n tells its octave, its cell and its place there.
+    That is ``±quantile(n·2⁻⁵³)`` for an odd n < 2⁵²; as a float64, n contains its octave, its cell and its position
+    there.
     """
     k = z >> np.uint64(12)
-    above = k >> np.uint64(51)  # all bits turn round in the upper half
+    above = k >> np.uint64(51)  # flip all bits in the upper half
     n = np.int64(((k ^ (np.uint64(0) - above)) & _HALF) * np.uint64(2) + np.uint64(1))
     bits = np.float64(n).view(np.uint64)
     cell = (bits >> _CELL_SHIFT) - _FIRST_CELL

@@ -151,8 +151,8 @@ def _sort(n, basis, diagonal):
 def eigh(matrix, n, values, vectors, work):
     """Eigendecomposition of the leading n×n block of a symmetric, finite ``matrix``.
 
-    ``values[:n]`` come in descending order, *row* i of ``vectors`` is the i-th eigenvector. The matrix is left
-    alone; ``vectors`` and the two rows of scratch in ``work`` have room for n rounded up to whole vectors. The
+    ``values[:n]`` come in descending order, *row* i of ``vectors`` is the i-th eigenvector. The matrix is not
+    changed. ``vectors`` and the two rows of scratch in ``work`` have space for n rounded up to whole vectors. The
     matrix is scaled first, so that neither 1e-120 nor 1e120 is out of range. O(n³).
     """
     scale = 0.0

@@ -1,4 +1,4 @@
-"""The errors a user may meet, each saying which input or option, and what to do."""
+"""Errors for users. Each names the input or option and the remedy."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ class ModelFileError(OnsketchError):
 
 
 class ReadError(InputError):
-    """Something in a file that cannot be read. The rows before it have been delivered, it has not.
+    """Invalid data in a file. The rows before it have been delivered.
 
-    ``path`` names the file, ``line`` and ``column`` (both from 1, None where they mean nothing) the place,
-    and ``reason`` says what is wrong.
+    ``path`` names the file, ``line`` and ``column`` (both from 1, None where they do not apply) the position,
+    and ``reason`` the problem.
     """
 
     def __init__(self, path: str, line: int | None, column: int | None, reason: str, **options: Any) -> None:

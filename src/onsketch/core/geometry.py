@@ -8,13 +8,13 @@ online Newton and full-matrix AdaGrad is the function h:
 newton       h(λ) = ridge + λ                      Hazan, Agarwal and Kale 2007; luo2016
 adagrad      h(λ) = ridge + √λ                     Duchi, Hazan and Singer 2011; wan2021
 s-adagrad    h(λ) = √(ridge + escaped + λ)         Feinberg et al. 2023 (Sketchy)
-gradient     H = √t·I, whatever the rows           Zinkevich 2003
+gradient     H = √t·I, for any rows                Zinkevich 2003
 ===========  ====================================  ==========================================
 
 ``escaped`` is the mass Σρ that frequent directions has shrunk away.
 
-A geometry is one entry here, or one that another package registers; every sketch and every learner then runs under it,
-or says why it cannot. Its formula is written once, as a plain function of numbers. Compiled loops use it through
+A geometry is one entry here, or one that another package registers. Every sketch and learner then supports it, or
+refuses it with a reason. Its formula is written once, as a plain function of numbers. Compiled loops use it through
 ``onsketch.core.spectral_step``, dense learners through ``Geometry.metrics``.
 
 >>> gentle = Geometry("gentle", lambda energy, ridge, escaped: ridge + energy**0.25, "a gentler AdaGrad")
@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from onsketch.core.errors import OptionError
 
 NEWTON, ADAGRAD, S_ADAGRAD, GRADIENT, OUTSIDE = range(5)
-"""Codes of the geometries in compiled loops; all that come from outside have the last one, and a type of their own."""
+"""Codes of the geometries in compiled loops. All registered ones share the last code, and each has its own type."""
 
 
 @dataclass(frozen=True)

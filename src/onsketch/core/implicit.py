@@ -1,4 +1,4 @@
-"""Implicit steps: the slope is taken where the step ends, not where it starts, so that no step overshoots.
+"""Implicit steps: the slope is taken at the end of the step, not at its start, so that no step overshoots.
 
 A step of length τ along the metric's own direction moves a margin from z to
 
@@ -17,10 +17,10 @@ quantile       z moved towards y by at most τ·q or τ·(1 − q)              
 logistic       the root of z' = z + τy/(1 + e^{yz'}), by safeguarded Newton    p(1 − p)
 hinge          yz' = min(yz + τ, 1) where yz < 1                               the slope's square
 squared_hinge  yz' = (yz + 2τ)/(1 + 2τ) where yz < 1                           2 where yz' < 1, else 0
-poisson        the root of z' = z − τ(e^{z'} − y), likewise                    e^{z'}
+poisson        the root of z' = z − τ(e^{z'} − y), in the same way             e^{z'}
 =============  ==============================================================  ======================================
 
-Losses without a curvature lend the square of their slope, as gradient rows would have it.
+For losses without a curvature, the square of the slope takes its place, as with gradient rows.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _logistic_margin(z, y, length):
     """The root of ``v = yz + length/(1 + eᵛ)``: the signed margin yz' of a logistic step."""
     start = y * z
     low, high = start, start + length / (1.0 + math.exp(min(start, 700.0)))
-    v, before = start, 2.0 * (high - low)  # the first step may go all the way
+    v, before = start, 2.0 * (high - low)  # the first step may be a full one
     for _ in range(100):
         odds = math.exp(min(v, 700.0))
         gap = v - start - length / (1.0 + odds)
@@ -97,7 +97,7 @@ def _poisson_margin(z, y, length):
 
 @inner
 def implicit_step(loss, z, y, length):
-    """z', the slope per unit of length that leads there, and the curvature met there."""
+    """Return z', the slope that leads there, and the curvature at z'."""
     length = min(length, LONGEST)
     code = loss.code
     if code == SQUARED:
@@ -165,7 +165,7 @@ def _logistic_shares(margins, y, lengths):
 
 @inner
 def implicit_steps(loss, margins, y, lengths, slopes, bends):
-    """``implicit_step`` for the first eight margins, each with a length of its own: the slopes and the curvatures."""
+    """Apply ``implicit_step`` to the first eight margins, each with its own length; return slopes and curvatures."""
     if loss.code == LOGISTIC:
         share = _logistic_shares(margins, y, lengths)
         store(slopes, 0, product(spread(-y, 8), share))

@@ -50,7 +50,7 @@ class Uninterrupted:
                     self._handlers[number] = handler
                     self._replaced.append(number)
                     _signal.signal(number, self._noting)
-        except BaseException:  # a signal whose handler was not yet replaced
+        except BaseException:  # a signal whose handler had not been replaced
             self.__exit__()
             raise
 

@@ -1,13 +1,13 @@
-"""Kernel functions: the named ones, and a user's own.
+"""Kernel functions: named ones and user functions.
 
 ==========  =================================  ========================
-name        k(x, y)                            what is computed of pairs
+name        k(x, y)                            computed from
 ==========  =================================  ========================
 linear      x·y                                products
 polynomial  (γ x·y + coef0)^degree             products
 rbf         exp(−γ |x − y|²)                   squared distances
 laplacian   exp(−γ |x − y|₁)                   absolute distances
-a callable  whatever ``f(X, Y)`` returns       the rows themselves
+a callable  ``f(X, Y)``                        the rows themselves
 ==========  =================================  ========================
 """
 

@@ -14,10 +14,11 @@ poisson         e^z − yz, y ≥ 0                     e^z − y               
 
 The slope at a kink is 0. The quantile (pinball) loss of level q is least at the q-quantile of the labels (Koenker and
 Bassett 1978): half the absolute loss at q = ½. The Poisson loss is the negative log likelihood of counts of rate e^z,
-less what does not depend on z; the margin is the logarithm of what is predicted (:func:`in_units_of_labels`).
+without the terms that do not depend on z. The margin is the logarithm of the predicted rate
+(``in_units_of_labels``).
 
-Inside compiled loops a loss is a :class:`Form`, a small integer and its level, so that one compiled kernel serves them
-all; a number that is no loss gives NaN, and the round is refused.
+Inside compiled loops a loss is a ``Form``, a small integer and a level, so that one compiled kernel serves all losses.
+An unknown code gives NaN, and the round is refused.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ class Loss:
     def exp_concavity(self, clip: float | None) -> float:
         """The σ of luo2016's Assumption 2 on ``|z| ≤ clip`` (1 where predictions are not clipped).
 
-        It asks for ``ℓ(z') ≥ ℓ(z) + ℓ'(z)(z' − z) + σ/2·(ℓ'(z)(z' − z))²`` for all margins, and labels of real losses,
-        within ±clip. Squared: 1/(8C²). Logistic: e^{−C}. Squared hinge: the worst pair is z = −C, z' = C, which gives
-        (3C − 1)/(8C²(1 + C)) for C ≥ 1 and 1/(2(1 + C)²) below. Poisson, labels within e^C: the smaller of
+        The assumption is ``ℓ(z') ≥ ℓ(z) + ℓ'(z)(z' − z) + σ/2·(ℓ'(z)(z' − z))²`` for all margins, and labels of real
+        losses, within ±clip. Squared: 1/(8C²). Logistic: e^{−C}. Squared hinge: the worst pair is z = −C, z' = C, which
+        gives (3C − 1)/(8C²(1 + C)) for C ≥ 1 and 1/(2(1 + C)²) below. Poisson, labels within e^C: the smaller of
         e^{−C}(2C − 1 + e^{−2C})/(2C²) (z = C, z' = −C, y = 0) and e^{−C}/(2 sinh C)² (z = −C, y = e^C). Losses with
         straight pieces have none, σ = 0.
         """
@@ -140,7 +141,7 @@ def named(key: str) -> Loss:
 
 
 def loss_of(options: Any) -> Loss:
-    """The loss that a learner's options ask for."""
+    """Return the loss that a learner's options select."""
     loss = LOSSES[options.loss]
     return replace(loss, level=getattr(options, loss.option)) if loss.option else loss
 
@@ -246,7 +247,7 @@ def loss_values(key: str, margins: ArrayLike, labels: ArrayLike) -> NDArray[np.f
 def losses_and_slopes(
     key: str, margins: ArrayLike, labels: ArrayLike, slopes: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The loss of each margin, and its slope there (in ``slopes``, as many as that has room for)."""
+    """Compute the loss of each margin, and its slope in ``slopes`` (up to the length of that array)."""
     z = np.ascontiguousarray(margins, dtype=np.float64)
     out, slopes = np.empty_like(z), np.empty_like(z) if slopes is None else slopes
     _fill_values(named(key).form, z, np.ascontiguousarray(labels, dtype=np.float64), out, slopes)

@@ -1,7 +1,7 @@
-"""Sparse matrices as they come from outside: their structure is looked at before any loop follows it.
+"""Sparse matrices from users: their structure is checked before any loop relies on it.
 
-SciPy takes the three arrays of a compressed matrix at their word, and so do its conversions: an index outside of the
-matrix, or row ends beyond the entries, make them read and write memory that is not theirs.
+SciPy does not check the three arrays of a compressed matrix, and neither do its conversions. An index outside of the
+matrix, or row ends beyond the entries, would make them read and write memory out of bounds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def is_sparse(X: Any) -> bool:
 
 
 def as_csr(X: Any) -> Any:
-    """The sparse matrix by rows. Other formats are checked before they are converted; CSR comes back as it is."""
+    """Return the sparse matrix as CSR. Other formats are checked before conversion; CSR is returned unchanged."""
     kind = getattr(X, "format", "csr")
     if kind in ("csc", "bsr"):
         try:
@@ -77,7 +77,7 @@ def sound(X: Any) -> Any:
 def refuse_structure(
     indptr: NDArray[Any], indices: NDArray[Any], entries: int, shape: tuple[int, ...], row: int
 ) -> None:
-    """Say what is wrong with the structure of a CSR matrix at this row."""
+    """Describe the defect in the structure of a CSR matrix at this row."""
     count, width = shape
     if indptr.size != count + 1:
         raise InputError(f"X: {indptr.size} row ends (indptr) for {count} rows; expected {count + 1}.")
@@ -93,8 +93,8 @@ def refuse_structure(
 
 
 def refuse_masked(values: Any) -> None:
-    """Refuse masked values, which would be taken for numbers: ``numpy.asarray`` shows what lies under the mask."""
-    if type(values) is np.ndarray or "numpy.ma" not in sys.modules:  # which is imported when first asked for
+    """Refuse masked values, since ``numpy.asarray`` would return the values under the mask."""
+    if type(values) is np.ndarray or "numpy.ma" not in sys.modules:  # imported on first use
         return
     parts = values if isinstance(values, (list, tuple)) else (values,)
     if not any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, parts))):

@@ -8,7 +8,7 @@ from onsketch.core.errors import InputError
 
 
 def refuse_beyond_memory(numbers: int, what: str) -> None:
-    """Refuse to make room for so many float64 where the machine has no such memory at all.
+    """Refuse an allocation of so many float64 that exceeds the memory of the machine.
 
     >>> refuse_beyond_memory(1 << 50, "weights")
     Traceback (most recent call last):
@@ -20,7 +20,7 @@ def refuse_beyond_memory(numbers: int, what: str) -> None:
 
 
 def _physical() -> int:
-    """Bytes of memory; where the system does not tell, as many as no machine has."""
+    """Return the bytes of memory; a huge number if the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

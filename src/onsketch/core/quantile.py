@@ -1,7 +1,7 @@
 """The inverse of the Gaussian distribution function, to the last digits of float64 (Wichura 1988, algorithm AS 241).
 
 Each region has a rational function: numerator and denominator, highest power first. ``MIDDLE`` serves |u − ½| ≤ WITHIN,
-as a function of ``WITHIN² − (u − ½)²`` and times u − ½; ``TAIL`` and ``FAR`` serve what is outside, as functions of
+as a function of ``WITHIN² − (u − ½)²`` and times u − ½; outside, ``TAIL`` and ``FAR`` are functions of
 ``r − 1.6`` for ``r = √(−ln min(u, 1 − u))`` up to 5, and of ``r − 5`` beyond.
 """
 

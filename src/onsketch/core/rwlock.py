@@ -63,12 +63,12 @@ class RWLock:
         """Held for the whole of a call that writes, which may release the lock between two blocks of rows."""
 
     def __reduce__(self) -> tuple[type[RWLock], tuple[()]]:
-        return RWLock, ()  # a copy of an object has a lock of its own
+        return RWLock, ()  # a copy of an object has its own lock
 
     def idle(self) -> bool:
         """Return True if no thread holds the lock or waits for it.
 
-        While the mutex is held this remains so: a few microseconds of reading or writing need no more than the mutex.
+        While the mutex is held this remains so: short reads and writes of a few microseconds only need the mutex.
         """
         return self._writer is None and not self._readers and self._next == self._serving
 
@@ -142,7 +142,7 @@ class RWLock:
 
 
 _SLICE = 0.1
-"""Seconds of waiting after which signals are looked at."""
+"""Seconds of waiting after which signals are checked."""
 
 
 class _Held:
@@ -198,7 +198,7 @@ class Locked:
         try:
             return self._lock
         except AttributeError:
-            with _FIRST:  # two threads may ask at the same time
+            with _FIRST:  # two threads may arrive at the same time
                 if not hasattr(self, "_lock"):
                     self._lock = RWLock()
             return self._lock

@@ -1,6 +1,6 @@
-r"""One affine law per feature, x = clip((v − c)/s, ±10): its own scale s and, where mostly not zero, its own centre c.
+r"""Scaling of features, x = clip((v − c)/s, ±10): a scale s for each and, if it is mostly non-zero, a centre c.
 
-Running figures of a feature, with winsorised updates that one value in wrong units hardly moves:
+Running statistics of a feature, with winsorised updates, so that one value in wrong units has little effect:
 
     M   mean magnitude of its non-zero values
     c   mean over the rows in which it was visited
@@ -8,14 +8,14 @@ Running figures of a feature, with winsorised updates that one value in wrong un
 
 A feature that is not zero in more than 60 % of the rows is *centred* until that falls below 40 %. The scale in use is
 
-    s = D + M/√visits   and the centre is c,   for a centred feature; M/√visits is the doubt about a young centre
+    s = D + M/√visits   and the centre is c,   for a centred feature; M/√visits allows for the error of a new centre
     s = M               and the centre is 0,   otherwise
 
-The scale and the centre in use follow the figures when the scale has moved by a factor of ``LEAP`` or the centre by
-``MOVED`` scales. Then x' = r·x + b with constants r and b, and the owner rewrites what it knows of the feature exactly.
-No regime, no common scale and no other feature enters: a column in other units changes nothing for the others.
+The scale and the centre in use follow the statistics when the scale has moved by a factor of ``LEAP`` or the centre by
+``MOVED`` scales. Then x' = r·x + b with constants r and b, and the owner rewrites its state for the feature exactly.
+There is no common scale: a column in other units does not change the others.
 
-Figures from different rows can be merged (:func:`merged`). Cost: O(1) per value and nine numbers per feature.
+Statistics of different rows can be merged (:func:`merged`). Cost: O(1) per value and nine numbers per feature.
 Reference: Ross, Mineiro and Langford, "Normalized online learning", UAI 2013, for rewriting weights.
 """
 
@@ -40,7 +40,7 @@ LEAP, MOVED = 1.1, 0.1
 """The scale in use follows when it is off by this factor, the centre when it is off by this many scales."""
 
 MOSTLY, RARELY = 0.6, 0.4
-"""A feature is centred when more than MOSTLY of the rows have it, until fewer than RARELY do."""
+"""A feature becomes centred when its share of non-zero rows exceeds MOSTLY, until it falls below RARELY."""
 
 WINSOR, EARLY = 10.0, 10.0
 """After EARLY values, a value counts as at most WINSOR times the magnitude or deviation so far."""
@@ -74,7 +74,7 @@ def follow(figures, value):
 
 @inner
 def wanted(figures):
-    """Return the centre and the scale that the running figures ask for; scale 0 for a constant feature."""
+    """Return the centre and the scale given by the running statistics; scale 0 for a constant feature."""
     if figures[CENTRED] == 1.0:
         centre = figures[MEAN]
         scale = math.sqrt(figures[SQUARE]) + figures[MAGNITUDE] / math.sqrt(figures[VISITS])
@@ -84,7 +84,7 @@ def wanted(figures):
 
 @inlined
 def has_moved(figures, centre, scale):
-    """Return True where the scale or centre in use is so far off that the feature must be rewritten."""
+    """Return True if the scale or centre in use is far from the statistics, so that the feature must be rewritten."""
     used = figures[SCALE]
     return scale > 0.0 and (scale > LEAP * used or used > LEAP * scale or abs(centre - figures[CENTRE]) > MOVED * used)
 
@@ -107,9 +107,9 @@ def typical(length, square, t):
 
 
 def merged(parts: list[NDArray[np.float64]], signs: tuple[float, ...]) -> NDArray[np.float64]:
-    """Return the running figures (features, 9) of the rows of all parts; sign −1 takes off what parts have in common.
+    """Return the running statistics (features, 9) of the rows of all parts; sign −1 subtracts a part.
 
-    Means are weighed by their counts, and squares include the distance of the parts' means. Nothing is in use yet.
+    Means are weighted by counts, and squares include the distance of the parts' means. No scale is in use yet.
     """
     out = np.zeros_like(parts[0])
     for count, figure in ((VALUES, MAGNITUDE), (VISITS, MEAN), (VISITS, SQUARE)):

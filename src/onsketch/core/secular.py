@@ -4,14 +4,14 @@ In the basis of its eigenvectors, ``M + vvᵀ`` is ``diag(λ) + zzᵀ`` with ``z
 equation* ``1 + Σ_j z_j²/(λ_j − μ) = 0``, one between any two neighbouring λ and one beyond the last; the eigenvectors
 are ``z_j/(λ_j − μ)``, normalised (Golub 1973; Bunch, Nielsen and Sorensen 1978). What makes it accurate:
 
-- a λ with next to no z stays as it is, and of two λ next to each other one is turned out of z's way (deflation);
+- a λ with almost no z stays, and of two close λ one is rotated to have no z (deflation);
 - μ is held as its distance from the nearest λ. It is found by replacing the sum with a constant and two poles, the λ on
-  either side, so that value, slope and bend are right at the last guess (Borges and Gragg 1993: the error is cubed at
-  each step), within a bracket;
-- eigenvectors are made for the ẑ of which the μ that were found are the *exact* eigenvalues, so that they are
-  orthogonal however close the λ (Gu and Eisenstat 1994).
+  either side, so that value, slope and curvature are exact at the last guess (Borges and Gragg 1993: the error is cubed
+  at each step), within a bracket;
+- eigenvectors are computed for the ẑ for which the computed μ are *exact* eigenvalues, so that they are
+  orthogonal even for close λ (Gu and Eisenstat 1994).
 
-Eight roots are sought at once, one in each lane of a vector.
+Eight roots are computed at once, one in each lane of a vector.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from onsketch.jit.vectors import (
 )
 
 LINES = 8
-"""Rows of scratch that ``absorb_row`` needs, each with room for n rounded up to eight."""
+"""Rows of scratch that ``absorb_row`` needs, each with space for n rounded up to eight."""
 
 POLES, COUPLINGS, SQUARES, BELOW, ABOVE, WEIGHT_BELOW, WEIGHT_ABOVE, OFFSETS = range(LINES)
 """Rows of the work array, for the λ in use, ascending: λ, z, z²; for each root the λ below and above it with their z²;
@@ -76,13 +76,13 @@ def _find_eight(n, work, k):
     gap = minus(above, below)
     inverse_gap = quotient(one, gap)
     origin = below
-    offset = product(half, gap)  # μ − origin: at first half-way, and the nearer pole is to be found
+    offset = product(half, gap)  # μ − origin: start half-way, and find the nearer pole
     left, right = zero, gap  # the two poles as seen from the origin
     low, high = zero, zero  # where the offset must be
     missing = 1.0
     for attempt in range(TRIES):
         value, size, slope, bend = one, one, zero, zero  # f, Σ|terms|, f', f''/2
-        for j in range(0, n, 2):  # one division for two poles; after the last one comes a pole without weight
+        for j in range(0, n, 2):  # one division for two poles; the last one is followed by a pole of weight 0
             first = minus(minus(spread(work[POLES, j], 8), origin), offset)
             second = minus(minus(spread(work[POLES, j + 1], 8), origin), offset)
             both = quotient(one, product(first, second))
@@ -110,7 +110,7 @@ def _find_eight(n, work, k):
             low = where_less(value, zero, minus(zero, offset), zero)
             high = where_less(value, zero, zero, offset)
         c = minus(minus(value, term_left), term_right)
-        if attempt:  # the way from the last guess: its rounding error is as small as the value
+        if attempt:  # the distance from the last guess, whose rounding error is as small as the value
             a = plus(fma(c, plus(to_left, to_right), weight_left), weight_right)
             b = product(product(to_left, to_right), value)
             step = plus(offset, _falling_root(c, a, b))
@@ -191,7 +191,7 @@ def _deflate(values, vectors, n, held, work, scale):
 
 @exact
 def _surround(active, work):
-    """Say for each root between which poles it lies; lanes to spare look for the last one, too."""
+    """Write the two poles that enclose each root; unused lanes compute the last root, too."""
     beyond = work[POLES, active - 1]
     for j in range(active):
         beyond += 4.0 * work[SQUARES, j]  # twice as far as the last root may be: that one is nearer to its own pole
@@ -234,7 +234,7 @@ def _restore_couplings(active, work):
 
 @inlined
 def _turn_block(turn, lengths, held, active, row, column, vectors, lanes):
-    """Four rows of the product, ``lanes`` of their columns: as many sums as keep each other from waiting."""
+    """Four rows of the product, ``lanes`` of their columns: enough independent sums to hide their latency."""
     stride = held.shape[1]
     one = spread(0.0, lanes)
     two = spread(0.0, lanes)
@@ -258,7 +258,7 @@ def _turn_block(turn, lengths, held, active, row, column, vectors, lanes):
 
 @inner
 def _turn(turn, lengths, held, active, whole, vectors):
-    """The first rows of ``vectors``: ``lengths·(turn @ held)``."""
+    """Compute the first rows of ``vectors``: ``lengths·(turn @ held)``."""
     for row in range(0, active, 4):
         column = 0
         while whole - column >= 8:
@@ -270,10 +270,10 @@ def _turn(turn, lengths, held, active, whole, vectors):
 
 @exact
 def absorb_row(values, vectors, n, v, work, held, turn):
-    """Eigenvalues (descending) and eigenvectors (rows) of ``Uᵀ diag(λ) U + vvᵀ``, in place of those given.
+    """Eigenvalues (descending) and eigenvectors (rows) of ``Uᵀ diag(λ) U + vvᵀ``, overwriting the given ones.
 
     ``vectors`` and ``v`` have zeros up to whole vectors beyond n; ``work`` (LINES rows), ``held`` and ``turn`` (as
-    ``vectors``) are scratch. Returns False where a root was not found: then the spectrum given is lost.
+    ``vectors``) are scratch. Returns False if a root was not found; the given spectrum is then lost.
     """
     stride = vectors.shape[1]
     width = work.shape[1]
@@ -306,7 +306,7 @@ def absorb_row(values, vectors, n, v, work, held, turn):
         place = WEIGHT_ABOVE * width + k
         store(work, place, quotient(spread(1.0, 4), root(load(work, place, 4))))
     _turn(turn, work[WEIGHT_ABOVE], held, active, whole, vectors)
-    for i in range(max(active, 1), n):  # what was deflated goes where it belongs
+    for i in range(max(active, 1), n):  # insert the deflated eigenvalues in order
         j = i
         while j > 0 and values[j - 1] < values[j]:
             values[j - 1], values[j] = values[j], values[j - 1]

@@ -1,18 +1,18 @@
-"""The rules of frequent directions: what a shrink leaves of a spectrum, and what it gives to the ridge.
+"""The rules of frequent directions: how a shrink changes the spectrum and the ridge.
 
-A full sketch has energies λ₁ ≥ λ₂ ≥ …; m − 1 directions stay, and ρ = λ_m is the most that any of them may lose:
+A full sketch has energies λ₁ ≥ λ₂ ≥ …. A shrink keeps m − 1 directions, and none of them loses more than ρ = λ_m:
 
 ==============  ===================================================================  ========================
-FD              every direction pays ρ                                               Liberty 2013
+FD              every direction loses ρ                                              Liberty 2013
 ROBUST          the same, and the ridge grows by ρ/2                                 Luo et al. 2019
-PARAMETERIZED   only the last ⌊βm⌋ pay, the m-th (which goes) among them             Desai et al. 2016
-COMPENSATIVE    every direction pays; the output shows Σρ on top of what is left     Desai et al. 2016
-GREEDY          nobody pays, and nothing is promised                                 Luo et al. 2019, App. F
+PARAMETERIZED   only the last ⌊βm⌋ lose ρ, including the dropped m-th one            Desai et al. 2016
+COMPENSATIVE    every direction loses ρ; the output adds Σρ to the rest              Desai et al. 2016
+GREEDY          no direction loses energy; no guarantee                              Luo et al. 2019, App. F
 ==============  ===================================================================  ========================
 
 Each formula is written once, as a plain function: public sketches, merges and experiments call it, compiled loops
-compile it (``inner``, ``inlined``). The optimizers of ``onsketch.torch`` and their CUDA kernels have a form each of
-their own, over whole batches of spectra.
+compile it (``inner``, ``inlined``). The optimizers of ``onsketch.torch`` and their CUDA kernels have
+their own versions for batches of spectra.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def shrunk(
 
 
 def left_of(energy: float, rho: float) -> float:
-    """Return max(energy − ρ, 0); for loops with a change of basis of their own."""
+    """Return max(energy − ρ, 0); for loops with their own change of basis."""
     return max(energy - rho, 0.0)
 
 

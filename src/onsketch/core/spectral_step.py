@@ -1,8 +1,8 @@
-"""From a spectrum to a step: the geometries as compiled loops use them.
+"""Steps from a spectrum: the geometries in compiled loops.
 
-The geometries of this package share one compiled loop, which looks at the code in the learner's ``Setup``. A geometry
-from outside has a class of ``Setup`` of its own (``setup_class``), and loops are compiled for it when they are first
-called with that: nothing that is compiled already need know of it.
+The geometries of this package share one compiled loop, which looks at the code in the learner's ``Setup``. A registered
+geometry has its own class of ``Setup`` (``setup_class``). Loops are compiled for it on their first call with that
+class, so existing compiled code does not change.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def setup_class(base: type, geometry: Geometry) -> type:
     if geometry.code != OUTSIDE:
         return base
     kind = type(f"{base.__name__}_{geometry.name}", (base,), {"__slots__": (), "__module__": __name__})
-    globals()[kind.__name__] = kind  # so that what is compiled for it is found on disk again
+    globals()[kind.__name__] = kind  # so that compiled code for it is found in the disk cache
     assert geometry.metric is not None
     _outside[kind] = inlined(geometry.metric)
     for implementations, make in _forms:

@@ -8,12 +8,12 @@ A state is a NamedTuple of arrays, the form that compiled loops take. Each field
         work: Annotated[Floats, Array("4 width", scratch=True)]
 
     table = new(Table, slots=0, width=8, real="f4")
-    table = grow(table, slots=1000)             # returns the same object while there is room
+    table = grow(table, slots=1000)             # returns the same object while it fits
     arrays = pack(table, "table", slots=seen)   # {"table.rows": ..., "table.clock": ...}: for a model file
     table = unpack(new(Table, slots=0, width=8, real="f4"), arrays, "table", free=("slots",))
 
 A shape is a list of names and numbers. Equal names stand for equal sizes in all arrays of a state, and sizes are read
-from the arrays, so nothing else needs to be stored. Where an axis has spare room, ``used`` gives the part in use.
+from the arrays, so nothing else needs to be stored. If an axis has spare entries, ``used`` gives the part in use.
 Nothing here runs while rows are learned; ``copier`` returns a function that is compiled into the loops.
 
 A class that is no tuple declares attributes in the same way; a number is an array of shape "". ``grow``, ``resize`` and
@@ -142,7 +142,7 @@ def grow(state: Any, **wanted: int) -> Any:
 
 
 def resize(state: Any, **lengths: int) -> Any:
-    """Return the state with exactly these sizes, none smaller than before; what is new has the initial values."""
+    """Return the state with exactly these sizes, none smaller than before; new entries have the initial values."""
     made = {}
     for name, array, held in _fields(state):
         if array.borrowed or not lengths.keys() & set(array.axes):

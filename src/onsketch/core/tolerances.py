@@ -1,4 +1,4 @@
-"""The numbers that decide what counts as nothing and what is too much, the same everywhere."""
+"""Tolerances: the bounds below which a number counts as zero and above which it is refused."""
 
 CUTOFF = 1e-12
 """Eigenvalues below ``CUTOFF * largest`` count as zero, wherever a rank, a root, a residual or a

@@ -20,22 +20,22 @@ class Choice(NamedTuple):
 
 
 choices: list[Choice] = []
-"""All of them; Numba is told when it is there (compiling.py)."""
+"""All tables; compiling.py registers them with Numba."""
 
 
 def chosen_by_type(function: Function, *, otherwise: bool = False, **options: Any) -> dict[type, Function]:
-    """Have compiled code that calls ``function`` call what is kept for the class of one of its arguments.
+    """Dispatch compiled calls of ``function`` by the class of its arguments.
 
-    Arguments are named tuples. Where nothing is kept for any of their classes, the function's own body is meant if
-    ``otherwise`` says so; else it is an error.
+    Arguments are named tuples. If no implementation is registered for any of their classes, the function's own body is
+    used if ``otherwise`` is True; else it is an error.
 
     Args:
-        function: called by compiled code.
-        otherwise: whether its body is an implementation, too.
-        **options: of the compilation, beside those of ``inner``.
+        function: the function that compiled code calls.
+        otherwise: True if its body is the default implementation.
+        **options: options of the compilation, in addition to those of ``inner``.
 
     Returns:
-        The table of implementations, plain functions by class. The stamp of what is compiled looks at it, too.
+        The table of implementations, plain functions by class. The stamp of compiled code includes it.
     """
     implementations: dict[type, Function] = {}
     function.implementations = implementations  # type: ignore[attr-defined]

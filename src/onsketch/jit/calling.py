@@ -1,9 +1,9 @@
-"""From Python to machine code: a call is a row of 8-byte slots.
+"""Calls of machine code from Python: the arguments are a row of 8-byte slots.
 
-Numbers stand in their slots; of an array, its address as a Python object. Compiled code reads where the numbers are and
-how many, and refuses an array of another type than it was compiled for, so that a call costs Python next to nothing.
-A *form* tells arguments of different types apart: a word for a number (``i8``) or an array (``f8:1``), a tuple headed
-by its class for a tuple.
+A slot holds a number, or the address of an array as a Python object. Compiled code reads the address and size of its
+data, and refuses an array of another type than it was compiled for, so that a call costs almost nothing in Python.
+A *form* describes the types of arguments: a word for a number (``i8``) or an array (``f8:1``), and for a tuple a tuple
+that starts with its class.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ _packer = lru_cache(maxsize=1024)(_Packer)  # every learner calls the same few k
 def _checks(name: str, kind: Any, known: dict[str, Any]) -> Iterator[str]:
     """Yield conditions that hold if an argument, or a part of a plain tuple, is not of the expected class.
 
-    Compiled code cannot see it for itself. The classes are entered among the names that the conditions know.
+    Compiled code cannot check this. The classes are added to the names that the conditions use.
     """
     if isinstance(kind, tuple):
         yield f"type({name}) is not tuple or len({name}) != {len(kind)}"
@@ -237,11 +237,11 @@ def _known(kernel: Kernel, result: Any) -> Any:
 
 
 _TRIED = 16
-"""Forms that are tried before the arguments are looked at in Python."""
+"""Number of forms to try before the arguments are inspected in Python."""
 
 
 class Bound:
-    """Calls a kernel whose first arguments are a state, which is packed anew only when it is another object."""
+    """Call a kernel whose first arguments are a state; it is packed again only if it is another object."""
 
     __slots__ = ("_kernel", "_ready")  # what counts an object's memory by its attributes must not count the kernel's
 

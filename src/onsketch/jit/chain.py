@@ -25,7 +25,7 @@ def run_steps(steps: Any) -> Any:
 
 
 class Step(NamedTuple):
-    """A call, if any, and the word that must then stand first in an array, or be returned (0 where nothing is)."""
+    """A call, if any, and the expected value of an array's first word or of the result (0 if there is none)."""
 
     call: Prepared | None
     word: int = 0
@@ -33,9 +33,9 @@ class Step(NamedTuple):
 
 
 class Chain(Prepared):
-    """Steps, one after the other, as long as each leaves the word that it should.
+    """Run steps in order, as long as each gives its expected value.
 
-    A call returns how many steps came to what they should; why the next did not is for the long way to say.
+    A call returns the number of steps that succeeded. The ordinary calls then report why the next one failed.
     """
 
     def __init__(self, steps: list[Step]) -> None:
@@ -44,6 +44,6 @@ class Chain(Prepared):
 
 
 def _words(step: Step) -> tuple[int, int, int, int]:
-    """A step in words: machine code, slots, where to look (results stand first in the slots), and what for."""
+    """Return a step as words: machine code, slots, address of the value (results are the first slots), expectation."""
     code, slots = (0, 0) if step.call is None else step.call.address
     return code, slots, slots if step.place is None else step.place.ctypes.data, step.word

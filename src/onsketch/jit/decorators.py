@@ -59,13 +59,13 @@ class Kernel(InnerFunction):
 
 
 class Intrinsic:
-    """A name for instructions that only compiled code can use; what they are is said in ``instructions.py``."""
+    """Name of instructions for compiled code only; ``instructions.py`` defines them."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
     def __call__(self, *arguments: Any) -> Any:
-        """There is no such thing outside of compiled code."""
+        """Raise an error: intrinsics exist in compiled code only."""
         raise TypeError(f"{self.__name__} can only be called by compiled code.")
 
     @cached_property

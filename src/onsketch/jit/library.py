@@ -1,4 +1,4 @@
-"""Kernels compiled beforehand: shared libraries beside the package, and a list of what is in them."""
+"""Precompiled kernels: shared libraries next to the package, with a list of their contents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Library:
 
 def can_run(processor: str) -> bool:
     """Return True if this machine can run machine code made for a processor level."""
-    if processor not in NEEDED:  # one machine's own: nobody knows what others lack
+    if processor not in NEEDED:  # built for one machine: others may lack its features
         return False
     needed = NEEDED[processor]
     try:

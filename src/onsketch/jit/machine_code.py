@@ -1,11 +1,11 @@
-"""Where machine code comes from: a library built beforehand, the disk, or the compiler.
+"""Sources of machine code: a precompiled library, the disk cache, or the compiler.
 
-``ONSKETCH_KERNELS`` says which may be used: ``library`` (nothing is ever compiled), ``jit`` (no library), or ``auto``,
-which is the default: the library where it has what is asked for and fits this machine, else the compiler.
+``ONSKETCH_KERNELS`` selects among them: ``library`` (nothing is ever compiled), ``jit`` (no library), or ``auto``, the
+default: the library if it has the kernel and fits this machine, else the compiler.
 
-What is compiled is kept on disk as an object file. Its name holds a stamp of all the code it is made of (stamp.py), so
-that a changed constant or callee is compiled anew and two versions of the package can share a folder
-(``NUMBA_CACHE_DIR``). To load it takes LLVM; only to compile takes Numba.
+Compiled code is cached on disk as an object file. Its name contains a stamp of all code that it depends on (stamp.py),
+so that a changed constant or callee causes a recompilation, and two versions of the package can share a folder
+(``NUMBA_CACHE_DIR``). Loading needs LLVM; only compiling needs Numba.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def chosen() -> str:
 
 
 def described() -> list[tuple[str, str]]:
-    """Where machine code comes from here, for people."""
+    """Describe the source of machine code on this machine."""
     library = opened() if chosen() != "jit" else None
     if library is not None:
         kernels = f"{len(library)} compiled for {library.processor}, in {library.path}"
@@ -60,7 +60,7 @@ def described() -> list[tuple[str, str]]:
 
 
 def name_of(kernel: Kernel, forms: tuple[Form, ...]) -> str:
-    """The name of a kernel for arguments of these forms, by which libraries know it."""
+    """Return the name of a kernel for arguments of these forms in libraries."""
     return f"{kernel.__module__}.{kernel.__qualname__}({' '.join(map(text_of, forms))})"
 
 
@@ -180,10 +180,10 @@ def _folders() -> Iterator[Path]:
 
 @cache
 def processor() -> tuple[str, str, str]:
-    """The system and the processor that machine code is made for, and what the latter has beyond its name.
+    """Return the system, the processor and its additional features that machine code is compiled for.
 
-    ``ONSKETCH_PROCESSOR`` names one, or ``native``: this machine's own. Left out, it is the level that wheels are made
-    for where this machine has it, so that all such machines compute the same bits.
+    ``ONSKETCH_PROCESSOR`` names one, or ``native`` for this machine's. The default is the level that wheels are built
+    for, if this machine supports it, so that all such machines compute the same bits.
     """
     import llvmlite.binding as llvm
 
@@ -196,7 +196,7 @@ def processor() -> tuple[str, str, str]:
 def _engine() -> Any:
     import llvmlite.binding as llvm
 
-    with suppress(RuntimeError):  # newer versions do it by themselves, and say so
+    with suppress(RuntimeError):  # newer versions do this themselves, and warn about the call
         llvm.initialize()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

@@ -1,10 +1,10 @@
-"""A stamp of everything that a compiled function is made of.
+"""A stamp of all code that a compiled function depends on.
 
-Numba keeps compiled functions on disk and stamps them with the file of the outermost one: a change in a function that
-it calls, or in a constant of another file, goes unseen. The stamp here is a digest of the function's code and of all
-that the code can reach: the functions it calls (compiled, inlined, intrinsic), the constants it reads, and the parts
-that are chosen by the types of its arguments. It looks at code, not at files, so that comments cost nothing and
-functions from outside the package count as well.
+Numba caches compiled functions on disk under a stamp of the outermost function's file, so it does not notice a change
+in a function that it calls, or in a constant of another file. The stamp here is a digest of the function's code and of
+all that the code can reach: the functions it calls (compiled, inlined, intrinsic), the constants it reads, and the
+parts that are chosen by the types of its arguments. It depends on code, not on files, so that comments do not matter
+and functions of other packages are included.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Walk:
             self._write(type(value).__qualname__)
 
     def _take_function(self, function: FunctionType) -> None:
-        self._write(f"function {function.__module__}.{function.__qualname__}")  # what is kept names its modules
+        self._write(f"function {function.__module__}.{function.__qualname__}")  # cached code names its modules
         self.take(function.__defaults__)
         for cell in function.__closure__ or ():
             self.take(cell.cell_contents)

@@ -3,7 +3,7 @@
 Numba's own loops over so few numbers spend most of their time on deciding how to vectorise, and keep their sums in
 memory. A ``Vector`` is a value of 4 to 16 numbers; the machine keeps it in as many registers as it takes. Arrays are
 read at a *flat* position of their memory, which must be contiguous: no views are made. Rows are padded to whole vectors
-with zeros, and what meets the padding must be finite. The instructions themselves are in ``instructions.py``.
+with zeros, and any factor of the padding must be finite. The instructions themselves are in ``instructions.py``.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def rotate(matrix, first, second, c, s, width):
 
 @inlined
 def exponentials(x, lanes):
-    """eˣ of each number, to 1e-14 of it; beyond ±700 that of ±700.
+    """Return eˣ of each number, with relative error 1e-14; x is clipped to ±700.
 
-    With n = round(x/log 2), 2ⁿ times the Taylor series of what is left, at most ½·log 2.
+    With n = round(x/log 2), 2ⁿ times the Taylor series of the remainder, at most ½·log 2.
     """
     x = where_less(x, spread(-700.0, lanes), spread(-700.0, lanes), x)
     x = where_less(spread(700.0, lanes), x, spread(700.0, lanes), x)

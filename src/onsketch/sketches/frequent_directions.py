@@ -64,7 +64,7 @@ class FastFrequentDirections(ShrinkingSketch):
 
     Edo Liberty: "Simple and Deterministic Matrix Sketching", KDD 2013. Luo Luo, Cheng Chen, Zhihua Zhang,
     Wu-Jun Li, Tong Zhang: "Robust Frequent Directions with Application in Online Learning", JMLR 20, 2019,
-    algorithm 4 (here the buffer starts without rows, as algorithm 6 has it).
+    algorithm 4 (here the buffer starts without rows, as in algorithm 6).
 
     >>> import numpy as np
     >>> from onsketch.sketch import FastFrequentDirections
@@ -81,7 +81,7 @@ class FastFrequentDirections(ShrinkingSketch):
 
 
 class _Robust(ShrinkingSketch):
-    """Frequent directions that restore half of the shrunk mass in all directions alike."""
+    """Frequent directions that restore half of the shrunk mass, equally in all directions."""
 
     def __init__(self, n_features: int, size: int, ridge: float, doubling: bool) -> None:
         super().__init__(n_features, size, ROBUST, doubling)

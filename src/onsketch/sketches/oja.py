@@ -30,7 +30,7 @@ class Oja(Sketch):
 
         ``λ ← λ + (V a_t)²``, entry by entry, and ``V ← GramSchmidt(V + γ_t V a_t a_tᵀ)``, in row order.
 
-    With ``block = b`` V turns only every b rows, by the sum of their steps (each capped at 1e4/b), which
+    With ``block = b`` V is updated only every b rows, by the sum of their steps (each capped at 1e4/b), which
     makes the Gram-Schmidt b times cheaper; ``b = m`` is the paper's suggestion.
 
     V starts from Gaussian columns, one for each feature, which depend on ``(seed, feature)`` alone,

@@ -158,7 +158,7 @@ class RowSampling(Sketch):
         return np.sqrt(self.weights)[:, np.newaxis] * self._rows[: self.size]
 
     def leverage(self, rows: Any) -> Array:
-        """Return the estimate τ̃ of each row, as if it came next; changes nothing."""
+        """Return the estimate τ̃ of each row if it were the next one; the state does not change."""
         kernel = self._kernel.for_width(self.n_features)
         scores = []
         for chunk in dense_chunks(checked(rows, self.n_features)):

@@ -2,7 +2,7 @@
 
 Rows go into a buffer. When it is full, its Gram matrix gives the eigenvalues ``λ₁ ≥ λ₂ ≥ …`` of ``BᵀB``,
 a *rule* shrinks the largest ``m − 1``, the others are dropped, and the buffer is rotated
-to ``m − 1`` orthogonal rows with those eigenvalues. Nothing else happens. The variants are choices of
+to ``m − 1`` orthogonal rows with those eigenvalues. The variants differ in
 
 - the rule: a pure function of the spectrum (``onsketch.core.shrinking``);
 - the capacity: ``m`` rows (a shrink at every row) or ``2m`` (a shrink every ``m + 1`` rows, the doubled
@@ -10,8 +10,8 @@ to ``m − 1`` orthogonal rows with those eigenvalues. Nothing else happens. The
 - the use of ``Σρ``, the sum of the eigenvalues ``ρ = λ_m`` found at the shrinks, in the output: none,
   a multiple of the identity (robust), or an addition to the kept eigenvalues (compensative).
 
-Whatever the rule, no direction loses more than ρ at a shrink, so that ``0 ⪯ AᵀA − BᵀB ⪯ Σρ·I``: the
-sketch carries a certificate of its own error, `ShrinkingSketch.escaped`.
+Under every rule no direction loses more than ρ at a shrink, so that ``0 ⪯ AᵀA − BᵀB ⪯ Σρ·I``: the
+sketch has a bound of its error, `ShrinkingSketch.escaped`.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def text() -> str:
     shared = "".join(line for name, line in lines.items() if name not in OF_THE_LEARNER_ALONE)
     alone = "".join(line for name, line in lines.items() if name in OF_THE_LEARNER_ALONE)
     return (
-        f'{HEAD}\n\nclass EstimatorOptions(TypedDict, total=False):\n    """Options that estimators hand on."""\n\n'
+        f'{HEAD}\n\nclass EstimatorOptions(TypedDict, total=False):\n    """Options passed to learners."""\n\n'
         f'{shared}\n\nclass LearnerOptions(EstimatorOptions, total=False):\n    """Options of a learner."""\n\n{alone}'
     )
 

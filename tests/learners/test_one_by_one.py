@@ -1,4 +1,4 @@
-"""Rows that come one by one with the same features go a short way, and nothing of what they come to is another."""
+"""Single rows with the same features take a fast path with unchanged results."""
 
 import pickle
 import signal
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from onsketch.adapters.river import short_way
+from onsketch.adapters.river import fast_path
 from onsketch.core.errors import InputError
 from onsketch.river import OnlineClassifier, OnlineRegressor
 
@@ -50,16 +50,16 @@ def played(model, labels, spoiled=()):
 
 @pytest.mark.parametrize("method", ["adagrad", "rfd-son", "auto"])
 @pytest.mark.parametrize("kind", [OnlineClassifier, OnlineRegressor])
-def test_the_short_way_comes_to_the_same_bits(monkeypatch, method, kind):
+def test_the_fast_path_gives_the_same_bits(monkeypatch, method, kind):
     values = [x[NAMES[0]] - x[NAMES[1]] for x in rows()]
     labels = [value > 0.0 for value in values] if kind is OnlineClassifier else values
     short, long = kind(method), kind(method)
-    monkeypatch.setattr(short_way, "_MOST", short_way._REPEATED)  # make ready again and again
+    monkeypatch.setattr(fast_path, "_MOST", fast_path._REPEATED)  # make ready again and again
     first = played(short, labels, spoiled=(40, 41, 100))
-    assert short._short._free  # rows were going it
-    monkeypatch.setattr(short_way, "_REPEATED", 10**9)
+    assert short._fast._free  # rows were going it
+    monkeypatch.setattr(fast_path, "_REPEATED", 10**9)
     assert played(long, labels, spoiled=(40, 41, 100)) == first
-    assert not long._short._free
+    assert not long._fast._free
     assert short.weights == long.weights
 
 
@@ -81,15 +81,15 @@ def test_a_label_that_is_no_label_is_refused_as_ever():
 
 
 def test_features_that_change_every_few_rows_are_given_up(monkeypatch):
-    made, of = [], short_way.SingleRows.of
-    monkeypatch.setattr(short_way.SingleRows, "of", lambda *given: made.append(1) or of(*given))
+    made, of = [], fast_path.SingleRows.of
+    monkeypatch.setattr(fast_path.SingleRows, "of", lambda *given: made.append(1) or of(*given))
     model = OnlineClassifier("adagrad")
     for i in range(600):
         model.learn_one({f"{i // 10 % 5} {j}": 1.0 + (i + j) % 3 for j in range(4)}, i % 2 == 0)
     assert 1 <= len(made) <= 3
     for i in range(400):
         model.learn_one({f"0 {j}": 1.0 + (i + j) % 3 for j in range(4)}, i % 2 == 0)
-    assert model._short._free  # and taken up again
+    assert model._fast._free  # and taken up again
 
 
 def test_a_whole_number_beyond_float64_goes_the_long_way_which_says_so():
@@ -104,7 +104,7 @@ def test_a_whole_number_beyond_float64_goes_the_long_way_which_says_so():
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an alarm")
 def test_a_signals_handler_may_use_the_learner():
-    """Whatever the short way was doing when it came."""
+    """An interrupt may arrive at any point of the fast path."""
     model, met = OnlineClassifier(method="adagrad"), []
     rows = [{"a": float(k % 3), "b": 0.5, "c": 1.0} for k in range(50)]
     model.learn_one(rows[0], True)

@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 from sentences import figures, guides, lengths
 
 
-def test_sentences_of_the_guides_are_short():
+def test_sentences_of_the_guides_are_fast():
     counts = [count for page in guides() for count in lengths(page.read_text(encoding="utf-8"))]
     mean, ninth = figures(counts)
     assert mean <= 17

@@ -13,12 +13,12 @@ from onsketch.core.losses import LOSSES
 from onsketch.files import model_file
 from onsketch.learners.base import Learner
 from onsketch.learners.build import safe_learner
-from onsketch.learners.doors import at_the_door, fitting_loss, for_unit_rows
 from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.methods import METHODS
 from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch
 from onsketch.learners.multiclass.coupled import COUPLED, couples
 from onsketch.learners.options import DECLARED, OF_THE_LEARNER_ALONE, given_options
+from onsketch.learners.recommended import fitting_loss, for_unit_rows, recommended_options
 
 DEFAULT_METHOD = "auto"
 """Default method of an estimator."""
@@ -137,7 +137,9 @@ def class_model(
         return COUPLED[method](method, n_classes, **options)
     if multiclass == "shared":
         return shared_model(method, n_classes, options)
-    return OneVersusRest(method, n_classes, open_ended=open_ended, threads=threads, **at_the_door(method, options))
+    return OneVersusRest(
+        method, n_classes, open_ended=open_ended, threads=threads, **recommended_options(method, options)
+    )
 
 
 def shared_model(method: str, count: int, options: Mapping[str, Any]) -> SharedSketch:

@@ -38,7 +38,7 @@ class Outcome:
         with (folder / f"{self.name}.csv").open("w", newline="", encoding="utf-8") as file:
             sheet = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
             sheet.writeheader()
-            sheet.writerows({name: _short(row.get(name)) for name in names} for row in self.rows)
+            sheet.writerows({name: _fast(row.get(name)) for name in names} for row in self.rows)
         for chart in experiment.charts(self.rows):
             from onsketch.report.plots import standalone
 
@@ -134,7 +134,7 @@ def _plain(thing: Any) -> Any:
     return thing
 
 
-def _short(value: Any) -> Any:
+def _fast(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 

@@ -266,8 +266,8 @@ class Judge:
             "rows": self.rows,
             "changes": self.changes,
             "last": None if math.isnan(self.last) else self.last,
-            "cells": [[int(k), *map(_short, self.counts[:, k].tolist())] for k in cells],
-            "confusion": [[*pair, _short(weight)] for pair, weight in sorted(self.confusion.items())],
+            "cells": [[int(k), *map(_fast, self.counts[:, k].tolist())] for k in cells],
+            "confusion": [[*pair, _fast(weight)] for pair, weight in sorted(self.confusion.items())],
             "sums": self.sums.tolist(),
             "own": self.own.tolist(),
             "first": self.first,
@@ -324,6 +324,6 @@ def _thinned(rows: Array) -> Array:
     return chosen
 
 
-def _short(weight: float) -> float | int:
+def _fast(weight: float) -> float | int:
     """Whole weights without a point, for a shorter file."""
     return int(weight) if weight == int(weight) else weight

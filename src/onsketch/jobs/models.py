@@ -8,7 +8,7 @@ import onsketch
 from onsketch.core.errors import OptionError
 from onsketch.core.losses import LOSSES
 from onsketch.data.task import Task
-from onsketch.learners.doors import at_the_door, fitting_loss
+from onsketch.learners.recommended import fitting_loss, recommended_options
 
 
 def make_learner(task: Task, method: str, /, *, plain: bool = False, **options: Any) -> Any:
@@ -26,7 +26,7 @@ def make_learner(task: Task, method: str, /, *, plain: bool = False, **options: 
     if method in COUPLED and options.get("loss", "logistic") in ("logistic", "softmax"):
         return COUPLED[method](method, 0, open_ended=True, **options)
     if not plain:
-        given = at_the_door(method, given)
+        given = recommended_options(method, given)
     elif method not in COUPLED and "clip" in METHODS[method].concerns:
         given.setdefault("clip", None)  # of two classes whose margins are both clipped neither is the larger
     return OneVersusRest(method, 0, open_ended=True, **given)

@@ -20,7 +20,7 @@ from onsketch.core.rwlock import Locked, reading, together
 from onsketch.files import model_file
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, ShortWay
+from onsketch.learners.one_row import OneRow, RowPlan
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights, finite, refuse_endless
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from onsketch.learners.certificate import Certificate
 
 _CHUNK = 1 << 18
-"""Values handed to a compiled loop at a time, which bounds the working memory; it changes no result."""
+"""Values passed to a compiled loop at a time. This bounds the working memory and does not change results."""
 
 
 class Learner(Locked, ABC):
     """An online linear learner. Made by :func:`onsketch.learner` or :func:`onsketch.compose`.
 
-    It may be used from several threads: one learns at a time, any number predict meanwhile; see ``rwlock.py``.
+    It may be used from several threads: one learns at a time, and any number predict meanwhile (``core/rwlock.py``).
 
-    Subclasses hold the state and implement the underscored methods, which are called when it is their turn.
+    Subclasses hold the state and implement the underscored methods, which are called while the lock is held.
     """
 
     reads = (
@@ -60,7 +60,7 @@ class Learner(Locked, ABC):
 
     @property
     def n_features(self) -> int:
-        """Width of the widest row met, or as given."""
+        """Width of the widest row seen, or as given."""
         return self._width
 
     @property
@@ -92,7 +92,7 @@ class Learner(Locked, ABC):
     ) -> NDArray[np.float64]:
         """As ``learn``, for input that ``as_rows``, ``as_labels`` and ``as_weights`` have let through already."""
         count = rows.count
-        # compiled loops take their word for type and layout, and read whatever memory is there
+        # compiled loops rely on type and layout, and would read out of bounds
         labels, weights = np.ascontiguousarray(labels, np.float64), np.ascontiguousarray(weights, np.float64)
         if not labels.shape == weights.shape == (count,):
             raise InputError(f"y, sample_weight: shapes {labels.shape}, {weights.shape} for {count} rows.")
@@ -141,7 +141,7 @@ class Learner(Locked, ABC):
         return finite(predictions)
 
     def leverage(self, X: Any) -> NDArray[np.float64]:
-        """x·A⁻¹x of each row under the learner's current metric A: how little the past says of it."""
+        """Return x·A⁻¹x of each row under the learner's current metric A; it is large for rows unlike those seen."""
         if self.method.geometry not in ("newton", "mixture"):
             raise OptionError(f"{self.method.name}: leverage is for methods of Newton geometry.")
         rows = as_rows(X, self.options.n_features)
@@ -190,14 +190,15 @@ class Learner(Locked, ABC):
             return certify(self, comparator, X, y, margins)
 
     def spectrum(self) -> NDArray[np.float64]:
-        """The eigenvalues of what the learner has absorbed, as far as its summary knows them, descending."""
+        """Return the eigenvalues of the absorbed matrix, as far as the summary keeps them, in descending order."""
         raise OptionError(f"{self.method.name} keeps no summary with a spectrum.")
 
     def directions(self) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]:
-        """The main directions of what the sketch has absorbed: their energies, descending; the features seen (−1: the
-        constant); and unit vectors over these, a row for each direction.
+        """Return the main directions of the absorbed matrix: energies, features, vectors.
 
-        They are in the coordinates of the sketch: in scales of their own where the learner scales features.
+        Energies (k,) are descending. Features (n,) are those seen (−1: the constant), and vectors (k, n) have a unit
+        vector over them in each row. They are in the coordinates of the sketch, that is, of scaled features if the
+        learner scales features.
         """
         raise OptionError(f"{self.method.name} keeps no sketch with directions.")
 
@@ -256,7 +257,7 @@ class Learner(Locked, ABC):
         with together(self, other, *([] if base is None else [base])):
             if base is not None and base.rounds > min(self.rounds, other.rounds):
                 raise OptionError("merge: the base has learned more rows than a learner said to start from it.")
-            merged = copy.deepcopy(self)  # so that nothing has changed if there is no memory for it
+            merged = copy.deepcopy(self)  # first, so that the state is unchanged if memory runs out
             try:
                 merged._merge(other, base)
             except np.linalg.LinAlgError as error:
@@ -267,7 +268,7 @@ class Learner(Locked, ABC):
 
     @reading
     def fork(self, seed: int | None = None) -> Self:
-        """A learner of its own that goes on from here, to be merged with this one as the ``base``.
+        """Return an independent copy that continues from here, to be merged with this one as the ``base``.
 
         Args:
             seed: for random sketches (``rp-son``, ``ada-gp``, ``ada-dp``), whose forks must draw independently.
@@ -280,11 +281,11 @@ class Learner(Locked, ABC):
 
     @reading
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
-        """Write the learner to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit.
+        """Write the learner to a model file, atomically; ``onsketch.load`` restores it bit for bit.
 
         Args:
             path: the file, replaced if it exists.
-            notes: anything JSON can hold that should travel with it, such as where the data came from.
+            notes: JSON data to store with it, such as the origin of the data.
         """
         model_file.write(path, "learner", self._header(), self._arrays(), notes)
 
@@ -309,11 +310,11 @@ class Learner(Locked, ABC):
     @abstractmethod
     def _leverage(self, rows: Rows) -> NDArray[np.float64]: ...
 
-    def learning_row(self, row: OneRow) -> ShortWay | None:
-        """How a row in arrays that stay is learned; None where there is no short way."""
+    def learning_row(self, row: OneRow) -> RowPlan | None:
+        """Return prepared calls that learn a row held in fixed arrays; None if there are none."""
         return None
 
-    def predicting_row(self, row: OneRow) -> ShortWay | None:
+    def predicting_row(self, row: OneRow) -> RowPlan | None:
         """How such a row is predicted."""
         return None
 
@@ -333,15 +334,15 @@ class Learner(Locked, ABC):
         """Fill a freshly built learner, or refuse with a ModelFileError."""
 
     def _check_state(self) -> None:
-        """Refuse, by ``files.arrays.require``, a state filled from a file that no rows can have led to.
+        """Refuse, by ``core.arrays.require``, a state from a file that no sequence of rows can produce.
 
-        Compiled loops have no bounds checks: every index, count and epoch they follow must have been looked at, here
+        Compiled loops have no bounds checks: every index, count and epoch that they use must have been checked, here
         or in ``_restore``, before one of them runs.
         """
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:
-        """Bytes that building one takes, as asked before a file's options are believed."""
+        """Return the bytes needed to build a learner, checked before a file's options are used."""
         return 0
 
 

@@ -1,4 +1,4 @@
-"""The front doors: a learner by name, or by parts."""
+"""Build learners by name or from parts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from onsketch.core.arrays import require, require_room
 from onsketch.core.errors import ModelFileError, OptionError, suggestion
 from onsketch.files.model_file import Content
 from onsketch.learners.base import Learner
-from onsketch.learners.doors import at_the_door
 from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, Method, compose_method
 from onsketch.learners.options import Options, from_json, refuse_own_size, resolve
+from onsketch.learners.recommended import recommended_options
 
 
 def methods() -> dict[str, str]:
@@ -27,7 +27,7 @@ def methods() -> dict[str, str]:
 
 
 DEFAULTS = ("paper", "recommended")
-"""Where options start from: the method as its paper has it, or a form that is safe on raw features."""
+"""Options to start from: the published ones, or recommended ones for raw features."""
 
 
 def learner(method: str, *, defaults: str = "paper", **options: Unpack[LearnerOptions]) -> Learner:
@@ -54,7 +54,7 @@ def learner(method: str, *, defaults: str = "paper", **options: Unpack[LearnerOp
         raise OptionError(f"there is no method {method!r}; {known}")
     if defaults not in DEFAULTS:
         raise OptionError(f"defaults={defaults!r}: expected {' or '.join(map(repr, DEFAULTS))}.")
-    return _build(METHODS[method], at_the_door(method, options) if defaults == "recommended" else options)
+    return _build(METHODS[method], recommended_options(method, options) if defaults == "recommended" else options)
 
 
 def safe_learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
@@ -117,7 +117,7 @@ def _build(method: Method, given: Mapping[str, Any]) -> Learner:
 
 
 def build_plain(method: Method, options: Options) -> Learner:
-    """The learner of rows and labels as they are given, whatever ``scaling`` says."""
+    """Return the class of the learner without scaling, whatever ``scaling`` is."""
     return plain_class_of(method, options)(method, options)
 
 
@@ -131,7 +131,7 @@ def class_of(method: Method, options: Options) -> type[Learner]:
 
 
 def plain_class_of(method: Method, options: Options) -> type[Learner]:
-    """The same, whatever ``scaling`` says."""
+    """Return the class of the learner without scaling, whatever ``scaling`` is."""
     if method.kernel:
         if method.geometry == "gradient":
             from onsketch.learners.kernel.gradient import KernelGradient

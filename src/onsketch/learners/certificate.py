@@ -3,7 +3,7 @@
 A sketched Newton learner (luo2016, Theorems 2 and 3; luo2019, Theorem 5) has, against every w whose margins stay within
 ±C, a regret of at most
 
-    ½α‖w‖²  +  2(CL)² Ση_t  +  (ln det(A_T/α) + what the sketch lost) / (2(σ + η_T))
+    ½α‖w‖²  +  2(CL)² Ση_t  +  (ln det(A_T/α) + loss of the sketch) / (2(σ + η_T))
 
 where A_T is its metric, α the ridge it started from, L the steepest slope of the loss on ±C. The theorems then bound
 the determinant and the loss of the sketch by the spectrum of all gradients. A learner need not, since it knows both:
@@ -13,7 +13,7 @@ forms):
 ========  ====================================================  =================================================
 exact     Σ ln(1 + λ_i/α)                                       luo2016, Theorem 2
 fd, pfd   Σ ln(1 + λ_i/α) + n·Σρ/α                              luo2016, Theorem 3, before Σρ is bounded
-rfd       Σ ln((α_T + λ_i)/α) + (d − k) ln(α_T/α)               luo2019, Theorem 5, likewise: Σ ρ_t/α_t is at most
+rfd       Σ ln((α_T + λ_i)/α) + (d − k) ln(α_T/α)               luo2019, Theorem 5, with Σ ρ_t/α_t at most
           + n·ln(α_T/α), and C²Σρ outside the bracket           2 ln(α_T/α), because α_t grows by ρ_t/2
 ========  ====================================================  =================================================
 
@@ -50,7 +50,7 @@ class Certificate:
     escaped: float
     """Σρ, what the sketch has shrunk away."""
     escaped_share: float
-    """Σρ over the trace of what was absorbed, as far as the sketch knows it."""
+    """Return Σρ over the trace of the absorbed matrix, as far as the sketch keeps it."""
     sketch_error: float | None
     """Bound of ‖GᵀG − SᵀS‖₂ (for RFD with the growth of the ridge in it), G being the rows absorbed."""
     comparator_norm: float

@@ -1,6 +1,6 @@
 """Checks of an option's value: each takes name and value, and returns the value in its own type or raises.
 
-The error says which option it was, what was given and what was expected.
+The error names the option, the value and the expectation.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Either:
-    """A word with a meaning of its own, or what another check lets through."""
+    """Check for one special word, or a value that another check accepts."""
 
     word: str
     other: Check
 
     def __call__(self, name: str, value: Any) -> Any:
-        """The word, or what the other check makes of the value."""
+        """Return the word, or the value as converted by the other check."""
         return value if isinstance(value, str) and value == self.word else self.other(name, value)
 
 
@@ -93,7 +93,7 @@ class Function:
     other: Check
 
     def __call__(self, name: str, value: Any) -> Any:
-        """The function, or what the other check makes of the value."""
+        """Return the function, or the value as converted by the other check."""
         return value if callable(value) else self.other(name, value)
 
 

@@ -1,8 +1,8 @@
 """The clip: predictions stay within ±C, and the weights follow by the shortest move in the learner's metric.
 
 With P the inverse of the metric, the w nearest to u with ``|w·x| ≤ C`` is ``u − γ·P x`` with ``γ = (u·x ∓ C)/(x·P x)``:
-Haipeng Luo et al., "Efficient second order online learning by sketching", NIPS 2016, lemma 1. Every learner has a P x
-of its own (rows of a sketch, a number per feature, a factor of A⁻¹, the row's own kernel) and asks here how far to go.
+Haipeng Luo et al., "Efficient second order online learning by sketching", NIPS 2016, lemma 1. Learners compute P x
+in their own ways (sketch rows, a number per feature, a factor of A⁻¹, a kernel). The functions here give the length γ.
 
 >>> clipped(3.0, 1.0), shortest_move(3.0, 1.0, 4.0)
 (1.0, 0.5)
@@ -28,15 +28,15 @@ def shortest_move(margin, bound, length):
 
 
 @inner
-def limited_step(setup, margin, g, lever):
-    """The length s of the step ``w ← w − s·P x`` for the gradient g·x, P being the metric's inverse and lever = x·Px.
+def limited_step(setup, margin, g, leverage):
+    """Return the length s of the step ``w ← w − s·P x`` for the gradient g·x, with leverage = x·Px.
 
     It is η·g. With ``projection="after"`` (luo2019, Algorithm 6) the step is followed by the projection on |w·x| ≤ C
-    for the same row; both go along P x, so that together they are a step that stops where the margin reaches ±C.
+    for the same row; both move along P x, so together they are one step that stops when the margin reaches ±C.
     """
     step = setup.step * g
     if setup.reach == math.inf:
         return step
-    if not lever > 0.0:
+    if not leverage > 0.0:
         return 0.0
-    return (margin - clipped(margin - step * lever, setup.reach)) / lever
+    return (margin - clipped(margin - step * leverage, setup.reach)) / leverage

@@ -1,9 +1,9 @@
-"""Which features have been seen, and in which order: the map from a feature's index to its slot.
+"""The map from a feature's index to its slot, in order of first appearance.
 
-The state of a sparse learner has one row (a *slot*) per feature seen, whatever the index space. Slots are
-given out in order of appearance, which also puts frequent features side by side in memory.
+The state of a sparse learner has one row (a *slot*) per feature seen, for any range of indices. Slots are
+assigned in order of appearance, which also keeps frequent features close in memory.
 
-Where the indices from 0 up are densely used, their slots are simply listed; the others are found by hashing.
+If the indices from 0 up are densely used, their slots are listed; the others are found by hashing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ COUNT, HASHED = range(2)
 
 _EMPTY = np.int32(-1)
 _SPARSEST = 2
-"""One in so many of the indices that the list covers has been seen, at least, as far as a sample tells."""
+"""Of the indices that the list covers, at least one in this many has been seen (estimated from a sample)."""
 _SAMPLE = 8192
-"""Features by which it is judged how densely the indices are used."""
+"""Features in that sample."""
 
 
 @inner
@@ -82,7 +82,7 @@ def _enter(listed, table, features, tally, feature):
 
 @kernel
 def _refill(listed, table, features, tally):
-    """File all features anew."""
+    """Rebuild the list and the table from all features."""
     tally[HASHED] = 0
     for slot in range(tally[COUNT]):
         _file(listed, table, features, tally, slot)
@@ -113,7 +113,7 @@ def _listed_row(parts, part, out, learn):
 
 @inlined
 def _known_run(parts, mask, shift, indices, values, zeros, known, stop, slots, end):
-    """The slots of features as long as they have one and their values are to be kept; returns how far that goes."""
+    """Write slots while features have one and their values are kept; return the number of entries done."""
     listed, table, features, _ = parts
     while known < stop:
         feature = np.uint64(indices[known])
@@ -135,7 +135,7 @@ def _known_run(parts, mask, shift, indices, values, zeros, known, stop, slots, e
 
 @inlined
 def _put(parts, index, value, learn, slots, kept, end):
-    """Write down a feature's slot and value, if it has a slot or gets one; returns the end of what is written."""
+    """Append a feature's slot and value, if it has or gets a slot; return the new end of the output."""
     listed, table, features, tally = parts
     if np.uint64(index) < np.uint64(listed.size):
         slot = listed[np.uint64(index)]
@@ -223,7 +223,7 @@ class FeatureMap:
         return self._features.nbytes + self._listed.nbytes + self._table.nbytes
 
     def _reserve(self, more: int, hashed: int) -> None:
-        """Make room for ``more`` features, of which this many may have to be hashed."""
+        """Reserve space for ``more`` features, of which this many may have to be hashed."""
         if self.count + more > MOST_FEATURES:
             raise InputError(f"X: more than {MOST_FEATURES:,} features; hash them to fewer.")
         if self.count + more > self._features.size:
@@ -233,7 +233,7 @@ class FeatureMap:
             self._file(self._dense_part(), hashed)
 
     def _dense_part(self) -> int:
-        """How many indices the list should cover: as many as are densely used, by a sample of the features."""
+        """Return the number of indices that the list should cover: the densely used range, estimated from a sample."""
         stride = self.count // _SAMPLE + 1
         _, bits = np.frexp(np.maximum(self.features[::stride], 0).astype(np.float64))  # n bits: below 2^n
         below = stride * np.cumsum(np.bincount(bits, minlength=32))[:32]
@@ -242,7 +242,7 @@ class FeatureMap:
         return int(sizes[below * _SPARSEST >= sizes].max(initial=self._listed.size))
 
     def _file(self, listed: int, more: int) -> None:
-        """File all features anew, the ones below ``listed`` in the list, leaving room for ``more``."""
+        """Rebuild the map with the features below ``listed`` in the list, and space for ``more``."""
         hashed = int(np.count_nonzero((self.features < 0) | (self.features >= listed)))
         size = 32
         while size // 4 * 3 < hashed + more:
@@ -251,13 +251,13 @@ class FeatureMap:
         _refill(self._listed, self._table, self._features, self._tally)
 
     def translate(self, rows: Rows, *, learn: bool, intercept: bool = False, once: bool = False) -> Slotted:
-        """These rows as (indptr, slots, values); features not seen before are added when learning.
+        """Return these rows as (indptr, slots, values); new features are added when learning.
 
-        The values are those of ``rows`` themselves, not a copy, where none was left out: never change them. With
-        ``once``, rows that have all features alike (dense ones without zeros) share the slots of one row.
+        The values are those of ``rows``, not a copy, if none was left out: do not change them. With ``once``, rows
+        with the same features (dense ones without zeros) share the slots of one row.
 
-        Whoever learns must ``forget`` what he did not learn, also when he is interrupted in here: features of the map
-        without a row in the learner's table would be read beyond its end.
+        Callers must ``forget`` the features of rows that they did not learn, even if they are interrupted in here. A
+        feature of the map without a row in the learner's table would be read beyond its end.
         """
         if rows.slotted is not None:
             return rows.slotted
@@ -284,9 +284,9 @@ class FeatureMap:
             self._reserve(more, 1 if rows.dense else more)
 
     def shared(self, rows: Rows, *, learn: bool, intercept: bool = False) -> Rows:
-        """The rows with what ``translate`` says of them, for all maps that have seen the same features as this one.
+        """Return the rows with the result of ``translate``, for all maps with the same features as this one.
 
-        When learning, rows with a feature that is new come back as they are: each map must see it for itself.
+        When learning, rows with a new feature are returned unchanged, because each map must add it.
         """
         slotted = self.translate(rows, learn=False, intercept=intercept)
         entries = np.count_nonzero(rows.values[rows.indptr[0] : rows.indptr[-1]]) + rows.count * intercept
@@ -298,7 +298,7 @@ class FeatureMap:
         return self.translate(Rows(indptr, features, np.ones(features.size), 0, dense=False), learn=True)[1]
 
     def forget(self, count: int) -> None:
-        """Keep only the first ``count`` features: the others are as if they had never been seen."""
+        """Keep only the first ``count`` features, and forget the others."""
         if count < self.count:
             self._tally[COUNT] = count
             self._listed.fill(_EMPTY)  # in place: there may be no memory, which is why they are forgotten

@@ -11,20 +11,20 @@ from typing import Any, TypedDict
 
 
 class EstimatorOptions(TypedDict, total=False):
-    """Options that estimators hand on."""
+    """Options passed to learners."""
 
     quantile: float | None
     """Level of loss quantile; 0.5 is the median."""
     sketch_size: int | str | None
     """Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch, auto lets frequent directions choose."""
     ridge: float | None
-    """Initial metric: α in SON and KONS, δ or σ in Ada-*."""
+    """What the metric starts from: α in SON and KONS, δ or σ in Ada-*."""
     step_size: float | None
     """Factor of each step, η; it multiplies Newton steps too."""
     clip: float | str | None
-    """C: predictions are kept within ±C by an oblique projection; None for none; auto: labels, the range seen."""
+    """C: predictions are kept within ±C by an oblique projection; None: no bound; auto: the range of labels so far."""
     projection: str | None
-    """The clip is heeded before a prediction (luo2016), or after a step (luo2019, Algorithm 6)."""
+    """Project onto the clip before a prediction (luo2016), or after a step (luo2019, Algorithm 6)."""
     curvature: float | None
     """σ of Newton methods."""
     curvature_schedule: str | None
@@ -38,11 +38,11 @@ class EstimatorOptions(TypedDict, total=False):
     diagonal: bool | None
     """Adapt to the scale of each feature first, as luo2016 does."""
     diagonal_first: bool | None
-    """With diagonal: it takes a row's gradient in before the step, and predictions are clipped plainly, as in VW."""
+    """With diagonal: absorb a row's gradient before the step, and clip predictions without projection, as in VW."""
     oja_step: float | None
     """Γ of Oja's algorithm, the same in every round."""
     oja_block: int | None
-    """Rows after which Oja's directions turn (m in luo2016); above 1 every row costs m times the features."""
+    """Rows between updates of Oja's directions (m in luo2016); above 1, a row costs m times the features."""
     shrink_fraction: float | None
     """β of parameterised frequent directions."""
     l1: float | None
@@ -52,13 +52,13 @@ class EstimatorOptions(TypedDict, total=False):
     box: tuple[float, float] | None
     """Lower and upper bound of every weight."""
     scaling: str | None
-    """none, or magnitude: features, rows and labels are divided by their magnitudes so far."""
+    """none, or magnitude: divide features, rows and labels by their mean magnitudes so far."""
     step: str | None
-    """explicit, or implicit: the slope is taken where the step ends, so that no step passes the label."""
+    """explicit, or implicit: use the slope at the end of the step, so that no step passes the label."""
     average: bool | None
     """Predict with the mean of the iterates."""
     forget: float | str | None
-    """λ: how much of the past is left from one row to the next; below 1 drift is followed; auto knows auto."""
+    """λ: weight of the past, multiplied from row to row; below 1 the learner follows drift; auto accepts auto."""
     betas: tuple[float, float] | None
     """Adam's decay rates."""
     kernel: str | Callable[..., Any] | None
@@ -78,9 +78,9 @@ class EstimatorOptions(TypedDict, total=False):
     max_points: int | None
     """Most rows that are kept."""
     restart: bool | None
-    """Begin anew whenever the dictionary grows, as published, instead of carrying over."""
+    """Restart whenever the dictionary grows, as published, instead of carrying weights over."""
     dtype: str | None
-    """float64 or float32, of what is kept per feature."""
+    """float64 or float32, for numbers stored per feature."""
 
 
 class LearnerOptions(EstimatorOptions, total=False):

@@ -1,16 +1,16 @@
-"""Merging learners that have seen different rows: the rules for weights, and the algebra of sketches written out.
+"""Merging learners that have seen different rows: the rules for weights, and the algebra of unpacked sketches.
 
-Two learners and the base that both started from (one that has seen nothing, unless given) are written out over a common
-list of features. What is a sum over rounds adds up, the base being counted once (``less_base``). Weights follow one of
-two rules, with ``d_i = w_i − w_0`` the displacement of learner i from the base:
+Two learners and their common base (a fresh learner, unless given) are unpacked over a common list of features. Sums
+over rounds add up, with the base counted once (``less_base``). Weights follow one of two rules, with ``d_i = w_i −
+w_0`` the displacement of learner i from the base:
 
-    by knowledge   (M_0 + K_1 + K_2)(w − w_0) = (M_0 + K_1) d_1 + (M_0 + K_2) d_2
+    by precision   (M_0 + K_1 + K_2)(w − w_0) = (M_0 + K_1) d_1 + (M_0 + K_2) d_2
     by mean        (M_1 + M_2)(w − w_0) = M_1 d_1 + M_2 d_2
 
-The first is for Newton steps: ``M_0`` is the metric of the base and ``K_i`` what learner i has come to know since. A
-displacement counts in full where the other learner knows nothing, and for its share where both know. The second is for
-steps that shrink no faster than 1/√t: they go as far as they can, and sums of displacements would overshoot.
-Where neither has a metric, the displacements add: a feature that only one has met keeps the weight it has there.
+The first is for Newton steps: ``M_0`` is the metric of the base and ``K_i`` the precision that learner i has gained
+since. A displacement counts in full in directions where the other learner gained nothing, and in proportion where both
+did. The second is for steps that shrink no faster than 1/√t, where sums of displacements would overshoot. In directions
+without any metric, displacements add: a feature that only one learner has seen keeps its weight.
 
 A metric is ``diag(flat) + RᵀR``, with n rows R. Everything here costs O(n²) for each feature.
 """
@@ -80,7 +80,7 @@ def by_mean(metrics: Sequence[Metric], moved: Sequence[Array]) -> Array:
     return together(metrics).solve(np.asarray(target), np.asarray(sum(moved)))
 
 
-# Sketches written out: rows B, with BᵀB what a sketch stands for ----------------------------------------------
+# Unpacked sketches: rows B, with BᵀB the matrix that the sketch represents -------------------------------------
 
 
 def difference(stack: list[Array]) -> tuple[Array, Array]:

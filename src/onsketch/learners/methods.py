@@ -28,7 +28,7 @@ class Method:
     """Description in one line."""
     citation: str
     rule: str = "step"
-    """"step" (mirror descent or dual averaging), or a rule of its own: see the table of update rules."""
+    """"step" (mirror descent or dual averaging), or another rule: see the table of update rules."""
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
@@ -44,17 +44,17 @@ class Method:
 
     @property
     def metric(self) -> Geometry | None:
-        """Its geometry as the table has it; None for a mixture of several."""
+        """Entry of its geometry; None for a mixture of several."""
         return None if self.mixture else geometry_of(self.geometry)
 
     @property
     def kind(self) -> SketchKind:
-        """Its sketch as the table has it."""
+        """Entry of its sketch."""
         return sketch_of(self.sketch)
 
     @property
     def moves(self) -> UpdateRule:
-        """Its update rule as the table has it."""
+        """Entry of its update rule."""
         return rule_of(self.rule)
 
     @property
@@ -113,11 +113,11 @@ FIRST_RIDGE = 1.0
 
 
 def ridge_share(method: Method, sketch_size: int) -> float:
-    """The share c of ``ridge ≥ c·mean|x|²`` for a method of packed Newton steps whose ridge was not given.
+    """Return the share c of ``ridge ≥ c·mean|x|²`` for packed Newton steps whose ridge was not given.
 
-    Along directions that a sketch has lost or never found only the ridge keeps steps in bounds. Robust frequent
-    directions add to the ridge what they lose, so theirs need only be what floating point can tell from 0 beside the
-    rows; the more the others miss, the more they need, and without a sketch it is all there is.
+    In directions that a sketch has lost or never found, only the ridge bounds the steps. Robust frequent directions
+    add lost energy to the ridge, so theirs may start at the smallest number that rounding allows. The more energy the
+    other sketches miss, the larger a ridge they need; without a sketch the ridge is the whole metric.
     """
     return method.kind.ridge_share if sketch_size else 1.0
 
@@ -196,7 +196,7 @@ METHODS: Mapping[str, Method] = MappingProxyType({
 
 
 def compose_method(sketch: str, geometry: str) -> Method:
-    """The method made of these parts; it has no citation of its own."""
+    """Return the method composed of these parts; it has no citation."""
     if sketch not in composable():
         raise OptionError(f"sketch={sketch!r}: expected one of {', '.join(composable())}.")
     refusal = sketch_of(sketch).refusal(geometry)

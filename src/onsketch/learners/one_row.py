@@ -1,9 +1,8 @@
-"""Rows that come one by one with the same features: in arrays that stay, with nothing made anew for a row.
+"""Fast calls for single rows with the same features: rows in fixed arrays, without new objects for a row.
 
-A learner says how it learns and predicts such a row (``learning_row``, ``predicting_row``): by a chain of calls whose
-arguments are packed once. Where something is out of the ordinary (a feature that is new, a table that must grow, a row
-that is refused), the chain ends and what it did is taken back: whoever asked goes the long way, which does it or says
-what is wrong.
+A learner provides a chain of calls that learns or predicts such a row (``learning_row``, ``predicting_row``), whose
+arguments are packed once. In unusual cases (a new feature, a table that must grow, a refused row) the chain stops and
+its steps are undone. The caller then uses the ordinary methods, which do the work or report the error.
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ class OneRow(NamedTuple):
     out: Floats
 
 
-class ShortWay(NamedTuple):
-    """How a learner learns or predicts such a row."""
+class RowPlan(NamedTuple):
+    """Prepared calls that learn or predict such a row."""
 
     steps: list[Step]
     """Compiled calls to make, in order; the last one fills ``out`` if the row is predicted."""
     same: Callable[[], bool]
     """Return True if the learner still has the arrays that the steps were made for."""
     undo: Callable[[int], None] = lambda done: None
-    """Makes the learner what it was before the first of these steps, of which so many were done."""
+    """Undo the given number of completed steps."""
     finish: Callable[[float], float] | None = None
-    """From what the steps leave in ``out`` to the clipped margin."""
+    """Convert the number in ``out`` to the clipped margin."""
 
 
 class Translation:
-    """Such a row rewritten in slots, as often as its values change."""
+    """Translation of such a row to slots, repeated when its values change."""
 
     def __init__(self, features: FeatureMap, rows: Rows, *, learn: bool, intercept: bool) -> None:
         size = rows.indices.size + intercept
@@ -60,12 +59,15 @@ class Translation:
         self._map, self._parts, self._known = features, features.parts, features.count
         block = rows.indptr, rows.indices, rows.values, False, rows.zeros
         call = Prepared(translate_rows, self._parts, block, intercept, learn, True, *self.slotted)
-        self._steps = [Step(call, 1), Step(None, self._known, self._parts[3])]  # a row; no feature that is new
+        self._steps = [
+            Step(call, 1),
+            Step(None, self._known, self._parts[3]),
+        ]  # one row, no new feature
 
-    def then(self, steps: list[Step], same: Callable[[], bool]) -> ShortWay:
-        """A way that goes on like this, as long as the learner has the same arrays."""
+    def then(self, steps: list[Step], same: Callable[[], bool]) -> RowPlan:
+        """Return a plan with more steps, valid as long as the learner has the same arrays."""
         features, known, (_, table, _, tally) = self._map, self._known, self._parts
-        return ShortWay(
+        return RowPlan(
             [*self._steps, *steps],
             lambda: features._table is table and tally.item(COUNT) == known and same(),
             lambda done: features.forget(known),
@@ -92,7 +94,7 @@ class SingleRows:
 
     @classmethod
     def of(cls, learner: Learner, indices: NDArray[np.int64], width: int) -> Self | None:
-        """None for learners that have no short way."""
+        """Return None for learners without such plans."""
         if PLAIN:
             return None
         made = cls(learner, indices, width)

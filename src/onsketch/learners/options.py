@@ -1,8 +1,8 @@
-"""The options of a learner, each declared once: type, default, check, a sentence, and the methods it concerns.
+"""The options of a learner, each declared once: type, default, check, description, and methods that use it.
 
-Everything else is made from this declaration: what :func:`onsketch.learner` and the estimators take
-(``keywords.py``, written by ``tools/keywords.py``), the program's options, the tables of the documentation. To add an
-option, add an entry here and run the tool; a test says so where it was forgotten.
+The keyword arguments of ``onsketch.learner`` and the estimators (``keywords.py``, written by ``tools/keywords.py``),
+the program's options and the tables of the documentation derive from this declaration. To add an option, add an entry
+here and run the tool; a test checks that the file is current.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Option:
     shown: str
     """The default in words, for the program and the documentation."""
     switch: str
-    """The program's name for it, where that is not --its-name."""
+    """Name of the program's option, if it differs from --its-name."""
     words: str
-    """The type of what may be given beside the field's own, such as a word with a meaning of its own."""
+    """Type of other accepted values, such as a special word."""
 
 
 def every(method: Method) -> bool:
@@ -104,13 +104,13 @@ class Options:
     clip: float | str | None = _option(
         "default",
         Either("default", Either("labels", Number(1e-100))),
-        "C: predictions are kept within ±C by an oblique projection; None for none; auto: labels, the range seen.",
+        "C: predictions are kept within ±C by an oblique projection; None: no bound; auto: the range of labels so far.",
         shown="the method's",
     )
     projection: str | None = _option(
         None,
         Choice(PROJECTIONS),
-        "The clip is heeded before a prediction (luo2016), or after a step (luo2019, Algorithm 6).",
+        "Project onto the clip before a prediction (luo2016), or after a step (luo2019, Algorithm 6).",
         lambda m: m.newton and m.steps and m.sketched,
         shown="before; after for rfd-son at ridge 0",
     )
@@ -127,7 +127,7 @@ class Options:
     summary: str = _option(
         "gradient",
         Choice(SUMMARIES),
-        "What the sketch absorbs: gradient, data or curvature.",
+        "Rows that the sketch absorbs: gradient, data or curvature.",
         lambda m: (m.steps and m.geometry != "gradient") or (m.kernel and m.newton),
     )
     update: str = _option("mirror", Choice(UPDATES), "mirror (descent) or dual (averaging).", lambda m: m.steps)
@@ -144,7 +144,7 @@ class Options:
     diagonal_first: bool = _option(
         False,
         flag,
-        "With diagonal: it takes a row's gradient in before the step, and predictions are clipped plainly, as in VW.",
+        "With diagonal: absorb a row's gradient before the step, and clip predictions without projection, as in VW.",
         lambda m: m.steps and m.sketched,
     )
     oja_step: float | None = _option(
@@ -157,7 +157,7 @@ class Options:
     oja_block: int = _option(
         1,
         Whole(1),
-        "Rows after which Oja's directions turn (m in luo2016); above 1 every row costs m times the features.",
+        "Rows between updates of Oja's directions (m in luo2016); above 1, a row costs m times the features.",
         lambda m: m.steps and "oja_block" in m.kind.options,
     )
     shrink_fraction: float = _option(
@@ -179,13 +179,13 @@ class Options:
     scaling: str = _option(
         "none",
         Choice(SCALINGS),
-        "none, or magnitude: features, rows and labels are divided by their magnitudes so far.",
+        "none, or magnitude: divide features, rows and labels by their mean magnitudes so far.",
         lambda m: not (m.kernel or m.mixture),
     )
     step: str = _option(
         "explicit",
         Choice(STEPS),
-        "explicit, or implicit: the slope is taken where the step ends, so that no step passes the label.",
+        "explicit, or implicit: use the slope at the end of the step, so that no step passes the label.",
         lambda m: m.steps and not m.square,
     )
     fit_intercept: bool = _option(False, flag, "A constant feature.", switch="--intercept/--no-intercept")
@@ -193,7 +193,7 @@ class Options:
     forget: float | str = _option(
         1.0,
         Either("auto", Number(0.0, 1.0, above=True)),
-        "λ: how much of the past is left from one row to the next; below 1 drift is followed; auto knows auto.",
+        "λ: weight of the past, multiplied from row to row; below 1 the learner follows drift; auto accepts auto.",
         lambda m: (
             m.mixture or (m.steps and m.geometry != "gradient" and (not m.sketched or (m.newton and m.shrinking)))
         ),
@@ -235,14 +235,14 @@ class Options:
     restart: bool = _option(
         False,
         flag,
-        "Begin anew whenever the dictionary grows, as published, instead of carrying over.",
+        "Restart whenever the dictionary grows, as published, instead of carrying weights over.",
         lambda m: m.moves.projects,
     )
     seed: int = _option(0, Whole(0, 2**63 - 1), "Seed of random sketches.")
     dtype: str = _option(
         "float64",
         Choice(("float64", "float32")),
-        "float64 or float32, of what is kept per feature.",
+        "float64 or float32, for numbers stored per feature.",
         lambda m: not m.kernel,
     )
 
@@ -252,7 +252,7 @@ DECLARED: Mapping[str, Option] = MappingProxyType({f.name: f.metadata["option"] 
 
 
 OF_THE_LEARNER_ALONE = ("n_features", "loss", "fit_intercept", "seed")
-"""Options that an estimator has arguments of its own for, or works out from the rows."""
+"""Options that an estimator replaces by other arguments, or derives from the rows."""
 
 
 @lru_cache(maxsize=256)
@@ -262,7 +262,7 @@ def concerning(method: Method) -> frozenset[str]:
 
 
 def given_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given: None leaves an option to the method, but for ``clip``, where it is "no bound"."""
+    """Return the options given: None leaves an option to the method, except for ``clip``, where it means no bound."""
     return {name: value for name, value in given.items() if value is not None or name == "clip"}
 
 

@@ -22,7 +22,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: the multiplier of multiplicative hashing (Knuth 1973)."""
 
 _STRETCH = 4096
-"""Entries counted in four bytes, which goes twice as fast as in eight."""
+"""Number of entries that four bytes can count, which is twice as fast as eight."""
 
 _STAMP_BITS, _SHORT = 15, 128
 """Rows shorter than this rarely have two features that hash to the same of 2^15 places."""
@@ -51,7 +51,7 @@ class Rows(NamedTuple):
         return self._replace(indptr=self.indptr[start : stop + 1], slotted=None)
 
     def copy(self) -> Rows:
-        """The same rows in memory of their own, and nothing else in it."""
+        """Return the same rows in new, contiguous memory."""
         first, last = self.indptr[0], self.indptr[-1]
         indices = self.indices if self.dense else self.indices[first:last].copy()
         values = self.values[first:last].copy()
@@ -216,7 +216,7 @@ def _structure(indptr, indices, entries, width, places):
 
 @kernel
 def _sum_repeats(indptr, indices, values, places, out_ptr, out_indices, out_values):
-    """Copy the rows with each feature once, where it first stood, and the sum of its values."""
+    """Copy the rows with each feature once, at its first position, with the sum of its values."""
     end = 0
     for row in range(indptr.size - 1):
         low = end
@@ -233,7 +233,7 @@ def _sum_repeats(indptr, indices, values, places, out_ptr, out_indices, out_valu
 
 
 def _checked(rows: Rows, longest: int) -> Rows:
-    """The rows, if none, of at most so many entries, is longer than ``LARGEST``."""
+    """Return the rows if none, with at most so many entries, is longer than ``LARGEST``."""
     beyond, zeros = _survey(rows.values, int(rows.indptr[-1]), LARGEST / max(longest, 1) ** 0.5)
     row = too_long(rows.indptr, rows.values, LARGEST) if beyond else -1
     if row < 0:
@@ -249,9 +249,9 @@ def _checked(rows: Rows, longest: int) -> Rows:
 
 
 def as_rows(X: Any, n_features: int | None) -> Rows:
-    """An array, nested list or SciPy sparse matrix as checked rows; rows checked before come through as they are.
+    """An array, nested list or SciPy sparse matrix as checked rows; ``Rows`` are returned unchanged.
 
-    Raises InputError, naming row and column, for what is not finite or cannot be squared in float64.
+    Raises InputError, naming row and column, for values that are not finite or whose square overflows.
     """
     longest = 0
     if isinstance(X, Rows):
@@ -280,7 +280,7 @@ def as_rows(X: Any, n_features: int | None) -> Rows:
 
 
 def _plain(array: Any, dtype: Any) -> NDArray[Any]:
-    """The array as compiled loops know it, so that none is compiled twice; copied only where it differs."""
+    """Return the array in the dtype and layout of compiled loops; copied only if it differs."""
     if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
         return array
     if np.iscomplexobj(array):
@@ -345,7 +345,7 @@ def unseen_squares(indptr, values, kept_ptr, kept, out):
 
 
 def finite(margins: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The margins, which nobody need look through for infinities: such a row is refused."""
+    """Return the margins. They need no check for infinities, because such rows are refused."""
     if not np.isfinite(margins).all():
         row = int(np.argwhere(~np.isfinite(margins))[0][0])
         raise InputError(
@@ -356,7 +356,7 @@ def finite(margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def refuse_endless(rounds: int, count: int) -> None:
-    """Refuse rows beyond the last that can be counted, which no file could tell of."""
+    """Refuse rows beyond the largest count that a file can store."""
     if rounds + count > LONGEST_COUNT:
         raise InputError(f"X: after {rounds:,} rows there is no counting of {count:,} more; the last is 2^53.")
 

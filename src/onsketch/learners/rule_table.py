@@ -1,8 +1,8 @@
-"""The table of update rules: how the weights move once a gradient is known.
+"""The table of update rules: how the weights move for a gradient.
 
-Most methods step through the metric of their sketch, by mirror descent or dual averaging; a few have a rule of their
-own. What options, front doors, learners and documentation ask of a rule is in its record. A rule of numbers per feature
-has a loop of its own (``LOOPS`` of ``first_order/learner.py``), a rule of functions a class (``kernel/build.py``).
+Most methods step in the metric of their sketch, by mirror descent or dual averaging; a few have another rule. Its
+record has all properties that options, defaults, learners and documentation need. A rule of numbers per feature has its
+own loop (``LOOPS`` of ``first_order/learner.py``), a rule of functions its own class (``kernel/build.py``).
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ class UpdateRule:
     """One update rule.
 
     Args:
-        name: as methods call it.
-        line: its formula, where it is not that of steps through a metric.
-        family: "step" through the metric of a sketch; "features": numbers per feature; "kernel": a function of a
+        name: used in the table of methods.
+        line: its formula, if it is not a step in a metric.
+        family: "step" in the metric of a sketch; "features": numbers per feature; "kernel": a function of a
             kernel; "mixture" of other learners.
-        step_size: the step for rows of length 1 and labels of size 1 (``doors.py``); None where it has no step size.
-        averages: whether the mean of its iterates can be asked for.
-        sparse_terms: whether it takes l1 and l2 by itself.
-        moments: whether it keeps running means of g and g².
-        sums: whether what it keeps per feature adds up in a merge, the weights being made of it.
-        losses: those it is defined with; empty for all.
-        unit_metric: whether the metric of a feature starts from 1, whatever the ridge.
-        every_feature: whether each round moves every feature seen.
-        capped: whether the rows that it keeps have an upper bound.
-        projects: whether it lives in the span of a dictionary of rows.
-        samples: whether it keeps a sample of the rows instead of all.
+        step_size: recommended for rows of length 1 and labels of size 1 (``recommended.py``); None if it has none.
+        averages: True if it supports the mean of its iterates.
+        sparse_terms: True if it applies l1 and l2 itself.
+        moments: True if it keeps running means of g and g².
+        sums: True if its state per feature adds up in a merge, and the weights derive from it.
+        losses: supported losses; empty for all.
+        unit_metric: True if the metric of a feature starts from 1 for any ridge.
+        every_feature: True if each round moves every feature seen.
+        capped: True if the number of kept rows is bounded.
+        projects: True if its functions lie in the span of a dictionary of rows.
+        samples: True if it keeps a sample of the rows instead of all.
     """
 
     name: str

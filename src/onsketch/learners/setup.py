@@ -78,19 +78,19 @@ class Setup(NamedTuple):
     """Γ of Oja's algorithm; 0: 1/t."""
     seed: int
     largest: float
-    """Bound on what is written per feature: what its type can hold, and float64 can still square."""
+    """Bound of numbers stored per feature: their type can hold it, and its square is finite in float64."""
     steepest: float
     """Bound on gradients whose squares are summed up per feature."""
     safe: float
     """Rounds below this need no undoing."""
     rounding: float
-    """A few rounding errors of what is kept per feature."""
+    """A few rounding errors of the dtype of numbers stored per feature."""
     ridge: float
     """Where the ridge starts."""
     share: float
     """c: the ridge is raised to keep up with c times the mean squared length of the rows; 0 when it was given."""
     forget: float
-    """λ: what is left of the metric from one round to the next."""
+    """λ: factor of the metric from one round to the next."""
     implicit: bool
     """True for implicit steps: the slope is taken at the end of the step."""
     whole: bool
@@ -119,12 +119,12 @@ def knowledge(setup: Setup, start: int, stop: int) -> float:
 
     A gradient row absorbs (σ+η_t)·ggᵀ while the curvature of a likelihood is E ggᵀ (Fisher). In a direction of
     curvature h, rounds ``w ← w − A⁻¹g`` with ``A = a + σht`` leave ``(1 + σht/a)^{-1/σ}`` of the way to the optimum,
-    about as much as a precision of ``a + ht`` would, ``a/(a + ht)``: so the energy gained counts 1/σ times.
+    about as much as a precision of ``a + ht``, ``a/(a + ht)``. So the gained energy counts 1/σ times.
 
     Args:
-        setup: of the learner.
-        start: rounds of the base.
-        stop: rounds of the learner, or of those merged already.
+        setup: setup of the learner.
+        start: number of rounds of the base.
+        stop: number of rounds of the learner, or of the merged learners.
     """
     if setup.summary != SUMMARY.scaled_gradient or stop == start:
         return setup.step
@@ -139,9 +139,9 @@ def knowledge(setup: Setup, start: int, stop: int) -> float:
 def projects_after(method: Method, options: Options) -> bool:
     """Return True if a row is projected onto the clip after its step (luo2019) instead of before it (luo2016).
 
-    Left open, it is after for robust frequent directions without a ridge, which is how their paper runs them: that wins
-    where rows are wide (errors on reuters 51 → 3 %, hiva 48 → 6, DNA 49 → 10) and loses on some sets of few features
-    (cod-rna 10 → 18). With a ridge, and for the other sketches, before wins more often.
+    The default is "after" for robust frequent directions without a ridge, as in their paper. It is better for wide rows
+    (errors on reuters 51 → 3 %, hiva 48 → 6, DNA 49 → 10) and worse on some sets of few features (cod-rna 10 → 18).
+    With a ridge, and for the other sketches, "before" is better more often.
     """
     if options.projection is None:
         mirror = options.update != "dual" and not options.diagonal_first

@@ -1,11 +1,11 @@
-"""The table of sketches: one record says all that learners, jobs and documentation ask of a sketch.
+"""The table of sketches: one record has all properties that learners, jobs and documentation need.
 
-A sketch is one entry here, or one that another package registers. Its record names the public class and, where there is
-one, the packed form for sparse rows (``learners/sketched/state.State``); both carry their own merge. Everything else is
-what the sketch can do and what suits it: nothing else in the package looks at a sketch's name.
+A sketch is one entry here, or one that another package registers. Its record names the public class and, if there is
+one, the packed form for sparse rows (``learners/sketched/state.State``); both implement merging. The other fields are
+capabilities and defaults: no other code in the package depends on a sketch's name.
 
 Without a packed form a sketch runs in dense learners, at the cost of its public class. Modules are named by their
-paths, so that the table can be read before anything heavy is loaded.
+paths, so that reading the table imports nothing else.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ _SPARSE = "O(s), s the non-zeros of the row"
 
 @dataclass(frozen=True)
 class SketchKind:
-    """One sketch, as learners know it. What is not said is as for the last rows of a stream, or any other list of rows.
+    """One sketch. The defaults suit a plain list of rows, such as the last rows of a stream.
 
     Args:
         name: as in ``compose(sketch=...)``.
-        line: what it keeps, in a few words.
-        cost: of a row, s being its non-zeros.
-        make: the public sketch for rows of this width, with the options and the first ridge of a learner.
-        public: the class of that, if sketches by themselves are to be made as ``public(n_features, size)``.
+        line: description in a few words.
+        cost: cost of a row with s non-zeros.
+        make: function that makes the public sketch from the width, the options and the initial ridge of a learner.
+        public: class of the public sketch, if users can make it as ``public(n_features, size)``.
         packed: its form for sparse rows: a class of ``State``, or the path to one.
-        summary: the path to its form in dense learners, where that is not the public sketch.
+        summary: path to its form in dense learners, if that is not the public sketch.
         form: "rows" for some rows; "features" for at most one number per feature; "square" for d×d numbers, or random
-            maps of d coordinates; "kernel" for rows that only a kernel looks at.
-        rule: how it shrinks (``core/shrinking.py``), if it does by the rules of frequent directions.
-        sized: whether ``sketch_size`` means something to it.
-        sizes_itself: whether it may choose that.
-        ridge_share: the least ridge of Newton steps, of the rows' mean squared length: see ``methods.ridge_share``.
-        door_ridge: the ridge of Newton steps for rows of length 1: see ``doors.py``.
-        singular: whether Newton steps go without a ridge, by the pseudo-inverse.
-        shows_escaped: whether it shows what escaped by itself, so that no geometry may count it again.
-        error_share: what of Σρ bounds its spectral error; None where nothing is known.
-        theorem: where the regret of its Newton steps is bounded.
-        whole_row: whether a step's metric has the whole of the row in it.
-        independent: whether sketches to be merged must have different seeds.
-        options: the options that concern this sketch alone.
-        slow: whether it takes a while to turn to the leading directions, and a heavy row can spoil them.
-        geometries: those it is defined with; empty for all.
-        instead: methods of linear memory to use where d×d numbers are too many.
-        no_composite: why it does not take l1, l2 or box, if it does not.
+            maps of d coordinates; "kernel" for rows used by a kernel.
+        rule: its shrinking rule (``core/shrinking.py``), for the frequent-directions family.
+        sized: True if it uses ``sketch_size``.
+        sizes_itself: True if it supports ``sketch_size="auto"``.
+        ridge_share: least ridge of Newton steps, as a share of the rows' mean squared length (``methods.ridge_share``).
+        recommended_ridge: ridge of Newton steps for rows of length 1: see ``recommended.py``.
+        singular: True if Newton steps can do without a ridge, by the pseudo-inverse.
+        shows_escaped: True if its spectrum includes escaped energy, so that no geometry may add it.
+        error_share: factor of Σρ that bounds its spectral error; None if unknown.
+        theorem: theorem that bounds the regret of its Newton steps.
+        whole_row: True if the metric of a step includes the row in full.
+        independent: True if sketches to be merged must have different seeds.
+        options: options that only this sketch has.
+        slow: True if it converges slowly to the leading directions, and a large row can spoil them.
+        geometries: supported geometries; empty for all.
+        instead: methods of linear memory to suggest if d×d numbers are too many.
+        no_composite: reason why it does not support l1, l2 or box, if so.
     """
 
     name: str
@@ -73,7 +73,7 @@ class SketchKind:
     sized: bool = True
     sizes_itself: bool = False
     ridge_share: float = 0.03
-    door_ridge: float = 0.03
+    recommended_ridge: float = 0.03
     singular: bool = False
     shows_escaped: bool = False
     error_share: float | None = None
@@ -147,7 +147,7 @@ SKETCHES: dict[str, SketchKind] = {
         ),
         SketchKind(
             "diagonal", "keeps one or two numbers per feature", _SPARSE, form="features", sized=False, ridge_share=0.0,
-            door_ridge=0.1,
+            recommended_ridge=0.1,
         ),
         SketchKind(
             "fd", "frequent directions: m rows; when they are full, every eigenvalue loses the smallest",
@@ -188,17 +188,20 @@ SKETCHES: dict[str, SketchKind] = {
         SketchKind(
             "rp", "m Gaussian projections: S ← S + r gᵀ", "O(ms + m²)",
             make=lambda width, o, ridge: _public("RandomProjection", width, o.sketch_size, o.seed),
-            packed="learners.sketched.random_projection:Projection", ridge_share=0.3, door_ridge=0.1, independent=True,
+            packed="learners.sketched.random_projection:Projection", ridge_share=0.3, recommended_ridge=0.1,
+            independent=True,
         ),
         SketchKind(
             "oja", "Oja's algorithm: m directions that turn towards each row", "O(ms + m²)",
             make=lambda width, o, ridge: _public("Oja", width, o.sketch_size, o.seed, o.oja_block, o.oja_step),
-            packed="learners.sketched.oja:Subspace", ridge_share=0.5, door_ridge=1.0, slow=True,
+            packed="learners.sketched.oja:Subspace", ridge_share=0.5, recommended_ridge=1.0,
+            slow=True,
             options=("oja_step", "oja_block"),
         ),
         SketchKind(
             "exact", "keeps the whole d×d matrix", "O(d²) for Newton, O(d³) for AdaGrad", form="square", sized=False,
-            summary="learners.dense.summaries:Exact", ridge_share=0.0, door_ridge=1.0, singular=True, error_share=0.0,
+            summary="learners.dense.summaries:Exact", ridge_share=0.0, recommended_ridge=1.0, singular=True,
+            error_share=0.0,
             theorem="Luo et al. 2016, Theorem 2", instead="rfd-son (or ada-ffd, s-adagrad)",
         ),
         SketchKind(

@@ -1,13 +1,13 @@
-"""Defaults for learners whose margins are not clipped, as those of the estimators are not.
+"""Defaults for learners without a clip, such as those of the estimators.
 
-The Newton methods of luo2016 clip margins to |z| ≤ C, and take their σ from that. Without a bound the first rows move
-their own margins by 2/σ, however much they weigh, and a learner may never recover from such a start. So, where neither
-``clip`` nor ``curvature`` nor ``curvature_schedule`` is given:
+The Newton methods of luo2016 clip margins to |z| ≤ C, and derive σ from C. Without a bound the first rows move their
+own margins by 2/σ, for any sample weight, and a learner may never recover. So, if neither ``clip`` nor ``curvature``
+nor ``curvature_schedule`` is given:
 
-- the schedule is "1/t", which is what the core does by itself at ridge 0 (the first rows count for more than σ says);
+- the schedule is "1/t", as it is by default at ridge 0 (the first rows get more curvature than σ);
 - it is "1/sqrt(t)" for losses without exp-concavity, σ = 0;
-- Oja's directions are spoiled by heavy rows themselves, so there margins are kept within ±10 while learning instead,
-  with σ as for ±1. A probability of 1 − 5e-5 is no bound that matters.
+- Oja's directions are spoiled by such large rows, so margins are clipped to ±10 while learning, with σ as for ±1. This
+  bounds probabilities only by 1 − 5e-5.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WIDE = 10.0
 
 
 def with_gentle_start(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with the defaults above; whatever was given stays as it is.
+    """Return the options completed by the defaults above.
 
     >>> from onsketch.learners.methods import METHODS
     >>> with_gentle_start(METHODS["rfd-son"], {"loss": "logistic", "clip": None})

@@ -163,7 +163,7 @@ def whiskers(rows: Sequence[tuple[str, float, float, str]], label: str, referenc
     parts = [f'<line x1="{place(reference):.1f}" x2="{place(reference):.1f}" y1="4" y2="{height - 40}" class="mark"/>']
     for value in _ticks(low, high):
         x = place(value)
-        parts.append(f'<text x="{x:.1f}" y="{height - 24}" text-anchor="middle" class="soft">{_short(value)}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{height - 24}" text-anchor="middle" class="soft">{_fast(value)}</text>')
     for k, (name, value, half, told) in enumerate(rows):
         y = 16 + 24 * k
         reach = half if math.isfinite(half) else 0.0
@@ -248,7 +248,7 @@ def _hovers(line: Curve, place: Callable[[float, float], tuple[float, float]], i
             value = 10.0 ** line.y[k] if log_y else line.y[k]
             parts.append(
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{ink}" class="hover">'
-                f"<title>{escape(line.name)}: {value:.5g} at {_short(line.x[k])}</title></circle>"
+                f"<title>{escape(line.name)}: {value:.5g} at {_fast(line.x[k])}</title></circle>"
             )
     return "".join(parts)
 
@@ -288,10 +288,10 @@ def _axes(
     ticks = _decades(*across) if log_x else _ticks(*across)
     for value in ticks:
         x = _along(value, across, log_x)
-        parts.append(f'<text x="{x:.1f}" y="{floor + 16}" text-anchor="middle" class="soft">{_short(value)}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{floor + 16}" text-anchor="middle" class="soft">{_fast(value)}</text>')
     for value in [float(v) for v in range(int(upward[0]), int(upward[1]) + 1)] if powers else _ticks(*upward):
         y = _up(value, upward)
-        shown = f"1e{value:.0f}" if powers else _short(value)
+        shown = f"1e{value:.0f}" if powers else _fast(value)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" class="soft">{shown}</text>')
     parts.append(
@@ -348,10 +348,10 @@ def _decades(low: float, high: float) -> list[float]:
     return tens if len(tens) > 1 else _ticks(low, high)
 
 
-def _short(value: float) -> str:
+def _fast(value: float) -> str:
     """Format a number shortly enough for an axis.
 
-    >>> _short(250000.0), _short(0.125), _short(2e6)
+    >>> _fast(250000.0), _fast(0.125), _fast(2e6)
     ('250k', '0.125', '2M')
     """
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

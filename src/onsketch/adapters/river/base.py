@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from onsketch.adapters.options import described, learner_options, revived
+from onsketch.adapters.river.fast_path import FastPath
 from onsketch.adapters.river.features import FeatureNames
-from onsketch.adapters.river.short_way import ShortWay
 
 
 class OnlineEstimator:
@@ -18,12 +18,12 @@ class OnlineEstimator:
 
     _learner: Any
     _names: FeatureNames
-    _short: ShortWay
+    _fast: FastPath
 
     def _start(self) -> None:
         self._learner = None
         self._names = FeatureNames()
-        self._short = ShortWay()
+        self._fast = FastPath()
 
     def _options(self) -> dict[str, Any]:
         parameters = vars(self)
@@ -47,7 +47,7 @@ class OnlineEstimator:
         state = dict(state)
         if state["_learner"] is not None:
             state["_learner"] = revived(*state["_learner"])
-        vars(self).update({"_short": ShortWay()} | state)  # older pickles have no fast path
+        vars(self).update({"_fast": FastPath()} | state)  # older pickles have no fast path
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a model file, without pickle; :func:`onsketch.load` restores it."""

@@ -83,7 +83,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         """Learn one row of weight w; a row of weight 0 is ignored."""
         kind = type(y)
         if w == 1.0 and (kind is bool or (kind is int and 0 <= y <= 1)):
-            if self._short.learn(self._learner, x, 1.0 if y else -1.0):
+            if self._fast.learn(self._learner, x, 1.0 if y else -1.0):
                 return
         elif w == 0.0:
             return
@@ -94,7 +94,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     def _notice(self, x: dict[Any, Any]) -> None:
         """Prepare the fast path for rows like this one, if one learner learns them and they need not be stored."""
         if isinstance(self._learner, Learner) and (self._first_rows is None or not self._two):
-            self._short.notice(self._learner, x, self._names.of)
+            self._fast.notice(self._learner, x, self._names.of)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""
@@ -195,7 +195,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         if not self._codes:
             return {}
         if self.loss == "logistic" and self.method != "arow":
-            margin = self._short.predict(self._learner, x)
+            margin = self._fast.predict(self._learner, x)
             if margin is not None:
                 return dict(zip(self._codes, _two_probabilities(margin), strict=True))
         margins = self._learner.predict(self._names.row(x, learn=False))
@@ -206,7 +206,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         """Return the most probable class, None before any label."""
         if not self._codes:
             return None
-        margin = self._short.predict(self._learner, x)
+        margin = self._fast.predict(self._learner, x)
         if margin is not None:
             no, yes = self._codes
             return yes if margin > 0.0 else no

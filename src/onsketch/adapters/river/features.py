@@ -14,7 +14,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.adapters.river.short_way import PLAIN
+from onsketch.adapters.river.fast_path import PLAIN
 from onsketch.core.errors import InputError
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.rows import Rows, as_rows

@@ -47,14 +47,14 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one row of weight w; a row of weight 0 is ignored."""
         if w == 1.0 and type(y) in (float, int) and self._limits[0] <= y <= self._limits[1]:
-            if self._short.learn(self._learner, x, y):
+            if self._fast.learn(self._learner, x, y):
                 return
         elif w == 0.0:
             return
         with self._names.learning():
             rows = self._names.row(x, learn=True)
             self._ready().learn(rows, [y], [w])
-        self._short.notice(self._learner, x, self._names.of)
+        self._fast.notice(self._learner, x, self._names.of)
 
     @property
     def _limits(self) -> tuple[float, float]:
@@ -71,10 +71,10 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         """Return the prediction, 0 before any learning."""
         if self._learner is None:
             return 0.0
-        margin = self._short.predict(self._learner, x)
+        margin = self._fast.predict(self._learner, x)
         if margin is None:
             margins = self._learner.predict(self._names.row(x, learn=False))
-            self._short.notice(self._learner, x, self._names.of)
+            self._fast.notice(self._learner, x, self._names.of)
             margin = margins[0]
         return float(in_units_of_labels(self.loss, margin))
 

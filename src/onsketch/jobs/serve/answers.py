@@ -53,10 +53,10 @@ def label_names(model: Model) -> tuple[Any, Any]:
         return task.named, "other"
     if task.names is not None:
         return task.names[1], task.names[0]
-    return _short(task.positive), _short(0.0 if task.negative is None else task.negative)
+    return _fast(task.positive), _fast(0.0 if task.negative is None else task.negative)
 
 
-def _short(label: float | None) -> Any:
+def _fast(label: float | None) -> Any:
     return int(label) if label is not None and label == math.floor(label) else label
 
 

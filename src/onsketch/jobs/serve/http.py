@@ -40,7 +40,7 @@ class _TooLarge(OnsketchError):
     """A body beyond the limit."""
 
 
-class Door:
+class HttpApi:
     """The routes of a service."""
 
     def __init__(self, service: Service, access: Access) -> None:
@@ -324,4 +324,4 @@ def _text(margins: Any, tags: list[str] | None) -> Response:
     return Response(lines(margins, tags), media_type="text/plain")
 
 
-__all__ = ["Door", "Row"]
+__all__ = ["HttpApi", "Row"]

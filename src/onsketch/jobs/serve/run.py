@@ -21,7 +21,7 @@ import uvicorn
 from onsketch.core.errors import OptionError
 from onsketch.jobs.serve.access import Access, is_loopback, read_tokens
 from onsketch.jobs.serve.engine import DURABILITY, Engine, Settings
-from onsketch.jobs.serve.http import Door
+from onsketch.jobs.serve.http import HttpApi
 from onsketch.jobs.serve.limits import Limits, limited
 from onsketch.jobs.serve.model import Model, beside, load_model, new_model
 from onsketch.jobs.serve.service import Service
@@ -162,10 +162,10 @@ async def serve(
     service = Service(engine, wish.limits)
     service.attach(loop)
     tokens = () if wish.tokens is None else read_tokens(wish.tokens)
-    door = Door(service, Access(tokens, is_loopback(wish.host)))
+    api = HttpApi(service, Access(tokens, is_loopback(wish.host)))
     limits = wish.limits
     config = uvicorn.Config(
-        door.app(),
+        api.app(),
         http=limited(limits),
         ws="none",
         lifespan="off",
@@ -179,7 +179,7 @@ async def serve(
         ssl_certfile=None if wish.tls is None else wish.tls[0],
         ssl_keyfile=None if wish.tls is None else wish.tls[1],
     )
-    server = _Server(config, door)
+    server = _Server(config, api)
     listening = _listen(wish.host, wish.port)
     daemon = VWDaemon(service)
     engine.start()
@@ -222,9 +222,9 @@ class Running(NamedTuple):
 class _Server(uvicorn.Server):
     """A server that stops at a signal and returns to its caller; uvicorn itself would end the process by the signal."""
 
-    def __init__(self, config: uvicorn.Config, door: Door) -> None:
+    def __init__(self, config: uvicorn.Config, api: HttpApi) -> None:
         super().__init__(config)
-        self._door = door
+        self._api = api
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -245,7 +245,7 @@ class _Server(uvicorn.Server):
 
     def stop(self) -> None:
         """Take no more connections, answer those that are open, and end."""
-        self._door.stopping = True
+        self._api.stopping = True
         self.should_exit = True
 
 

@@ -34,7 +34,7 @@ from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.merging import spectrum
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, ShortWay, Translation
+from onsketch.learners.one_row import OneRow, RowPlan, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, Slotted
 from onsketch.learners.sketched.packed import CLOCK, Table, new_table, roomy, used
@@ -191,7 +191,7 @@ class AutoLearner(Learner):
             self._room = new_working_room(self._settings, self._light, self._table, max(longest, 2 * have, 64))
         return self._room
 
-    def learning_row(self, row: OneRow) -> ShortWay:
+    def learning_row(self, row: OneRow) -> RowPlan:
         """As ``_learn``, for a row in arrays that stay."""
         translated = Translation(self._map, row.rows, learn=True, intercept=self.options.fit_intercept)
         light, table, block = self._light, self._table, (*translated.slotted, row.label, row.weight, row.out)
@@ -199,7 +199,7 @@ class AutoLearner(Learner):
         learn = Prepared(learn_rows, self._settings, light, table, self._small, room, *block)
         return translated.then([Step(learn, 1)], lambda: self._light is light and self._table is table)
 
-    def predicting_row(self, row: OneRow) -> ShortWay:
+    def predicting_row(self, row: OneRow) -> RowPlan:
         """As ``_predict``, for such a row."""
         translated = Translation(self._map, row.rows, learn=False, intercept=self.options.fit_intercept)
         light, table = self._light, self._table

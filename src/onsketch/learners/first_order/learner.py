@@ -29,7 +29,7 @@ from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, le
 from onsketch.learners.first_order.sleep import MIRROR
 from onsketch.learners.first_order.steps import CELL, TIMER, State, Terms, learn_steps, read_steps, row_products
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, ShortWay, Translation
+from onsketch.learners.one_row import OneRow, RowPlan, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import knowledge, make_setup
@@ -149,7 +149,7 @@ class FirstOrderLearner(Learner):
             self._map.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
         return int(done)
 
-    def learning_row(self, row: OneRow) -> ShortWay | None:
+    def learning_row(self, row: OneRow) -> RowPlan | None:
         """As ``_learn``, for a row in arrays that stay."""
         if self._lazy or not self.method.steps:
             return None
@@ -161,7 +161,7 @@ class FirstOrderLearner(Learner):
         learn = Prepared(learn_steps, *parts, *translated.slotted, row.label, row.weight, row.out)
         return translated.then([Step(learn, 1)], lambda: self._state.table is table)
 
-    def predicting_row(self, row: OneRow) -> ShortWay | None:
+    def predicting_row(self, row: OneRow) -> RowPlan | None:
         """As ``_predict``, for such a row."""
         if self._lazy or not self.method.steps or not len(self._state.table):
             return None

@@ -12,7 +12,7 @@ from onsketch.core.arrays import Arrays, named, under
 from onsketch.core.errors import OptionError
 from onsketch.learners.base import Learner
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, ShortWay
+from onsketch.learners.one_row import OneRow, RowPlan
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
 from onsketch.learners.scaled.rows import RowScales, ScaledRow
@@ -97,13 +97,13 @@ class ScaledLearner(Learner):
                 return start + done
         return rows.count
 
-    def learning_row(self, row: OneRow) -> ShortWay | None:
+    def learning_row(self, row: OneRow) -> RowPlan | None:
         """As ``_learn``, for a row in arrays that stay; what it would have predicted, nobody asks."""
         passed = ScaledRow(self._scales, row, learn=True)
         inner = self._inner.learning_row(passed.row) if self.options.fit_intercept else None
         return inner and passed.then(inner)
 
-    def predicting_row(self, row: OneRow) -> ShortWay | None:
+    def predicting_row(self, row: OneRow) -> RowPlan | None:
         """As ``_predict``, for such a row."""
         passed = ScaledRow(self._scales, row, learn=False)
         inner, clip = self._inner.predicting_row(passed.row), self._clip

@@ -12,7 +12,7 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.jit.calling import Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.features import INTERCEPT, FeatureMap
-from onsketch.learners.one_row import OneRow, ShortWay, Translation
+from onsketch.learners.one_row import OneRow, RowPlan, Translation
 from onsketch.learners.rows import Rows, Slotted
 from onsketch.learners.scaled.scales import (
     COUNT,
@@ -154,7 +154,7 @@ class ScaledRow:
         self._steps = [Step(Prepared(scale_rows, *state, *slotted, *said, *undo), _ONE, lengths)]  # not shortened
         self._take_back = Prepared(take_back, *state[:2], *slotted[:2], 0, *undo)
 
-    def then(self, inner: ShortWay) -> ShortWay:
+    def then(self, inner: RowPlan) -> RowPlan:
         """A way that goes on like this with the scaled row."""
         scales, features = self._scales, self._features
         way = self._translated.then([*self._steps, *inner.steps], lambda: scales._features is features and inner.same())

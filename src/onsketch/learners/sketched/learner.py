@@ -16,7 +16,7 @@ from onsketch.learners.base import Learner
 from onsketch.learners.features import FeatureMap
 from onsketch.learners.first_order.steps import row_products
 from onsketch.learners.methods import FIRST_RIDGE, Method
-from onsketch.learners.one_row import OneRow, ShortWay, Translation
+from onsketch.learners.one_row import OneRow, RowPlan, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import make_setup
@@ -97,7 +97,7 @@ class SketchedLearner(Learner):
             self._table = roomy(self._table, self._map.count)._replace(features=features)
             self._predict_rows.forget()
 
-    def learning_row(self, row: OneRow) -> ShortWay:
+    def learning_row(self, row: OneRow) -> RowPlan:
         """As ``_learn``, for a row in arrays that stay."""
         translated = Translation(self._map, row.rows, learn=True, intercept=self.options.fit_intercept)
         table, state, values = self._table, (self._setup, self._table, self._sketch, self._spare), translated.slotted[2]
@@ -105,7 +105,7 @@ class SketchedLearner(Learner):
         learn = Prepared(learn_rows, *state, *translated.slotted, x, row.label, row.weight, row.out)
         return translated.then([Step(learn, 1)], lambda: self._table is table)
 
-    def predicting_row(self, row: OneRow) -> ShortWay:
+    def predicting_row(self, row: OneRow) -> RowPlan:
         """As ``_predict``, for such a row."""
         translated = Translation(self._map, row.rows, learn=False, intercept=self.options.fit_intercept)
         table, state = self._table, (self._setup, self._table, self._sketch)

@@ -48,7 +48,7 @@ class _Known(NamedTuple):
         return values if PLAIN.issuperset(map(type, values)) else None
 
 
-class ShortWay:
+class FastPath:
     """Features of recent rows, and the prepared learner for such rows."""
 
     __slots__ = ("_free", "_last", "_missed", "_needed", "_times")
@@ -60,8 +60,8 @@ class ShortWay:
         self._missed = -_WORTH - 1  # no penalty before the first setup
         """Rounds of the learner at the last setup, and rounds of the general path since then."""
 
-    def __reduce__(self) -> tuple[type[ShortWay], tuple[()]]:
-        return ShortWay, ()
+    def __reduce__(self) -> tuple[type[FastPath], tuple[()]]:
+        return FastPath, ()
 
     def learn(self, learner: Any, x: Any, label: float) -> bool:
         """Learn a row of weight 1; return False, with nothing changed, if it needs the general path."""

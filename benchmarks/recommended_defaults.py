@@ -1,14 +1,15 @@
-"""Every named method as the front doors make it, beside the majority class and Vowpal Wabbit as it comes.
+"""Compare every named method with recommended defaults to the majority class and to Vowpal Wabbit's default.
 
-``python benchmarks/doors.py FOLDER OUT.json [--rows 3000] [--seeds 2] [--only METHOD …] [--sets SET …]`` reads the raw
-sets of ``study_sets.py``, shuffles and cuts them, and runs one pass of each learner: errors of predictions made before
-a row was learned. OUT.json keeps what is done, so that a run may be stopped and gone on with; the table comes last.
-Methods with a whole matrix run where there are at most 300 features. A third of the sets is put aside for judging
-(``JUDGED``).
+    python benchmarks/recommended_defaults.py FOLDER OUT.json [--rows 3000] [--seeds 2] [--only METHOD …] [--sets SET …]
 
-"Majority" is the rarer class's share, known in hindsight; "majority so far" is the error of one who always predicts the
-class that came more often before a row, as a learner of nothing but an intercept would. On balanced sets of few rows
-that is several points more.
+It reads the raw sets of ``study_sets.py``, shuffles and cuts them, and runs one pass of each learner. The errors are
+those of predictions made before a row was learned. OUT.json stores results as they come, so that a run can be stopped
+and continued; the table is printed at the end. Methods with a d×d matrix run on sets of at most 300 features. A third
+of the sets is reserved for judging (``JUDGED``).
+
+"Majority" is the share of the rarer class, known in hindsight. "Majority so far" is the error of always predicting the
+class that was more frequent before a row, as a learner with only an intercept would. On balanced sets of few rows it is
+several points larger.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ import study_sets
 
 import onsketch
 from onsketch.errors import UpdateError
-from onsketch.learners.doors import fitting_loss
 from onsketch.learners.methods import METHODS
+from onsketch.learners.recommended import fitting_loss
 
 JUDGED = ("a9a", "heart", "ijcnn1", "splice", "farm-ads", "fashion", "Ionosphere", "svmguide1", "letter.scale", "hiva",
           "luo2016 κ=100")  # fmt: skip
 TWINS = ("german.numer_scale", "PimaIndiansDiabetes", "LetterRecognition", "cifar10", "luo2016 κ=1")
-"""Sets that are another set once more, or as large as all others together."""
+"""Sets that duplicate another set, or are as large as all others together."""
 
 WIDE, VALUES = 300, 400_000
 PAIRWISE = ("ons", "ada-full", "ada-gp", "ada-dp", "ada-lr")
@@ -38,7 +39,7 @@ PAIRWISE = ("ons", "ada-full", "ada-gp", "ada-dp", "ada-lr")
 
 
 def margins(method: str, X: Any, y: Any) -> tuple[Any, bool]:
-    """What the learner predicted before each row, and whether it refused one."""
+    """Return the prediction before each row, and True if the learner refused a row."""
     try:
         loss = fitting_loss(method, "logistic")
         return onsketch.safe_learner(method, loss=loss).learn(X, y), False
@@ -49,7 +50,7 @@ def margins(method: str, X: Any, y: Any) -> tuple[Any, bool]:
 
 
 def majority_so_far(y: Any) -> float:
-    """The error of predicting, before each row, the class that came more often; a tie counts as half."""
+    """Return the error of predicting the class that was more frequent before each row; a tie counts as half."""
     lead = np.cumsum(y) - y
     return float(np.mean(np.where(lead == 0.0, 0.5, lead * y < 0.0)))
 

@@ -1,4 +1,4 @@
-"""Rooms import one way: no room imports one that comes after it."""
+"""Packages import in one direction: none imports a package above it."""
 
 import ast
 from pathlib import Path
@@ -13,10 +13,10 @@ ORDER = (
     "core.errors", "jit", "core", "files", "sketches", "rows", "data", "learners", "jobs", "adapters", "report",
     "experiments", "cli",
 )  # fmt: skip
-"""From the ground up. ``torch`` stands apart: it imports core.errors alone; core.interrupts counts as core.errors."""
+"""From the lowest layer up. ``torch`` is separate and only imports core.errors; core.interrupts counts as that."""
 
 
-def room_of(module):
+def layer_of(module):
     parts = module.split(".")[1:]
     if parts[:2] in (["core", "errors"], ["core", "interrupts"]):
         return "core.errors"
@@ -24,11 +24,11 @@ def room_of(module):
 
 
 def imports():
-    """(file, room of the file, room it imports, whether when it is loaded)."""
+    """Yield (file, layer of the file, layer that it imports) for all imports outside TYPE_CHECKING."""
     for file in sorted(PACKAGE.rglob("*.py")):
         inside = file.relative_to(PACKAGE)
         if len(inside.parts) == 1:
-            continue  # the front doors, and the paths of old
+            continue  # public import paths
         tree = ast.parse(file.read_text())
         typing = {
             node
@@ -47,11 +47,11 @@ def imports():
             elif isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names if alias.name.startswith("onsketch.")]
             for name in names:
-                yield inside.as_posix(), room_of("onsketch." + ".".join(inside.with_suffix("").parts)), room_of(name)
+                yield inside.as_posix(), layer_of("onsketch." + ".".join(inside.with_suffix("").parts)), layer_of(name)
 
 
 @pytest.mark.slow
-def test_no_room_imports_one_that_comes_after_it():
+def test_no_package_imports_one_above_it():
     wrong = [
         f"{file} -> {there}"
         for file, here, there in imports()
@@ -60,11 +60,11 @@ def test_no_room_imports_one_that_comes_after_it():
     assert wrong == []
 
 
-@pytest.mark.parametrize("room", ORDER)
-def test_every_room_is_there(room):
-    assert (PACKAGE / room.replace(".", "/")).is_dir() or (PACKAGE / (room.replace(".", "/") + ".py")).is_file()
+@pytest.mark.parametrize("layer", ORDER)
+def test_every_layer_exists(layer):
+    assert (PACKAGE / layer.replace(".", "/")).is_dir() or (PACKAGE / (layer.replace(".", "/") + ".py")).is_file()
 
 
-def test_few_modules_lie_flat():
-    doors = {"__init__", "cluster", "errors", "kernel", "river", "sketch", "sklearn"}
-    assert {file.stem for file in PACKAGE.glob("*.py")} <= doors
+def test_top_level_modules_are_public_import_paths():
+    public = {"__init__", "cluster", "errors", "kernel", "river", "sketch", "sklearn"}
+    assert {file.stem for file in PACKAGE.glob("*.py")} <= public

@@ -1,6 +1,6 @@
 """Recommended defaults of the named methods: an intercept, scaled features, and steps that cannot overshoot.
 
-``onsketch.learner(name)`` keeps a method as its paper has it. ``onsketch.learner(name, defaults="recommended")`` (or
+``onsketch.learner(name)`` uses a method as published. ``onsketch.learner(name, defaults="recommended")`` (or
 ``onsketch.safe_learner``), the estimators of scikit-learn and River, and the program without ``--plain`` start from
 these options. Options that are given stay as they are.
 
@@ -9,16 +9,16 @@ option                   recommended
 =======================  =====================================================================================
 ``fit_intercept``        True
 ``scaling``              "magnitude" (none with ``box``, whose bounds are in the units of the data)
-``step``                 "implicit", where the method has such steps: not with update "dual", nor where it is dense
-``clip``                 None: a prediction is what the weights say (auto keeps to the range of the labels)
-``summary``              "curvature" for Newton methods and losses with a curvature: it knows no unit
+``step``                 "implicit", if the method has such steps: not with update "dual", nor in dense learners
+``clip``                 None: predictions are not clipped (auto clips them to the range of the labels)
+``summary``              "curvature" for Newton methods and losses with a curvature: it is free of units
 ``curvature_schedule``   otherwise "1/t", or "1/sqrt(t)" for losses without exp-concavity
-``diagonal``             True for Oja's algorithm and classes: it finds few directions
-``ridge``                of rows of length 1: see the table of sketches
-``step_size``            of rows of length 1 and labels of size 1: see the table of update rules; longer for classes
+``diagonal``             True for Oja's algorithm and classes, as it finds few directions
+``ridge``                for rows of length 1: see the table of sketches
+``step_size``            for rows of length 1 and labels of size 1: see the table of update rules; larger for classes
 =======================  =====================================================================================
 
-``auto`` has its own scales and steps and needs none of this. Kernel methods get the intercept, the clip and the
+``auto`` has its own scales and steps and needs none of these. Kernel methods get the intercept, the clip and the
 schedule.
 """
 
@@ -32,18 +32,18 @@ from onsketch.learners.methods import METHODS, Method
 
 
 def fitting_loss(method: str, loss: Any) -> Any:
-    """The loss that a door would take, or the squared hinge for arow, which has no other for classes."""
+    """Return the loss to use with a method: ``loss``, or the squared hinge for arow, its only loss for classes."""
     losses = METHODS[method].moves.losses if method in METHODS else ()
     return "squared_hinge" if losses and loss == "logistic" else loss
 
 
-def at_the_door(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a method at a front door: what was given, over what the door adds.
+def recommended_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given options of a method, completed by its recommended ones.
 
-    >>> at_the_door("rfd-son", {"loss": "logistic", "ridge": 1.0})
+    >>> recommended_options("rfd-son", {"loss": "logistic", "ridge": 1.0})
     {'fit_intercept': True, 'scaling': 'magnitude', 'step': 'implicit', 'clip': None, 'summary': 'curvature',
     'loss': 'logistic', 'ridge': 1.0}
-    >>> at_the_door("auto", {"loss": "logistic"})
+    >>> recommended_options("auto", {"loss": "logistic"})
     {'loss': 'logistic'}
     """
     options = {key: value for key, value in given.items() if not (key == "clip" and value == "default")}
@@ -70,13 +70,13 @@ def at_the_door(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _SLOW = {"ridge": 2.0, "step_size": 4.0}
-"""Of Oja's algorithm and classes: what its directions do not say, features say for themselves, by longer steps."""
+"""Options of Oja's algorithm for classes: larger steps per feature make up for directions that it has not found."""
 
 
 def _longer_steps(method: Method, loss: Any) -> float:
-    """How much longer steps are for classes: a margin has to go far, and a step that is too long does no harm.
+    """Return the factor of step sizes for classes: margins must become large, and too large a step does no harm.
 
-    Numbers have noise, which longer steps follow; and so do rare classes where each feature has a rate of its own.
+    In regression, larger steps follow the noise; so they do for rare classes if each feature has its own rate.
     """
     if loss not in LOSSES or LOSSES[loss].labels != "sign" or method.moves.moments:
         return 1.0
@@ -88,17 +88,17 @@ def _longer_steps(method: Method, loss: Any) -> float:
 def _absorbed(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the default ``summary`` of a Newton method: what its sketch absorbs."""
     loss = LOSSES.get(options.get("loss", "squared"))
-    told = any(options.get(name) is not None for name in ("summary", "curvature", "curvature_schedule", "clip"))
-    if not method.newton or loss is None or told:
+    given = any(options.get(name) is not None for name in ("summary", "curvature", "curvature_schedule", "clip"))
+    if not method.newton or loss is None or given:
         return {}
-    turning = {"diagonal": True} if method.kind.slow and loss.labels == "sign" else {}
+    diagonal = {"diagonal": True} if method.kind.slow and loss.labels == "sign" else {}
     if loss.smooth and (not method.square or loss.name == "squared"):
-        return {"summary": "curvature", **turning}
-    return {"curvature_schedule": "1/t" if loss.exp_concavity(None) > 0.0 else "1/sqrt(t)", **turning}
+        return {"summary": "curvature", **diagonal}
+    return {"curvature_schedule": "1/t" if loss.exp_concavity(None) > 0.0 else "1/sqrt(t)", **diagonal}
 
 
 def for_unit_rows(method: Method) -> dict[str, Any]:
-    """Ridge and step for rows of length 1 and labels of size 1."""
+    """Return the ridge or step size for rows of length 1 and labels of size 1."""
     if method.newton:
-        return {"ridge": method.kind.door_ridge}
+        return {"ridge": method.kind.recommended_ridge}
     return {"step_size": method.moves.step_size}

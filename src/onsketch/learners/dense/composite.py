@@ -1,26 +1,26 @@
 """Composite terms in a metric that is not diagonal: the proximal step of AdaGrad's family.
 
-Where P is diagonal the step is a soft threshold and a clip, feature by feature. Here it is
+If P is diagonal, the step is a soft threshold and a clip, feature by feature. Here it is
 
     argmin_w  ½(w − v)ᵀH(w − v) + s·(l1·|w|₁ + l2/2·|w|²)   over   lower ≤ w ≤ upper
 
 with v the plain step's result, ``s = η`` in mirror descent, ``s = ηt`` in dual averaging (Duchi, Hazan and
-Singer 2011; Wan and Zhang 2021), and ``H = h₀I + Vᵀdiag(h − h₀)V``, a scalar but for k directions.
+Singer 2011; Wan and Zhang 2021), and ``H = h₀I + Vᵀdiag(h − h₀)V``, a scalar except in k directions.
 
 The square joins the metric: H becomes ``H + s·l2·I`` and v becomes ``(H + s·l2·I)⁻¹Hv``; with l2 alone that
-is the answer. For the rest write ``H = c·I + M`` with M positive. What c·I leaves acts feature by feature,
-``T(β) = clip(soft(v − β/c, s·l1/c))``, and the answer is T(β) at the minimum, over the range of M, of
+is the solution. Otherwise write ``H = c·I + M`` with M positive. The problem under c·I separates by feature,
+``T(β) = clip(soft(v − β/c, s·l1/c))``, and the solution is T(β) at the minimum, over the range of M, of
 
     ψ(β) = ½βᵀM⁻¹β − min_w [ β·(w − v) + c/2·|w − v|² + s·l1·|w|₁ ],    ∇ψ = M⁻¹β − (T(β) − v).
 
-ψ is strictly convex and its gradient is piecewise linear, so that Newton's method with a line search gets
-there from anywhere, and exactly, once no feature changes its piece any more. The matrix of a Newton step is
+ψ is strictly convex and its gradient is piecewise linear, so that Newton's method with a line search converges
+from any point, and is exact once no feature changes its piece. The matrix of a Newton step is
 ``M⁻¹ + diag(a)/c``, a = 1 for the features that T leaves free, 0 for those at zero or at a bound.
 
 - Most methods have ``h > h₀``. Then ``c = h₀``, M has rank k, and ``β = Vᵀb`` for k numbers b: three to five
-  steps of O(kd + k³), plus k² for each feature that is free, or that is not, whichever are fewer.
+  steps of O(kd + k³), plus k² for each free or each fixed feature, whichever are fewer.
 - RadaGrad fixes ``h₀ = 1``, and h may be smaller. Then c is half of the least h, β has d numbers, and
-  Woodbury's identity solves for the step, at the same cost; there are more steps, a dozen or two.
+  Woodbury's identity solves for the step, at the same cost, in more steps: ten to twenty.
 
 Stephen Becker, Jalal Fadili, Peter Ochs: "On quasi-Newton forward-backward splitting: proximal calculus and
 convergence", SIAM J. Optimization 29, 2019. Liqun Qi, Jie Sun: "A nonsmooth version of Newton's method",
@@ -97,7 +97,7 @@ def proximal(metric: Metric, v: Array, terms: Terms, s: float) -> Array:
 
 
 class _Dual(ABC):
-    """ψ as a function of b, which stands for β, and its minimum by Newton's method."""
+    """ψ as a function of b, which represents β, and its minimum by Newton's method."""
 
     def __init__(self, metric: Metric, v: Array, terms: Terms, threshold: float) -> None:
         self.metric, self.v, self.terms, self.threshold = metric, v, terms, threshold
@@ -137,7 +137,7 @@ class _Dual(ABC):
                 break
             try:
                 step = self.newton_step(gradient, np.abs(pieces) == FREE)
-            except np.linalg.LinAlgError:  # a metric beyond what float64 can tell from a singular one
+            except np.linalg.LinAlgError:  # a metric that float64 cannot distinguish from a singular one
                 break
             length = self.line_search(b, w, step, float(gradient @ step))
             if length == 0.0:
@@ -160,7 +160,7 @@ class _Dual(ABC):
         return self.terms.clip(soft), pieces.astype(np.int8)
 
     def line_search(self, b: Array, w: Array, step: Array, slope: float) -> float:
-        """The largest of 1, ½, ¼, … that lowers ψ as Armijo asks, up to rounding; 0 for none."""
+        """Return the largest of 1, ½, ¼, … that satisfies Armijo's condition, up to rounding; 0 for none."""
         now, noise = self.value(b, w)
         length = 1.0
         while length > 1e-12:

@@ -3,7 +3,7 @@
 Round t: with ``|u·x| > C``, w is the projection of u in the metric A, else ``w = u``. Predict ``w·x``,
 absorb the row ``r = √(σ+η_t)·g`` (or x, or √ℓ''·x) into ``A = ridge·I + Σ rrᵀ``, and step to ``u = w −
 η·A⁻¹g``, or in dual averaging to ``u = −η·A⁻¹ḡ``. O(d²) a round and d² numbers of memory, with the inverse
-as inverse_factor.py has it.
+of inverse_factor.py.
 
 Elad Hazan, Amit Agarwal, Satyen Kale: "Logarithmic regret algorithms for online convex optimization", Machine
 Learning 69, 2007. Haipeng Luo et al.: "Efficient second order online learning by sketching", NIPS 2016 (the
@@ -120,7 +120,7 @@ def _commit(setup, iterate, w, gradient_sum, g, raw):
 
 @inner
 def _move(setup, margin, step, x, b, w):
-    """``w ← w − step·b``, where b is P x but for its length and sign; the step ends within reach."""
+    """``w ← w − step·b``, where b is parallel to P x; the step ends within reach."""
     length = setup.step * step
     if setup.reach < math.inf:
         along = dot(b, x, w.size)
@@ -132,7 +132,7 @@ def _move(setup, margin, step, x, b, w):
 
 @inner
 def _add_gradient(iterate, g, x, total, w):
-    """Fill ``total`` with ḡ + g·x, from which dual averaging makes the weights anew: w is cleared."""
+    """Fill ``total`` with ḡ + g·x, from which dual averaging computes the weights; w is cleared."""
     for i in range(w.size):
         total[i] = iterate.gradient_sum[i] + g * x[i]
         w[i] = 0.0
@@ -240,9 +240,9 @@ class ExactNewton(Engine):
     def merge(self, mine: Iterate, other: ExactNewton, theirs: Iterate, base: ExactNewton, common: Iterate) -> Array:
         """``A = A₀ + Δ₁ + Δ₂`` and ``(A₀ + Σ s_iΔ_i)(w − w₀) = Σ (A₀ + s_iΔ_i)(w_i − w₀)``, 0 being the base; O(d³).
 
-        ``Δ_i = A_i − A₀`` is what learner i has absorbed, s_i what that is worth (:func:`knowledge`); 1 for curvature
+        ``Δ_i = A_i − A₀`` is what learner i has absorbed, s_i its weight (``knowledge``), which is 1 for curvature
         rows at step 1. Without a clip that is exact (to rounding, for any split of the stream) on the squared
-        loss: recursive least squares. Dual averaging steps anew from the sum of all gradients.
+        loss: recursive least squares. Dual averaging steps from the sum of all gradients.
         """
         start, first = common.weights.astype(np.float64), matrix_of(base.factor)
         matrix, metric, right = first.copy(), first.copy(), np.zeros_like(start)
@@ -271,7 +271,7 @@ class ExactNewton(Engine):
         return state.nbytes(self.factor)
 
     def spectrum(self, one: float = 1.0) -> Array:
-        """Those of A less the ridge, as if the constant feature were 1: O(d³)."""
+        """Return the eigenvalues of A less the ridge, as if the constant feature were 1: O(d³)."""
         absorbed = matrix_of(self.factor)
         absorbed.flat[:: len(absorbed) + 1] -= self.factor.ridge
         absorbed[:1] /= one

@@ -29,7 +29,7 @@ from onsketch.learners.options import Options
 Array = NDArray[np.float64]
 
 _REFRESH = 256
-"""Rounds after which the incremental QR's basis is made orthonormal anew."""
+"""Rounds after which the incremental QR's basis is orthonormalised again."""
 
 
 @kernel
@@ -113,7 +113,7 @@ class LowRank(Summary):
         return (W @ left).T, values
 
     def widen(self, width: int) -> None:
-        """Zeros for the new features, and GΠᵀ for the Π of so many: as if they had been known from the start."""
+        """Zeros for the new features, and GΠᵀ for the Π of so many: as if they had been there from the start."""
         self.project = FourierSketch(*self._draw, width)
         state.resize(self, features=width)
         self.projected = np.ascontiguousarray(self.project.of_columns(self.matrix).T)
@@ -154,7 +154,7 @@ class Rada(Summary):
         unit = row / length
         inside = self.Q.T @ unit
         n = unit - self.Q @ inside
-        again = self.Q.T @ n  # once leaves what rounding makes of a nearly dependent row
+        again = self.Q.T @ n  # a single pass would leave rounding errors of a nearly dependent row
         n -= self.Q @ again
         inside += again
         left = float(np.linalg.norm(n))
@@ -177,7 +177,7 @@ class Rada(Summary):
         return (self.Q @ left).T, values
 
     def widen(self, width: int) -> None:
-        """``G̃ = GΠᵀ`` for the Π of so many features, with what the old one has told of G.
+        """``G̃ = GΠᵀ`` for the Π of so many features, using the information on G of the old one.
 
         That is ``G̃(ΠG̃)⁺G̃ᵀ`` (Nyström): G itself, while its rank is at most τ.
         """
@@ -193,7 +193,7 @@ class Rada(Summary):
         self.R = unit * told
 
     def merge(self, other: Self, base: Self) -> None:
-        """Matrices add, and are factored anew."""
+        """Add the matrices and factor the sum."""
         total = self.Q @ self.R + other.Q @ other.R - base.Q @ base.R
         self.Q, self.R = np.linalg.qr(total)
         self.count += other.count - base.count

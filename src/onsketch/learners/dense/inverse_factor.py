@@ -1,19 +1,18 @@
-"""The inverse of a growing matrix in a factored form, which stays positive whatever rounding does.
+"""The inverse of a growing matrix in a factored form, which stays positive definite under rounding.
 
-The inverse of ``A = ridge·I + Σ rrᵀ`` is kept as ``A⁻¹ = FᵀF/ridge`` with F lower triangular (F = I at the
-start), and never as a matrix of its own: rounding could make that indefinite, after which nothing is
-certain. Absorbing r is Carlson's update of a square root, one row f_j of F after the other. With
-``φ_j = f_j·r`` and ``a_j = ridge + φ_1² + … + φ_j²``,
+The inverse of ``A = ridge·I + Σ rrᵀ`` is kept as ``A⁻¹ = FᵀF/ridge`` with F lower triangular (F = I at the start), and
+never as a full matrix, which rounding could make indefinite. Absorbing r is Carlson's update of a square root, one row
+f_j of F after the other. With ``φ_j = f_j·r`` and ``a_j = ridge + φ_1² + … + φ_j²``,
 
     b_j = b_{j−1} + φ_j f_j,    f_j ← √(a_{j−1}/a_j)·(f_j − φ_j b_{j−1}/a_{j−1})
 
 after which ``b = FᵀFr`` of the old F, ``a = ridge + rᵀFᵀFr``, and Sherman-Morrison's step is
 ``A_t⁻¹r = b/a``, free of cancellation. Row j is read and written once, while it is in the cache: half of d²
 numbers a round. The rows of F never grow, so that nothing overflows; errors grow with √cond(A), not with
-cond(A); and there is no drift to guard against (1e-11 after a million rounds).
+cond(A); and there is no drift (1e-11 after a million rounds).
 
-With ridge 0 the inverse is the pseudo-inverse ``A⁺ = FᵀF``, F having as many (full) rows as A has rank,
-beside an orthonormal basis Q of the range. A row that leaves the range by ``n = r − QᵀQr`` gives (Meyer
+With ridge 0 the inverse is the pseudo-inverse ``A⁺ = FᵀF``, F having rank(A) full rows,
+with an orthonormal basis Q of the range. A row that leaves the range by ``n = r − QᵀQr`` gives (Meyer
 1973, factored)
 
     f_j ← f_j − φ_j n/|n|²,    one more row n/|n|²,    A_t⁺r = n/|n|²
@@ -140,7 +139,7 @@ def times(factor, v, out):
 
 @inner
 def residual(factor, x, n):
-    """The part n of x outside the range of A; returns ``|n|²``, or 0 where the cutoff says it is none."""
+    """The part n of x outside the range of A; returns ``|n|²``, or 0 if it is below the cutoff."""
     rank = factor.rank[0]
     d = x.size
     if factor.ridge > 0.0 or rank == d:

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 class Iterate(NamedTuple):
-    """The vectors of a dense learner. Axes that its options do not ask for have size 0."""
+    """The vectors of a dense learner. Axes that its options do not need have size 0."""
 
     weights: Annotated[NDArray[np.floating], State("features", "real")]
     """u, the unprojected iterate; in adapted coordinates with ``diagonal``."""
@@ -56,7 +56,7 @@ class Engine(ABC):
 
     @abstractmethod
     def widen(self, width: int) -> None:
-        """Make room for this many features."""
+        """Grow to this many features."""
 
     @abstractmethod
     def learn(self, iterate: Iterate, X: Array, labels: Array, sample_weights: Array, out: Array) -> int:
@@ -68,9 +68,9 @@ class Engine(ABC):
 
     @abstractmethod
     def merge(self, mine: Iterate, other: Any, theirs: Iterate, base: Any, common: Iterate) -> Array:
-        """Take in another engine's metric less the base's; returns the merged weights.
+        """Add another engine's metric less the base's; return the merged weights.
 
-        ``mine`` has its sums and its clock merged already, its weights not yet.
+        The sums and the clock of ``mine`` are already merged, its weights are not.
         """
 
     @property
@@ -80,7 +80,7 @@ class Engine(ABC):
 
     @abstractmethod
     def spectrum(self, one: float = 1.0) -> Array:
-        """The eigenvalues of what was absorbed, as if the constant feature, which is ``one``, were 1."""
+        """Return the eigenvalues of the absorbed matrix, as if the constant feature, which is ``one``, were 1."""
 
     @abstractmethod
     def arrays(self, prefix: str) -> Arrays:

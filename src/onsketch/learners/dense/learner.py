@@ -41,19 +41,19 @@ _PIECE = 1 << 20
 
 
 class DenseLearner(Learner):
-    """The weights in full, one number per feature.
+    """A learner with dense weights, one number per feature.
 
     - ``ons``: the exact matrix and Newton's step (exact_newton.py), O(d²) a round;
     - ``ada-full``, ``ada-lr``, ``radagrad``: AdaGrad with dense summaries (summaries.py, fourier.py);
     - any AdaGrad method whose metric is not diagonal, with l1, l2 or box (composite.py): every weight moves in every
-      round. Beyond 2,000 features such a learner goes on only if ``n_features`` was given.
+      round. Beyond 2,000 features such a learner needs ``n_features``.
 
-    Rows may come sparse, but are made dense. Without ``n_features`` the learner grows with the stream, new
-    features having nothing but the ridge; the random maps of ``ada-lr`` and ``radagrad`` are drawn anew then.
-    The constant feature of ``fit_intercept`` is coordinate 0 inside. Where ``ons`` is recursive least squares (squared
-    loss, curvature rows, no clip) it is so large that the intercept is as good as free: what is added to all labels
-    does not matter. Elsewhere it is 1. ``dtype="float32"`` concerns the weights and the sums of weights and gradients;
-    matrices and sketches stay float64.
+    Rows may come sparse, but are made dense. Without ``n_features`` the learner grows with the stream, new features
+    having only the ridge; the random maps of ``ada-lr`` and ``radagrad`` are then drawn again. The constant feature of
+    ``fit_intercept`` is coordinate 0 inside. If ``ons`` is recursive least squares (squared loss, curvature rows, no
+    clip) it is so large that the intercept is almost unpenalised: a constant added to all labels does not matter.
+    Otherwise it is 1. ``dtype="float32"`` concerns the weights and the sums of weights and gradients; matrices and
+    sketches stay float64.
 
     Merging adds the summaries and takes precision-weighted weights: see ``ExactNewton.merge``, which can be
     exact, and ``SpectralRounds.merge``. With ``diagonal`` there is no merging.
@@ -87,7 +87,7 @@ class DenseLearner(Learner):
 
     @property
     def _known(self) -> int:
-        """Features there is room for."""
+        """Number of features that fit."""
         return max(self._iterate.weights.size - self._constant, 0)
 
     def _refuse_large(self, width: int) -> None:
@@ -100,7 +100,7 @@ class DenseLearner(Learner):
             )
 
     def _widen(self, width: int) -> None:
-        """Make room for rows of this width, or refuse before anything is allocated."""
+        """Grow for rows of this width, or refuse before anything is allocated."""
         try:
             self._refuse_large(width)
             refuse_beyond_memory(width * self.options.sketch_size, f"{self.method.name}: weights of {width:,} features")
@@ -113,7 +113,7 @@ class DenseLearner(Learner):
             self._iterate = widened(self._iterate, inside, self.options)
 
     def _refuse_costly(self, width: int) -> None:
-        """A sketched method that composite terms have made dense says what that costs before it grows large."""
+        """Refuse to grow a sketched method that composite terms made dense, and name the cost."""
         large = width > MOST_COMPOSITE and width > self._known
         if large and not self.method.square and self.options.n_features is None:
             self._width = self._known
@@ -141,7 +141,7 @@ class DenseLearner(Learner):
                 if learned < len(X):
                     break
         finally:
-            if before is not None and self.rounds == played:  # no row has told of these features
+            if before is not None and self.rounds == played:  # no row had these features
                 self._engine, self._iterate = before
         return done
 
@@ -231,7 +231,7 @@ class DenseLearner(Learner):
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:
-        """Bytes that a fresh one takes, and one with as many features as the file says."""
+        """Return the bytes of a fresh learner, and of one with the number of features in the file."""
         width = (options.n_features or 0) + 1
         kept = min(width, MOST_FEATURES) if method.kind.instead else 2 * options.sketch_size + 1
         return 8 * 2 * kept * width
@@ -241,7 +241,7 @@ class DenseLearner(Learner):
 
     def _restore(self, arrays: Arrays) -> None:
         size = take(arrays, "iterate.weights", self.options.dtype, (None,)).size
-        fits = size <= max(self._width + self._constant, 1)  # rows without any may have told of more
+        fits = size <= max(self._width + self._constant, 1)  # rows may have been wider than their non-zeros
         require(fits, "its weights are more than its features", "iterate.weights")
         if size:
             self._widen(max(size - self._constant, 0))

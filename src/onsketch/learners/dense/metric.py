@@ -1,4 +1,4 @@
-"""A metric that is a scalar but for a few directions, and what a learner does with it."""
+"""A metric that is a scalar except in a few directions, and its operations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Metric(NamedTuple):
         along = self.directions @ x
         if outside == 0.0:
             return np.asarray((inside * along) @ self.directions)
-        # what lies outside is worked out on its own, so that a large outside does not drown a small inside
+        # computed separately, so that a large component outside does not cancel digits of a small one inside
         beside = x - along @ self.directions
         return np.asarray(outside * beside + (inside * along) @ self.directions)
 

@@ -62,13 +62,13 @@ class SpectralRounds(Engine):
 
     @property
     def metric(self) -> Metric:
-        """H as the summary has it now."""
+        """Return H of the current summary."""
         if self._metric is None:
             self._metric = self.metric_of(self.summary)
         return self._metric
 
     def metric_of(self, summary: Summary | None) -> Metric:
-        """H as this summary has it."""
+        """Return H of this summary."""
         assert summary is not None
         directions, energy = summary.spectrum()
         return from_spectrum(
@@ -158,12 +158,12 @@ class SpectralRounds(Engine):
     def merge(
         self, mine: Iterate, other: SpectralRounds, theirs: Iterate, base: SpectralRounds, common: Iterate
     ) -> Array:
-        """The summaries merge, each in its way; the weights move by the mean of both displacements, each in its metric.
+        """Merge the summaries; the weights move by the mean of both displacements, each in its metric.
 
         ``(n₁H₁ + n₂H₂)(w − w₀) = n₁H₁(w₁ − w₀) + n₂H₂(w₂ − w₀)``, 0 being the base and n_i the rounds since it, and w
-        is brought into the box: steps that shrink no faster than 1/√t would overshoot if they were added. Ada-LR's
-        metric is taken to be the ridge where it is infinite. Dual averaging steps anew from the merged summary and
-        the sum of all gradients. There is no theorem behind this.
+        is clipped to the box: steps that shrink no faster than 1/√t would overshoot if they were added. Where Ada-LR's
+        metric is infinite, the ridge is used. Dual averaging steps from the merged summary and the sum of all
+        gradients. No theorem covers this.
         """
         assert self.summary is not None
         assert other.summary is not None
@@ -211,7 +211,7 @@ class SpectralRounds(Engine):
 
 
 def _stopped(w: Array, u: Array, x: Array, margin: float, reach: float) -> Array:
-    """Where the way from w to u stops: where the margin of x, which it starts from, reaches ±C."""
+    """Return the point between w and u at which the margin of x reaches ±C."""
     moved = float((u - w) @ x)
     if moved == 0.0:
         return w

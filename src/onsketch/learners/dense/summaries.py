@@ -51,7 +51,7 @@ class Summary(ABC):
 
     @property
     def ridge(self) -> float:
-        """The multiple of the identity beside the directions."""
+        """The multiple of the identity added to the directions."""
         return self._ridge
 
     def see(self, x: Array) -> bool:
@@ -71,7 +71,7 @@ class Summary(ABC):
         """Orthonormal directions, (k, d), and their energies, (k,), above the cutoff."""
 
     def widen(self, width: int) -> None:
-        """Make room for this many features; the new ones have no energy."""
+        """Grow to this many features; the new ones have no energy."""
         state.resize(self, features=width)
 
     @abstractmethod
@@ -190,7 +190,7 @@ class RankCounting(Summary):
 
     A basis V grows by the normalised residual of each row that leaves it, and ``M += (Vg)(Vg)ᵀ``, so that
     ``VᵀMV = Σ ggᵀ`` exactly. Once V has 2m rows, *after* the step, the m-th eigenvalue of M is taken off
-    and the m − 1 leading directions stay. A dependent row costs no room: with 2m > d it is Ada-full.
+    and the m − 1 leading directions stay. A dependent row takes no space: with 2m > d it is Ada-full.
 
     O(m²d) a round. Merging absorbs the other's directions, each as a row as long as the root of its energy.
     """
@@ -212,7 +212,7 @@ class RankCounting(Summary):
         if self.size == 0:
             return
         residual = row.copy()
-        for _ in range(2):  # once leaves what rounding makes of a nearly dependent row
+        for _ in range(2):  # a single pass would leave rounding errors of a nearly dependent row
             residual -= (self.basis @ residual) @ self.basis
         left = float(residual @ residual)
         if left > CUTOFF * float(row @ row):
@@ -234,7 +234,7 @@ class RankCounting(Summary):
         return True
 
     def restore(self, arrays: Arrays, prefix: str) -> None:
-        """Fill a new summary from a model file, with no more directions than there is room for."""
+        """Fill a new summary from a model file, with at most as many directions as fit."""
         super().restore(arrays, prefix)
         count = len(self.basis)
         require(count < max(2 * self.size, 1), "more directions than there is room for", f"{prefix}.basis")

@@ -1,8 +1,8 @@
-"""Diagonal steps in which sleeping features move too: with composite terms, and for averages of iterates.
+"""Diagonal steps in which absent features move too: with composite terms, and for averages of iterates.
 
-A feature *sleeps* in the rounds whose rows do not hold it. What those rounds would have done to it is worked
-out when it is next met, in closed form (``first_order.sleep``), so that a round costs O(non-zeros) and yet
-nothing differs from the dense algorithm, in which every round moves every weight.
+Updates of a feature in rounds without it are deferred. They are applied in closed form (``first_order.sleep``)
+when the feature next occurs. A round costs O(non-zeros), and the results equal those of the dense algorithm, in
+which every round moves every weight.
 
 Stamps count rounds from the beginning of a window. When a window is full, or its numbers have grown so large
 that differences would lose digits, all features are brought up to date and a new window begins.
@@ -114,7 +114,7 @@ def finish(setup, terms, t, x, head, energy, total):
 
 @allocating_kernel
 def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labels, weights, predictions):
-    """As ``learn_steps``, for the rounds in which sleeping features move."""
+    """As ``learn_steps``, for rounds in which absent features move."""
     head = np.empty(longest(indptr))
     energy = np.empty(head.size)
     total = np.empty(head.size)

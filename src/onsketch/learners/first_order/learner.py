@@ -46,11 +46,11 @@ LOOPS: dict[str, Callable[..., int]] = {
     "ftrl": learn_ftrl,
     "arow": learn_arow,
 }
-"""The rounds of the rules of their own."""
+"""The loops of rules that are not steps in a metric."""
 
 
 class FirstOrderLearner(Learner):
-    """A few numbers per feature, and a step that knows them; see the modules named above for the formulas.
+    """A learner with a few numbers per feature; see the modules imported above for the formulas.
 
     ====================  ======================  ============================================================
     method                numbers per feature     cost of a round
@@ -221,7 +221,7 @@ class FirstOrderLearner(Learner):
     # Merging ----------------------------------------------------------------------------------------------
 
     def _up_to_date(self) -> Floats:
-        """A copy of the table in which no feature sleeps and sums of iterates are whole."""
+        """Return a copy of the table with all deferred updates applied and complete sums of iterates."""
         table: NDArray[Any] = self._state.table[: self._map.count].copy()
         if self._lazy:
             settle(self._setup, self._terms, self._state.clock.copy(), self._state.window, table)
@@ -273,6 +273,6 @@ class FirstOrderLearner(Learner):
 
 
 def _coefficients(method: Method, ridge: float) -> tuple[float, float, float, float]:
-    """How the metric of a feature comes from its energy; not used by geometries from outside."""
+    """Code of the metric of a feature as a function of its energy; not used by registered geometries."""
     coefficients = geometry_of(method.geometry).coefficients
     return (ridge, 0.0, 0.0, 0.0) if coefficients is None else coefficients(ridge)

@@ -1,12 +1,12 @@
-"""Merging learners that keep a few numbers per feature: two tables and the one they started from become one.
+"""Merging learners that keep a few numbers per feature: two tables and that of their base become one.
 
 Everything that is a sum over rounds (energies E, ḡ, FTRL's z and n, sums of iterates, the rounds themselves)
-adds, the base being counted once: ``a + b − base``. For dual averaging and FTRL-proximal that is all.
+adds up, with the base counted once: ``a + b − base``. For dual averaging and FTRL-proximal that is all.
 
-Weights reached by steps are merged feature by feature, by the rules of ``learners.merging``. By knowledge for Newton
+Weights reached by steps are merged feature by feature, by the rules of ``learners.merging``. By precision for Newton
 (``H = ridge + E``) and AROW (``1 + E``): M_0 is H of the base and ``K_i = s_i (H_i − H_0)``. With s = 1 that is
-``(H_a w_a + H_b w_b − H_0 w_0)/(H_a + H_b − H_0)``, the exact rule of quadratic losses; for gradient rows s is what
-their energy is worth (``setup.knowledge``). By mean for all others, with ``M_i = H_i − H_0``: ``H = ridge + √E`` for
+``(H_a w_a + H_b w_b − H_0 w_0)/(H_a + H_b − H_0)``, the exact rule of quadratic losses; for gradient rows s is the
+weight of their energy (``setup.knowledge``). By mean for all others, with ``M_i = H_i − H_0``: ``H = ridge + √E`` for
 AdaGrad, the averaging of Vowpal Wabbit (Agarwal, Chapelle, Dudík and Langford 2014) with a base. Gradient descent and
 Adam have no metric that grows with the data: there H is the number of rounds, which is the mixing of parameters of
 Zinkevich, Weimer, Smola and Li (2010). Adam's moments are means over the recent past, and become the mean of both

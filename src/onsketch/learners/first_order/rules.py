@@ -1,6 +1,6 @@
-"""Learners with a rule of their own: Adam, FTRL-proximal and AROW. A clip clamps their predictions.
+"""Learners whose rule is not a step in a metric: Adam, FTRL-proximal and AROW. A clip clamps their predictions.
 
-As everywhere, a round reads the packed rows of its non-zeros, computes, and writes back when all went well.
+A round reads the packed rows of its non-zeros, computes, and writes them back if the result is finite.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def clamped_slope(setup, margin, label):
 
 @inlined
 def _move_all(terms, table, seen, step, scale):
-    """The step of all features seen, as if none were in the row: moments decay, and weights go on with them."""
+    """Step all features seen as if the row had none of them: moments decay, and weights move by them."""
     for slot in range(seen):
         m = terms.beta1 * table[slot, ADAM.first]
         v = terms.beta2 * table[slot, ADAM.second]

@@ -12,9 +12,9 @@ newton     H_j = ridge + E_j     diagonal online Newton
 and a round is ``w_j ← w_j − step·g_j/H_j`` (mirror descent) or ``w_j = −step·ḡ_j/H_j`` (dual averaging), the
 latter computed when it is read.
 
-A round reads the packed rows of its non-zeros into columns, computes on those, and writes them back when all
-went well, so that a refused round has changed nothing; O(non-zeros). This file holds the rounds that concern
-no feature but those of the row; ``lazy`` has those in which sleeping features move.
+A round reads the packed rows of its non-zeros into columns, computes on those, and writes them back if the
+result is finite, so that a refused round changes nothing; O(non-zeros). This file has the rounds that only
+change features of the row; ``lazy`` has those that change absent features too.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def proximal(terms, v, metric, s):
 
 @inner
 def dual_weight(setup, terms, head, metric, rounds):
-    """The weight that dual averaging gives to a sum of gradients after so many rounds."""
+    """Return the weight of dual averaging for a sum of gradients after t rounds."""
     size = setup.step * max(abs(head) - rounds * terms.l1, 0.0) / (metric + setup.step * rounds * terms.l2)
     return min(max(math.copysign(size, -head), terms.low), terms.high)
 

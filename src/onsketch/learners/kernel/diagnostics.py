@@ -22,7 +22,7 @@ def _matrix(K: Any) -> Array:
 
 
 def effective_dimension(K: Any, ridge: float) -> float:
-    """``d_eff(α) = tr K(K + αI)⁻¹``: how many directions of the rows stand out of the ridge. O(n³).
+    """``d_eff(α) = tr K(K + αI)⁻¹``: the number of directions of the rows with more energy than the ridge. O(n³).
 
     >>> effective_dimension(np.diag([100.0, 100.0, 0.01, 0.0]), ridge=1.0)  # two, and a hundredth
     1.99...
@@ -61,14 +61,14 @@ def regret(predictions: Any, X: Any, y: Any, kernel: Kernel, ridge: float = 1.0,
     """``Σ_{s≤t} (ŷ_s − y_s)² − (f(x_s) − y_s)²`` after each round, f being kernel ridge regression on all rows.
 
     Args:
-        predictions: what ``learn`` returned for these rows.
+        predictions: the result of ``learn`` for these rows.
         X: the rows, an array or a SciPy sparse matrix.
         y: the labels.
         kernel: the learner's (``learner.kernel``).
         ridge: α of the regression; the smaller, the stronger the opponent.
-        clip: the opponent's predictions are clipped likewise.
+        clip: bound of the opponent's predictions.
 
-    The squared loss only, and O(n³): some thousands of rows.
+    Only for the squared loss. O(n³), so for some thousands of rows.
 
     >>> import onsketch
     >>> rng = np.random.default_rng(0)

@@ -58,8 +58,8 @@ class Round:
 class KernelLearner(Learner):
     """An online learner whose weights are a function in the space of a kernel.
 
-    Subclasses play a round and say what the coefficients a are. Learning compares each row with the rows kept as it
-    comes, so that one call over n rows is n calls over one row, bit for bit; predicting compares blocks by BLAS.
+    Subclasses implement a round and return the coefficients a. Learning compares each row with the kept rows in order,
+    so that one call over n rows equals n calls over one row, bit for bit; predicting compares blocks by BLAS.
     """
 
     _rounds: Annotated[int, state.Array("", "i8", within=(0, LONGEST_COUNT))]
@@ -112,7 +112,7 @@ class KernelLearner(Learner):
         return self._rounds, self._kept.count, *self._measures()
 
     def _measures(self) -> tuple[float, float, float]:
-        """Dictionary size, online effective dimension and p_min, in O(1); −1 where there are no such things."""
+        """Dictionary size, online effective dimension and p_min, in O(1); −1 if the method has none."""
         return -1.0, -1.0, -1.0
 
     # Learning ---------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class KernelLearner(Learner):
         try:
             return self._learn_each(rows, labels, weights, out)
         finally:
-            if self._rounds == rounds:  # nothing was learned: neither γ nor the width has been decided
+            if self._rounds == rounds:  # nothing was learned: neither γ nor the width is set
                 self._kernel, self._kept = kernel, kept
                 self._kept.kernel = kernel
 
@@ -161,7 +161,7 @@ class KernelLearner(Learner):
         return rows.count
 
     def _settle(self, width: int) -> None:
-        """Decide γ on the first rows, and make room for rows of this width."""
+        """Choose γ from the first rows, and allocate for rows of this width."""
         if self._kernel.gamma is None:
             self._kernel = self._kernel.for_width(width)
             self._kept.kernel = self._kernel

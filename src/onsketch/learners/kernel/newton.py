@@ -13,8 +13,8 @@ With R the rows inside A, ``D = diag(ρ_R)``, ``E = D K_RR D + αI = LLᵀ`` and
 so that a round is one triangular solve: ν gains ``c_t w`` and, like L, one more entry when the row enters A.
 
 KONS has z_t = 1 always: O(t²) a round, and t²/2 numbers. Sketched-KONS tosses a coin with KORS's probability p̃_t for
-φ̄ = ρφ (KORS has a coin and weights of its own), but at least ``floor``: its factor has about floor·t rows, and a round
-costs about floor² of the exact one, until the O(t) kernel values that remain are what counts.
+φ̄ = ρφ (KORS has its own coin and weights), but at least ``floor``: its factor has about floor·t rows, and a round
+costs about floor² of the exact one, until the remaining O(t) kernel values dominate.
 
 Daniele Calandriello, Alessandro Lazaric, Michal Valko: "Second-Order Kernel Online Convex Optimization with Adaptive
 Sketching", ICML 2017, algorithms 1 and 3 (their b_t is this c_t divided by ρ_t, which may be 0).

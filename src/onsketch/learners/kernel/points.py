@@ -1,8 +1,8 @@
 """The rows a kernel learner keeps, and the kernel between them and new ones.
 
-Up to DENSE_UP_TO features rows are kept dense, whatever they came as, and compared by BLAS. Wider ones are kept
-sparse, in slots of the features seen (see ``linear.features``), and compared along their non-zeros: memory and time
-follow the non-zeros, not the index space. A user's own kernel function is given dense rows at any width.
+Up to DENSE_UP_TO features rows are kept dense, even if they were given sparse, and compared by BLAS. Wider ones are
+kept sparse, in slots of the features seen (see ``linear.features``), and compared along their non-zeros: memory and
+time follow the non-zeros, not the index space. A user's own kernel function is given dense rows at any width.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class KeptRows(ABC):
     """Rows in the order in which they were appended."""
 
     owns: Annotated[Array, state.Array("rows")]
-    """k(x, x) of each row, and room for more."""
+    """k(x, x) of each row, with spare entries."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -63,11 +63,11 @@ class KeptRows(ABC):
 
     @property
     def features_known(self) -> int:
-        """Features that have been given a place of their own."""
+        """Number of features that have a slot."""
         return 0
 
     def forget(self, query: Any, i: int, known: int) -> None:
-        """Row i of the query is refused: of its features and of those after it only so many ``known`` ones stay."""
+        """Undo from refused row i of the query on: keep only the first ``known`` features."""
         return
 
     @abstractmethod
@@ -123,7 +123,7 @@ class DenseRows(KeptRows):
 
 
 class SparseQuery(NamedTuple):
-    """Rows in slots; ``lengths`` is what is known of features without a slot too."""
+    """Rows in slots; ``lengths`` includes features without a slot."""
 
     indptr: NDArray[np.int64]
     slots: NDArray[np.int32]
@@ -162,7 +162,7 @@ class SparseRows(KeptRows):
         return self.map.count
 
     def forget(self, query: SparseQuery, i: int, known: int) -> None:
-        """Take back the slots that only row i of the query and those after it asked for."""
+        """Remove the slots that only row i of the query and later rows needed."""
         self.map.forget(max(known, int(query.slots[: query.indptr[i]].max(initial=-1)) + 1))
 
     def row(self, query: SparseQuery, i: int) -> tuple[Array, float]:
@@ -173,7 +173,7 @@ class SparseRows(KeptRows):
 
     def values(self, query: SparseQuery) -> tuple[Array, Array]:
         """The same for all rows of the query."""
-        work = np.zeros(self.map.count)  # of its own: several threads may ask at once
+        work = np.zeros(self.map.count)  # a new one, for concurrent threads
         return self._compared(query, 0, len(query.squares), work), self.kernel.of_self(query.squares)
 
     def _compared(self, query: SparseQuery, start: int, stop: int, work: Array) -> Array:
@@ -211,7 +211,7 @@ class SparseRows(KeptRows):
 
 
 def kept_rows(kernel: Kernel, width: int) -> KeptRows:
-    """No rows yet, in the form that suits the width."""
+    """Return an empty store in the form that suits the width."""
     return DenseRows(kernel, width) if width <= DENSE_UP_TO or kernel.form == OWN else SparseRows(kernel)
 
 

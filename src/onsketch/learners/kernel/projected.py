@@ -1,17 +1,17 @@
 """PROS-N-KONS: the online Newton step in the span of a small dictionary, at a cost that does not grow with t.
 
-A KORS dictionary of the rows φ_t themselves spans a small subspace. With I the rows kept that span it and
-``K_II = LLᵀ``, ``φ̃(x) = L⁻¹k_I(x)`` are the coordinates of a row there (in an orthonormal basis; the paper's
-``K_II^{-1/2}k_I(x)`` are the same up to a rotation, which no Newton step can tell), and the learner is ``ons`` on them:
-clipped, O(J²) a round for J rows kept. A row may enter the dictionary before it is predicted. Then there are two
-ways to go on:
+A KORS dictionary of the rows φ_t themselves spans a small subspace. With I the rows kept that span it and ``K_II =
+LLᵀ``, ``φ̃(x) = L⁻¹k_I(x)`` are the coordinates of a row there (in an orthonormal basis; the paper's
+``K_II^{-1/2}k_I(x)`` are the same up to a rotation, under which Newton steps are invariant), and the learner is ``ons``
+on them: clipped, O(J²) a round for J rows kept. A row may enter the dictionary before it is predicted. Then there are
+two rules:
 
 - carry over: the coordinates of old rows gain a zero, so w gains a zero and A a row and a column of αI. (The
   projection ``Q = K_II^{-1/2}K_II'K_I'I'^{-1/2}`` between the subspaces is just this with triangular roots.) With the
   whole stream in the dictionary the predictions are those of KONS.
-- ``restart``: the paper's way; w = 0 and A = αI again.
+- ``restart``, as in the paper: w = 0 and A = αI again.
 
-A row whose residual ``k(x, x) − |φ̃(x)|²`` is below the cutoff spans nothing new: it may have its weight in the
+A row whose residual ``k(x, x) − |φ̃(x)|²`` is below the cutoff adds no dimension: it may have a weight in the
 dictionary, but no coordinate, so that repeated rows cannot break L.
 
 Daniele Calandriello, Alessandro Lazaric, Michal Valko: "Efficient Second-Order Online Kernel Learning with Adaptive
@@ -66,7 +66,7 @@ class ProjectedNewton(KernelLearner):
             self._iterate = widened(self._iterate, width, self.options)
 
     def _embedded(self, values: Array, own: float) -> tuple[Array, float]:
-        """φ̃(x), and the squared length of what is outside of the subspace."""
+        """Return φ̃(x), and the squared length of the part outside of the subspace."""
         inside = self._root.solve(values[self._basis[: self._root.size]])
         return inside, remainder(own, inside, 0.0, self._trusted)
 
@@ -109,7 +109,7 @@ class ProjectedNewton(KernelLearner):
         return a
 
     def _leverage_of(self, values: Array, own: float) -> float:
-        """In the subspace as A has it; outside A is the ridge."""
+        """Return x·A⁻¹x, from A in the subspace and the ridge outside of it."""
         inside, residual = self._embedded(values, own)
         x = np.zeros((1, self._iterate.weights.size))
         x[0, : len(inside)] = inside
@@ -129,7 +129,7 @@ class ProjectedNewton(KernelLearner):
         return self._sampler.size, self._sampler.total, self._sampler.p_min
 
     def diagnostics(self) -> dict[str, float]:
-        """Of the rows φ, as the weighted dictionary stands for them; ``newton_dimension`` is of ρφ̃ in A."""
+        """Return figures of the rows φ in the weighted dictionary; ``newton_dimension`` is of ρφ̃ in A."""
         F, width = self._newton.factor.rows, self._iterate.weights.size
         return {
             **super().diagnostics(),

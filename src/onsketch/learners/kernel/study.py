@@ -50,7 +50,7 @@ def study(learner: KernelLearner, X: Any, y: Any) -> Study:
         raise InputError(f"X: {X.shape[0]:,} rows; an offline solution is for 1 to {MOST_ROWS:,} of them.")
     fresh = type(learner)(learner.method, learner.options)
     predictions, labels = fresh.learn(X, y), np.asarray(y, dtype=np.float64)
-    if hasattr(X, "toarray"):  # zeros count for nothing; but of a function of one's own nobody knows
+    if hasattr(X, "toarray"):  # zeros do not matter, except perhaps to a user's function
         X = (X if fresh.kernel.form == OWN else X[:, np.unique(X.indices)]).toarray()
     K = fresh.kernel.between(X, X)
     ridge = learner.options.ridge or 1.0

@@ -36,7 +36,7 @@ class ManyClasses(Locked, ABC):
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """Width of the widest row met, or as given."""
+        """Width of the widest row seen, or as given."""
 
     @property
     @abstractmethod
@@ -67,7 +67,7 @@ class ManyClasses(Locked, ABC):
 
     @abstractmethod
     def add_class(self) -> int:
-        """Make room for a class not met so far; returns its code."""
+        """Add a class and return its code."""
 
     @abstractmethod
     def drop_class(self) -> None:
@@ -75,7 +75,7 @@ class ManyClasses(Locked, ABC):
 
     @reading
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
-        """Write the learner to a model file, atomically; :func:`onsketch.load` brings it back to go on bit for bit."""
+        """Write the learner to a model file, atomically; ``onsketch.load`` restores it bit for bit."""
         model_file.write(path, "classes", self._header(), self._arrays(), notes)
 
     @abstractmethod

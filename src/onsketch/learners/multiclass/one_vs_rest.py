@@ -27,19 +27,19 @@ _WORTH_A_THREAD = 20_000
 
 
 class OneVersusRest(ManyClasses):
-    """K binary learners, the k-th told +1 for rows of class k and −1 for all others.
+    """K binary learners; the k-th has the label +1 for rows of class k and −1 for all others.
 
     Any method and any loss for signs. The compiled loops run without the GIL, so the learners of different
     classes run in parallel threads; each sees the rows in their order, whatever the number of threads.
 
-    With ``open_ended`` one learner more is told −1 for every row. A class that is met later starts as a copy of it, and
-    so is learned *exactly* as if it had been known from the start.
+    With ``open_ended`` one more learner has the label −1 for every row. A new class starts as a copy of it, and so is
+    learned *exactly* as if it had been there from the start.
 
-    A row that one class refuses is refused by all: what they were some rows ago is kept, and the rows since (see
-    undo.py). Refusing costs a copy of the learners and learning these rows once more.
+    A row that one class refuses is refused by all. For this, an earlier copy of the learners and the rows since then
+    are kept (undo.py). A refusal costs a copy of the learners and learning these rows again.
 
-    Cost of a row: K times that of one learner. Memory: up to three times that of K learners: themselves, a copy, and
-    rows of no more bytes than either (or 256 KiB).
+    Cost of a row: K times that of one learner. Memory: up to three times that of K learners: the learners, a copy, and
+    rows of at most as many bytes as either (or 256 KiB).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -64,7 +64,7 @@ class OneVersusRest(ManyClasses):
         self.threads = threads
         self.learners: list[Learner] = [onsketch.learner(method, **options) for _ in range(n_classes)]
         self.unmet: Learner | None = onsketch.learner(method, **options) if open_ended else None
-        """Told −1 for every row: what a class not met so far starts from."""
+        """Learner with the label −1 for every row, from which a new class starts."""
         if not self.learners and self.unmet is None:
             raise OptionError("one class at least is needed, or open_ended=True.")
         self._undo = Undo(self._taught)
@@ -80,7 +80,7 @@ class OneVersusRest(ManyClasses):
 
     @property
     def n_features(self) -> int:
-        """Width of the widest row met, or as given."""
+        """Width of the widest row seen, or as given."""
         return self._any.n_features
 
     @property
@@ -89,7 +89,7 @@ class OneVersusRest(ManyClasses):
         return self._any.rounds
 
     def add_class(self) -> int:
-        """Make room for a class not met so far; returns its code."""
+        """Add a class and return its code."""
         if self.unmet is None:
             raise OptionError("this model knows its classes; make it with open_ended=True for more to appear.")
         self.learners.append(copy.deepcopy(self.unmet))
@@ -176,7 +176,7 @@ class OneVersusRest(ManyClasses):
             learner._restore(under(str(name), arrays))
 
     def _each(self, task: Callable[[int], Floats], count: int, small: bool) -> list[Floats]:
-        """``task(k)`` for each class, in threads where that pays; raises what concerns the earliest row."""
+        """``task(k)`` for each class, in threads if that is faster; raise the error of the earliest row."""
         errors: list[Exception] = []
 
         def tried(k: int) -> Floats:
@@ -196,7 +196,7 @@ class OneVersusRest(ManyClasses):
             if errors:
                 raise min(errors, key=lambda error: error.row if isinstance(error, UpdateError) else -1)
         finally:
-            errors.clear()  # an error knows this frame and the learners: they would keep each other in memory
+            errors.clear()  # an error refers to this frame and the learners: the cycle would keep them in memory
         return found
 
 

@@ -62,7 +62,7 @@ def _step_all(setup, sketch, full, n, slopes, top, coefficients):
 
 @allocating_kernel
 def play(setup, loss, sketch, spare, clock, products, targets, weights, coefficients, scales, margins):
-    """Learn the rows of one block, at most as many as the sketch has room for, and return how many were learned.
+    """Learn the rows of one block, at most as many as the sketch can hold, and return how many were learned.
 
     Args:
         setup: the fixed numbers.
@@ -71,7 +71,7 @@ def play(setup, loss, sketch, spare, clock, products, targets, weights, coeffici
         spare: a second one, for undoing a round.
         clock: rounds played.
         products: X·headsᵀ, (rows, K); X·Sᵀ, (rows, capacity), for the rows of S before this block; and X·Xᵀ.
-        targets: what each row says to each weight vector, (rows, K): a sign or a number.
+        targets: label of each row for each weight vector, (rows, K): signs or numbers.
         weights: sample weights.
         coefficients: Cᵀ, (capacity, K); changed.
         scales: filled with ρ of each row, the row of S being ρ·x.

@@ -29,28 +29,28 @@ from onsketch.learners.unclipped import with_gentle_start
 Floats = NDArray[np.float64]
 
 _FEW = 1 << 15
-"""Blocks of so many numbers are made dense: making a sparse matrix takes longer than multiplying with zeros."""
+"""Blocks of at most this many numbers are made dense: building a sparse matrix takes longer than zero products."""
 
 
 class SharedSketch(ManyClasses):
     r"""K weight vectors and one sketch: ``w_k ← w_k − step·g_k·P x`` with the same P for all k.
 
     The sketch is one of frequent directions (``rfd-son``, ``fd-son``, ``pfd-son``, ``cfd-son``, ``ada-fd``,
-    ``s-adagrad``) and absorbs ``ρ·x``, where ρ² is the mean of what the classes say of the row (see slopes.py).
+    ``s-adagrad``) and absorbs ``ρ·x``, where ρ² is the mean over the classes (see slopes.py).
     With ``summary="data"`` (ρ = 1) and a loss of one class against the rest, it *is* one-vs-rest with
-    ``summary="data"``: the K sketches would be equal, so one is kept. Cutting a stream differently
-    changes rounding errors, and nothing else.
+    ``summary="data"``: the K sketches would be equal, so one is kept. Other cuts of a stream
+    only change rounding errors.
 
-    Cost of a row: O(d·(m + K)) in matrix products over blocks, and O(m² + mK) beside; one-vs-rest costs K times
+    Cost of a row: O(d·(m + K)) in matrix products over blocks, plus O(m² + mK); one-vs-rest costs K times
     O(m·non-zeros). So this is for dense rows, and for many classes. Memory: d·(2m + K) numbers.
 
-    Labels may be K signs or K numbers to a row as well, (rows, K): several targets through one sketch, with a loss of
-    each alone. With ``summary="curvature"`` and the squared loss these are K recursive least squares.
-    ``scaling="magnitude"`` puts features in scales of their own, as for any learner, and targets too, but for these
-    recursive least squares, which are linear in the targets anyway. Steps are explicit.
+    Labels may be K signs or K numbers to a row as well, (rows, K): several targets with one sketch, each with its own
+    loss. With ``summary="curvature"`` and the squared loss these are K recursive least squares.
+    ``scaling="magnitude"`` scales features, as for any learner, and targets too, except for these recursive
+    least squares, which are linear in the targets. Steps are explicit.
 
     ``loss="softmax"`` couples the classes: multinomial logistic regression. Margins are not clipped; see
-    :mod:`onsketch.learners.unclipped` for what that does to the default schedule.
+    ``learners/unclipped.py`` for the effect on the default schedule.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -89,7 +89,7 @@ class SharedSketch(ManyClasses):
 
     @property
     def n_features(self) -> int:
-        """Width of the widest row met, or as given."""
+        """Width of the widest row seen, or as given."""
         return len(self._heads) - 1
 
     @property
@@ -98,7 +98,7 @@ class SharedSketch(ManyClasses):
         return int(self._clock[0])
 
     def add_class(self) -> int:
-        """Make room for a class not met so far, which starts from zero weights; returns its code."""
+        """Add a class, which starts from zero weights, and return its code."""
         self._heads = np.append(self._heads, np.zeros((len(self._heads), 1)), axis=1)
         self._coefficients = np.append(self._coefficients, np.zeros((len(self._coefficients), 1)), axis=1)
         self._count_targets()
@@ -159,9 +159,9 @@ class SharedSketch(ManyClasses):
         return margins
 
     def _learn_blocks(self, rows: Rows, labels: NDArray[Any], weights: Floats, lengths: Floats, margins: Floats) -> int:
-        """Learn as many rows at a time as the sketch has room for; returns how many were learned.
+        """Learn as many rows at a time as the sketch can hold; return how many were learned.
 
-        A row that was shortened comes alone, and is predicted as long as it is.
+        A row that was shortened comes alone, and is predicted at its full length.
         """
         start = 0
         shortened = np.flatnonzero(lengths < 1.0)
@@ -200,7 +200,7 @@ class SharedSketch(ManyClasses):
         return done
 
     def _rotate(self) -> None:
-        """The sketch has shrunk: write out the weights, and turn its rows to the new ones."""
+        """Finish a shrink: write out the weights, and rotate the rows of the sketch."""
         kept = self._setup.size - 1
         n = int(self._sketch.counts[COUNT.closed])
         self._heads += self._rows @ self._coefficients
@@ -225,7 +225,7 @@ class SharedSketch(ManyClasses):
         rows = as_rows(X, self.options.n_features)
         rows = rows if self._scales is None else self._scales.scaled(rows)
         current, known = self._current(), self.n_features
-        block = _block(rows)[:, :known] if rows.n_features > known else _block(rows)  # the rest has no weight yet
+        block = _block(rows)[:, :known] if rows.n_features > known else _block(rows)  # the others have no weight yet
         with np.errstate(over="ignore", invalid="ignore"):
             margins: Floats = block @ current[1 : 1 + block.shape[1]] + float(self.options.fit_intercept) * current[0]
             margins *= self._units

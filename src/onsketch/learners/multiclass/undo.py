@@ -1,12 +1,12 @@
-"""Going back: learners as they were some rows ago, and the rows since.
+"""Undo of rows for several learners: an earlier copy of the learners, and the rows since then.
 
-Learners of different classes meet a row one after the other, and the last of them may refuse it when the first have
-learned it. A learner cannot forget a row, but it can be had as it was before: a copy that was made some rows ago learns
-again what has come since, which gives the same bits. The copy is made anew when the rows since would take more memory
-than the learners do, by when copying costs little beside having learned them.
+The learners of different classes learn a row one after the other, and the last one may refuse it when the first have
+learned it. To undo the row, an earlier copy of the learners learns the rows since then again, which gives the same
+bits. A new copy is made when these rows would take more memory than the learners; its cost is then small compared with
+that of learning them.
 
-Memory: the copy is as large as the learners, and the rows since are no larger than that or ``_LEAST`` bytes; together
-three times what the learners take by themselves, at most. Going back takes the copy itself, and no memory more.
+Memory: the copy is as large as the learners, and the rows take at most as much or ``_LEAST`` bytes; with the learners
+at most three times their size. Undoing uses the copy itself, without more memory.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Block = tuple[Rows, NDArray[np.int64], Floats]
 """Checked rows, the code of the class of each, and their weights."""
 
 _LEAST = 1 << 18
-"""Bytes of rows that are cheap to keep and to learn once more, whatever a copy costs."""
+"""Bytes of rows that are always cheap to keep and to learn again."""
 
 _CALL = 1024
-"""Bytes that a block takes beside its numbers: Python's objects around them."""
+"""Bytes of the Python objects of a block, in addition to its numbers."""
 
 
 class Undo:
@@ -44,7 +44,7 @@ class Undo:
         """The learners that the copy and the rows since give, and the rounds they had played then."""
 
     def __reduce__(self) -> Any:
-        """Pickles and copies are empty, which is always right: they hold neither rows nor learners as they were."""
+        """Pickles and copies are empty, which is always valid: they contain neither rows nor earlier learners."""
         return Undo, (self._teach,)
 
     def begin(self, learners: list[Learner]) -> None:
@@ -56,7 +56,7 @@ class Undo:
             self._known = _played(learners)
 
     def keep(self, learners: list[Learner], block: Block) -> None:
-        """All have learned this block; if there is no room for it, the next ``begin`` makes a new copy."""
+        """Note that all have learned this block; if it does not fit, the next ``begin`` makes a new copy."""
         rows, labels, weights = block
         self._room -= rows.nbytes + labels.nbytes + weights.nbytes + _CALL
         if self._room >= 0:

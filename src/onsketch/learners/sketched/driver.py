@@ -1,18 +1,18 @@
-"""The one algorithm: predict, see the slope, absorb a row, step. Every sketched learner runs this loop.
+"""The loop of all sketched learners: predict, take the slope, absorb a row, step.
 
 The weights are ``w = base·head + Sᵀa`` with the sketch rows S in the packed table, so a round reads, for each
 non-zero of x, one packed row (``gather``), does a little algebra of the sketch's size, and writes it back
-(``write``); its cost has the non-zeros and the sketch size in it, never d.
+(``write``); its cost depends on the non-zeros and the sketch size, not on d.
 
 What differs between sketches is in six functions, chosen by the type of the sketch's state:
 
 ============  ==================================================================================================
-enter         a feature is met for the first time
-prepare       what the next two need of Sx
+enter         add a feature that occurs for the first time
+prepare       compute what metric and absorb need of Sx
 metric        ``P x = c·x + Sᵀq`` for the current preconditioner P, from Sx and x·x; returns c
-absorb        take in the row ``ρ·x``, change a, and say what to add to the packed rows of x's features
-write         add that to the packed rows
-follow_ridge  the ridge has been raised
+absorb        absorb the row ``ρ·x``, change a, and compute the change of the packed rows of x's features
+write         add that change to the packed rows
+follow_ridge  adapt to a raised ridge
 ============  ==================================================================================================
 """
 
@@ -99,7 +99,7 @@ def outgrown(setup, sketch, lengths, t):
 
 @inner
 def raise_ridge(setup, sketch, spare, guarded, lengths, t):
-    """Give the sketch twice the ridge that the rows ask for, so that this is rare; what it was is kept to undo it."""
+    """Raise the ridge to twice what the rows need, so that this is rare; the old one is kept for undoing."""
     if not guarded:
         copy_state(sketch, spare)
     sketch.numbers[NUMBER.ridge] = 2.0 * setup.share * lengths / t
@@ -164,7 +164,7 @@ def adapt(rows, here, values, row):
 
 @inlined
 def adapt_first(rows, here, values, g, row):
-    """The same with the D that has taken in this row's gradient."""
+    """Scale the row by the diagonal D that includes this row's gradient."""
     for j in range(here.size):
         squares = rows[here[j], COLUMN.diagonal] + (g * values[j]) ** 2
         row[j] = values[j] / np.sqrt(FIRST_DIAGONAL + squares)
@@ -172,7 +172,7 @@ def adapt_first(rows, here, values, g, row):
 
 @inlined
 def add_squares(setup, rows, here, values, g):
-    """D takes in a gradient, where there is a D."""
+    """Add a gradient to the diagonal D, if there is one."""
     if not setup.diagonal:
         return
     for j in range(here.size):
@@ -181,7 +181,7 @@ def add_squares(setup, rows, here, values, g):
 
 @inlined
 def meet(setup, table, sketch, here, row, top):
-    """Enter the features met for the first time, up to the slot ``top``; returns what their rows of S give to w·x."""
+    """Add new features up to the slot ``top``; return the contribution of their rows of S to w·x."""
     epoch = table.clock[CLOCK.epoch]
     seen = table.clock[CLOCK.seen]
     fresh = 0.0
@@ -209,7 +209,7 @@ def wake(table, here, out):
 
 @inlined
 def close_full(setup, table, sketch):
-    """The sketch has shrunk: what forgetting has left is written into it, and features turn when they are next met."""
+    """Finish a shrink: apply forgetting to the sketch, and log the rotation for features that occur later."""
     if sketch.numbers[NUMBER.fade] < 1.0:
         write_fade(setup, sketch)
     close_epoch(table, sketch.transform, sketch.counts[COUNT.closed], table.running.shape[1])
@@ -229,11 +229,11 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
 
     Fewer rows than given are learned if an update would not be finite. The state is then as it was before that row.
 
-    Shapes: indptr (n+1,), slots and values (nnz,), labels, weights and predictions (n,); ``x`` (nnz,) takes the values
-    after diagonal adaptation, and is ``values`` itself without it. If there are fewer slots than values, all rows have
-    the same slots: those of dense rows without zeros. ``spare`` is a second set of the sketch's small arrays, the
-    snapshot of a round that may turn out not to be finite.
-    Cost: O(m) for each non-zero and O(m²) for a row, plus O(m³) when the sketch is full.
+    Shapes: indptr (n+1,), slots and values (nnz,), labels, weights and predictions (n,); ``x`` (nnz,) receives the
+    values after diagonal adaptation, and is ``values`` itself without it. If there are fewer slots than values, all
+    rows have the same slots: those of dense rows without zeros. ``spare`` is a second set of the sketch's small arrays,
+    the snapshot of a round that may not be finite. Cost: O(m) for each non-zero and O(m²) for a row, plus O(m³) when
+    the sketch is full.
     """
     rows = table.rows
     p = table.work[SCRATCH.gathered]
@@ -288,7 +288,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         if not guarded and (setup.implicit or not (fit and harmless(setup, sketch, largest, reached, p, g, rho))):
             copy_state(sketch, spare)
             guarded = True
-        # 4 Absorb: project, step and take in ρ·x. Only the small arrays change; ``change`` is for the packed rows.
+        # 4 Absorb: project, step and absorb ρ·x. Only the small arrays change; ``change`` is for the packed rows.
         prepare(setup, sketch, p)
         change[COLUMN.head] = 0.0
         change[COLUMN.sum] = 0.0
@@ -306,7 +306,7 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             copy_state(spare, sketch)
             unsee(table, known)
             return i
-        # 6 Write: the packed rows of x's features. If the sketch has shrunk, others follow when they are next met.
+        # 6 Write: the packed rows of x's features. If the sketch has shrunk, others follow when they next occur.
         predictions[i] = margin
         sketch.numbers[NUMBER.lengths] = lengths
         change[COLUMN.sum] -= sketch.numbers[NUMBER.base_sum] * change[COLUMN.head]

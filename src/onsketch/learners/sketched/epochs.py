@@ -1,15 +1,15 @@
-"""Transforms of all sketch rows, applied to a feature when it is next met.
+"""Deferred rotations: transforms of all sketch rows, applied to a feature when it next occurs.
 
 From time to time a sketch rotates all its rows, ``S ← N S`` (a shrink of frequent directions, a change of basis in
 Oja's sketch), and folds ``Sᵀa`` into the head. That would touch every feature seen. Instead the transform
 
     head += s·a,   sum += s·b,   s ← N s
 
-is logged once per *epoch* and applied to a feature when it is next met. Transforms compose, ``(a₁,b₁,N₁)`` then
+is logged once per *epoch* and applied to a feature when it next occurs. Transforms compose, ``(a₁,b₁,N₁)`` then
 ``(a₂,b₂,N₂)`` being ``(a₁+N₁ᵀa₂, b₁+N₁ᵀb₂, N₂N₁)``. Written in base 16, epochs have digits, and the log keeps the
-products that a sleeper needs: from the start of each unit of 16^l epochs in the current block of 16^{l+1} to now
-(``running``), and from each past unit to the end of its block (``past``). A feature that slept within the block pays
-one product, one that slept for n epochs O(log n). No inverse is ever taken.
+products that an absent feature needs: from the start of each unit of 16^l epochs in the current block of 16^{l+1} to
+now (``running``), and from each past unit to the end of its block (``past``). A feature absent within the block needs
+one product, one absent for n epochs O(log n). No inverse is needed.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from onsketch.learners.sketched.packed import (
 from onsketch.learners.sketched.state import LINE, NUMBER
 
 TINY = 1e-140
-"""Sketch entries below this become zero: shrinks let old directions fade, and arithmetic on denormals is slow."""
+"""Sketch entries below this become zero: shrinks make old directions tiny, and arithmetic on denormals is slow."""
 
 PATIENCE = 4
-"""Non-zeros per feature, met without an end of an epoch, before all features are brought up to date."""
+"""Non-zeros per feature, read without the end of an epoch, before all features are brought up to date."""
 
 
 @inlined
 def _without_tiny(entries):
-    """Four numbers, those that are next to nothing replaced by 0."""
+    """Replace tiny numbers among four by 0."""
     large = where_less(spread(TINY, 4), entries, entries, spread(0.0, 4))
     return where_less(entries, spread(-TINY, 4), entries, large)
 
 
 @inlined
 def write_turned(rows, slot, k, out):
-    """Write a transformed row: its k sketch entries, and what it gives to the head and the sum."""
+    """Write a transformed row: its k sketch entries, and its contributions to the head and the sum."""
     start = slot * rows.shape[1] + COLUMN.sketch
     rows[slot, COLUMN.head] += out[k]
     rows[slot, COLUMN.sum] += out[k + 1]
@@ -77,7 +77,7 @@ def bring_up_to_date(rows, slot, epoch, running, past, out):
     while at < epoch:
         digit = (at >> shift) & (RADIX - 1)
         if at >> (shift + BITS) == epoch >> (shift + BITS):
-            while at >> shift == epoch >> shift:  # this unit is not complete: its parts are, one level down
+            while at >> shift == epoch >> shift:  # the unit is incomplete; use its parts, one level down
                 level -= 1
                 shift -= BITS
                 digit = 0
@@ -93,7 +93,7 @@ def bring_up_to_date(rows, slot, epoch, running, past, out):
 
 @inner
 def _compose(products, index, transform, out):
-    """Follow a logged product by one more transform."""
+    """Multiply a logged product by one more transform."""
     k = products.shape[1]
     width = products.shape[2]
     for j in range(k):
@@ -123,7 +123,7 @@ def _log(table, transform, out):
     epoch += 1
     table.clock[CLOCK.epoch] = epoch
     level = 0
-    # a block that is complete becomes past, and a unit one level up
+    # a complete block moves to ``past``, and becomes a unit one level up
     while epoch & ((RADIX << BITS * level) - 1) == 0:
         first = place_of(level, (epoch >> BITS * level) - RADIX)
         for unit in range(RADIX):
@@ -172,9 +172,9 @@ def close_epoch(table, transform, n, k):
 
 @inlined
 def look_after_sleepers(table, count):
-    """Count non-zeros met while some features sleep; where no epoch ends any more, let none sleep.
+    """Count non-zeros while some features are behind; if no epoch has ended for long, bring all up to date.
 
-    Rows need not look at epochs then. It costs about what reading the non-zeros counted has cost, once an epoch.
+    Rows then need not check epochs. The cost, once an epoch, is about that of reading the counted non-zeros.
     """
     clock = table.clock
     clock[CLOCK.met] += count

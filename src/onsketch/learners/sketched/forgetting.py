@@ -1,18 +1,18 @@
-"""Forgetting: the metric fades, so that the learner follows a stream that drifts.
+"""Forgetting: the metric decays, so that the learner follows a drifting stream.
 
 With λ = ``forget`` the metric of a frequent-directions learner is
 
     A_t = λ·A_{t−1} + (the row of round t),
 
-its ridge included, until the sketch is full. What a shrink leaves is ``A = ridge·I + SᵀS`` with the ridge brought back
-to its start: ``ridge ← ridge₀ + fade·(ridge − ridge₀)``, ``S ← √fade·S``, where ``fade`` is the product of the λ since
-the last shrink. The ridge must not fade for good: where no rows come to hold it up, steps would grow without bound (the
-*wind-up* of recursive least squares with forgetting). The steps through A are those of a learner that minimises
-Σ_s λ^{t−s} ℓ_s, so the weights forget without being shrunk themselves. A ridge that was not given starts at 1, and the
-row after a shrink raises it again to what all rows so far ask for: their mean length does not fade.
+its ridge included, until the sketch is full. After a shrink ``A = ridge·I + SᵀS``, with the ridge moved back towards
+its start: ``ridge ← ridge₀ + fade·(ridge − ridge₀)``, ``S ← √fade·S``, where ``fade`` is the product of the λ since the
+last shrink. The ridge must not decay to zero: without new rows to raise it, steps would grow without bound (the
+*wind-up* of recursive least squares with forgetting). The steps through A are those of a learner that minimises Σ_s
+λ^{t−s} ℓ_s, so the weights forget without being shrunk. A ridge that was not given starts at 1, and the row after a
+shrink raises it again to what all rows so far need: their mean length does not decay.
 
 Between shrinks nothing is rescaled: A = fade·(what is stored), so that a row is stored as x/√fade, a step is divided by
-fade, and a sleeping feature sleeps on. O(1) a round, O(m²) a shrink.
+fade, and absent features need no update. O(1) a round, O(m²) a shrink.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Frequent directions under any geometry: FD-, RFD-, PFD-, CFD-SON, Ada-FD, S-AdaGrad and their fast forms.
 
 The sketch is a list of at most ``capacity`` rows S (m: plain, 2m: fast). A full list is shrunk: with
-``S Sᵀ = Uᵀ diag(λ) U`` a *rule* turns the spectrum into m − 1 new energies, and ``S ← diag(√(e/λ)) U S``.
+``S Sᵀ = Uᵀ diag(λ) U`` a *rule* computes m − 1 new energies from the spectrum, and ``S ← diag(√(e/λ)) U S``.
 Only the small Gram matrix K = SSᵀ is ever decomposed.
 
 The row absorbed is itself the last row of S, so its step needs no d-sized work beyond writing the row:

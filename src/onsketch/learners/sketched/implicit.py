@@ -1,12 +1,12 @@
-"""Implicit steps of sketched learners: the slope is taken where the step ends (``core/implicit.py`` says why and how).
+"""Implicit steps of sketched learners: the slope is taken at the end of the step (see ``core/implicit.py``).
 
-A round absorbs ρ·x and then steps by g along the *new* metric. What a margin moves by is g·τ', with τ' the leverage of
-x after absorbing, of which only the leverage τ before is at hand:
+A round absorbs ρ·x and then steps by g in the *new* metric. The margin moves by g·τ', with τ' the leverage of x after
+absorbing. Only the leverage τ before it is known:
 
 ===================================  ==================================================================
-Newton, frequent directions          the row is taken in as it is: τ' = τ/(1 + ρ²τ), exactly
-Newton, other sketches               τ' ≤ τ, with equality where the row is not taken in (Oja's directions
-                                     turn with the row, so that it holds on the whole only)
+Newton, frequent directions          the row is absorbed exactly: τ' = τ/(1 + ρ²τ), exactly
+Newton, other sketches               τ' ≤ τ, with equality if the row is not absorbed (Oja's directions move
+                                     with the row, so that it holds only on average)
 AdaGrad geometries                   τ' ≤ τ, and τ' ≤ |x|/ρ for the row's own energy alone
 ===================================  ==================================================================
 
@@ -52,7 +52,7 @@ def implicit_gradient(setup, sketch, p, square, margin, label, weight, t, q):
         _, slope, _ = implicit_step(setup.loss, margin, label, weight * setup.step * leverage)
         return weight * slope, rho
     _, slope, bend = implicit_step(setup.loss, margin, label, weight * setup.step * leverage / fade)
-    # where the slope says nothing of the distance, a step that ends at the label must not count as none
+    # if the slope does not depend on the distance, a step that ends at the label must not count as none
     met = losses.slope(setup.loss, margin, label) if losses.straight(setup.loss) else slope
     rho = row_scale(setup, met, bend, weight, t) / math.sqrt(fade)
     whole = 1.0 + rho * rho * leverage if setup.whole else 1.0

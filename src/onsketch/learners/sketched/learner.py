@@ -30,7 +30,7 @@ from onsketch.learners.sketched.state import COUNT, NUMBER
 class SketchedLearner(Learner):
     """w = base·head + Sᵀa, with head and S packed per feature; see driver.py for a round and packed.py for the table.
 
-    Cost of a round: O(m) per non-zero, plus O(m²) (Newton) or O(m³) (AdaGrad) for the small algebra, whatever d.
+    Cost of a round: O(m) per non-zero, plus O(m²) (Newton) or O(m³) (AdaGrad) for the small algebra, independent of d.
     """
 
     def __init__(self, method: Method, options: Options) -> None:
@@ -132,7 +132,7 @@ class SketchedLearner(Learner):
             extra += 1.0
         if self.options.diagonal:
             extra /= FIRST_DIAGONAL
-        sketch = state.copy(self._sketch)  # with scratch of its own: several threads may ask at once
+        sketch = state.copy(self._sketch)  # with its own scratch, for concurrent threads
         leverage_rows(self._setup, self._table, sketch, indptr, slots, values, extra, out)
         return out
 

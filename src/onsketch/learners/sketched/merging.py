@@ -2,14 +2,14 @@
 
 Weights are merged by the rules of ``learners.merging``; only then is the sum of the sketches shrunk.
 
-For Newton learners ``K_i = s_i (Δ_i + e_i I)``: ``Δ_i`` is what the sketch has gained, ``B_iᵀB_i − B_0ᵀB_0`` cut off at
-zero, s_i what that is worth (``setup.knowledge``), and e_i the energy in a direction that the sketch has let go
+For Newton learners ``K_i = s_i (Δ_i + e_i I)``: ``Δ_i`` is the gain of the sketch, ``B_iᵀB_i − B_0ᵀB_0`` cut off at
+zero, s_i its weight (``setup.knowledge``), and e_i the energy in a direction that the sketch has lost
 (``_lost``). With curvature rows on squared loss, s = 1, the rule is exact as long as nothing was lost and the ridge was
-not raised. Without s and e, learners would overshoot in the directions that each has gone along and no sketch shows: by
-as many times as there are learners, and without end when they are merged again and again.
+not raised. Without s and e, learners would overshoot in directions that each has moved along and no sketch contains: by
+a factor of the number of learners, and without bound under repeated merges.
 
-For the AdaGrad family each metric counts as many times as its learner has rounds since the base: the best rule we know;
-it has no theorem. Dual averaging keeps Σg, which adds.
+For the AdaGrad family each metric is weighted by the rounds of its learner since the base: the best rule we know,
+without a theorem. Dual averaging keeps Σg, which adds.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     slots = [union.add(part._map.features) for part in parts]
     spreads = [_spread(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
     energies = [part._sketch.true_rows(s.rows) for part, s in zip(parts, spreads, strict=True)]
-    raised = [_raised(part) for part in parts]  # all stand on the highest ground: it counts once, like the base
+    raised = [_raised(part) for part in parts]  # all have the largest one, which counts once, like the base
     ridges = [part._sketch.numbers[NUMBER.ridge] + max(raised) - own for part, own in zip(parts, raised, strict=True)]
     dual = one.options.update == "dual"
     if dual:
@@ -160,7 +160,7 @@ def _form_dual(learner: SketchedLearner, rows: Array, head: Array) -> None:
     ridge, escaped = (float(number) for number in sketch.numbers[[NUMBER.ridge, NUMBER.escaped]])
     flat, *inverses = geometry_of(learner.method.geometry).inverses([0.0, *values], ridge, escaped)
     weights = np.array(inverses) - flat
-    along = directions.T @ (weights * (directions @ head))  # lies in the span of the rows
+    along = directions.T @ (weights * (directions @ head))  # is in the span of the rows
     sketch.numbers[NUMBER.base] = -setup.step * flat
     if n:
         sketch.lines[LINE.a, :n] = -setup.step * np.linalg.lstsq(rows.T, along, rcond=None)[0]

@@ -1,4 +1,4 @@
-"""Oja's algorithm under any geometry: Oja-SON (luo2016, Algorithms 4 and 5), and Oja-AdaGrad, which has no name.
+"""Oja's algorithm under any geometry: Oja-SON (luo2016, Algorithms 4 and 5), and Oja-AdaGrad.
 
 The directions are ``V = F Z``: Z has one sparsely updated row per direction, F is small and lower triangular,
 and V is orthonormal over the features seen. A row ĝ with ``v = Vĝ`` does
@@ -6,7 +6,7 @@ and V is orthonormal over the features seen. A row ĝ with ``v = Vĝ`` does
     λ ← λ + v²,   Z ← Z + γ (Zĝ) ĝᵀ,   F ← L^{-1} F  with  L Lᵀ = I + c vvᵀ,  c = 2γ + γ²|ĝ|²,  γ = 1/t.
 
 The Cholesky factor of the identity plus a rank-one matrix is known in closed form, so all this is O(m²) besides
-the non-zeros. Z only ever grows along the leading directions, and F has to undo that: before F becomes
+the non-zeros. Z grows along the leading directions, and F has to undo that. Before F becomes
 ill-conditioned the basis is changed, ``Z ← F Z, F ← I``, by a logged transform of the packed table. Errors in
 orthonormality only shrink under the update (L^{-1} is a contraction), so they stay at the level of one change of basis.
 
@@ -39,8 +39,8 @@ STRETCH = 1e4
 """A single row may stretch Z at most this much: γ = min(1/t, STRETCH/|ĝ|²)."""
 
 LONG = 100.0
-"""Γ_t = 1/t is meant for rows of unit length or so: much longer ones would turn V to the last row for ever. Where the
-learner finds its own ridge it finds this unit too: γ = min(1/t, LONG/Σ|x|²)."""
+"""Γ_t = 1/t is meant for rows of unit length or so: much longer ones would always move V to the last row. If the
+learner finds its own ridge, it finds this unit too: γ = min(1/t, LONG/Σ|x|²)."""
 
 
 class Subspace(State):
@@ -67,14 +67,14 @@ class Subspace(State):
         return weighed
 
     def lost(self, base: Self, rows: NDArray[np.float64], features: int, capacity: int) -> float:
-        """It does not know: at most the energy of the least direction kept."""
+        """Return the energy of the smallest direction kept: an upper bound, since the loss is unknown."""
         n = self.counts[COUNT.rows]
         return float(self.lines[LINE.values, :n].min()) if self.counts[COUNT.rank] == n else 0.0
 
     def set_merged(
         self, parts: Any, stored: list[NDArray[np.float64]], energies: list[NDArray[np.float64]]
     ) -> NDArray[np.float64]:
-        """The leading directions of both together; one without energy starts anew."""
+        """Return the leading directions of both; a direction without energy restarts."""
         m = int(self.counts[COUNT.rows])
         values, turn = difference(energies)
         alive = np.arange(m) < values.size

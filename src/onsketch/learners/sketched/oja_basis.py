@@ -1,4 +1,4 @@
-"""The small triangular F of Oja's sketch, ``V = F Z``: how it turns with a row, is made from ZZᵀ, and is begun anew."""
+"""The small triangular F of Oja's sketch, ``V = F Z``: its update by a row, its factorisation from ZZᵀ, its restart."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class OjaWork(NamedTuple):
     along: int
     """Vx"""
     scaled: int
-    """what turns F, with the next three: see ``_pivots``"""
+    """the update of F, with the next three: see ``_pivots``"""
     alphas: int
     pivots: int
     pulls: int
     weighed: int
-    """what is left of Vx under the metric"""
+    """Vx after the metric"""
     coefficients: int
     """the coefficients of that on Z"""
 
@@ -95,7 +95,7 @@ def set_pivots(width, work, c, growth):
 
 @inlined
 def turn(factor, m, work):
-    """``F ← L^{-1} F`` as prepared, and on the way ``COEFFICIENTS = v F`` of the new F for the v in WEIGHED."""
+    """``F ← L^{-1} F`` as prepared, and in the same pass ``COEFFICIENTS = v F`` of the new F for the v in WEIGHED."""
     at = np.int64(0)
     width = factor.shape[1]
     while width - at >= 16:
@@ -114,7 +114,7 @@ def factorise(setup, sketch):
     gram = sketch.squares[OJA_SQUARE.gram]
     factor = sketch.squares[OJA_SQUARE.factor]
     m = sketch.counts[COUNT.rows]
-    cutoff = max(CUTOFF, 20.0 * setup.rounding)  # what is written of Z, not its Gram matrix, is rounded to float32
+    cutoff = max(CUTOFF, 20.0 * setup.rounding)  # Z is rounded to float32 when written, its Gram matrix is not
     rank = 0
     for i in range(m):
         for j in range(m):

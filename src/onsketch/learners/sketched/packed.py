@@ -5,9 +5,9 @@ vectors. Per feature the table holds one row
 
     [ head | epoch | diagonal | sum | s_1 … s_k | buffer rows … ]
 
-so that a non-zero of an example costs one or two cache lines for *everything* the round needs to know of it.
+so that a non-zero of an example costs one or two cache lines for *all* numbers that the round needs.
 
-A sketch that turns all its rows leaves most features to be turned when they are next met: see ``epochs``.
+When a sketch rotates all its rows, most features are rotated later, when they next occur: see ``epochs``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RADIX = 1 << BITS
 
 @inner
 def epoch_limit(size, k):
-    """Return the number of epochs to log between settlements: 64, plus what fits into a twelfth of ``size`` bytes."""
+    """Return the number of epochs to log between flushes: 64, plus what fits into a twelfth of ``size`` bytes."""
     return min(64 + size // (12 * 8 * (k + 1) * (k + 2)), (1 << BITS * LEVELS) - 1)
 
 
@@ -83,7 +83,7 @@ class Scratch(NamedTuple):
     change: int
     """what a round adds to a row"""
     moved: int
-    """a row on its way through the log"""
+    """a row while logged transforms are applied"""
 
 
 SCRATCH = Scratch(*range(4))
@@ -101,16 +101,16 @@ class Clock(NamedTuple):
     touched: int
     """slots with rows in the buffer"""
     current: int
-    """whether no feature sleeps, so that no epoch need be looked up"""
+    """1 if all features are up to date, so that no epoch need be checked"""
     met: int
-    """non-zeros met since the last epoch ended, while some sleep"""
+    """non-zeros read since the last epoch ended, while some features are behind"""
 
 
 CLOCK = Clock(*range(6))
 
 
 class Table(NamedTuple):
-    """The packed rows, and the log of transforms that some of them have not yet had applied."""
+    """The packed rows, and the log of transforms that some of them still need."""
 
     rows: Annotated[NDArray[np.floating], Array("slots width", "real", aligned=True)]
     """Packed rows, in float64 or float32."""
@@ -118,7 +118,7 @@ class Table(NamedTuple):
     """The feature of each slot: the feature map's own array."""
     clock: Annotated[NDArray[np.int64], Array("6", "i8", start=(0, 0, 0, 0, 1, 0), within=COUNTED)]
     touched: Annotated[NDArray[np.int32], Array("slots", "i4", scratch=True)]
-    """Slots that have buffer rows in this epoch, in order; the rows' epochs tell, too."""
+    """Slots that have buffer rows in this epoch, in order; also given by the rows' epochs."""
     running: Annotated[NDArray[np.float64], Array("units k entry")]
     """Products from the start of a complete unit of the current block to now, for each level and digit."""
     past: Annotated[NDArray[np.float64], Array("log k entry")]
@@ -152,7 +152,7 @@ def new_table(columns: int, k: int, dtype: Any) -> Table:
 
 
 def roomy(table: Table, slots: int) -> Table:
-    """Return the table with room for ``slots`` features, and for the epochs between two settlements of so many."""
+    """Return the table with space for ``slots`` features, and for the epochs between two flushes."""
     table = grow(table, slots=slots)
     roomier: Table = grow(table, log=logged(epoch_limit.py_func(table.rows.nbytes, table.running.shape[1])))
     return roomier

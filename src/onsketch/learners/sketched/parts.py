@@ -63,7 +63,7 @@ def register_parts(
 
 
 def enter(setup, table, sketch, slot):
-    """A feature is met for the first time; returns the weight that its row of S gives it, which is not yet its own."""
+    """Add a new feature; return the weight that its row of S implies, which is not stored yet."""
 
 
 def prepare(setup, sketch, p):
@@ -71,7 +71,7 @@ def prepare(setup, sketch, p):
 
 
 def metric(setup, sketch, p, square, q):
-    """``P x = c·x + Sᵀq`` for the row looked at, gathered in p, with x·x = square; returns c and fills q."""
+    """``P x = c·x + Sᵀq`` for the current row, gathered in p, with x·x = square; returns c and fills q."""
 
 
 def absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):

@@ -1,6 +1,6 @@
 """The two passes of a round over the packed rows of its example: read them all, write them all.
 
-Which columns a round writes depends on the sketch: ``write_rows`` and ``write_buffer`` are the two ways there are.
+Which columns a round writes depends on the sketch: ``write_rows`` and ``write_buffer`` are the two forms.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _write_block(rows, slots, x, change, following, at, lanes):
 
 
 def write_rows(table, sketch, slots, x, change, following):
-    """``row_i += x_i · change`` over the non-zeros, and on the way as many rows of the ``following`` slots are asked
-    for: all at once they would be more than the memory can be asked for at a time.
+    """``row_i += x_i · change`` over the non-zeros, and prefetch as many rows of the ``following`` slots: all at
+    once would exceed the number of outstanding memory requests.
     """
     rows = table.rows
     at = np.int64(0)

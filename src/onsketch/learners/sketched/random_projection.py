@@ -1,8 +1,8 @@
-"""Gaussian random projection under any geometry: RP-SON, Ada-GP, Ada-DP; and, with no rows at all, no sketch.
+"""Gaussian random projection under any geometry: RP-SON, Ada-GP, Ada-DP; with no rows, no sketch.
 
-``S ← S + r ĝᵀ`` with r Gaussian of variance 1/m, drawn anew each round, so that E SᵀS = Σ ĝĝᵀ. The small Gram
+``S ← S + r ĝᵀ`` with r Gaussian of variance 1/m, drawn in each round, so that E SᵀS = Σ ĝĝᵀ. The small Gram
 matrix follows by an update of rank two, ``K ← K + q rᵀ + r qᵀ`` with ``q = S_old ĝ + (|ĝ|²/2) r``; for Newton so
-does ``(ridge·I + K)^{-1}``, O(m²) a round (luo2016 §3), while AdaGrad's root takes the spectrum of K, O(m³).
+does ``(ridge·I + K)^{-1}``, O(m²) a round (luo2016 §3), while AdaGrad's root needs the spectrum of K, O(m³).
 The weights stay as they are when S moves: ``w = h + Sᵀa`` needs ``h ← h − (r·a) ĝ``.
 """
 
@@ -58,7 +58,7 @@ class Projection(State):
 
     @classmethod
     def start(cls, capacity: int, kept: int, ridge: float) -> Self:
-        """A projection of nothing yet."""
+        """Return an empty projection."""
         size, state = capacity, cls.empty(capacity, kept, ridge)
         state.counts[[COUNT.rows, COUNT.column, COUNT.rank]] = size, -1, size
         if ridge > 0.0:
@@ -66,7 +66,7 @@ class Projection(State):
         return state
 
     def lost(self, base: Self, rows: NDArray[np.float64], features: int, capacity: int) -> float:
-        """It does not know: the mean energy of a feature."""
+        """Return the mean energy of a feature, since the loss is unknown."""
         return float((rows**2).sum()) / features
 
     def set_merged(
@@ -194,7 +194,7 @@ def _form_weights(setup, sketch):
 
 @inlined
 def _mirror_step(setup, sketch, p, square, rho, g, margin, energy, along, followed, change):
-    """``w ← w − step·P g``; ``followed`` tells that H times the row is in the scratch."""
+    """``w ← w − step·P g``; ``followed`` is True if H times the row is in the scratch."""
     n = sketch.counts[COUNT.rows]
     work = sketch.work
     q = work[RP_WORK.coefficients]

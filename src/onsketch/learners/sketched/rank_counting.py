@@ -1,13 +1,13 @@
 """Fast frequent directions that count rank: Ada-FFD (wan2021, Algorithms 3 and 4), under any geometry.
 
-Unlike fast frequent directions it shrinks when the *rank* reaches 2m, not when 2m rows have come (a row that depends
+Unlike fast frequent directions it shrinks when the *rank* reaches 2m, not after 2m rows (a row that depends
 on the others is absorbed without growing), and it does so after the step. With 2m > d it is full-matrix AdaGrad.
 
-The sketch stands for ``Vᵀ M V`` with V orthonormal and M small. The packed table holds rows S with
-``S Sᵀ = L Lᵀ`` and ``V = L^{-1} S``: a row outside the span is stored as it is and L grows by one row; a row inside
+The sketch represents ``Vᵀ M V`` with V orthonormal and M small. The packed table holds rows S with
+``S Sᵀ = L Lᵀ`` and ``V = L^{-1} S``: a row outside the span is stored unchanged and L grows by one row; a row inside
 only changes M. At a shrink, ``M = Uᵀ diag(λ) U``, the rows become ``diag(√λ) U L^{-1} S``: an isometry where every
 row was independent, so rounding errors in V do not grow from one shrink to the next. M's spectrum follows M by secular
-updates, and is worked out anew after 2m of them. O(m³) a round, of quick products.
+updates, and is recomputed after 2m of them. O(m³) a round, in matrix products.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _enter(setup, table, sketch, slot):
 
 NOTHING = CUTOFF * CUTOFF
 """A row with less than this share of the largest eigenvalue is not a direction: 1e12 such rows
-would have to come to reach the cutoff, while its scale, 1e-12 of the others', would spoil the arithmetic of all."""
+would be needed to reach the cutoff, while its scale, 1e-12 of the others', would spoil the arithmetic of all."""
 
 
 @inner

@@ -1,10 +1,10 @@
 """A sketch that chooses its own size (``sketch_size="auto"``), for frequent directions in any learner.
 
-Every ``CHECK`` rows the learner looks at what was absorbed since the size last changed, and at how much of it escaped:
-each shrink takes ρ off m directions, so that m·Σρ of the energy is gone. Where that is more than a share ``GROW``, m
-is doubled, up to ``CEILING``; where less than ``HALVE`` escaped and the lower half of the directions holds next to
-nothing, it is halved. A light spectrum is thus learned at the cost of a small sketch, a heavy one with a large sketch.
-The looks are at fixed rounds, so that any split of a stream into blocks gives the same learner.
+Every ``CHECK`` rows the learner compares the energy absorbed since the size last changed with the energy that escaped:
+each shrink takes ρ off m directions, so that m·Σρ is lost. If the lost share exceeds ``GROW``, m is doubled, up to
+``CEILING``. If less than ``HALVE`` escaped and the lower half of the directions has almost no energy, m is halved. A
+spectrum that decays fast is thus learned at the cost of a small sketch, a flat one with a large sketch. The checks are
+at fixed rounds, so that any split of a stream into blocks gives the same learner.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ GROW, HALVE, FAINT = 0.3, 0.02, 0.01
 
 
 class SelfSizingLearner(Learner):
-    """A frequent-directions learner and the size of its sketch; see ``SketchedLearner`` for all the rest.
+    """A frequent-directions learner that chooses the size of its sketch; see ``SketchedLearner``.
 
     >>> import numpy as np, onsketch
     >>> rng = np.random.default_rng(0)
-    >>> heavy = rng.normal(size=(2000, 100))  # energy in every direction
-    >>> light = heavy[:, :4] @ rng.normal(size=(4, 100))  # energy in four
+    >>> flat = rng.normal(size=(2000, 100))  # energy in every direction
+    >>> steep = flat[:, :4] @ rng.normal(size=(4, 100))  # energy in four
     >>> sizes = []
-    >>> for X in (light, heavy):
+    >>> for X in (steep, flat):
     ...     model = onsketch.learner("rfd-son", sketch_size="auto", summary="data")
     ...     _ = model.learn(X, np.sign(X[:, 0]))
     ...     sizes.append(model.sketch_size)

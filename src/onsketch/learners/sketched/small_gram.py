@@ -1,8 +1,7 @@
 """Functions of the small Gram matrix K = SSᵀ of a sketch's rows: ``P Sᵀ = Sᵀ p(K)``, from its inverse or its spectrum.
 
-For Newton, ``p(K) = (ridge·I + K)^{-1}`` grows by one bordered row, O(m²); for the roots of AdaGrad it takes the small
-spectrum, O(m³), and so it does for Newton where the ridge is tiny beside the energies: the inverse would lose its
-digits there.
+For Newton, ``p(K) = (ridge·I + K)^{-1}`` grows by one bordered row, O(m²); for the roots of AdaGrad it needs the small
+spectrum, O(m³). So does Newton if the ridge is tiny compared with the energies, as the inverse would lose its digits.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE
 _rebuild = inner(bordered.rebuild)
 
 TINY = 1e-5
-"""Where a new row depends on the others but for a share of the energies below this, the inverse is given up for the
-spectrum until the sketch shrinks: it would be wrong by a rounding error over the square of that share."""
+"""If the independent part of a new row has a smaller share of the energies than this, the spectrum replaces the inverse
+until the sketch shrinks: the inverse would be wrong by a rounding error over the square of that share."""
 
 ROUNDING = 1e-15
 """A few rounding errors of float64."""
@@ -71,7 +70,7 @@ def _reaches_out(sketch, n, p, square):
 
 @inner
 def step_weight(setup, sketch, value, energy):
-    """p(energy) for an eigenvector of this eigenvalue; below the cutoff a ridge is none, and lets what is zero rest."""
+    """p(energy) for an eigenvector of this eigenvalue; a ridge below the cutoff counts as 0, and p(0) is then 0."""
     ridge = sketch.numbers[NUMBER.ridge]
     if value == 0.0 and setup.geometry == NEWTON and ridge <= CUTOFF * sketch.lines[LINE.values, 0]:
         return 0.0
@@ -134,8 +133,8 @@ def follow_ridge(setup, sketch):
 def last_column(sketch, n, step):
     """Border (ridge·I + K)⁻¹ by its n-th row, and fill ``step`` with its last column.
 
-    This is ``core.bordered.border`` in whole vectors, which saves 4 % of a round. Returns False if the row depends on
-    the others but for a share of the energies below TINY: there is no inverse then, until the sketch shrinks.
+    This is ``core.bordered.border`` in whole vectors, which saves 4 % of a round. Returns False if the independent
+    part of the row has a share of the energies below TINY: there is no inverse then, until the sketch shrinks.
     """
     h = sketch.squares[SQUARE.inverse]
     gram = sketch.squares[SQUARE.gram]

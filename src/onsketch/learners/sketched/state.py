@@ -1,4 +1,4 @@
-"""The small state of a sketch, as compiled loops see it: a handful of arrays, whatever the sketch.
+"""The small state of a sketch, as compiled loops use it: a few arrays, the same for all sketches.
 
 Passing few arrays to compiled functions keeps them quick to call and, above all, quick to compile.
 """
@@ -108,7 +108,7 @@ class _Arrays(NamedTuple):
     lines: Annotated[NDArray[np.float64], Array("5 m", within={...: (-_SQUARED, _MOST), LINE.values: (0.0, _MOST)})]
     squares: Annotated[NDArray[np.float64], Array("3 m m")]
     transform: Annotated[NDArray[np.float64], Array("m entry", scratch=True)]
-    """A change of basis on its way into the packed table's log."""
+    """A change of basis, to be entered in the packed table's log."""
     work: Annotated[NDArray[np.float64], Array("work width", scratch=True)]
     """Rows as wide as a packed row."""
     room: Annotated[NDArray[np.float64], Array("2 m m", scratch=True)]
@@ -124,7 +124,7 @@ class State(_Arrays):
 
     @classmethod
     def shape(cls, size: int, doubling: bool) -> tuple[int, int]:
-        """How many rows survive a change of basis, and how many there is room for."""
+        """Number of rows after a change of basis, and capacity."""
         return size, size
 
     @classmethod
@@ -142,15 +142,15 @@ class State(_Arrays):
         state.squares[SQUARE.vectors] = np.eye(m)
         return state
 
-    # What a sketch knows of itself, for reading and merging; sketches that differ say so in their own class.
+    # Defaults for reading and merging; sketches override them in their own class.
 
     def energies(self) -> NDArray[np.float64]:
-        """The eigenvalues of what it stands for, in any order."""
+        """Return the eigenvalues of the represented matrix, in any order."""
         n = int(self.counts[COUNT.rows])
         return np.asarray(np.linalg.eigvalsh(self.squares[SQUARE.gram, :n, :n]), dtype=np.float64)
 
     def energy_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rows B with BᵀB what the sketch stands for, from the rows S that the table holds."""
+        """Return rows B with BᵀB the represented matrix, from the rows S in the table."""
         return rows
 
     def true_rows(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -158,10 +158,10 @@ class State(_Arrays):
         return self.energy_rows(rows)
 
     def lost(self, base: Self, rows: NDArray[np.float64], features: int, capacity: int) -> float:
-        """An estimate of the energy in a direction that the sketch no longer shows, since the base.
+        """Estimate the energy lost per direction since the base.
 
-        A shrink by ρ lets at most ``capacity·ρ`` go, and no more than ρ in any direction; what has gone is taken to
-        lie spread over all features.
+        A shrink by ρ removes at most ``capacity·ρ``, and no more than ρ in any direction. The lost energy is assumed to
+        be spread over all features.
         """
         escaped = float(self.numbers[NUMBER.escaped] - base.numbers[NUMBER.escaped])
         return max(escaped, 0.0) * min(1.0, capacity / features)

@@ -193,7 +193,7 @@ def described(model: Learner | ManyClasses) -> tuple[dict[str, Any], Arrays]:
 
 
 def revived(header: Mapping[str, Any], arrays: Arrays) -> Learner | ManyClasses:
-    """Return the learner of ``described``, with arrays of its own."""
+    """Return the learner of ``described``, with its own arrays."""
     if header.get("kind") not in ("learner", "classes"):
         raise ModelFileError(f"it holds a {header.get('kind')!r} where a learner should be.")
     rest = {name: value for name, value in header.items() if name != "kind"}

@@ -63,13 +63,13 @@ def compare(
     report: Path | None, save: Path | None, rows: int | None, dimension: int | None, condition: Sequence[float],
     reading: dict[str, Any], learning: dict[str, Any],
 ) -> None:  # fmt: skip
-    """Race learners, and grids of their settings, over the same rows in one pass.
+    """Compare learners, and grids of their settings, on the same rows in one pass.
 
-    Each learner is shown by the best of its settings so far. Without FILE the race is run on two embedded streams
-    with the same labels in other coordinates: a learner that knows the curvature errs alike on both.
+    The table shows the best setting of each learner so far. Without FILE the learners run on two built-in streams with
+    the same labels in different coordinates: the error of a learner that uses curvature is similar on both.
 
-    All are judged on the same rows: --on-error skip passes over what nobody can learn, but a setting whose own update
-    would not be finite is out of the race (diverged).
+    All learners see the same rows. --on-error skip leaves out invalid rows, but a setting whose update would not be
+    finite is dropped (diverged).
 
     \b
     Examples:
@@ -305,7 +305,7 @@ def _lines(console: Console) -> Iterator[Show]:
 def _write(
     json_file: Path | None, csv_file: Path | None, standings: Sequence[Standing], parameters: dict[str, Any]
 ) -> None:
-    """The standings and their curves, for other programs; what is not finite is null or left out."""
+    """The standings and their curves, for other programs; numbers that are not finite are null or left out."""
     import csv
 
     def finite(value: float | None) -> float | None:

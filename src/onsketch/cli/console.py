@@ -31,7 +31,7 @@ class _Plain:
 
 
 def out() -> Console:
-    """The standard output; Rich itself heeds NO_COLOR and the like."""
+    """Return the console of standard output; Rich respects NO_COLOR and similar variables."""
     if not sys.stdout.isatty() and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys():
         return cast("Console", _Plain())
     from rich.console import Console
@@ -54,7 +54,7 @@ def told_plainly() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise  # the reader of our output has gone: nothing to tell
+        raise  # the reader of the output has gone
     except (OnsketchError, OSError, ImportError) as error:
         message = error.spelled(_typed) if isinstance(error, OnsketchError) else str(error)
         click.echo(f"Error: {message}", err=True)

@@ -30,7 +30,7 @@ _folder = option(
 @data.command("list", cls=Command)
 @_folder
 def _list(folder: Path | None) -> None:
-    """Every set: its size, the papers that use it, and whether it is at hand."""
+    """Every set: its size, the papers that use it, and whether it is stored locally."""
     from onsketch.data.catalogue import CATALOGUE, is_at_hand
 
     rows = []

@@ -1,4 +1,4 @@
-"""``onsketch train --describe``: what is in a file, and how it would be learned, before anything is."""
+"""``onsketch train --describe``: describe the columns of a file and their use, without learning."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from onsketch.cli.declaring import command
 
 @command()
 def doctor() -> None:
-    """Say which versions are in use, and where compiled code comes from."""
+    """Show the versions in use, and the source of compiled code."""
     import platform
 
     from onsketch.jit.machine_code import described

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: what was done so far is kept whole, and said."""
+"""Ctrl-C, SIGTERM and SIGHUP: stop cleanly, keep the work so far and report it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Interrupted(Exception):
 
 @contextmanager
 def interruptible(waiting: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-    """Ctrl-C asks to stop after the block at hand, or at once where none has come; a second one stops at once."""
+    """Ctrl-C stops after the current block, or at once if there is none; a second one always stops at once."""
     asked = False
 
     def ask(number: int, frame: Any) -> None:
@@ -33,7 +33,7 @@ def interruptible(waiting: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
 
     before = {number: signal.getsignal(number) for number in _STOPPING}
     for number, handler in before.items():
-        if number == signal.SIGINT or handler is not signal.SIG_IGN:  # nohup means what it says
+        if number == signal.SIGINT or handler is not signal.SIG_IGN:  # respect nohup
             signal.signal(number, ask)
     try:
         yield lambda: asked

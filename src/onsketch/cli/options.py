@@ -141,7 +141,7 @@ def learning(without: tuple[str, ...] = ()) -> tuple[Option, ...]:
 
 @cache
 def switches() -> dict[str, tuple[str, str]]:
-    """Return what is typed for every shared option, and for a flag's opposite, empty where it has none."""
+    """Return the spelling of every shared option, and of a flag's opposite, empty if it has none."""
     found = {name: (f"--{name}", "") for name in ("task", "passes", "holdout", "kind")} | {"method": ("-l", "")}
     for one in (*_learning(), *_READING):
         found[one.name or ""] = one.opts[0], next(iter(one.secondary_opts), "")
@@ -171,7 +171,7 @@ def _understood(text: str) -> Any:
 
 
 def check_concerns(method: str, learning: dict[str, Any]) -> None:
-    """Refuse options that would do nothing with this method, whatever their value."""
+    """Refuse options that this method does not use."""
     from onsketch.core.errors import OptionError
     from onsketch.learners.methods import METHODS
 

@@ -1,4 +1,4 @@
-"""Files that a command is to write, looked at before an hour's work rather than after it."""
+"""Checks of the files that a command will write, made before the work starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 def check_outputs(inputs: Iterable[str | Path] = (), **outputs: Path | str | None) -> None:
     """Refuse names that cannot be written to, and the same file given twice; the keys are those of the options.
 
-    Files are compared by device and inode, so that links and other spellings of a path are no way around it.
+    Files are compared by device and inode, so that links and other spellings of a path are recognised.
     """
     read = dict(_files(inputs))
     taken: dict[Path, str] = {}

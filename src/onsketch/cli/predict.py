@@ -39,8 +39,8 @@ def predict(
 ) -> None:  # fmt: skip
     """Predict with a saved model, a line for each row; the model does not change.
 
-    Rows are read the way the model's training read them, unless told otherwise; the columns of a table are found by
-    name. Where rows have labels, the predictions are judged by them on the standard error.
+    Rows are read with the options of the model's training, unless others are given. Columns of a table are matched by
+    name. If rows have labels, the error of the predictions goes to standard error.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def _written(outcomes: Iterable[Any], output: Path | None, tabular: bool) -> tup
                     if outcome.table is not None:
                         table.write(outcome.table)
                     continue
-                if target is None:  # what is there stays until there is something to put in its place
+                if target is None:  # the old file stays until the new one is complete
                     assert output is not None
                     target = opened.enter_context(output.open("w", encoding="utf-8"))
                 target.write(outcome.text)

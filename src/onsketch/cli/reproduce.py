@@ -51,7 +51,7 @@ def reproduce(
 ) -> None:  # fmt: skip
     """Run the papers' experiments: figures, tables, and a verdict on each claim.
 
-    Each run is kept as a file under --out, so that one stopped half-way goes on where it was.
+    Each run is stored as a file under --out, so that a stopped command continues where it was.
     """
     with told_plainly():
         # One thread each for linear algebra: times are those of the thread that learns.

@@ -94,9 +94,9 @@ def serve(
     max_features: int, max_waiting: int, label_timeout: float, header_timeout: float, learning: dict[str, Any],
     reading: dict[str, Any],
 ) -> None:  # fmt: skip
-    """Serve a model that learns while it answers, over HTTP.
+    """Serve a model over HTTP that learns while it predicts.
 
-    Predict now, learn when the label comes. With --log every row that was acknowledged survives a crash.
+    Predict now, learn when the label arrives. With --log every acknowledged row survives a crash.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``onsketch sketch``: the few directions that stand for a whole file."""
+"""``onsketch sketch``: summarise a file by a few directions."""
 
 from __future__ import annotations
 

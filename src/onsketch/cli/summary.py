@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from onsketch.jobs.training import Training
 
 _MOST_COLLISIONS = 0.05
-"""Share of features in a column of others from which on it is worth a warning."""
+"""Share of colliding features from which on a warning is printed."""
 
 _MOST_CLASSES = 12
 """Classes whose confusion is shown on a terminal."""
@@ -130,7 +130,7 @@ def confusion(judge: Judge | None) -> Iterator[str]:
 
 
 def document(tally: Progress, judge: Judge | None, **more: Any) -> dict[str, Any]:
-    """The same for other programs; what cannot be said is null."""
+    """Return the summary as JSON data; unknown figures are null."""
     found: dict[str, Any] = {"onsketch": onsketch.__version__, "rows": tally.rows, **more}
     found |= {"loss_name": tally.loss, "loss": tally.mean_loss, "error": tally.error}
     if judge is not None:

@@ -163,7 +163,7 @@ def _job(
     console: Console, plan: Plan, predictions: str | None, kind: str | None, kept: Path | None, start: Path | None,
     quiet: bool,
 ) -> Training:  # fmt: skip
-    """The job, gone on from a checkpoint or a model where there is one."""
+    """Return the job, resumed from a checkpoint or continued from a model if there is one."""
     from onsketch.jobs.training import Training
 
     job = Training(plan, predictions, kind)

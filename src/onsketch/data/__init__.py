@@ -1,6 +1,6 @@
 """Streams to learn from: files read in blocks, and synthetic streams.
 
-Names are imported when they are asked for: the readers bring Numba, which takes half a second.
+Names are imported on first use: the readers import Numba, which takes half a second.
 """
 
 from __future__ import annotations

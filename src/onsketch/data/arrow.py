@@ -99,7 +99,7 @@ class Tables:
 
     @property
     def classes(self) -> list[str]:
-        """The words met as labels, in their order; a label is a place among them."""
+        """Words seen as labels, in order; a label is an index into them."""
         return self.read.classes
 
     def block(self, path: str, batch: Any, here: Position, skipping: bool) -> tuple[Block, Position, ReadError | None]:

@@ -102,7 +102,7 @@ class VW(TextFormat):
         self.tag_spans = np.empty((rows, 2), dtype=np.int64)
         self.spaces = np.empty(0, dtype=np.uint8)
         self.met = np.zeros(256, dtype=bool)
-        """First letters of namespaces met, where products are made of them."""
+        """First letters of namespaces seen, if products of them are made."""
         spaces = spaces or Filter()
         self.dropped, self.dropped_names = spaces.letters(), spaces.hashes()
         self.marks = np.empty((0, 4), dtype=np.int64)

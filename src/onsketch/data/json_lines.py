@@ -63,7 +63,7 @@ class JSONLines(TextFormat):
 
     @property
     def classes(self) -> list[str]:
-        """The words met as labels, in their order; a label is a place among them."""
+        """Words seen as labels, in order; a label is an index into them."""
         return self.read.classes
 
     def _start(self) -> None:

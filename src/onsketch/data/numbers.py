@@ -178,7 +178,7 @@ def _rounds_up(text, start, q, below):
         else:
             q += 1
             if c != 48:
-                digits[0] |= _ONE  # never a midpoint: those digits are further than one can lie
+                digits[0] |= _ONE  # never a midpoint: no midpoint has so many digits
     middle = np.zeros(_LIMBS, dtype=np.uint64)
     biased = np.int64(below >> np.uint64(52))
     m = below & (_HIDDEN_BIT - _ONE)

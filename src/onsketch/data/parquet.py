@@ -39,7 +39,7 @@ def row_groups(path: str, files: list[Any], size: int, groups: range, rows: int,
 
     Args:
         path: name of the file for messages.
-        files: what ``open_parquet`` returned.
+        files: the result of ``open_parquet``.
         size: bytes of the file.
         groups: numbers of the row groups.
         rows: rows to a batch, at most.

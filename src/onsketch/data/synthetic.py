@@ -44,8 +44,8 @@ def ill_conditioned(
     would label ``x = V diag(λ)^{1/2} z`` differently at each κ. So the labels are made once, at the
     reference κ = 1, as ``y = sign(θ·Vz)``; every other κ has them by ``θ_κ = V diag(λ)^{-1/2} Vᵀ θ``.
     The rows at any two κ are then linear images of each other with the same labels, all of them
-    separable, and a learner that is invariant to linear maps behaves alike on all. A learner that is not
-    must find a θ_κ that is small just where the rows are large.
+    separable, and a learner that is invariant to linear maps behaves alike on all. Other learners
+    must find a θ_κ that is small where the rows are large.
 
     >>> X, y = ill_conditioned(n=1000, d=20, condition=200, top=5)
     >>> X.shape, sorted(set(y.tolist()))

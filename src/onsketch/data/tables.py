@@ -40,7 +40,7 @@ from onsketch.rows.sparse import Sparse, csr, sparse_with_gaps
 Floats = NDArray[np.float64]
 
 _LOOKED_AT = 100
-"""Lines of a later file that are looked at."""
+"""Lines of a later file to inspect."""
 
 
 class CSV(TextFormat):
@@ -94,7 +94,7 @@ class CSV(TextFormat):
 
     @property
     def classes(self) -> list[str]:
-        """The words met as labels, in their order; a label is a place among them."""
+        """Words seen as labels, in order; a label is an index into them."""
         return self.read.classes
 
     def begin(self, source: Bytes) -> int:
@@ -217,7 +217,7 @@ class CSV(TextFormat):
         parse_csv(text, state, stop, budget, self.rows, skipping, table, self.aim, self.key, self.indptr, into)
 
     def collect(self, text: bytearray, rows: tuple[int, int], values: tuple[int, int]) -> None:
-        """Keep the tags and the labels that are words, and the names of categories met for the first time."""
+        """Keep the tags and the labels that are words, and the names of new categories."""
         columns, schema = self.columns, self.schema
         assert columns is not None
         assert schema is not None
@@ -235,7 +235,7 @@ class CSV(TextFormat):
                     self.names.add(int(self.indices[values[0] + at]), f"{columns.names[k]}={_word(text, start, stop)}")
 
     def _code(self, text: bytearray, start: int, stop: int) -> float:
-        """The place of a label among the words met; NaN where there is none."""
+        """Return the index of a label among the words seen; NaN if it is missing."""
         if stop == 0:
             return np.nan
         quoted = text[start - 1 : start] == b'"'

@@ -39,7 +39,7 @@ def _held(target: Path) -> Iterator[None]:
 
 
 def _locked(lock: Path) -> int | None:
-    """The descriptor of the locked file, or None where somebody else has it."""
+    """Descriptor of the locked file, or None if another process has it."""
     while True:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         if not lock_now(descriptor):
@@ -52,7 +52,7 @@ def _locked(lock: Path) -> int | None:
 
 
 def lock_now(descriptor: int) -> bool:
-    """Lock an open file, unless somebody else has; on a system without such locks everybody may."""
+    """Lock an open file unless another process has; systems without such locks allow everyone."""
     try:
         import fcntl
     except ImportError:

@@ -1,10 +1,10 @@
-"""Model files: a learner or a sketch on disk, with everything it needs to go on bit for bit, and no pickle.
+"""Model files: a learner or a sketch on disk, with everything needed to continue bit for bit, without pickle.
 
 A model file is a safetensors file. Its arrays are the state; its metadata hold one JSON header under the key
 ``onsketch``:
 
-    {"format": 7, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to build itself…,
-     "notes": {…anything else that the writer keeps…}}
+    {"format": 7, "version": "0.1.0", "kind": "learner", "sha256": "…", …what the kind needs to be built…,
+     "notes": {…other data of the writer…}}
 
 The checksum covers the header and all arrays. A reader refuses every other content: another program's file, a
 truncated or altered one, another format than its own. A file is written under a temporary name in the same folder,
@@ -41,7 +41,7 @@ _KINDS = {
     "scikit-learn": "onsketch.adapters.sklearn.saving",
     "river": "onsketch.adapters.river.saving",
 }
-"""The module whose ``from_file(content)`` rebuilds each kind of thing."""
+"""Module of each kind of object, whose ``from_file(content)`` rebuilds it."""
 
 
 _MISFITS = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
@@ -59,10 +59,10 @@ class Content(NamedTuple):
 
 
 def load(path: PathLike) -> Any:
-    """Return the learner, sketch or estimator saved in a file, ready to go on as if it had never been away.
+    """Return the learner, sketch or estimator saved in a file, ready to continue.
 
-    A file that says which columns the learner was trained on, as those of the program, a cluster and the service do,
-    is returned as :class:`onsketch.Model`, which takes data frames, Arrow tables and dictionaries.
+    A file that lists the columns that the learner was trained on, as those of the program, a cluster and the service
+    do, is returned as :class:`onsketch.Model`, which takes data frames, Arrow tables and dictionaries.
 
     Raises:
         ModelFileError: the file is not a model file, is truncated or altered, or has another format than ``FORMAT``.
@@ -89,7 +89,7 @@ def load(path: PathLike) -> Any:
 
 
 def build(content: Content) -> Any:
-    """The thing that a file's content describes."""
+    """Return the object that a file's content describes."""
     if not isinstance(content.kind, str) or content.kind not in _KINDS:
         raise ModelFileError(f"it holds a {content.kind!r}, which this version does not know.", "kind")
     try:

@@ -59,7 +59,7 @@ def answers(margins: Array, task: Task, loss: str, kind: str) -> list[str]:
 
 
 def columns_of(margins: Array, task: Task, loss: str, kind: str | None = None) -> dict[str, list[Any]]:
-    """Return what to say of each row as columns of a table: prediction, probabilities and margins, or one of them.
+    """Return the predictions as columns of a table: prediction, probabilities and margins, or one of them.
 
     >>> two = Task("classification", 0.0, 1.0, names=["no", "yes"], words=True)
     >>> columns_of(np.array([0.0]), two, "logistic")

@@ -20,7 +20,7 @@ from onsketch.jobs.tally import Progress, Record
 from onsketch.jobs.weights import Scales
 
 _NEEDED = {"schema", "refused", "skipped", "positives", "format"}
-"""Notes of a training without which it cannot go on."""
+"""Entries of the metadata that resuming a training needs."""
 
 
 class Resumable:
@@ -112,7 +112,7 @@ class Resumable:
         self.learner.save(path, {"training": self._description()})
 
     def checkpoint(self, path: model_file.PathLike) -> None:
-        """Write everything needed to go on from here."""
+        """Write everything needed to resume from here."""
         self._predictions.flush()
         going = {
             "plan": asdict(self.plan),
@@ -182,7 +182,7 @@ class Resumable:
         self.names = {int(feature): name for feature, name in told["names"].items()}
 
     def go_on_from(self, path: model_file.PathLike) -> None:
-        """Go on from a model that was saved, as if its rows and these were one stream."""
+        """Continue from a saved model, as if its rows and these were one stream."""
         from onsketch.jobs.notes import read_noted
 
         content = read_noted(path)
@@ -194,7 +194,7 @@ class Resumable:
         self.started_at = self.rows
 
     def resume(self, path: model_file.PathLike) -> None:
-        """Take up where a checkpoint of the same plan left off; files may have been added after those it knew."""
+        """Resume from a checkpoint of the same plan; files may have been added at the end."""
         from onsketch.data import Position
         from onsketch.jobs.notes import read_noted
 

@@ -191,16 +191,16 @@ def embedded(rows: int, dimension: int, conditions: Sequence[float], seed: int =
 
 
 class Race:
-    """Contenders side by side over the same streams.
+    """A comparison of learners over the same streams.
 
     Args:
-        tracks: the streams, run in step.
-        contenders: who runs.
-        options: options for all of them; each is given to those it concerns.
-        make: turns a name and options into a learner; ``onsketch.learner`` unless given.
-        threads: how many trials learn at a time; as many as there are cores unless given.
-        signs: whether labels are −1 and +1, so that mistakes are counted; by the loss unless given.
-        by: "loss" or "error": what settings are chosen and contenders sorted by.
+        tracks: the streams, read in step.
+        contenders: the learners with their grids of settings.
+        options: options for all learners; each is passed to those that have it.
+        make: function of a name and options that returns a learner; default: ``onsketch.learner``.
+        threads: number of trials that learn at a time; default: the number of cores.
+        signs: True if labels are −1 and +1, so that errors are counted; default: by the loss.
+        by: "loss" or "error": the criterion for choosing settings and sorting.
     """
 
     def __init__(

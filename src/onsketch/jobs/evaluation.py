@@ -60,7 +60,7 @@ def new_progress(learner: Learner, signs: bool | None = None) -> Progress:
 
 
 def features_seen(learner: Learner) -> int | None:
-    """Return the number of features that a learner has met; None for a kernel learner, which keeps points."""
+    """Return the number of features that a learner has seen; None for a kernel learner, which keeps points."""
     from onsketch.core.errors import OptionError
     from onsketch.jobs.models import one_of
 

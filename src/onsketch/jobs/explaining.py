@@ -85,7 +85,7 @@ class Reasons:
 
 
 def _weights_of(columns: NDArray[np.int64], features: NDArray[np.int64], weights: Array) -> Array:
-    """Weights of columns; those never met have none."""
+    """Weights of columns; unseen ones have none."""
     if not features.size:
         return np.zeros(columns.size)
     place = np.minimum(np.searchsorted(features, columns), features.size - 1)

@@ -124,7 +124,7 @@ class Judge:
         return np.asarray(mass / total) if total > 0.0 else mass
 
     def best_constant(self) -> tuple[float | None, float | None]:
-        """The loss and the error of the best constant prediction in hindsight; None where there is no such thing."""
+        """The loss and the error of the best constant prediction in hindsight; None if there is none."""
         if self.rows == 0:
             return None, None
         if self.task.signs or self.task.many:
@@ -306,7 +306,7 @@ def _centres() -> Array:
 
 
 def _reservoir(before: int, count: int) -> list[int]:
-    """For each of the next rows the place of the sample that it takes, or a number beyond it: each row alike likely.
+    """Return the index in the sample for each of the next rows, or a number beyond it; all rows are equally likely.
 
     J. S. Vitter: "Random sampling with a reservoir", ACM TOMS 11(1), 1985, algorithm R, with draws keyed by the row.
     """

@@ -37,7 +37,7 @@ class Model:
 
     Rows are a data frame (pandas or polars), an Arrow table or batch, a list of dictionaries, or a plain matrix whose
     columns are those of the training. Columns are matched by name: a missing one counts as missing values, with a
-    warning; one that the model does not know is left out, with a warning; one whose type has changed is refused.
+    warning; an unknown one is left out, with a warning; one whose type has changed is refused.
 
     Attributes:
         learner: the learner itself, which takes rows of numbers and returns margins.

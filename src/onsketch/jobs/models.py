@@ -33,7 +33,7 @@ def make_learner(task: Task, method: str, /, *, plain: bool = False, **options: 
 
 
 def asked_task(task: str | None, loss: str | None) -> str | None:
-    """The task as asked for; regression where the loss is one of numbers, so that a few whole ones are no classes."""
+    """Return the requested task; regression for losses of numbers, so that a few integers are not taken as classes."""
     if task not in (None, "regression") and loss in LOSSES and LOSSES[loss].labels == "count":
         raise OptionError(
             f"task={task!r}: loss={loss!r} learns counts, not classes; leave the task out.", task=task, loss=loss

@@ -1,6 +1,6 @@
 """Notes of jobs in model files: declared as records, and checked by msgspec before use.
 
-A record refuses fields that it does not know, other types than declared, and numbers out of bounds. Sums of losses may
+A record refuses unknown fields, other types than declared, and numbers out of bounds. Sums of losses may
 have overflowed, so that they have no bounds; all other numbers are finite.
 """
 
@@ -195,7 +195,7 @@ def check(notes: dict[str, Any]) -> None:
 
 
 def converted(notes: Any, kind: type[T], field: str = "notes", path: str | None = None) -> T:
-    """Return a note as an object of this type; a ModelFileError names what is missing or of another form."""
+    """Return a note as an object of this type; a ModelFileError names missing or malformed entries."""
     try:
         return msgspec.convert(notes, kind)
     except msgspec.ValidationError as error:

@@ -32,7 +32,7 @@ class Gap(NamedTuple):
 
 
 def gap(one: Score, other: Score) -> Gap | None:
-    """How far one lies behind the other; None where they have no rows in common.
+    """Return the gap between two contenders; None if they have no rows in common.
 
     >>> sums = [(k, 1.0 * k, k, 0.0) for k in range(11)], [(k, 0.5 * k, k, 0.0) for k in range(11)]
     >>> one, other = (Score("", 1.0, None, {}, 1.0, sums=tuple(each)) for each in sums)

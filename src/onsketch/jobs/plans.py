@@ -22,11 +22,11 @@ class Plan:
     task: str | None = None
     passes: int = 1
     holdout: int = 0
-    """One row in so many is never learned, but predicted by the model as of the end of its block; 0 for none."""
+    """Hold out one row in this many: it is predicted at the end of its block and never learned; 0 for none."""
     patience: int = 0
-    """Stop after so many passes in which the held-out loss did not fall, and keep the best model; 0 never stops."""
+    """Stop after this many passes without a lower held-out loss, and keep the best model; 0 never stops."""
     start: str | None = None
-    """A model to go on from."""
+    """A model to continue from."""
 
     def check(self) -> None:
         """Refuse what cannot be done, before anything is read."""

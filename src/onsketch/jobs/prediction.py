@@ -38,11 +38,11 @@ class Outcome(NamedTuple):
     text: str | None
     """The predictions of the last block, a line each; None before the first."""
     unknown: int = 0
-    """Rows whose label the model has never met."""
+    """Rows whose label the model has not seen."""
     left_out: tuple[str, ...] = ()
     """Columns that the model's schema does not list."""
     table: dict[str, Any] | None = None
-    """The predictions of the last block as columns by name, where a table is asked for."""
+    """Predictions of the last block as columns by name, if a table is wanted."""
 
 
 class Model(NamedTuple):
@@ -170,7 +170,7 @@ def _in_a_line(reason: Reason, names: Mapping[int, str]) -> str:
 def _count(
     tally: Progress, judge: Judge, task: Task, kept: Any, y: Array, margins: Array, labelled: NDArray[np.bool_]
 ) -> None:
-    """Compare the rows that have labels with what was said of them."""
+    """Compare predictions with the labels of rows that have one."""
     weights = None if kept.sample_weight is None else kept.sample_weight[labelled]
     targets = np.where(y == task.positive, 1.0, -1.0)[labelled] if task.signs else y[labelled]
     block = tally.judged(targets, margins[labelled], weights)

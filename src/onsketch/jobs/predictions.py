@@ -26,10 +26,10 @@ class Predictions:
         self.path = path
         self._file: BinaryIO | None = None
         self.written = 0
-        """Bytes that belong to the rows counted so far; what lies beyond was written after the last checkpoint."""
+        """Bytes of the rows counted so far; later ones were written after the last checkpoint."""
 
     def open(self) -> None:
-        """Begin, or go on after the bytes already written."""
+        """Start, or continue after the bytes already written."""
         if self.path is None:
             return
         if self.path == STDOUT:

@@ -79,7 +79,7 @@ class Record(NamedTuple):
     label: float | str
     prediction: float | str
     features: int
-    """Of the last row: its label, the prediction made before learning it (or the class said), its non-zeros."""
+    """Of the last row: its label, the prediction before learning it (or the predicted class), its non-zeros."""
 
     def __str__(self) -> str:
         error = "" if self.error is None else f"{self.error:9.4f} "

@@ -43,7 +43,7 @@ READ_BY_THE_PROGRAM = {"everyday": True}
 
 
 class Training(Resumable):
-    """A job under way. Iterate over :meth:`run`; every attribute can be read at any time."""
+    """A training job. Iterate over ``run``; every attribute can be read at any time."""
 
     on_judged: Callable[[Judged], None] | None = None
     """Called with each block that was counted."""
@@ -210,7 +210,7 @@ class Training(Resumable):
     def _next_part(self, y: Array, start: int) -> int:
         """Return the end of the rows to learn next: before a new class, or at a row at which a page is updated."""
         stop = len(y)
-        if self._watched and hasattr(self.learner, "shares"):  # no cut changes a bit of what is learned
+        if self._watched and hasattr(self.learner, "shares"):  # cuts do not change the results
             stop = min(stop, start + max(32, self.rows // 50))
         if self.task is None or not self.task.many or start == len(y):
             return stop
@@ -219,9 +219,9 @@ class Training(Resumable):
         return start + int(new[0]) if new.size else stop
 
     def _absorb(self, X: Any, y: Array, weights: Array | None) -> tuple[Array, NDArray[np.bool_], list[Record]]:
-        """Learn the rows, counting each; a row that is refused is passed over where that was asked for.
+        """Learn the rows and count them; refused rows are skipped if on_error is "skip".
 
-        Returns the predictions, which rows were learned (the others have no prediction), and the records.
+        Returns the predictions, a mask of the rows learned (the others have no prediction), and the records.
         """
         assert self.progress is not None
         assert self.task is not None

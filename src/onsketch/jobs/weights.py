@@ -68,7 +68,7 @@ class Scales:
         self._squares[: found.size] += found
 
     def of(self, features: Any) -> Any:
-        """The scale of features; 0 for those never met."""
+        """Return the scale of features; 0 for unseen ones."""
         place = np.asarray(features)
         known = place < self._squares.size
         squares = np.where(known, self._squares[np.where(known, place, 0)], 0.0) if self._squares.size else 0.0 * place

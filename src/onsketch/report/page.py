@@ -1,4 +1,4 @@
-"""Self-contained page of text, tables and charts, in light or dark as the reader's system asks."""
+"""Self-contained page of text, tables and charts, in the light or dark scheme of the reader's system."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ list                of words: like a text of these words; of other values: ``col
 The entries of a row follow the order of the schema; columns that the schema does not list follow by name.
 
 Cost: columns of numbers, dates and plain texts take compiled or NumPy loops; of all other columns each distinct cell is
-encoded once. A single row is encoded in one pass in Python, with a dictionary of the words met.
+encoded once. A single row is encoded in one pass in Python, with a dictionary of the words seen.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def weight_of(word: str) -> int:
 
 
 class Hashes:
-    """Names of features to hashed columns of X, with a memory of the words met."""
+    """Map from names of features to hashed columns of X, with a cache of words."""
 
     def __init__(self, bits: int, names: Names | None) -> None:
         self.mask, self.names = column_mask(bits), names
@@ -172,7 +172,7 @@ class Hashes:
         return slot
 
     def known(self, column: str) -> dict[str, int]:
-        """The hashes of the cells of a column met so far; the dictionary stays the same object."""
+        """Return the hashes of cells of a column seen so far; always the same dictionary object."""
         return self._known.setdefault(column, {})
 
     def forget(self, columns: Iterable[str]) -> None:
@@ -413,7 +413,7 @@ class Encoder:
         return csr(indptr, indices, data, self.width)
 
     def _dense(self, X: Floats) -> Sparse | Floats:
-        """Rows of numbers, NaN where missing; sparse where values are missing, and features of their own."""
+        """Return rows of numbers with NaN for missing ones; sparse if missing values are features."""
         gaps = np.isnan(X)
         if not gaps.any() and not self.schema.gaps and not self.pairs:
             return X
@@ -731,7 +731,7 @@ def _bytes(word: str) -> bytes:
 
 
 def cells_of(cells: Any) -> Any:
-    """A column as one Arrow array, or as a list where Arrow has no type for it."""
+    """Return a column as one Arrow array, or as a list if Arrow has no type for it."""
     if cells is None or isinstance(cells, list):
         return cells
     pa = import_pyarrow()

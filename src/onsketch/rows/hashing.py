@@ -1,9 +1,9 @@
-"""Names to columns, with the hash that Vowpal Wabbit uses, so that both file a feature under the same number.
+"""Hashing of names to columns as in Vowpal Wabbit, so that both use the same number for a feature.
 
 A namespace hashes to ``h = H(namespace, 0)`` (0 for the unnamed one) and a feature to ``H(name, h)``, of which the
 lowest ``bits`` bits are the column. H is MurmurHash3 of 32 bits (Austin Appleby, public domain, 2011), with one
-exception: a name of digits only stands for its number, and hashes to that number plus the seed. So ``|  5:2`` is
-column 5 as in a LIBSVM file. A value that is a word is hashed on: ``colour:red`` goes to
+exception: a name of digits only represents its number, and hashes to that number plus the seed. So ``|  5:2`` is
+column 5 as in a LIBSVM file. A value that is a word is hashed in turn: ``colour:red`` becomes
 ``H("red", H("colour", h))``, with value 1.
 """
 
@@ -17,7 +17,7 @@ from onsketch.jit.decorators import exact_inlined as inlined
 from onsketch.jit.decorators import exact_kernel as kernel
 
 DEFAULT_BITS = 18
-"""Bits of a hashed column where none are asked for, as in Vowpal Wabbit: 262,144 columns."""
+"""Default bits of a hashed column, as in Vowpal Wabbit: 262,144 columns."""
 
 FNV_PRIME = np.uint64(16777619)
 """Multiplies the first column of a pair: (FNV_PRIME·i) xor j is the column of an interaction, as in Vowpal Wabbit."""

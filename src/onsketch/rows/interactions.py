@@ -1,10 +1,10 @@
-"""Products of two or three features, as ``-q`` and ``--cubic`` of Vowpal Wabbit make them.
+"""Products of two or three features, as with ``-q`` and ``--cubic`` of Vowpal Wabbit.
 
 ``ab`` multiplies every feature of the namespaces that begin with ``a`` by every one of those with ``b``; ``aa``
 multiplies each pair within ``a`` once, squares included; a colon stands for any namespace, so ``::`` makes all pairs
-(those of two namespaces once, the lower byte first). Three letters make products of three alike. The product of
-columns i and j goes to column (16777619·i) xor j, that of three to (16777619·((16777619·i) xor j)) xor k, of which the
-hash's bits are kept. In tables a column is a namespace: ``-q ab`` goes by the first letters of the columns' names, and
+(those of two namespaces once, the lower byte first). Three letters make products of three in the same way. The product
+of columns i and j has column (16777619·i) xor j, that of three to (16777619·((16777619·i) xor j)) xor k, of which the
+lowest bits are kept. In tables a column is a namespace: ``-q ab`` uses the first letters of the columns' names, and
 ``interact=[("age", "job")]`` names the columns themselves.
 """
 
@@ -25,13 +25,13 @@ from onsketch.rows.names import Names
 
 ANY = ord(":")
 _NOWHERE = 0
-"""The namespace of what is multiplied with nothing."""
+"""Namespace of features without products."""
 
 MOST_PRODUCTS = 1 << 20
 """Default limit on the products of a row."""
 
 _ROWS_AT_MOST = 64
-"""Rows with as many products as a row may make that a block may have; and how many pairs are tried for a product."""
+"""Largest products of a block over those of a row; and largest number of pairs tried for one product."""
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -52,11 +52,11 @@ class Interactions:
 
     @property
     def letters(self) -> set[int]:
-        """The first letters of namespaces that are asked for."""
+        """Return the first letters of the namespaces used."""
         return {letter for product in (*self.pairs, *self.triples) for letter in product} - {ANY}
 
     def origins(self, names: Sequence[str]) -> NDArray[np.uint8]:
-        """Return the namespace of each column of a table; an InputError names a column asked for that is not there."""
+        """Return the namespace of each column of a table; an InputError names a missing column."""
         unknown = [name for name in self._named() if name not in names]
         if unknown:
             raise InputError(
@@ -121,7 +121,7 @@ def as_interactions(
 
 
 def as_pairs(quadratic: str | Iterable[str]) -> Pairs:
-    """The pairs of namespaces meant. A pair counts once, whichever way round, and not at all beside a wider one.
+    """Return the distinct pairs of namespaces. The order within a pair is ignored, and a wider pair replaces it.
 
     >>> as_pairs(("ab", "ba")), as_pairs(("ab", "::"))
     (((97, 98),), ((58, 58),))
@@ -218,7 +218,7 @@ def _count_products(indptr, spaces, pairs, triples, most, out_ptr):
 
 @inlined
 def _put(out, end, column, value, i, j, m):
-    """Write down a value, and of which it is the product where that is asked for."""
+    """Append a value and, if wanted, the features of which it is the product."""
     out_indices, out_values, made = out
     out_indices[end] = column
     out_values[end] = value
@@ -228,7 +228,7 @@ def _put(out, end, column, value, i, j, m):
 
 @inlined
 def _put_pairs(row, low, high, first, second, mask, out, end):
-    """Write down a row's products of two; returns the end of what is written, or −1 where one is not finite."""
+    """Append a row's products of two; return the new end, or −1 if one is not finite."""
     indices, values, spaces = row
     for i in range(low, high):
         if first == ANY or first == spaces[i]:
@@ -298,9 +298,9 @@ def interact(
     mask: int,
     names: Names | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """The rows with the products of these namespaces after their own values; new columns are named where asked for.
+    """Return the rows with the products of these namespaces appended; new columns get names if wanted.
 
-    Cost: for each row and pair, (values of the first namespace)·(values of the row); for three, once more that many.
+    Cost: for each row and pair, (values of the first namespace)·(values of the row); for three, twice as much.
     """
     wanted = wanted if isinstance(wanted, Interactions) else Interactions(wanted)
     pairs, triples = wanted.table()

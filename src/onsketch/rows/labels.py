@@ -30,7 +30,7 @@ class Labels:
     def __init__(self, positive: str | None = None, words: bool = False, unlabelled: bool = False) -> None:
         self.positive, self.words, self.unlabelled = positive, words, unlabelled
         self.classes: list[str] = []
-        """The words met, in their order; a label is a place among them."""
+        """Words seen, in order; a label is an index into them."""
         self._codes: dict[str, int] = {}
 
     def one(self, label: Any) -> float:
@@ -52,7 +52,7 @@ class Labels:
         return number
 
     def code(self, word: str) -> float:
-        """The place of a class, which is a new one if it has not been met."""
+        """Return the index of a class, which is added if it is new."""
         code = self._codes.get(word)
         if code is None:
             if len(self.classes) >= MOST_CLASSES:

@@ -17,7 +17,7 @@ LONGEST = 1000
 """Characters of a name that are kept."""
 
 MOST = 1_000_000
-"""Names kept; features met after these have none."""
+"""Largest number of names; later features have none."""
 
 
 _WIDEST = 1 << 24
@@ -79,7 +79,7 @@ class Numbers:
         self.of: dict[Any, int] = {}
 
     def enter(self, names: Iterable[Hashable]) -> None:
-        """Give the names not met before their numbers."""
+        """Number the new names."""
         for name in names:
             self.of.setdefault(name, len(self.of))
 
@@ -90,7 +90,7 @@ class Numbers:
 
     @contextmanager
     def learning(self) -> Iterator[None]:
-        """Keep names met inside if rows were learned; forget them if an error occurs before the first. Signals wait."""
+        """Keep names seen inside if rows were learned; forget them if an error comes before the first. Signals wait."""
         count = len(self.of)
         with uninterrupted:
             try:

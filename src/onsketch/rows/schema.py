@@ -43,7 +43,7 @@ ROLES = ("label", "weight", "tag", "ignored")
 EXTRA = ("ignore", "learn")
 
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "nan", "NaN", "NAN", "null", "NULL", "None", "?")
-"""Texts that stand for a missing value."""
+"""Texts that represent a missing value."""
 
 GAPS = frozenset(MISSING_WORDS)
 
@@ -172,7 +172,7 @@ class Schema:
 
     @property
     def hashed(self) -> bool:
-        """True if some column holds other things than numbers: all features are hashed then."""
+        """True if some column does not hold numbers: all features are then hashed."""
         return self.extra == "learn" or any(one.kind in FEATURES[len(NUMERIC_KINDS) :] for one in self.fields)
 
     def state(self) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class Columns:
 
     @property
     def gap_names(self) -> dict[int, str]:
-        """Names of the columns of X that stand for missing values."""
+        """Names of the columns of X that indicate missing values."""
         features = np.flatnonzero(np.isin(self.kinds, (NUMERIC, CATEGORICAL, ANY)) & (self.absent >= 0))
         return {int(self.absent[k]): f"{self.names[k]} is missing" for k in features}
 
@@ -295,6 +295,6 @@ def _places(schema: Schema, path: str, names: Sequence[str], unlabelled: bool) -
 
 
 def without_label(schema: Schema) -> Schema:
-    """The same schema for a file said to have no label: its column is unknown then."""
+    """Return the same schema for a file without a label, whose column is then unknown."""
     kept = tuple(replace(field, kind="ignored") if field.kind == "label" else field for field in schema.fields)
     return replace(schema, fields=kept)

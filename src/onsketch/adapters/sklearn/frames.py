@@ -1,7 +1,7 @@
 """Encoding of data frames with words and missing values, by the rules of the program's tables.
 
 A word is a feature ``column=word``, a missing value a feature ``column is missing``, a number is itself. Features are
-numbered as they appear, so that a learner has as many as there are, and new words may come at any time.
+numbered as they appear, so that a learner has one weight for each, and new words may come at any time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Sets of pictures. SHA-256 and length are of the files as published, as torchvision, Keras and others state them;
-``content`` was computed from copies. MNIST's licence is as TensorFlow says.
+``content`` was computed from copies. MNIST's licence is that stated by TensorFlow.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Beyond one machine: learners trained, and sketches made, shard by shard on a cluster.
+"""Training of learners, and sketching, shard by shard on a cluster.
 
     manifest of shards  →  pure tasks  →  merges in a fixed tree  →  one model
 
 A shard is a file. In each round every shard of a wave starts from the last merged model, predicts and learns its next
-blocks, and the results are merged pairwise by the place of the shard, whatever the order in which they arrive. A task
-is a pure function of its arguments, so that one which runs twice, or again elsewhere after its machine has died,
-gives the same bits, and so does the whole.
+blocks, and the results are merged pairwise by the index of the shard, not by the order of arrival. A task
+is a pure function of its arguments. One that runs twice, or again after its machine has died, gives the same bits,
+and so does the run.
 
-``engine.py`` is the seam to whatever runs the tasks: ``local.py`` runs them here, one after the other,
+``engine.py`` is the interface of engines: ``local.py`` runs tasks in this process, one after the other,
 ``ray_engine.py`` on Ray.
 """
 

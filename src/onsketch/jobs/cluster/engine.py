@@ -21,11 +21,11 @@ Handle = Any
 
 
 class ClusterError(OnsketchError):
-    """The engine gave up on a task: its worker died again and again, or what it had made was lost for good."""
+    """The engine gave up on a task: its worker died repeatedly, or its result was lost."""
 
 
 class Task(NamedTuple):
-    """A task under way: where its report and its state will be."""
+    """A running task: handles of its report and its state."""
 
     report: Handle
     state: Handle
@@ -48,7 +48,7 @@ class Engine(ABC):
 
     @abstractmethod
     def submit(self, function: Callable[..., tuple[Any, Any]], *arguments: Any) -> Task:
-        """Run ``function(*arguments)`` somewhere; handles among the arguments are replaced by what they stand for."""
+        """Run ``function(*arguments)`` somewhere; handles among the arguments are replaced by their objects."""
 
     @abstractmethod
     def finished(self, tasks: Sequence[Task]) -> list[Task]:
@@ -89,7 +89,7 @@ def in_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _pools(modules: int) -> Any:
-    """The libraries with threads of their own. To find them takes milliseconds; more modules may have brought more."""
+    """Libraries with their own threads. Finding them takes milliseconds; later imports may add some."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

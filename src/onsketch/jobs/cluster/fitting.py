@@ -31,28 +31,28 @@ def fit(
     """Train one learner on many files, on many machines.
 
     Each shard (file) learns from the last merged model on its own, and the learners are merged by the rule of their
-    family: see :meth:`onsketch.learners.base.Learner.merge`. The result is a function of the arguments alone:
-    the same bits on one worker or a thousand, with or without deaths on the way.
+    family: see ``onsketch.Learner.merge``. The result is a function of the arguments alone:
+    the same bits on one worker or a thousand, with or without failures of workers.
 
     Args:
         learner: the arguments of :func:`onsketch.learner` with the method under "method"; or the method alone.
-        files: the shards: names, patterns, addresses. Their order is part of the outcome.
+        files: the shards: names, patterns, addresses. Their order affects the result.
         reading: options of :func:`onsketch.data.stream`.
         task: "classification" or "regression"; by the first labels when left out.
         passes: times over the data.
         sync: blocks (``block_rows`` of ``reading``, 16,384 rows) that a shard learns between two merges; left
             out, whole shards. Smaller is closer to one stream, and costs a merge each time.
-        together: shards that start from the same model; the next ones start from what those have made. Left out,
-            all. It should be no less than there are workers.
+        together: shards that start from the same model; the next ones start from their merged result. Default:
+            all. It should be at least the number of workers.
         cluster: see :func:`onsketch.cluster.open_engine`.
         checkpoint: a file or address for the merged model and the ledger, after each round; unmerged parts of the
-            round under way lie beside it.
+            current round are stored next to it.
         every: seconds between two savings of those parts.
-        resume: go on from the checkpoint, if it is there.
+        resume: continue from the checkpoint, if it exists.
         watch: called with a :class:`Status` after each shard and each merge.
 
-    Cost of a merge: a shard sends its state once, m·d numbers (d features seen, sketch size m), and log₂ of the
-    number of shards merges lie one behind the other, each O(m²·d).
+    Cost of a merge: a shard sends its state once, m·d numbers (d features seen, sketch size m). The depth of
+    the merges is log₂ of the number of shards, each O(m²·d).
 
     >>> import numpy as np, onsketch.cluster, tempfile
     >>> rng = np.random.default_rng(0)

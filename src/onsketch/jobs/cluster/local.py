@@ -9,7 +9,7 @@ from onsketch.jobs.cluster.engine import Engine, Handle, Task, in_one_thread
 
 
 class LocalEngine(Engine):
-    """Runs every task at once, here. A handle is the thing itself.
+    """Run every task immediately in this process. A handle is the object itself.
 
     >>> engine = LocalEngine()
     >>> task = engine.submit(lambda one, two: (None, one + two), engine.put(1), 2)

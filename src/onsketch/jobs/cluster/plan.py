@@ -70,7 +70,7 @@ class Plan:
 
 
 def check_reading(reading: dict[str, Any]) -> None:
-    """Refuse options that each shard would understand in its own way."""
+    """Refuse options whose meaning would differ from shard to shard."""
     if reading.get("zero_based") == "auto":
         raise OptionError(
             'zero_based="auto": each shard would decide for itself on a cluster; say True or False.', zero_based="auto"

@@ -21,7 +21,7 @@ RETRIES = 10
 LOOPBACK = "127.0.0.1"
 
 ALLOWED = "ONSKETCH_RAY_ALL_INTERFACES"
-"""Set to 1 in the environment, a Ray that listens beyond loopback is let go on."""
+"""Environment variable: 1 accepts a Ray that listens beyond loopback."""
 
 
 def exposed_addresses(process: int) -> list[str]:

@@ -45,7 +45,7 @@ class Entry:
 
 
 class Run:
-    """A run under way. :meth:`go` does what is left of it; every attribute can be read at any time."""
+    """A run. ``go`` completes it; every attribute can be read at any time."""
 
     held_out = None
     """As a job on one machine would have; on a cluster no rows are held out."""
@@ -172,7 +172,7 @@ class Run:
     # Saving and resuming ----------------------------------------------------------------------------------
 
     def save(self, path: model_file.PathLike) -> None:
-        """Write the model: an ordinary model file, the same bytes whatever happened on the way."""
+        """Write the model: an ordinary model file, with the same bytes even after failures."""
         self.learner.save(path, {"training": self._description()})
 
     def checkpoint(self, storage: Storage) -> None:

@@ -41,16 +41,16 @@ def sketch(
     seeds) by adding.
 
     Args:
-        files: the shards: names, patterns, addresses. Their order is part of the outcome.
+        files: the shards: names, patterns, addresses. Their order affects the result.
         kind: fd, fast-fd, rfd, fast-rfd, cfd, pfd, rp or oja.
         size: rows of the sketch.
         n_features: width of the rows; left out, the files are read once more to find it.
         reading: options of :func:`onsketch.data.stream`.
         cluster: see :func:`onsketch.cluster.open_engine`.
-        checkpoint: a file or address where the sketch goes in the end; until then the unmerged parts lie beside it.
+        checkpoint: a file or address for the final sketch; until then unmerged parts are stored next to it.
         every: seconds between two savings of the parts.
-        resume: go on from the parts that are there.
-        watch: called with a :class:`Status` after each shard, and in the end.
+        resume: continue from the parts found.
+        watch: called with a :class:`Status` after each shard, and at the end.
 
     >>> import numpy as np, onsketch.cluster, tempfile
     >>> rows = np.random.default_rng(0).normal(size=(4, 100, 3)).round(3)

@@ -119,7 +119,7 @@ class Parts:
         found: dict[Node, tuple[list[Any], Any]] = {}
         names = [re.fullmatch(rf"{self._round}-(\d+)-(\d+)\.part", name) for name in self._storage.parts()]
         nodes = sorted((Node(*map(int, name.groups())) for name in names if name), reverse=True)
-        for node in nodes:  # from the top: what lies below a node that is there is part of it
+        for node in nodes:  # from the root: the descendants of a stored node are part of it
             if any(above.holds(node) for above in found):
                 continue
             content, path = self._storage.read(self._name(node)), self._storage.address

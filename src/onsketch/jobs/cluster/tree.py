@@ -1,8 +1,8 @@
-"""Merging in a fixed tree: the numbers of the shards decide which results meet, never their order of arrival.
+"""Merging in a fixed tree: the indices of the shards decide which results are merged, not their order of arrival.
 
 Level 0 holds the n shards of a round. Node i of level l merges nodes 2i and 2i+1 of the level below; a last node
-without a partner moves up as it is. So a result depends on the shards alone, and merges happen as early as they can,
-which leaves about as many states alive as there are workers, and log₂ n more.
+without a partner moves up unchanged. So the result depends only on the shards, and merges happen as early as possible.
+The number of states in memory is about that of the workers plus log₂ n.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Node(NamedTuple):
 
 
 class Gathering:
-    """One round under way: the reports by place, and the states of the finished nodes that wait for their sibling."""
+    """The current round: reports by index, and states of finished nodes that wait for their sibling."""
 
     def __init__(self, engine: Engine, leaves: Sequence[Call], merge: Call | None) -> None:
         self.engine = engine

@@ -1,4 +1,4 @@
-"""Status reports of a run under way."""
+"""Status reports of a run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from onsketch.jobs.tally import Record
 
 
 class Status(NamedTuple):
-    """Progress of a run; handed to ``watch`` after each shard and after each merged round."""
+    """Progress of a run, passed to ``watch`` after each shard and after each merged round."""
 
     round: int
-    """The round under way, from 1."""
+    """The current round, from 1."""
     shards_done: int
     shards: int
     """Of this round."""

@@ -1,4 +1,4 @@
-"""Rows on their way to the model: a batch, and the bytes it is in the log."""
+"""Batches of rows for the model, and their bytes in the log."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class Engine:
         return self.model.predict(rows)
 
     def between_steps(self, read: Callable[[Model], Any]) -> Any:
-        """Something of the model, learner and tallies alike, between two steps of the writer."""
+        """Return a function of the model and its tallies, computed between two steps of the writer."""
         with self._counting:
             self._readers += 1
         try:
@@ -258,7 +258,7 @@ class Engine:
         return learned
 
     def _pause(self) -> None:
-        """Let those who wait for a look have it."""
+        """Serve the waiting requests to inspect the model."""
         if self._readers:
             self._step.release()
             patience = 100
@@ -314,7 +314,7 @@ class Engine:
             self.deliver(tickets)
 
     def _fail(self, why: str, tickets: list[Ticket]) -> None:
-        """Learn no more: what is in memory may be ahead of what is on the disk."""
+        """Stop learning: the state in memory may be ahead of the disk."""
         with self._change:
             self.failure = why
             waiting = list(self._queue)
@@ -346,7 +346,7 @@ class Engine:
             self.store.snapshot(number, model, shadow, told)
             self.snapshots += 1
         except OSError:
-            self.disk_full = True  # the log is longer for it; the next snapshot cuts it
+            self.disk_full = True  # the log grows instead; the next snapshot truncates it
 
     def _notes(self) -> dict[str, Any]:
         return {"position": dict(self.position)}

@@ -197,7 +197,7 @@ class HttpApi:
     async def model(self, request: Request) -> Response:
         """GET /model: the current model file.
 
-        It is sent from a file that has no name any more, so that nothing is left behind, whatever happens meanwhile.
+        It is sent from an unlinked file, so that no file remains after an error.
         """
         with tempfile.TemporaryDirectory() as folder:  # which other users cannot read
             path = Path(folder) / "onsketch.model"

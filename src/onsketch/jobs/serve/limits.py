@@ -50,7 +50,7 @@ class Limited(HttpToolsProtocol):
     limits: ClassVar[Limits]
     _clock: asyncio.TimerHandle | None = None
     _head = 0
-    """Bytes of a head that is not yet complete."""
+    """Bytes of an incomplete request head."""
 
     def connection_made(self, transport: Any) -> None:
         """The headers of the first request must come soon."""

@@ -39,7 +39,7 @@ _LARGEST = 1 << 31
 
 
 class LogError(OnsketchError):
-    """A log that cannot be gone on from."""
+    """A log that cannot be continued."""
 
 
 class Record(NamedTuple):

@@ -15,7 +15,7 @@ _SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.
 
 
 class Metrics:
-    """Counters of requests, and the state of the service when asked."""
+    """Counters of requests, and the current state of the service."""
 
     def __init__(self, service: Service) -> None:
         self.registry = CollectorRegistry()

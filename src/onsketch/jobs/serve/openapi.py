@@ -1,4 +1,4 @@
-"""The API, described as OpenAPI has it."""
+"""Description of the API in OpenAPI format."""
 
 from __future__ import annotations
 

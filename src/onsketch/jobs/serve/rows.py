@@ -131,7 +131,7 @@ class RowReader:
         return block
 
     def _form(self, form: str, rows: int) -> TextFormat:
-        """Return the compiled parser of a format, with capacity for so many rows."""
+        """Return the compiled parser of a format, with capacity for this many rows."""
         if form not in FORMATS:
             raise InputError(f"format: {shown(form)}: lines are of format vw or libsvm.")
         if self._table or self._format in NAMED_VALUES:

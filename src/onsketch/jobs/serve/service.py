@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Service:
-    """Lives in the event loop's thread; learning is handed to the engine."""
+    """It runs in the event loop's thread and passes learning to the engine."""
 
     def __init__(self, engine: Engine, limits: Limits | None = None) -> None:
         self.engine = engine
@@ -165,7 +165,7 @@ class Service:
             if waiting is None:
                 status, why = self.waitlist.why_not(key)
             elif why is None:
-                self.waitlist.done(key)  # before it is learned, so that a second label finds it gone
+                self.waitlist.done(key)  # before it is learned, so that a second label is refused
                 taken[place] = waiting
             found.append((status, {"id": one.id, "error": why}))
         if not taken:

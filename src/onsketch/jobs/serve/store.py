@@ -69,7 +69,7 @@ class Store:
             yield item if isinstance(item, str) else (item.number, Batch.decode(item.payload))
 
     def log(self, number: int) -> Log:
-        """The log, to go on with this record."""
+        """Return the log, positioned after this record."""
         return Log(self.folder, number)
 
     def snapshot(self, number: int, model: Model, shadow: Model | None, notes: dict[str, Any]) -> None:

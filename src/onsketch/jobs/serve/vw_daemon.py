@@ -1,8 +1,8 @@
-"""Vowpal Wabbit's daemon protocol: lines in, a prediction a line out, with its tag; clients of ``vw --daemon`` go on.
+"""Vowpal Wabbit's daemon protocol: a line in gives a prediction with its tag out, for clients of ``vw --daemon``.
 
 A line with a label is predicted and then learned, one without is predicted. Answers come in the order of the lines.
-Lines that have arrived together are handled together. An empty line has no answer, as with VW; where VW would end the
-connection at a bad or endless line, the answer here is ``nan``, so that the client stays in step.
+Lines that arrive together are processed together. An empty line has no answer, as with VW. VW would close the
+connection at an invalid or endless line; here the answer is ``nan``, so that the client stays in step.
 """
 
 from __future__ import annotations

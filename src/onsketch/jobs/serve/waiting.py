@@ -18,7 +18,7 @@ _OBJECT = 1000
 
 @dataclass
 class Waiting:
-    """A row that was predicted and not yet learned."""
+    """A row that was predicted but not learned yet."""
 
     rows: Rows
     weight: float | None

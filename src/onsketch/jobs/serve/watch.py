@@ -34,7 +34,7 @@ class Watch:
         self._rates: deque[tuple[float, int]] = deque(maxlen=64)
         self._lock = threading.Lock()
         self._waiting: list[Judged] = []
-        """Rows that are not counted yet: one at a time they would cost as much as learning them."""
+        """Rows to be counted together: counting them singly would cost as much as learning them."""
         self._waiting_rows = 0
 
     def add(self, block: Judged) -> None:
@@ -85,7 +85,7 @@ class Watch:
         return 0.0
 
     def figures(self) -> dict[str, Any]:
-        """Return what is shown, as JSON has it."""
+        """Return the figures as JSON data."""
         with self._lock:
             self._count()
             loss, error, recent_loss, recent_error, base_loss, base_error = self._figures()
@@ -100,7 +100,7 @@ class Watch:
             }
 
     def _drift(self) -> float:
-        """Return how many standard errors the mean loss of the recent window lies above that of the long run."""
+        """Return how many standard errors the mean loss of the recent window exceeds that of the long run."""
         if len(self._recent) < WINDOW or self._total.rows < 2 * WINDOW:
             return 0.0
         losses = self._recent.table[:, 1]

@@ -292,3 +292,25 @@ def test_numbers_beyond_float64_are_refused_in_plain_words(method: str) -> None:
         with pytest.raises(InputError):
             model.learn_one(x, y)
     assert model.predict_one({"a": 1.0, "b": 2.0}) == before
+
+
+@pytest.mark.parametrize("error", [UpdateError("a row", 1, np.zeros(1)), MemoryError(), KeyboardInterrupt()])
+def test_names_are_kept_for_rows_that_were_learned_before_an_error(error: BaseException, monkeypatch: Any) -> None:
+    """A feature with a weight keeps its name whatever ends a block; names met before the first row are forgotten."""
+    model = OnlineRegressor("adagrad")
+    model.learn_one({"a": 1.0}, 1.0)
+    learn = type(model._learner).learn
+
+    def failing(self: Any, X: Any, y: Any, weights: Any) -> None:
+        if len(model._names.of) == 2:
+            learn(self, X, y, weights)
+        raise error
+
+    monkeypatch.setattr(type(model._learner), "learn", failing)
+    with pytest.raises(type(error)):
+        model.learn_one({"a": 1.0, "b": 2.0}, 1.0)
+    assert list(model._names.of) == ["a", "b"]
+    with pytest.raises(type(error)):
+        model.learn_one({"a": 1.0, "b": 2.0, "c": 3.0}, 1.0)
+    assert list(model._names.of) == ["a", "b"]
+    assert set(model.weights) == {"a", "b"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import UpdateError
 from onsketch.core.interrupts import uninterrupted
 
 LONGEST = 1000
@@ -89,13 +88,17 @@ class Numbers:
             del self.of[name]
 
     @contextmanager
-    def learning(self) -> Iterator[None]:
-        """Keep names seen inside if rows were learned; forget them if an error comes before the first. Signals wait."""
-        count = len(self.of)
+    def learning(self, rounds: Callable[[], int]) -> Iterator[None]:
+        """Forget the names seen inside if an error occurs before the first row is learned. Signals wait.
+
+        Args:
+            rounds: returns the number of rows learned so far.
+        """
+        count, before = len(self.of), rounds()
         with uninterrupted:
             try:
                 yield
-            except BaseException as error:
-                if not (isinstance(error, UpdateError) and error.row > 0):  # rows were learned under these names
+            except BaseException:
+                if rounds() == before:
                     self.forget(count)
                 raise

@@ -25,6 +25,10 @@ class OnlineEstimator:
         self._names = FeatureNames()
         self._fast = FastPath()
 
+    def _rounds(self) -> int:
+        """Return the number of rows learned so far."""
+        return 0 if self._learner is None else int(self._learner.rounds)
+
     def _options(self) -> dict[str, Any]:
         parameters = vars(self)
         return {**learner_options(parameters), "seed": parameters["seed"]}

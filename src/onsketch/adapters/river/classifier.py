@@ -87,7 +87,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
                 return
         elif w == 0.0:
             return
-        with self._names.learning():
+        with self._names.learning(self._rounds):
             self._learn(self._names.row(x, learn=True), [y], as_weights([w], 1))
         self._notice(x)
 
@@ -100,7 +100,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""
         if len(X) == 0:
             return
-        with self._names.learning():
+        with self._names.learning(self._rounds):
             rows = self._names.frame(X, learn=True)
             self._learn(rows, list(y), as_weights(w, rows.count))
 

@@ -51,7 +51,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
                 return
         elif w == 0.0:
             return
-        with self._names.learning():
+        with self._names.learning(self._rounds):
             rows = self._names.row(x, learn=True)
             self._ready().learn(rows, [y], [w])
         self._fast.notice(self._learner, x, self._names.of)
@@ -63,7 +63,7 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""
-        with self._names.learning():
+        with self._names.learning(self._rounds):
             rows = self._names.frame(X, learn=True)
             self._ready().learn(rows, np.asarray(y, dtype=np.float64), w)
 

@@ -62,9 +62,8 @@ def predict(
         outcome, interrupted = _written(outcomes, output, tabular)
     if outcome is None:
         leave(0)
-    if outcome.left_out:
-        shown = ", ".join(outcome.left_out[:5]) + (", …" if len(outcome.left_out) > 5 else "")
-        click.echo(f"Warning: columns that the model does not know are left out: {shown}", err=True)
+    for note in outcome.notes:
+        click.echo(f"Warning: {note}", err=True)
     if outcome.skipped:
         click.echo(f"{outcome.skipped:,} bad lines or rows were skipped and have no prediction", err=True)
     if interrupted:

@@ -94,7 +94,7 @@ def summary(job: Training | Run, seconds: float, rows: int) -> Iterator[str]:
         known = job.progress.rows + (job.held_out.rows if job.held_out else 0)
         one_class = "" if 0 < positives < known or job.plan.passes > 1 else "none" if positives == 0 else "all"
     lines += [("warning", text) for text in warnings(judge, one_class)]
-    lines += [("warning", text) for text in _collisions(job)]
+    lines += [("warning", text) for text in (*_collisions(job), *getattr(job, "notes", ()))]
     lines += [("warning", f"-q: no namespace begins with {letter!r}") for letter in sorted(getattr(job, "unmet", ()))]
     yield ""
     for name, text in lines:

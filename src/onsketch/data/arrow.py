@@ -13,12 +13,21 @@ import numpy as np
 from onsketch.core.errors import InputError, ReadError
 from onsketch.data.arrow_messages import open_file, open_pipe
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import Roles, decide, sampled
+from onsketch.data.columns import Roles, decide, refuse_changed, sampled
 from onsketch.data.parquet import in_a_line, open_parquet, row_groups
-from onsketch.data.sampling import SAMPLE_LINES
+from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES
 from onsketch.data.sources import STDIN, Bytes, shown
 from onsketch.data.text import Limits
-from onsketch.rows.encoder import Encoder, Faults, cells_of, columns_of, distinct, import_pyarrow, numbers_of
+from onsketch.rows.encoder import (
+    Encoder,
+    Faults,
+    as_floats,
+    cells_of,
+    columns_of,
+    import_pyarrow,
+    is_numeric,
+    numbers_of,
+)
 from onsketch.rows.interactions import Interactions
 from onsketch.rows.labels import Labels
 from onsketch.rows.names import Names
@@ -48,8 +57,8 @@ def schema_of(path: str, columns: Mapping[str, Any], roles: Roles, types: Mappin
     seen = []
     for name, column in columns.items():
         cells = cells_of(column[:SAMPLE_LINES])
-        codes, different = distinct(cells, len(cells))
-        found = sampled([different[code] for code in codes])
+        plain = is_numeric(cells) and not import_pyarrow().types.is_boolean(cells.type)
+        found = sampled(as_floats(cells) if plain else cells if isinstance(cells, list) else cells.to_pylist())
         if name in types:
             _check_type(path, name, types[name], roles)
         category = bool(name in types and is_category(types[name]) and found.rows)
@@ -71,6 +80,8 @@ class Tables:
         self.names = names if naming else None
         self.schema = without_label(schema) if schema is not None and roles.label in (None, "none") else schema
         self.columns: Columns | None = None
+        self.notes: list[str] = []
+        """Remarks on columns that files lack or have in addition."""
         self.first_skipped: ReadError | None = None
         self.known = names
 
@@ -87,10 +98,12 @@ class Tables:
             batch = sample()
             first = types if batch is None else columns_of(batch.slice(0, SAMPLE_LINES))
             self.schema = schema_of(path, first, self.roles, {name: column.type for name, column in types.items()})
+        elif self.columns is None and (batch := sample()) is not None:
+            cells = {name: column.to_pylist() for name, column in columns_of(batch.slice(0, LOOKED_AT)).items()}
+            refuse_changed(path, self.schema.fields, cells)
         names, schema, unlabelled = list(types), self.schema, self.roles.unlabelled
-        columns = fitted(schema, path, names, self.bits, unlabelled)
-        if columns.extra and not unlabelled:
-            raise InputError(f"{path}: its columns are not those of the first file: {columns.extra[0]!r} is new.")
+        columns = fitted(schema, path, names, self.bits, unlabelled, self.roles.missing)
+        self.notes += columns.notes
         if self.columns is None:
             self.read = Labels(self.roles.positive, schema.word_labels, unlabelled)
             self.encoder = Encoder(schema, self.bits, self.roles.missing, self.names, self.pairs)
@@ -176,6 +189,13 @@ def _batches(
     parquet: bool,
 ) -> Iterator[Any]:
     """Batches of at most ``limits.rows`` rows, after the first ``skip`` rows of the file."""
+    ahead: list[Any] = []
+
+    def sample(batches: Iterator[Any]) -> Any:
+        """Take the first batch with rows, and keep it to be read."""
+        ahead.extend(islice((batch for batch in batches if _checked(path, batch).num_rows), 1))
+        return ahead[0] if ahead else None
+
     if parquet:
         if source == STDIN:
             raise InputError(
@@ -187,12 +207,14 @@ def _batches(
         most = _rows(len(file.schema_arrow), limits)
         counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
         first = next((k for k, count in enumerate(counts) if count), len(counts))
-        first_rows = row_groups(path, files, size, range(first, len(counts)), SAMPLE_LINES, limits)
-        form.begin(path, files[-1].schema_arrow, lambda: _checked(path, next(first_rows, None)))
+        batches = row_groups(path, files, size, range(first, len(counts)), most, limits)
+        form.begin(path, files[-1].schema_arrow, lambda: sample(batches))
+        start = first
         while first < len(counts) and skip >= counts[first]:
             skip -= counts[first]
             first += 1
-        parts: Iterator[Any] = row_groups(path, files, size, range(first, len(counts)), most, limits)
+        if first > start:  # the first rows are not among those to be read
+            batches, ahead = row_groups(path, files, size, range(first, len(counts)), most, limits), []
     else:
         if source == STDIN:
             opened = opened or Bytes(source, limits.unpacking)
@@ -203,15 +225,8 @@ def _batches(
                 found = pyarrow.OSFile(found)
             reader = open_file(path, found, limits.unpacking)
         most, batches = _rows(len(reader.schema), limits), iter(reader)
-        ahead: list[Any] = []
-
-        def sample() -> Any:
-            ahead.extend(islice((batch for batch in batches if _checked(path, batch).num_rows), 1))
-            return ahead[0] if ahead else None
-
-        form.begin(path, reader.schema, sample)
-        parts = chain(ahead, batches)
-    for batch in parts:
+        form.begin(path, reader.schema, lambda: sample(batches))
+    for batch in chain(ahead, batches):
         _checked(path, batch)
         passed = min(skip, batch.num_rows)
         skip -= passed

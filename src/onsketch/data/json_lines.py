@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +14,20 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, shown
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import Roles, decide, sampled
+from onsketch.data.columns import Roles, decide, refuse_changed, sampled
 from onsketch.data.cursor import AT, BAD_AT, BAD_LINE, CODE, COLUMN, COUNT, LAST, LINE, ROWS, SKIPPED
-from onsketch.data.json_rows import example, roles_of
-from onsketch.data.sampling import SAMPLE_LINES, first_lines
+from onsketch.data.json_rows import Example, example, roles_of
+from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES, first_lines
 from onsketch.data.sources import Bytes
 from onsketch.data.text import TextFormat
 from onsketch.rows.encoder import Encoder, flattened
 from onsketch.rows.interactions import Interactions
 from onsketch.rows.labels import Labels
 from onsketch.rows.names import Names
-from onsketch.rows.schema import Field, Schema, without_label
+from onsketch.rows.schema import FEATURES, Field, Schema, matched, without_label
+
+MOST_NOTED = 100
+"""Keys that are left out of which note is taken."""
 
 _BAD = 1000
 """The code of every bad line; the reason is kept as text."""
@@ -58,6 +63,8 @@ class JSONLines(TextFormat):
         named = {"weight": roles.weight, "tag": roles.tag}
         self._unmet = {option: str(name) for option, name in named.items() if name is not None and not roles.unlabelled}
         """Keys that an option names and that no row has had so far."""
+        self.notes: list[str] = []
+        """Remarks on columns that no row has, and on keys that are left out."""
         self._start()
         self._why = ""
 
@@ -83,6 +90,12 @@ class JSONLines(TextFormat):
             return 0
         if self.schema is None:
             self.schema = self._decide(source.name, first_lines(source, SAMPLE_LINES).lines)
+        elif os.path.isfile(source.name):  # a pipe may not have brought enough
+            flat = self._sample(first_lines(source, LOOKED_AT).lines)[1]
+            names = dict.fromkeys(name for row in flat for name in row)
+            refuse_changed(source.name, self.schema.fields, {name: [row.get(name) for row in flat] for name in names})
+        features = self.schema.of(*FEATURES)
+        self._unseen, self._strange = {field.name: None for field in features}, dict[str, None]()
         names = self.names if self.naming else None
         self.encoder = Encoder(self.schema, self.bits, self.roles.missing, names, self.pairs)
         self.width = self.encoder.width
@@ -90,8 +103,8 @@ class JSONLines(TextFormat):
         self.read = Labels(roles.positive, self.schema.word_labels, roles.unlabelled)
         return 0
 
-    def _decide(self, path: str, lines: list[str]) -> Schema:
-        """Infer the schema from the first lines; lines without an object are passed over and reported on reading."""
+    def _sample(self, lines: list[str]) -> tuple[list[Example], list[dict[str, Any]], dict[tuple[str, str], None]]:
+        """Return the objects of these lines, their features, and the keys of label, weight and tag."""
         rows, keys = [], dict[tuple[str, str], None]()
         for line in lines:
             try:
@@ -101,7 +114,11 @@ class JSONLines(TextFormat):
                 continue
             named = zip(("label", "weight", "tag"), roles_of(row, **self.marks), strict=True)
             keys |= {(name, option): None for option, name in named if name is not None and name in row}
-        flat = [flattened(row.features) for row in rows if isinstance(row.features, dict)]
+        return rows, [flattened(row.features) for row in rows if isinstance(row.features, dict)], keys
+
+    def _decide(self, path: str, lines: list[str]) -> Schema:
+        """Infer the schema from the first lines; lines without an object are passed over and reported on reading."""
+        rows, flat, keys = self._sample(lines)
         counts = Counter(name for row in flat for name in row)
         roles = replace(self.roles, label=None, weight=None, tag=None, sparse=True)
         told = {str(name) for name in (*roles.ignore, *roles.keep, *roles.numeric, *_named(roles.categorical))}
@@ -149,6 +166,8 @@ class JSONLines(TextFormat):
             raise InputError(f"{shown(parts.weight)} is no weight: weights are finite and not negative")
         assert self.encoder is not None
         features = self.encoder.named(parts.features)
+        if self._unseen or self.encoder.schema.extra == "ignore":
+            self._compare(features)
         columns, numbers = self.encoder.object(features)
         if self.pairs:
             self.whole.append(features)
@@ -159,10 +178,24 @@ class JSONLines(TextFormat):
         self.weights.append(weight)
         self.tags.append("" if parts.tag is None else str(parts.tag))
 
+    def _compare(self, features: Mapping[str, Any]) -> None:
+        """Take note of the listed columns that have not been met, and of keys that are not listed."""
+        assert self.encoder is not None
+        strange = features.keys() - self.encoder.listed
+        if strange:
+            features = flattened(features)
+            strange = features.keys() - self.encoder.listed
+        for name in features.keys() & self._unseen.keys():
+            del self._unseen[name]
+        if strange and self.encoder.schema.extra == "ignore" and len(self._strange) < MOST_NOTED:
+            self._strange |= dict.fromkeys(sorted(strange))
+
     def finish(self, path: str) -> None:
-        """Refuse a key that an option names and that no row had."""
+        """Refuse a key that an option names and that no row had; take note of columns that no row had."""
         for option, name in self._unmet.items():
             raise InputError(f"{path}: {option}={name!r}: no row has this key.", **{option: name})
+        assert self.schema is not None
+        self.notes += matched(self.schema, path, self._strange, [*self._unseen], [*self._strange])
 
     def reason(self, code: int, found: str) -> str:
         """Return the reason why a line is bad."""

@@ -123,10 +123,9 @@ class Stream:
         return self._form.classes if schema is not None and schema.word_labels else None  # type: ignore[union-attr]
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """Columns of the current file that the schema does not have."""
-        columns = getattr(self._form, "columns", None)
-        return () if columns is None else columns.extra
+    def notes(self) -> list[str]:
+        """Remarks on columns that files lack, which count as missing, and on columns that are left out."""
+        return getattr(self._form, "notes", [])
 
     @property
     def sample(self) -> list[list[str]]:

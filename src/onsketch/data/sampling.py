@@ -19,6 +19,9 @@ DELIMITERS = ",\t;|"
 SAMPLE_LINES = 500
 """Number of lines by which the kinds of columns are decided."""
 
+LOOKED_AT = 100
+"""Rows in which the columns of a file are compared with those of the schema."""
+
 _END_OF_FIELD = re.compile(rb"[,;\t|]")
 _QUOTED = re.compile(rb'[ \t]*"(?:[^"]|"")*("?)')
 _SAMPLE_BYTES = 1 << 18
@@ -75,6 +78,8 @@ def _record_end(head: bytes, at: int) -> int:
     A quote that does not end within these bytes is treated as a letter.
     """
     end = line_end = head.find(b"\n", at) + 1
+    if end and head.find(b'"', at, end) < 0:
+        return end
     while end:
         quoted = _QUOTED.match(head, at, len(head))
         if quoted and not quoted[1]:

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from onsketch.core.errors import InputError, OptionError, ReadError, meant, some
 from onsketch.data.block import Block, Position
 from onsketch.data.columns import MISSING, Roles, decide, number, refuse_changed
-from onsketch.data.sampling import SAMPLE_LINES, find_decimal, find_delimiter, first_lines, is_header, look_at, split
+from onsketch.data.sampling import (
+    LOOKED_AT,
+    SAMPLE_LINES,
+    find_decimal,
+    find_delimiter,
+    first_lines,
+    is_header,
+    look_at,
+    split,
+)
 from onsketch.data.separated import ROOM, WORD, parse_csv
 from onsketch.data.sources import CHUNK, Bytes
 from onsketch.data.text import TextFormat, longer
@@ -24,6 +33,7 @@ from onsketch.rows.schema import (
     ANY,
     CATEGORICAL,
     DATE,
+    FEATURES,
     LABEL,
     MISSING_WORDS,
     TAG,
@@ -38,9 +48,6 @@ from onsketch.rows.schema import (
 from onsketch.rows.sparse import Sparse, csr, sparse_with_gaps
 
 Floats = NDArray[np.float64]
-
-_LOOKED_AT = 100
-"""Lines of a later file to inspect."""
 
 
 class CSV(TextFormat):
@@ -76,6 +83,8 @@ class CSV(TextFormat):
         """The fields of the first rows, by which the schema was decided."""
         self.mask = column_mask(bits)
         self.columns: Columns | None = None
+        self.notes: list[str] = []
+        """Remarks on columns that files lack or have in addition."""
         self.read = Labels(roles.positive, words=True)
         self._codes: dict[bytes, float] = {}
         self.labels = np.full(rows, np.nan)
@@ -112,7 +121,9 @@ class CSV(TextFormat):
         names = fields[0] if schema.header else [str(k) for k in range(len(fields[0]))]
         self.columns = columns = self._fitted(schema, source.name, names)
         if self._given and os.path.isfile(source.name):  # a pipe may not have brought enough to look at
-            _check_words(source, schema, names)
+            rows = split(first_lines(source, LOOKED_AT).lines, self.delimiter)[int(schema.header) :]
+            sample = {name: [row[k] for row in rows if len(row) > k] for k, name in enumerate(columns.names)}
+            refuse_changed(source.name, schema.fields, sample, schema.decimal)
         for name, kind in zip(columns.names, columns.kinds.tolist(), strict=True):
             if kind in (TEXT, DATE):
                 raise InputError(
@@ -120,30 +131,32 @@ class CSV(TextFormat):
                 )
         self.width = columns.width
         self.names.known.update(columns.features)
-        if not columns.dense and self.roles.missing == "indicate":
+        indicated = self.roles.missing == "indicate"
+        self.gaps = np.array([*columns.gone.values()] if indicated else [], dtype=np.int64)
+        self.gap_origins = np.array([self.pairs.origin(name) for name in columns.gone], dtype=np.uint8)
+        if not columns.dense and indicated:
             self.names.known.update(columns.gap_names)
         prefixes = [f"{name}=".encode() for name in columns.names]
         pointers = np.zeros(len(prefixes) + 1, dtype=np.int64)
         pointers[1:] = np.cumsum([len(prefix) for prefix in prefixes])
         self.prefix = np.frombuffer(b"".join(prefixes) or b" ", dtype=np.uint8)
         self.prefix_ptr = pointers
-        self.origins = self.pairs.origins(columns.names)
+        self.pairs.origins([field.name for field in schema.of(*FEATURES)])
+        self.origins = np.array([self.pairs.origin(name) for name in columns.names], dtype=np.uint8)
         if not schema.header:
             return 0
         source.skip(head.first_end)
         return head.first_lines
 
     def _fitted(self, schema: Schema, path: str, names: list[str]) -> Columns:
-        """The columns of a file, which must be those of the first one, or of the training."""
-        learning = not self.roles.unlabelled
+        """Match the columns of a file by name with those of the first one, or of the training."""
         try:
-            columns = fitted(schema, path, names, self.bits, self.roles.unlabelled)
+            columns = fitted(schema, path, names, self.bits, self.roles.unlabelled, self.roles.missing)
         except InputError as error:
             if self.columns is None:
                 raise
             raise ReadError(path, 1, None, f"the header is not that of the first file ({error})") from None
-        if learning and columns.extra:
-            raise ReadError(path, 1, None, f"the header is not that of the first file: {columns.extra[0]!r} is new")
+        self.notes += columns.notes
         return columns
 
     def _decide(self, path: str, lines: list[str]) -> Schema:
@@ -266,9 +279,15 @@ class CSV(TextFormat):
             if self.pairs:
                 X = self._interacting(*_parts(X), self.origins_of(X))
         else:
-            indptr, indices = self.indptr[: rows + 1], self.indices[:count]
+            indptr, indices, spaces = self.indptr[: rows + 1], self.indices[:count], self.spaces[:count]
+            if self.gaps.size:  # columns that this file lacks
+                ends = np.repeat(indptr[1:], self.gaps.size)
+                indices = np.insert(indices, ends, np.tile(self.gaps, rows))
+                values = np.insert(values, ends, 1.0)
+                spaces = np.insert(spaces, ends, np.tile(self.gap_origins, rows))
+                indptr = indptr + self.gaps.size * np.arange(rows + 1)
             if self.pairs:
-                X = self._interacting(indptr, indices, values, self.spaces[:count])
+                X = self._interacting(indptr, indices, values, spaces)
             else:
                 X = csr(indptr, indices, values, self.width)
         weighted = (columns.kinds == WEIGHT).any()
@@ -302,15 +321,6 @@ def _parts(X: Floats | Sparse) -> tuple[Any, Any, Floats]:
         return X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data
     rows, width = X.shape
     return np.arange(rows + 1) * width, np.tile(np.arange(width), rows), X.reshape(-1)
-
-
-def _check_words(source: Bytes, schema: Schema, names: list[str]) -> None:
-    """Refuse a column of words that holds numbers now."""
-    rows = split(first_lines(source, _LOOKED_AT).lines, schema.delimiter)[int(schema.header) :]
-    worded = {field.name: field for field in schema.of("category")}
-    for k, name in enumerate(names):
-        if name in worded:
-            refuse_changed(source.name, worded[name], [row[k] for row in rows if len(row) > k])
 
 
 def _check_positive(path: str, positive: str, labels: list[str]) -> None:

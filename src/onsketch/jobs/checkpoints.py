@@ -55,6 +55,8 @@ class Resumable:
         """Rows read by the model that this job continues from."""
         self.unmet: set[str] = set()
         """Letters of namespaces that an interaction names and that no row had so far."""
+        self.notes: list[str] = []
+        """Remarks on columns that files lack or have in addition."""
         self.scales: Scales | None = None
         """The scales of features, where a page is to show them; see :meth:`watch`."""
         self.shares: list[tuple[int, NDArray[np.float64]]] = []

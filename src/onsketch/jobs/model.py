@@ -24,7 +24,7 @@ from onsketch.rows.encoder import Encoder, columns_of, flattened
 from onsketch.rows.hashing import DEFAULT_BITS
 from onsketch.rows.interactions import as_interactions
 from onsketch.rows.labels import Labels
-from onsketch.rows.schema import FEATURES, ROLES, Schema
+from onsketch.rows.schema import FEATURES, Schema, matched
 
 Floats = NDArray[np.float64]
 
@@ -183,16 +183,10 @@ class Model:
     ) -> None:
         """Compare the columns of a table with those of the training, by name."""
         names = sample if columns is None else columns
-        gone = [name for name in self._features if name not in names]
-        if gone and whole:
-            _warn(f"no column {some([*map(repr, gone)])}: it counts as missing in every row.")
-        roles = {field.name for field in self.schema.of(*ROLES)}
-        strange = [name for name in names if name not in self._kinds and name not in roles]
-        if strange and self.schema.extra == "ignore":
-            _warn(f"the model does not know the column {some([*map(repr, strange)])}, which is left out.")
-        for field in self.schema.of("category"):
-            if field.name in sample:
-                refuse_changed("X", field, sample[field.name])
+        gone = [name for name in self._features if name not in names] if whole else []
+        for note in matched(self.schema, "X", names, gone, [name for name in names if name not in self._kinds]):
+            warnings.warn(note, UserWarning, stacklevel=5)
+        refuse_changed("X", self.schema.of("category"), sample)  # a cell of numbers that is none is refused by itself
 
     def _targets(self, labels: list[Any]) -> Floats:
         """Labels as the learner takes them: −1 and +1, codes of classes, or numbers."""
@@ -256,7 +250,3 @@ def _is_batch(X: Any) -> bool:
 
 def _holds_objects(X: Any) -> bool:
     return getattr(getattr(X, "dtype", None), "kind", "f") in "OU"
-
-
-def _warn(text: str) -> None:
-    warnings.warn(f"X: {text}", UserWarning, stacklevel=5)

@@ -39,8 +39,8 @@ class Outcome(NamedTuple):
     """The predictions of the last block, a line each; None before the first."""
     unknown: int = 0
     """Rows whose label the model has not seen."""
-    left_out: tuple[str, ...] = ()
-    """Columns that the model's schema does not list."""
+    notes: tuple[str, ...] = ()
+    """Remarks on columns that files lack, and on columns that the model does not know."""
     table: dict[str, Any] | None = None
     """Predictions of the last block as columns by name, if a table is wanted."""
 
@@ -143,8 +143,8 @@ def predict_stream(
             rows += len(margins)
             passed_over += kept.passed_over
             text = "" if tabular else words(said, kept.tags)
-            yield Outcome(tally, judge, rows, blocks.skipped + passed_over, text, unknown, blocks.left_out, table)
-    yield Outcome(tally, judge, rows, blocks.skipped + passed_over, "", unknown, blocks.left_out)
+            yield Outcome(tally, judge, rows, blocks.skipped + passed_over, text, unknown, tuple(blocks.notes), table)
+    yield Outcome(tally, judge, rows, blocks.skipped + passed_over, "", unknown, tuple(blocks.notes))
 
 
 def _as_columns(reasons: list[Reason], names: Mapping[int, str], most: int) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Training(Resumable):
     def _end_of_pass(self, blocks: Any) -> None:
         self._gather_names()
         self.schema = blocks.schema
-        self.unmet = blocks.unmet
+        self.unmet, self.notes = blocks.unmet, blocks.notes
         self.first_bad = self.first_bad or str(blocks.first_skipped or "")
         self._skipped_before += blocks.skipped
         self._end, self._position = blocks.position, None

@@ -262,8 +262,9 @@ class Encoder:
         self.schema, self.missing, self.names, self.pairs = schema, missing, names, pairs or Interactions()
         self.hashes = Hashes(bits, names)
         used = schema.of(*FEATURES)
-        self._listed = {field.name for field in schema.fields}
-        self._parents = {name.split(".")[0] for name in self._listed if "." in name}
+        self.listed = {field.name for field in schema.fields}
+        """Names of the columns of the schema."""
+        self._parents = {name.split(".")[0] for name in self.listed if "." in name}
         self.width = self.hashes.mask + 1 if schema.hashed else len(used)
         self._plans = [self._plan(field, place) for place, field in enumerate(used)]
         self._extra: dict[str, _Plan] = {}
@@ -311,13 +312,13 @@ class Encoder:
             row = flattened(row)
         for step in self._steps:
             step(row, indices, values)
-        if self.schema.extra == "learn" and not row.keys() <= self._listed:
+        if self.schema.extra == "learn" and not row.keys() <= self.listed:
             self._encode_others(row, indices, values)
         return indices, values
 
     def _encode_others(self, row: Mapping[str, Any], indices: list[int], values: list[float]) -> None:
-        flat = flattened({name: cell for name, cell in row.items() if name not in self._listed})
-        for name in sorted(flat.keys() - self._listed):
+        flat = flattened({name: cell for name, cell in row.items() if name not in self.listed})
+        for name in sorted(flat.keys() - self.listed):
             self._others(name).step(flat[name], indices, values)
 
     def objects(self, rows: Sequence[Any]) -> Sparse | Floats:
@@ -378,7 +379,7 @@ class Encoder:
         if self.schema.hashed:
             plans = list(self._plans)
             if self.schema.extra == "learn":
-                plans += [self._others(name) for name in sorted(columns) if name not in self._listed]
+                plans += [self._others(name) for name in sorted(columns) if name not in self.listed]
             entries = [self._entries(plan, cells_of(columns.get(plan.name)), count, found) for plan in plans]
         else:
             X = np.empty((count, self.width))

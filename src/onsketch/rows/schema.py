@@ -18,8 +18,9 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -165,12 +166,12 @@ class Schema:
     extra: str = "ignore"
     """Policy for columns that the schema does not list: "ignore", or "learn" as columns of the kind any."""
 
-    @property
+    @cached_property
     def dense(self) -> bool:
         """Only numbers and no gaps: X is dense, with the numbers in the order of the first file."""
         return not self.gaps and not self.hashed
 
-    @property
+    @cached_property
     def hashed(self) -> bool:
         """True if some column does not hold numbers: all features are then hashed."""
         return self.extra == "learn" or any(one.kind in FEATURES[len(NUMERIC_KINDS) :] for one in self.fields)
@@ -219,8 +220,10 @@ class Columns:
     dense: bool
     """X is dense, with the features in the order of the schema."""
     width: int
-    extra: tuple[str, ...] = ()
-    """Columns that the schema does not list; they are left out."""
+    gone: Mapping[str, int]
+    """Features of the schema that the file lacks, each with the column of X of its missing values."""
+    notes: tuple[str, ...] = ()
+    """Remarks on columns that are missing or left out."""
 
     @property
     def features(self) -> dict[int, str]:
@@ -232,14 +235,15 @@ class Columns:
     def gap_names(self) -> dict[int, str]:
         """Names of the columns of X that indicate missing values."""
         features = np.flatnonzero(np.isin(self.kinds, (NUMERIC, CATEGORICAL, ANY)) & (self.absent >= 0))
-        return {int(self.absent[k]): f"{self.names[k]} is missing" for k in features}
+        found = [(self.names[k], int(self.absent[k])) for k in features]
+        return {column: f"{name} is missing" for name, column in (*found, *self.gone.items())}
 
 
-def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelled: bool) -> Columns:
+def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelled: bool, missing: str) -> Columns:
     """Find the columns of a file with these names in the schema.
 
-    A missing column of features is an error. A column that the schema does not list is left out. In files without a
-    header, columns are identified by position.
+    A column of features that the file lacks is missing in every row, which is an error with ``missing="error"``. A
+    column that the schema does not list is left out. In files without a header, columns are identified by position.
     """
     wanted: dict[str, list[Field]] = {}
     for field in schema.fields:
@@ -262,24 +266,59 @@ def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelle
         else:
             slots.append(place[name, id(here)] if is_feature else 0)
             absent.append(numbers + slots[-1])
-    gone = [field for fields in wanted.values() for field in fields]
-    optional = _ABSENT_WHEN_PREDICTING if unlabelled else ("ignored",)
-    needed = [field.name for field in gone if field.kind not in optional]
-    if needed:
-        columns, are, were = ("columns", "are", "were") if len(needed) > 1 else ("column", "is", "was")
-        raise InputError(
-            f"{path}: the {columns} {some([*map(repr, needed)], 5)} {are} not there, but {were} in the first file or "
-            f"when the model was trained. Its columns are {some(names)}."
-        )
+    lacking = [field for fields in wanted.values() for field in fields]
+    gone = {
+        field.name: hash_name(f"{field.name}=", bits=bits) if hashed else numbers + place[field.name, id(field)]
+        for field in lacking
+        if field.kind in FEATURES
+    }
+    optional = (*_ABSENT_WHEN_PREDICTING, *FEATURES) if unlabelled else ("ignored", *FEATURES)
+    needed = [field.name for field in lacking if field.kind not in optional]
+    notes = matched(schema, path, names, [*gone], extra, needed, missing)
+    sparse = missing == "indicate" and gone
     return Columns(
         tuple(names),
         np.array(kinds, dtype=np.uint8),
         np.array(slots, dtype=np.int64),
         np.array(absent, dtype=np.int64),
-        schema.dense,
-        mask + 1 if hashed else numbers if schema.dense else 2 * numbers,
-        tuple(extra),
+        schema.dense and not gone,
+        mask + 1 if hashed else numbers if schema.dense and not sparse else 2 * numbers,
+        gone,
+        notes,
     )
+
+
+def matched(
+    schema: Schema, path: str, names: Iterable[str], gone: Sequence[str], extra: Sequence[str],
+    needed: Sequence[str] = (), missing: str = "indicate",
+) -> tuple[str, ...]:  # fmt: skip
+    """Return remarks on columns that data lack or have in addition; refuse data without a column that is needed.
+
+    Args:
+        schema: the columns of the model or of the first file.
+        path: name of the data for messages.
+        names: its columns.
+        gone: features of the schema that are not among them. Not all of them may be, unless there are no others.
+        extra: columns that the schema does not list.
+        needed: columns of other roles that are not among them.
+        missing: policy for missing values.
+    """
+    none = bool(extra) and len(gone) == len(schema.of(*FEATURES)) > 0
+    needed = [*(gone if none or missing == "error" else ()), *needed]
+    if needed:
+        columns, are, were = ("columns", "are", "were") if len(needed) > 1 else ("column", "is", "was")
+        raise InputError(
+            f"{path}: the {columns} {some([*map(repr, needed)], 5)} {are} not there, but {were} in the first file or "
+            f"when the model was trained. Its columns are {some([*names])}."
+        )
+    found = []
+    if gone:
+        it = "it counts" if len(gone) == 1 else "they count"
+        found.append(f"no column {some([*map(repr, gone)])}: {it} as missing in every row.")
+    if extra and schema.extra == "ignore":
+        is_left = "which is left out" if len(extra) == 1 else "which are left out"
+        found.append(f"the model does not know the column {some([*map(repr, extra)])}, {is_left}.")
+    return tuple(f"{path}: {text}" for text in found)
 
 
 def _places(schema: Schema, path: str, names: Sequence[str], unlabelled: bool) -> list[str]:

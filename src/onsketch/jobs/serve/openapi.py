@@ -17,6 +17,11 @@ _ANSWER = {
         "margin": {"type": "number"},
         "margins": {"type": "object", "additionalProperties": {"type": "number"}},
         "contributions": {"type": "object", "description": "With ?explain=1: what each feature adds to the margin."},
+        "ignored": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Features of the row that the model's table does not have.",
+        },
         "id": {},
         "tag": {"type": "string"},
         "error": {"type": "string", "description": "Why this row was not learned."},

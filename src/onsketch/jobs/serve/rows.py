@@ -62,7 +62,6 @@ class RowReader:
             found = Schema(extra="learn") if schema is None else Schema.from_state(schema)
             missing = model.reading.get("missing") or "indicate"
             self._encoder = Encoder(found, bits, missing, collected, as_interactions(**products))
-            self._listed = {field.name for field in found.fields}
 
     def objects(self, features: Sequence[Any]) -> Rows:
         """Rows from objects or lists. An InputError names row and field."""
@@ -75,14 +74,21 @@ class RowReader:
                         f"row {place}: {shown(name)}: the model was trained on {self._format} rows, whose words have "
                         "other columns. Send numbers, or rows as lines."
                     )
-        if self._table:
-            for place, row in enumerate(features):
-                if isinstance(row, Mapping) and not self._listed.issuperset(row):
-                    name = next(name for name in flattened(row) if name not in self._listed)
-                    raise InputError(
-                        f"row {place}: {shown(name)}: the model was trained on a table without this column."
-                    )
+        for place, row in enumerate(features):
+            ignored = self.ignored(row)
+            if ignored and not flattened(row).keys() & self._encoder.listed:
+                raise InputError(
+                    f"row {place}: {shown(ignored[0])}: the model was trained on a table without this column, and the "
+                    "row has no other."
+                )
         return self._checked(self._encoder.objects(features))
+
+    def ignored(self, row: Any) -> list[str]:
+        """Return the names in an object that the model's table does not have; they are left out."""
+        if not self._table or not isinstance(row, Mapping) or self._encoder is None:
+            return []
+        listed = self._encoder.listed
+        return [] if listed.issuperset(row) else [name for name in flattened(row) if name not in listed]
 
     def _indexed(self, features: Sequence[Any]) -> Sparse:
         """Rows whose names are the numbers of features, as in a LIBSVM file."""

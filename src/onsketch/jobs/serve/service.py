@@ -55,6 +55,8 @@ class Service:
         matrix = self.matrix(rows)
         found = self.predict_rows(matrix, explain)
         for place, row in enumerate(rows):
+            if ignored := self.reader.ignored(row.features):
+                found[place]["ignored"] = ignored
             if row.tag is not None:
                 found[place]["tag"] = row.tag
             if row.id is not None:
@@ -105,6 +107,8 @@ class Service:
             weights = np.array([1.0 if row.weight is None else _weight(row.weight, k) for k, row in enumerate(rows)])
         found = await self.learn_rows(matrix, labels, weights)
         for answer, row in zip(found, rows, strict=True):
+            if ignored := self.reader.ignored(row.features):
+                answer["ignored"] = ignored
             if row.tag is not None:
                 answer["tag"] = row.tag
             if row.id is not None:

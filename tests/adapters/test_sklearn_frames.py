@@ -231,3 +231,6 @@ def test_two_columns_of_one_name_are_refused() -> None:
     twice = pd.concat([X, X[["colour"]]], axis=1)
     with pytest.raises(InputError, match="two columns have the name 'colour'"):
         OnlineClassifier(**FAST).fit(twice, y)
+    numbers = pd.DataFrame(np.arange(80.0).reshape(40, 2), columns=["a", "a"])
+    with pytest.raises(InputError, match="two columns have the name 'a'"):
+        OnlineClassifier(**FAST).fit(numbers, y)

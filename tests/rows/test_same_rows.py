@@ -306,8 +306,10 @@ def test_names_and_words_of_any_length_and_number_take_little_memory(monkeypatch
     plain = Encoder(Schema((), extra="learn"))
     for k in range(300):
         row = {f"name{k}": f"word{k}", "n" * 50_000 + str(k): 1.0, "always": "w" * 50_000 + str(k)}
+        row["list"] = [{"inner": f"word{k}"}] if k % 2 else [f"word{k}", k]
+        row["object"] = {f"inner{k}": {f"deeper{k}": f"word{k}"}}
         assert encoder.object(row) == plain.object(row)
-    kept = list(encoder._extra) + [word for words in encoder.hashes._known.values() for word in words]
+    kept = list(encoder.hashes.plans) + [word for words in encoder.hashes._known.values() for word in words]
     assert sum(map(len, kept)) < 300_000
     assert len(encoder.hashes._known) <= 110
     assert max(map(len, names.known.values())) <= 1001
@@ -328,3 +330,22 @@ def test_an_object_in_a_listed_column_is_encoded_once_where_other_columns_come()
     rows = encoder.objects([{"a": {"b": 1}, "new": 2}])
     assert [names.of(slot) for slot in rows.indices.tolist()] == ["a.b", "new"]
     assert rows.data.tolist() == [1.0, 2.0]
+
+
+def test_products_of_objects_in_listed_columns_and_of_columns_that_come_late():
+    from onsketch.rows.interactions import as_interactions
+
+    pairs = as_interactions(interact=["a,n"])
+    encoder = Encoder(Schema((Field("a", "any"), Field("n", "number"))), names=(names := Names()), pairs=pairs)
+    rows = encoder.objects([{"a": {"b": 2.0}, "n": 3.0}])
+    found = {names.of(slot): value for slot, value in zip(rows.indices.tolist(), rows.data.tolist(), strict=True)}
+    assert found == {"a.b": 2.0, "n": 3.0, "a.b*n": 6.0}
+    lines = [{"label": k % 2, "age": k} for k in range(600)] + [{"label": 1, "age": 2, "pay": 3}]
+    text = "".join(json.dumps(row) + "\n" for row in lines).encode()
+    with stream(io.BytesIO(text), "json", interact=["age,pay"], names=True) as blocks:
+        (block,) = blocks
+        told = dict(blocks.names)
+    assert {told[slot] for slot in block.X[[600]].indices.tolist()} == {"age", "pay", "age*pay"}
+    with stream(io.BytesIO(text), "json", interact=["age,height"]) as blocks:
+        list(blocks)
+        assert any("no column 'height'" in note for note in blocks.notes)

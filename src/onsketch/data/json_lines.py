@@ -78,8 +78,8 @@ class JSONLines(TextFormat):
         self.ends: list[int] = [0]
         self.slots: list[int] = []
         self.numbers: list[float] = []
-        self.whole: list[Any] = []
-        """The objects themselves, where products are made of their columns."""
+        self.origins: list[int] = []
+        """The namespace of each feature, where products are made."""
         self.labels: list[float] = []
         self.weights: list[float] = []
         self.tags: list[str] = []
@@ -92,10 +92,11 @@ class JSONLines(TextFormat):
             self.schema = self._decide(source.name, first_lines(source, SAMPLE_LINES).lines)
         elif os.path.isfile(source.name):  # a pipe may not have brought enough
             flat = self._sample(first_lines(source, LOOKED_AT).lines)[1]
-            names = dict.fromkeys(name for row in flat for name in row)
-            refuse_changed(source.name, self.schema.fields, {name: [row.get(name) for row in flat] for name in names})
+            keys = dict.fromkeys(name for row in flat for name in row)
+            refuse_changed(source.name, self.schema.fields, {name: [row.get(name) for row in flat] for name in keys})
         features = self.schema.of(*FEATURES)
-        self._unseen, self._strange = {field.name: None for field in features}, dict[str, None]()
+        self._unseen = dict.fromkeys([*(field.name for field in features), *self.pairs.named()])
+        self._strange = dict[str, None]()
         names = self.names if self.naming else None
         self.encoder = Encoder(self.schema, self.bits, self.roles.missing, names, self.pairs)
         self.width = self.encoder.width
@@ -121,7 +122,8 @@ class JSONLines(TextFormat):
         rows, flat, keys = self._sample(lines)
         counts = Counter(name for row in flat for name in row)
         roles = replace(self.roles, label=None, weight=None, tag=None, sparse=True)
-        told = {str(name) for name in (*roles.ignore, *roles.keep, *roles.numeric, *_named(roles.categorical))}
+        chosen = (*roles.ignore, *roles.keep, *roles.numeric, *_named(roles.categorical), *self.pairs.named())
+        told = {str(name) for name in chosen}
         names = [name for name, count in counts.items() if 2 * count > len(rows) or name in told]
         fields = decide(path, names, [sampled([row.get(name) for row in flat]) for name in names], roles)
         labels = sampled([row.label for row in rows])
@@ -168,9 +170,9 @@ class JSONLines(TextFormat):
         features = self.encoder.named(parts.features)
         if self._unseen or self.encoder.schema.extra == "ignore":
             self._compare(features)
-        columns, numbers = self.encoder.object(features)
-        if self.pairs:
-            self.whole.append(features)
+        origins: list[int] | None = [] if self.pairs else None
+        columns, numbers = self.encoder.object(features, origins)
+        self.origins += origins or ()
         self.slots += columns
         self.numbers += numbers
         self.ends.append(len(self.slots))
@@ -209,7 +211,7 @@ class JSONLines(TextFormat):
         """The rows parsed so far."""
         assert self.encoder is not None
         encoder, weights, tags = self.encoder, np.array(self.weights), self.tags
-        X = encoder.objects(self.whole) if self.pairs else encoder.block(self.ends, self.slots, self.numbers)
+        X = encoder.block(self.ends, self.slots, self.numbers, self.origins)
         block = Block(
             rows=X,
             y=np.array(self.labels),

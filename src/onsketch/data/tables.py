@@ -141,7 +141,8 @@ class CSV(TextFormat):
         pointers[1:] = np.cumsum([len(prefix) for prefix in prefixes])
         self.prefix = np.frombuffer(b"".join(prefixes) or b" ", dtype=np.uint8)
         self.prefix_ptr = pointers
-        self.pairs.origins([field.name for field in schema.of(*FEATURES)])
+        if schema.extra == "ignore":
+            self.pairs.check([field.name for field in schema.of(*FEATURES)])
         self.origins = np.array([self.pairs.origin(name) for name in columns.names], dtype=np.uint8)
         if not schema.header:
             return 0

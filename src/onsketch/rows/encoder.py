@@ -24,7 +24,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,12 +153,17 @@ def weight_of(word: str) -> int:
 
 
 class Hashes:
-    """Map from names of features to hashed columns of X, with a cache of words."""
+    """Map from names of features to hashed columns of X, with a cache of words.
 
-    def __init__(self, bits: int, names: Names | None) -> None:
+    A full cache is emptied. The dictionaries of listed columns stay the same objects then.
+    """
+
+    def __init__(self, bits: int, names: Names | None, listed: Iterable[str]) -> None:
         self.mask, self.names = column_mask(bits), names
-        self._known: dict[str, dict[str, int]] = {}
-        self._room = MOST_WORDS
+        self.plans: dict[str, _Plan] = {}
+        """Plans of columns that no schema lists, by name."""
+        self._known: dict[str, dict[str, int]] = {name: {} for name in listed}
+        self._listed, self._room = len(self._known), MOST_WORDS
 
     def of(self, words: Sequence[str], column: str) -> Whole:
         """Hash ``column=word`` for these words."""
@@ -172,21 +177,26 @@ class Hashes:
         return slot
 
     def known(self, column: str) -> dict[str, int]:
-        """Return the hashes of cells of a column seen so far; always the same dictionary object."""
-        return self._known.setdefault(column, {})
+        """Return the hashes of the cells of a column seen so far."""
+        if column not in self._known:
+            self.take(weight_of(column))
+            self._known[column] = {}
+        return self._known[column]
 
-    def forget(self, columns: Iterable[str]) -> None:
-        """Forget all words of these columns."""
-        for column in columns:
-            self._known.pop(column, None)
+    def take(self, room: int) -> None:
+        """Take room in the cache, which is emptied first if it is full."""
+        self._room -= room
+        if self._room < 0:
+            for known in self._known.values():  # in place: steps hold them
+                known.clear()
+            for column in list(islice(self._known, self._listed, None)):
+                del self._known[column]
+            self.plans.clear()
+            self._room = MOST_WORDS
 
     def learn(self, column: str, cells: Sequence[str], words: Sequence[str]) -> None:
         """Remember the hashes of these words under the cells that held them."""
-        self._room -= sum(map(weight_of, cells))
-        if self._room < 0:
-            for known in self._known.values():  # cleared in place: steps hold them
-                known.clear()
-            self._room = MOST_WORDS
+        self.take(sum(map(weight_of, cells)))
         slots = self.of(words, column).tolist()
         self.known(column).update(zip(cells, slots, strict=True))
         if self.names is not None:
@@ -260,18 +270,17 @@ class Encoder:
         pairs: Interactions | None = None,
     ) -> None:  # fmt: skip
         self.schema, self.missing, self.names, self.pairs = schema, missing, names, pairs or Interactions()
-        self.hashes = Hashes(bits, names)
         used = schema.of(*FEATURES)
+        self.hashes = Hashes(bits, names, (field.name for field in used))
         self.listed = {field.name for field in schema.fields}
         """Names of the columns of the schema."""
         self._parents = {name.split(".")[0] for name in self.listed if "." in name}
         self.width = self.hashes.mask + 1 if schema.hashed else len(used)
         self._plans = [self._plan(field, place) for place, field in enumerate(used)]
-        self._extra: dict[str, _Plan] = {}
-        self._room = MOST_WORDS
-        self.pairs.origins([field.name for field in used])  # refuses products of columns that are not there
+        if schema.extra == "ignore":
+            self.pairs.check([field.name for field in used])
         self._steps: list[Callable[..., None]] = []
-        for numeric, group in groupby(self._plans, lambda plan: plan.kind in NUMERIC_KINDS):
+        for numeric, group in groupby(self._plans, lambda plan: plan.kind in NUMERIC_KINDS and not self.pairs):
             plans = list(group)
             self._steps += [self._numbers_together(plans)] if numeric else [self._one(plan) for plan in plans]
 
@@ -290,53 +299,53 @@ class Encoder:
 
     def _others(self, name: str) -> _Plan:
         """Return the plan of a column that the schema does not list; such a column is never missing."""
-        plan = self._extra.get(name)
+        plan = self.hashes.plans.get(name)
         if plan is None:
             plan = _Plan(name, "any", self.hashes.one(name), -1, False, _ABSENT)
             plan = plan._replace(step=_any_step(self.hashes, plan))
-            self._room -= weight_of(name)
-            if self._room < 0:
-                self.hashes.forget(self._extra)
-                self._extra.clear()
-                self._room = MOST_WORDS
-            self._extra[name] = plan
+            self.hashes.take(weight_of(name))
+            self.hashes.plans[name] = plan
         return plan
 
     # Single rows --------------------------------------------------------------------------------------------
 
-    def object(self, row: Mapping[str, Any]) -> tuple[list[int], list[float]]:
-        """Encode one row: features and values. An InputError names the column."""
+    def object(self, row: Mapping[str, Any], origins: list[int] | None = None) -> tuple[list[int], list[float]]:
+        """Encode one row: features and values. An InputError names the column.
+
+        Args:
+            row: the row.
+            origins: receives the namespace of each feature, where products are made.
+        """
         indices: list[int] = []
         values: list[float] = []
         if self._parents and not self._parents.isdisjoint(row):
             row = flattened(row)
-        for step in self._steps:
+        for place, step in enumerate(self._steps):
             step(row, indices, values)
+            if origins is not None:
+                origins += [self.pairs.origin(self._plans[place].name)] * (len(indices) - len(origins))
         if self.schema.extra == "learn" and not row.keys() <= self.listed:
-            self._encode_others(row, indices, values)
+            flat = flattened({name: cell for name, cell in row.items() if name not in self.listed})
+            for name in sorted(flat.keys() - self.listed):
+                self._others(name).step(flat[name], indices, values)
+                if origins is not None:
+                    origins += [self.pairs.origin(name)] * (len(indices) - len(origins))
         return indices, values
-
-    def _encode_others(self, row: Mapping[str, Any], indices: list[int], values: list[float]) -> None:
-        flat = flattened({name: cell for name, cell in row.items() if name not in self.listed})
-        for name in sorted(flat.keys() - self.listed):
-            self._others(name).step(flat[name], indices, values)
 
     def objects(self, rows: Sequence[Any]) -> Sparse | Floats:
         """Encode objects, or lists of values in the order of the columns. An InputError names row and column."""
-        ends, indices, values = [0], [], []
-        if self.pairs:  # which need the column of each entry
-            flat = [flattened(self.named(row)) for row in rows]
-            names = dict.fromkeys(name for row in flat for name in row)
-            return self.columns({name: [row.get(name) for row in flat] for name in names}, len(flat))
+        ends, indices, values, spaces = [0], list[int](), list[float](), list[int]()
         for place, row in enumerate(rows):
+            origins: list[int] | None = [] if self.pairs else None
             try:
-                more, numbers = self.object(self.named(row))
+                more, numbers = self.object(self.named(row), origins)
             except InputError as error:
                 raise InputError(f"row {place}: {error}") from None
             indices += more
             values += numbers
+            spaces += origins or ()
             ends.append(len(indices))
-        return self.block(ends, indices, values)
+        return self.block(ends, indices, values, spaces)
 
     def named(self, row: Any) -> Mapping[str, Any]:
         """The row as an object: a list has the values of the columns in order."""
@@ -348,11 +357,13 @@ class Encoder:
             return dict(zip(names, row, strict=True))
         raise InputError(f"features: expected an object or a list of {len(plans)} values, found {shown(row)}.")
 
-    def block(self, ends: Sequence[int], indices: Sequence[int], values: Sequence[float]) -> Sparse | Floats:
+    def block(
+        self, ends: Sequence[int], indices: Sequence[int], values: Sequence[float], origins: Sequence[int] = ()
+    ) -> Sparse | Floats:
         """Rows from entries that ``object`` made: those of row i are ends[i]..ends[i+1]."""
         parts = np.array(ends), np.array(indices, dtype=np.int64), np.array(values, dtype=np.float64)
         if self.schema.hashed:
-            return self._finished(*parts, np.zeros(0))
+            return self._finished(*parts, np.array(origins, dtype=np.float64))
         indptr, slots, numbers = parts
         X = np.zeros((indptr.size - 1, 2 * self.width))
         X[np.repeat(np.arange(indptr.size - 1), np.diff(indptr)), slots] = numbers
@@ -583,7 +594,7 @@ def _category_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
             word = word_of(value)
             if word not in known:
                 hashes.learn(name, [word], [word])
-            slot = known[word]
+            slot = hashes.known(name)[word]
         indices.append(slot)
         values.append(1.0)
         return None
@@ -612,8 +623,10 @@ def _bag(hashes: Hashes, name: str, text: str) -> tuple[list[int], list[float]]:
     fresh = [token for token in dict.fromkeys(tokens) if token not in known]
     if fresh:
         hashes.learn(name, fresh, fresh)
+        known = hashes.known(name)
         if any(token not in known for token in tokens):  # the memory was emptied
             hashes.learn(name, tokens, tokens)
+            known = hashes.known(name)
     counted = Counter(map(known.__getitem__, tokens))
     slots = sorted(counted)
     return slots, [float(counted[slot]) for slot in slots]
@@ -703,11 +716,15 @@ def columns_of(table: Any) -> dict[str, Any]:
         while any(pa.types.is_struct(kind) for kind in table.schema.types):
             table = table.flatten()
         names, columns = table.column_names, table.columns
-    found = dict(zip(names, columns, strict=True))
-    if len(found) < len(names):
-        twice = next(name for name in found if names.count(name) > 1)
+    refuse_twice(names)
+    return dict(zip(names, columns, strict=True))
+
+
+def refuse_twice(names: Sequence[Any]) -> None:
+    """Refuse two columns of one name."""
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise InputError(f"two columns have the name {twice!r}; rename one of them.")
-    return found
 
 
 def import_pyarrow() -> Any:

@@ -55,33 +55,33 @@ class Interactions:
         """Return the first letters of the namespaces used."""
         return {letter for product in (*self.pairs, *self.triples) for letter in product} - {ANY}
 
-    def origins(self, names: Sequence[str]) -> NDArray[np.uint8]:
-        """Return the namespace of each column of a table; an InputError names a missing column."""
-        unknown = [name for name in self._named() if name not in names]
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse products of a column that is not among these."""
+        unknown = [name for name in self.named() if name not in names]
         if unknown:
             raise InputError(
                 f"interact={unknown[0]!r}: there is no such column. The columns are: {some(names)}.",
                 interact=unknown[0],
             )
-        return np.array([self.origin(name) for name in names], dtype=np.uint8)
 
     def origin(self, name: str) -> int:
         """Return the namespace of a column: a number if ``interact`` names it, else the first letter of its name."""
         if self.columns:
-            named = self._named()
+            named = self.named()
             return 1 + named.index(name) if name in named else _NOWHERE
         return (name.encode() or b" ")[0] if self.letters else ord(" ")
 
     def table(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Pairs and triples as compiled loops read them."""
-        places = {name: 1 + k for k, name in enumerate(self._named())}
+        places = {name: 1 + k for k, name in enumerate(self.named())}
         named = [tuple(sorted(places[name] for name in group)) for group in self.columns]
         pairs = [*self.pairs, *(group for group in named if len(group) == 2)]
         triples = [*self.triples, *(group for group in named if len(group) == 3)]
         two, three = np.array(pairs, dtype=np.uint8), np.array(triples, dtype=np.uint8)
         return two.reshape(-1, 2), three.reshape(-1, 3)
 
-    def _named(self) -> list[str]:
+    def named(self) -> list[str]:
+        """Return the columns of products that are asked for by name."""
         return list(dict.fromkeys(name for group in self.columns for name in group))
 
 
@@ -115,7 +115,7 @@ def as_interactions(
     found = Interactions(pairs, tuple(dict.fromkeys(triples)), tuple(dict.fromkeys(groups)), most)
     if groups and (pairs or triples):
         raise OptionError("interact names columns and quadratic and cubic their first letters; give one or the other.")
-    if len(found._named()) > 255:
+    if len(found.named()) > 255:
         raise OptionError("interact: at most 255 different columns.")
     return found
 

@@ -18,6 +18,7 @@ from onsketch.adapters.river.fast_path import PLAIN
 from onsketch.core.errors import InputError
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.rows import Rows, as_rows
+from onsketch.rows.encoder import refuse_twice
 from onsketch.rows.names import Numbers
 from onsketch.rows.schema import is_gap, number_of, word_of
 
@@ -59,8 +60,7 @@ class FeatureNames(Numbers):
     def frame(self, X: Any, *, learn: bool) -> Rows:
         """Return a data frame as checked rows, each with the frame's columns."""
         names = list(X.columns)
-        if len(set(names)) < len(names):
-            raise InputError("X: two columns of the data frame have the same name.")
+        refuse_twice(names)
         try:
             block = np.asarray(X.to_numpy(), dtype=np.float64)
         except (TypeError, ValueError):  # words

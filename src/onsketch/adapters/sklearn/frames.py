@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from onsketch.core.errors import InputError, ModelFileError, OptionError
 from onsketch.data.arrow import schema_of
 from onsketch.data.columns import Roles
-from onsketch.rows.encoder import Encoder, as_floats, cells_of, columns_of, import_pyarrow, is_numeric
+from onsketch.rows.encoder import Encoder, as_floats, cells_of, columns_of, import_pyarrow, is_numeric, refuse_twice
 from onsketch.rows.names import Names, Numbers
 from onsketch.rows.schema import NUMERIC_KINDS, Schema
 
@@ -131,7 +131,12 @@ def as_columns(X: Any) -> dict[str, Any] | None:
 
 
 def named(X: Any) -> Any:
-    """Return a RecordBatch of pyarrow as a Table, whose names scikit-learn checks; anything else as it is."""
+    """Return a RecordBatch of pyarrow as a Table, whose names scikit-learn checks; anything else as it is.
+
+    A data frame with two columns of one name is refused.
+    """
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        refuse_twice(list(X.columns))
     if type(X).__name__ == "RecordBatch" and hasattr(X, "schema"):
         return import_pyarrow().Table.from_batches([X])
     return X

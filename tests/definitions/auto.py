@@ -8,16 +8,38 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from streams import REAL
+from streams import EPSILON, REAL
 
 RIDGES, GROWTHS, ROOT_STEP, PRECISION, TOLD = (0.03, 0.003, 0.03), (0.5, 0.05, 0.05), 10.0, 0.1, 0.25
 STEPS = {0: 1.5, 2: 10.0, 3: 3.0}
 K, LAPLACE = 7, 4
 PRIORS = np.array([4.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+DEGREE = {"squared": 2, "huber": 2, "absolute": 1, "quantile": 1, "epsilon_insensitive": 1}
+"""Powers of the labels' unit by which losses grow; an ε grows, too."""
+
+
+def with_epsilon(loss: str) -> tuple[str, float]:
+    """The name of a loss, and its ε: that of ``in_unit``, or as the tests give it."""
+    name, _, level = loss.partition(" ")
+    return name, float(level or EPSILON)
+
+
+def in_unit(loss: str, unit: float) -> str:
+    """The loss of margins and labels over this unit."""
+    return f"{loss} {float(EPSILON / unit)!r}" if loss in ("huber", "epsilon_insensitive") else loss
+
+
+def slope_unit(loss: str, unit: float) -> float:
+    """The size of slopes at residuals of this size."""
+    return {"squared": unit, "huber": min(unit, EPSILON)}.get(loss, 1.0)
 
 
 def value(loss: str, z: float, y: float) -> float:
+    loss, epsilon = with_epsilon(loss)
+    away = abs(z - y)
     return {
+        "huber": away**2 if away <= epsilon else epsilon * (2.0 * away - epsilon),
+        "epsilon_insensitive": max(0.0, away - epsilon),
         "squared": (z - y) ** 2,
         "absolute": abs(z - y),
         "logistic": float(np.logaddexp(0.0, -y * z)),
@@ -29,7 +51,10 @@ def value(loss: str, z: float, y: float) -> float:
 
 
 def slope(loss: str, z: float, y: float) -> float:
+    loss, epsilon = with_epsilon(loss)
     return {
+        "huber": 2.0 * min(max(z - y, -epsilon), epsilon),
+        "epsilon_insensitive": float(np.sign(z - y)) * (abs(z - y) > epsilon),
         "squared": 2.0 * (z - y),
         "absolute": float(np.sign(z - y)),
         "logistic": -y / (1.0 + math.exp(min(y * z, 700.0))),
@@ -42,22 +67,27 @@ def slope(loss: str, z: float, y: float) -> float:
 
 def implicit(loss: str, z: float, y: float, length: float) -> tuple[float, float]:
     """(slope, curvature) at z' = argmin ℓ(v) + (v − z)²/(2·length)."""
-    if length == 0.0 or slope(loss, z, y) == 0.0:
-        end, s = z, slope(loss, z, y)
-    elif loss in ("absolute", "hinge", "quantile"):
-        gap = 1.0 - y * z if loss == "hinge" else abs(z - y)
-        s = slope(loss, z, y)
+    given, (loss, epsilon) = loss, with_epsilon(loss)
+    if length == 0.0 or slope(given, z, y) == 0.0:
+        end, s = z, slope(given, z, y)
+    elif loss in ("absolute", "hinge", "quantile", "epsilon_insensitive"):
+        gap = 1.0 - y * z if loss == "hinge" else abs(z - y) - epsilon * (loss == "epsilon_insensitive")
+        s = slope(given, z, y)
         s *= min(1.0, gap / (length * abs(s)))
         end = z - length * s
     else:
-        ends = sorted([z, z - length * slope(loss, z, y)])
+        ends = sorted([z, z - length * slope(given, z, y)])
         pad = 1e-6 * (1.0 + abs(z))
-        end = brentq(lambda v: v - z + length * slope(loss, v, y), ends[0] - pad, ends[1] + pad, xtol=1e-15, rtol=1e-15)
+        end = brentq(
+            lambda v: v - z + length * slope(given, v, y), ends[0] - pad, ends[1] + pad, xtol=1e-15, rtol=1e-15
+        )
         s = (z - end) / length if loss != "logistic" else slope(loss, end, y)
     if loss == "logistic":
         return s, -y * s * (1.0 + y * s)
     if loss == "poisson":
         return s, math.exp(end)
+    if loss == "huber":
+        return s, 2.0 * min(1.0, epsilon / max(abs(end - y), 1e-300))
     return s, {"squared": 2.0, "squared_hinge": 2.0 * (y * end < 1.0)}.get(loss, s * s)
 
 
@@ -216,7 +246,7 @@ class Definition:
     def sketched_steps(self, x: np.ndarray, z: np.ndarray, y: float, h: float) -> None:
         newton = self.shares[1][:2] / self.shares[1][:2].sum() if self.shares[1][:2].sum() > 0 else np.full(2, 0.5)
         curvature = told = 0.0
-        pace = h * self.unit if self.loss in ("absolute", "quantile") else h
+        pace = h * self.unit if DEGREE.get(self.loss) == 1 else h
         # features without sketch columns are known to the ridge alone
         due = [j for i, j in enumerate(self.order) if i < self.free or j == self.d or self.count[j] >= self.patience]
         for k in range(3):
@@ -257,7 +287,7 @@ class Definition:
             if k == LAPLACE:
                 variance = np.where(self.energy[1] > 0, np.minimum(self.energy[1], prior), prior)
                 length = float(variance @ row**2)
-                pace = h * self.unit if loss in ("absolute", "quantile") else h
+                pace = h * self.unit if DEGREE.get(loss) == 1 else h
                 s, bend = implicit(loss, z[k], y, pace * length)
                 self.w[k] -= pace * s * variance * row
                 less = variance - h * bend / (1.0 + h * bend * length) * (variance * row) ** 2
@@ -266,9 +296,7 @@ class Definition:
             at = {3: 0, 5: 2, 6: 3}[k]
             g = slope(loss, z[k], y)
             fresh = self.energy[at] == 0.0
-            self.energy[at] += (
-                h * g * g + np.where(fresh, 0.1 * (self.unit**2 if loss == "squared" else 1.0), 0.0)
-            ) * row**2
+            self.energy[at] += (h * g * g + np.where(fresh, 0.1 * slope_unit(loss, self.unit) ** 2, 0.0)) * row**2
             eta = STEPS[at] * self.unit / math.sqrt(self.norm if k == 3 else self.wide_norm)
             by = np.divide(eta, np.sqrt(self.energy[at]), out=np.zeros(self.d + 1), where=self.energy[at] > 0)
             s = g if k == 6 and self.signs else implicit(loss, z[k], y, h * float(by @ row**2))[0]
@@ -288,7 +316,7 @@ class Definition:
         low, high = (min(self.labels, default=self.centre), max(self.labels, default=self.centre))
         low, high = ((low - self.centre) / unit, (high - self.centre) / unit) if self.real else (-50.0, 50.0)
         z, y = np.clip(z / unit, low, high), y / unit
-        price = h * {"squared": unit**2, "absolute": unit, "quantile": unit}.get(loss, 1.0)
+        price, loss = h * unit ** DEGREE.get(loss, 0), in_unit(loss, unit)
         calibrated = self.factor * z
         b = float(self.shares[1] @ calibrated)
         f = np.concatenate([[b], calibrated - b, [one]])
@@ -305,7 +333,7 @@ class Definition:
             self.precision[k] += h * bend * z[k] ** 2
         for i, sums in enumerate(self.sums):
             if self.real:
-                power = 0.5 if loss == "squared" else 1.0
+                power = 1.0 / DEGREE[self.loss]
                 worse = power * self.total * np.log(np.maximum(sums, 1e-290) / max(sums.min(), 1e-290))
             else:
                 worse = sums - sums.min()

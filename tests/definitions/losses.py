@@ -69,9 +69,30 @@ def pinball(level: float) -> Loss:
     )
 
 
+def huber(epsilon: float) -> Loss:
+    """The Huber loss with this ε; its curvature is the weight of iteratively reweighted least squares."""
+    return Loss(
+        value=lambda z, y: (z - y) ** 2 if abs(z - y) <= epsilon else 2.0 * epsilon * abs(z - y) - epsilon**2,
+        slope=lambda z, y: float(np.clip(2.0 * (z - y), -2.0 * epsilon, 2.0 * epsilon)),
+        curvature=lambda z, y: 2.0 * min(1.0, epsilon / abs(z - y)) if z != y else 2.0,
+    )
+
+
+def insensitive(epsilon: float) -> Loss:
+    """The ε-insensitive loss."""
+    return Loss(
+        value=lambda z, y: max(0.0, abs(z - y) - epsilon),
+        slope=lambda z, y: float(np.sign(z - y)) if abs(z - y) > epsilon else 0.0,
+        curvature=None,
+    )
+
+
 def loss_of(o: Options) -> Loss:
     """The loss that the options ask for."""
-    return pinball(o.quantile) if o.loss == "quantile" else LOSSES[o.loss]
+    levelled = {"quantile": pinball, "huber": huber, "epsilon_insensitive": insensitive}
+    if o.loss in levelled:
+        return levelled[o.loss](o.quantile if o.loss == "quantile" else o.epsilon)
+    return LOSSES[o.loss]
 
 
 def exp_concavity(loss: str, bound: float) -> float:

@@ -28,6 +28,7 @@ class Options:
     geometry: str = "ogd"
     loss: str = "squared"
     quantile: float = 0.5
+    epsilon: float = 0.1
     sketch_size: int = 20
     ridge: float = 1.0
     ridge_share: float = 0.0
@@ -76,7 +77,8 @@ def schedule(o: Options, t: int) -> float:
     """``η_t``: 0, 1/t or 1/√t; by default 1/√t for a loss without curvature, 1/t at ridge 0, else 0."""
     name = o.curvature_schedule
     if name is None:
-        name = "1/sqrt(t)" if o.loss in ("absolute", "hinge", "quantile") else "1/t" if o.ridge == 0 else "none"
+        straight = o.loss in ("absolute", "hinge", "quantile", "huber", "epsilon_insensitive")
+        name = "1/sqrt(t)" if straight else "1/t" if o.ridge == 0 else "none"
     return {"none": 0.0, "1/t": 1 / t, "1/sqrt(t)": 1 / math.sqrt(t)}[name]
 
 

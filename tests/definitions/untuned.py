@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from definitions.auto import implicit, slope, value
+from definitions.auto import DEGREE, implicit, in_unit, slope, slope_unit, value, with_epsilon
 from definitions.softmax import Pool, softmax
 from definitions.softmax import implicit as implicit_classes
 from streams import REAL
@@ -216,7 +216,7 @@ class Definition:
             self.pool.teach(int(y), h)
         shares = self.pool.shares if self.many else self.shares
         if self.norm > 0:
-            self.newton(x[3], z[3:], target, h, h * unit if self.loss in ("absolute", "quantile") else h, shares[3:])
+            self.newton(x[3], z[3:], target, h, h * unit if DEGREE.get(self.loss) == 1 else h, shares[3:])
         self.adagrad(x[:3], z[:3], target, h, unit)
         if not self.many:
             self.count_label(y)
@@ -270,17 +270,18 @@ class Definition:
             room = 0.1 * (self.high - self.low)
             low, high = (self.low - room - self.label) / unit, (self.high + room - self.label) / unit
         z, y = np.clip(z / unit, low, high), y / unit
+        loss = in_unit(self.loss, unit)
         f = self.temper * z
         mean = self.shares @ f
         g = self.stack[0] * mean + self.stack[1:] @ (f - mean) + self.bias
         row = np.append(mean, f - mean)
-        slopes = np.array([slope(self.loss, v, y) for v in f])
-        bends = np.array([self.bend(v, y) for v in f])
-        self.sums = keep * self.sums + h * np.array([value(self.loss, v, y) for v in f])
+        slopes = np.array([slope(loss, v, y) for v in f])
+        bends = np.array([self.bend(v, y, loss) for v in f])
+        self.sums = keep * self.sums + h * np.array([value(loss, v, y) for v in f])
         self.hard = keep * self.hard + (1 - keep) * 10 + h * bends * z * z
         self.temper = np.clip(self.temper - h * slopes * z / self.hard, 0.05, 20)
-        self.ways = keep * self.ways + h * np.array([value(self.loss, mean, y), value(self.loss, g, y)])
-        s, bend = slope(self.loss, g, y), self.bend(g, y)
+        self.ways = keep * self.ways + h * np.array([value(loss, mean, y), value(loss, g, y)])
+        s, bend = slope(loss, g, y), self.bend(g, y, loss)
         self.hessian = keep * self.hessian + h * bend * np.outer(row, row)
         step = np.linalg.solve(self.hessian + 10 * np.eye(6), h * s * row)
         self.stack = np.clip(self.stack - step, -20, 20)
@@ -288,15 +289,18 @@ class Definition:
         self.bias -= h * s / self.firm
         self.shares, self.way = self.weigh(self.sums, PRIORS), self.weigh(self.ways, np.full(2, 0.5))
 
-    def bend(self, z: float, y: float) -> float:
-        if self.loss == "logistic":
-            s = abs(slope(self.loss, z, y))
+    def bend(self, z: float, y: float, loss: str) -> float:
+        if loss == "logistic":
+            s = abs(slope(loss, z, y))
             return s * (1 - s)
+        name, epsilon = with_epsilon(loss)
+        if name == "huber":
+            return 2.0 * min(1.0, epsilon / max(abs(z - y), 1e-300))
         curved = {"squared": 2.0, "squared_hinge": 2.0 * (y * z < 1), "poisson": math.exp(min(z, 700.0))}
-        return curved.get(self.loss, slope(self.loss, z, y) ** 2)
+        return curved.get(loss, slope(loss, z, y) ** 2)
 
     def weigh(self, sums: Array, priors: Array) -> Array:
-        degree = {"squared": 2, "absolute": 1, "quantile": 1}.get(self.loss, 0)
+        degree = DEGREE.get(self.loss, 0)
         worse = sums - sums.min()
         if degree:
             worse = self.total / 2 / degree * np.log(np.maximum(sums, 1e-290) / max(sums.min(), 1e-290))
@@ -345,7 +349,7 @@ class Definition:
             self.S = np.vstack([self.S, rho * x])
 
     def adagrad(self, x: Array, z: Array, y: float, h: float, unit: float) -> None:
-        first = 0.1 * (unit**2 if self.loss == "squared" else 1.0)
+        first = 0.1 * slope_unit(self.loss, unit) ** 2
         for o in range(3):
             norm = self.wide if o else self.norm
             if norm == 0:

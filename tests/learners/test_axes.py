@@ -16,7 +16,7 @@ from onsketch.jit.decorators import kernel
 from onsketch.jit.vectors import load, store
 from onsketch.learners.first_order.learner import LOOPS
 from onsketch.learners.methods import METHODS
-from onsketch.learners.options import LOSS_NAMES, Options
+from onsketch.learners.options import DECLARED, LEVELS, LOSS_NAMES, Options
 from onsketch.learners.rule_table import RULES, rule_of
 from onsketch.learners.setup import make_setup
 from onsketch.learners.sketch_table import SKETCHES, SketchKind, sketch_of
@@ -251,6 +251,10 @@ def test_every_form_of_a_geometry_is_the_same_function(name):
 
 def test_every_loss_has_one_entry_with_one_code():
     assert tuple(LOSSES) == LOSS_NAMES
+    assert {(loss.option, name) for name, loss in LOSSES.items() if loss.option} == {
+        (level, name) for level, names in LEVELS.items() for name in names
+    }
+    assert all(LOSSES[name].level == DECLARED[level].default for level, names in LEVELS.items() for name in names)
     assert sorted(loss.code for loss in LOSSES.values()) == list(range(len(LOSSES)))
     for function in (value, slope, curvature):
         assert math.isnan(function.py_func(Form(len(LOSSES)), 0.3, 1.0))

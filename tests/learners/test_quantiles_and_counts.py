@@ -1,4 +1,4 @@
-"""The quantile and the Poisson loss, from the formula to the program: definitions, judging, answers, refusals."""
+"""The quantile, Poisson, Huber and ε-insensitive losses: definitions, learning, judging, answers, refusals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import huber
 from sklearn import metrics
 from sklearn.linear_model import PoissonRegressor, QuantileRegressor
 
@@ -20,8 +21,12 @@ from onsketch.data.task import Task
 from onsketch.errors import InputError, OptionError
 from onsketch.jit.decorators import kernel
 from onsketch.jobs.judging import Judge
+from onsketch.jobs.models import make_learner
 from onsketch.jobs.offline import best_fixed_loss
 from onsketch.jobs.tally import judged
+from onsketch.learners.multiclass import OneVersusRest, SharedSketch
+from onsketch.learners.multiclass.coupled import COUPLED
+from onsketch.learners.options import SAME_LOSSES
 from onsketch.sklearn import OnlineRegressor
 from program import run
 
@@ -84,7 +89,99 @@ def test_an_implicit_poisson_step_ends_where_its_equation_says(z: float, y: floa
     assert abs(end + length * rate - z - length * y) <= 1e-9 * unit
 
 
+@given(st.floats(-20.0, 20.0), st.floats(-20.0, 20.0), st.floats(1e-3, 50.0))
+def test_the_huber_and_the_insensitive_loss_are_their_formulas(z: float, y: float, epsilon: float) -> None:
+    assert loss_values(f"huber {epsilon!r}", [z], [y])[0] == pytest.approx(2.0 * huber(epsilon, z - y), abs=1e-12)
+    insensitive = max(0.0, abs(z - y) - epsilon)
+    assert loss_values(f"epsilon_insensitive {epsilon!r}", [z], [y])[0] == pytest.approx(insensitive, abs=1e-12)
+
+
+@given(
+    st.sampled_from(["huber", "epsilon_insensitive"]), st.floats(-30.0, 30.0), st.floats(-30.0, 30.0),
+    st.floats(1e-6, 1e6), st.floats(1e-3, 10.0),
+)  # fmt: skip
+def test_an_implicit_step_ends_at_the_least_of_loss_and_distance(
+    name: str, z: float, y: float, length: float, epsilon: float
+) -> None:
+    key = f"{name} {epsilon!r}"
+    end, slope_there, _ = _step(named(key).form, z, y, length)
+    assert end == pytest.approx(z - length * slope_there, rel=1e-9, abs=1e-9)
+
+    def cost(v: float) -> float:
+        return float(loss_values(key, [v], [y])[0]) + (v - z) ** 2 / (2.0 * length)
+
+    others = [z, y, y - epsilon, y + epsilon, end + 1e-3, end - 1e-3]
+    assert cost(end) <= min(map(cost, others)) + 1e-9 * (1.0 + cost(z))
+
+
 # Learning -----------------------------------------------------------------------------------------------------
+
+
+def outliers(n: int = 3000, unit: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of three features; one label in ten is far off, always in the same direction."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = X @ [1.0, 2.0, -1.0] + 5.0 + 0.3 * rng.normal(size=n)
+    return X, unit * np.where(rng.random(n) < 0.1, y + 30.0, y)
+
+
+@pytest.mark.parametrize("method", ["auto", "untuned", "rfd-son", "adagrad", "ada-fd"])
+def test_the_huber_loss_of_a_large_epsilon_is_the_squared_loss_bit_for_bit(method: str) -> None:
+    X, y = outliers(300)
+    squared, huber = (
+        OnlineRegressor(method, random_state=0, **options).fit(X, y).predict(X)
+        for options in ({"loss": "squared"}, {"loss": "huber", "epsilon": 1e6})
+    )
+    np.testing.assert_array_equal(squared, huber)
+
+
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
+@pytest.mark.parametrize("method", ["auto", "untuned", "rfd-son", "adagrad", "ogd", "ada-fd", "ftrl"])
+def test_the_unit_of_labels_and_epsilon_does_not_matter(method: str, loss: str) -> None:
+    X, y = outliers(400)
+    one, large = (
+        OnlineRegressor(method, loss=loss, epsilon=0.5 * unit, random_state=0).fit(X, unit * y).predict(X) / unit
+        for unit in (1.0, 1024.0)
+    )
+    np.testing.assert_allclose(large, one, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
+@pytest.mark.parametrize("method", ["auto", "untuned", "rfd-son", "adagrad"])
+def test_outliers_do_not_matter_to_robust_losses(method: str, loss: str) -> None:
+    X, y = outliers()
+    truth = X @ [1.0, 2.0, -1.0] + 5.0
+    model = OnlineRegressor(method, loss=loss, epsilon=0.5, max_iter=5, random_state=0).fit(X, y)
+    usual = OnlineRegressor(method, max_iter=5, random_state=0).fit(X, y)
+    assert np.abs(model.predict(X) - truth).mean() < 0.75 < 2.0 < np.abs(usual.predict(X) - truth).mean()
+
+
+def test_a_scaled_learner_with_an_epsilon_goes_on_bit_for_bit_from_its_file(tmp_path) -> None:
+    X, y = outliers(300)
+    whole, half = (onsketch.safe_learner("adagrad", loss="huber", epsilon=0.5) for _ in range(2))
+    expected = whole.learn(X, y)
+    half.learn(X[:130], y[:130])
+    half.save(tmp_path / "model")
+    np.testing.assert_array_equal(onsketch.load(tmp_path / "model").learn(X[130:], y[130:]), expected[130:])
+
+
+def test_names_of_scikit_learn_are_accepted_everywhere(tmp_path) -> None:
+    for theirs, ours in SAME_LOSSES.items():
+        for made in (onsketch.learner, onsketch.safe_learner):
+            assert made("adagrad", loss=theirs).loss == ours
+        assert onsketch.compose("fd", "adagrad", loss=theirs).loss == ours
+    X, y = outliers(60)
+    signs = y > 5.0
+    OneVersusRest("adagrad", 2, loss="log_loss").learn(X, signs.astype(int))
+    SharedSketch("rfd-son", 2, loss="squared_error", sketch_size=2).learn(X, np.column_stack([y, y]))
+    assert isinstance(make_learner(Task("multiclass", names=[]), "auto", loss="log_loss"), COUPLED["auto"])
+    river = pytest.importorskip("onsketch.river")
+    river.OnlineRegressor("adagrad", loss="absolute_error").learn_one({"a": 1.0}, 2.0)
+    river.OnlineClassifier("adagrad", loss="log_loss").learn_one({"a": 1.0}, True)
+    path = table(tmp_path / "t.csv", np.column_stack([X, X[:, 0]]), y)
+    done = run("train", path, "--loss", "absolute_error", "--save", tmp_path / "m")
+    assert done.exit_code == 0, done.output
+    assert onsketch.load(tmp_path / "m").loss == "absolute"
 
 
 def test_auto_learns_a_quantile_as_well_as_a_solver() -> None:
@@ -160,6 +257,10 @@ def test_what_does_not_fit_is_refused_with_the_reason() -> None:
     for level in (0.0, 1.0):
         with pytest.raises(OptionError, match="quantile"):
             onsketch.learner("adagrad", loss="quantile", quantile=level)
+    with pytest.raises(OptionError, match="level of loss='huber' and loss='epsilon_insensitive'"):
+        onsketch.learner("adagrad", loss="squared", epsilon=0.9)
+    with pytest.raises(OptionError, match="each target would have a scale of its own"):
+        OnlineRegressor("ada-fd", loss="huber").fit(np.eye(3), np.eye(3))
     with pytest.raises(OptionError, match="has no curvature"):
         onsketch.learner("rfd-son", loss="quantile", summary="curvature")
     with pytest.raises(OptionError, match="curvature_schedule"):
@@ -173,7 +274,7 @@ def test_what_does_not_fit_is_refused_with_the_reason() -> None:
 # Judging ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", ["quantile 0.8", "poisson"])
+@pytest.mark.parametrize("key", ["quantile 0.8", "poisson", "huber 0.5", "epsilon_insensitive 0.5"])
 def test_figures_are_those_of_the_definitions_whatever_the_cut(key: str) -> None:
     X, y = counts(500)
     z, weights = X @ [0.4, -0.3, 0.2, 0.1] + 1.0, np.random.default_rng(2).random(500)
@@ -194,6 +295,9 @@ def test_figures_are_those_of_the_definitions_whatever_the_cut(key: str) -> None
         assert figures["deviance_explained"] == pytest.approx(explained)
         assert figures["best_constant_loss"] == pytest.approx(mean - mean * math.log(mean))
         assert figures["rmse"] == pytest.approx(math.sqrt(np.average((rate - y) ** 2, weights=weights)))
+    elif key != "quantile 0.8":
+        constants = [loss_values(key, np.full(500, q), y).mean() for q in np.linspace(y.min(), y.max(), 2001)]
+        assert figures["best_constant_loss"] == pytest.approx(min(constants), rel=1e-3)
     else:
         assert figures["coverage"] == pytest.approx(np.average(y <= z, weights=weights))
         constants = [metrics.mean_pinball_loss(y, np.full(500, q), alpha=0.8) for q in np.unique(y)]

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 SIGN_LOSSES = ("logistic", "hinge", "squared_hinge")
 
 
-LOSSES = ("squared", "absolute", *SIGN_LOSSES, "quantile", "poisson")
+LOSSES = ("squared", "absolute", *SIGN_LOSSES, "quantile", "poisson", "huber", "epsilon_insensitive")
 
 
 COMPOSITE: dict[str, dict[str, Any]] = {

@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-LOSSES = ("squared", "absolute", "logistic", "hinge", "squared_hinge", "quantile", "poisson")
-SMOOTH = ("squared", "logistic", "squared_hinge")
-REAL = ("squared", "absolute", "quantile")
+LOSSES = (
+    "squared", "absolute", "logistic", "hinge", "squared_hinge", "quantile", "poisson", "huber", "epsilon_insensitive"
+)  # fmt: skip
+SMOOTH = ("squared", "logistic", "squared_hinge", "huber")
+REAL = ("squared", "absolute", "quantile", "huber", "epsilon_insensitive")
+EPSILON = 0.3
 
 
 def labels_for(loss: str, y: Array) -> Array:
@@ -23,6 +26,8 @@ def labels_for(loss: str, y: Array) -> Array:
 
 def level(loss: str) -> dict[str, float]:
     """The option of a loss with a level, one that is not its default."""
+    if loss in ("huber", "epsilon_insensitive"):
+        return {"epsilon": EPSILON}
     return {"quantile": 0.8} if loss == "quantile" else {}
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
 
 from onsketch.core.arrays import Arrays
 from onsketch.core.errors import ModelFileError, OptionError, suggestion
@@ -100,13 +104,9 @@ def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, "fit_intercept": parameters["fit_intercept"]}
 
 
-SAME_LOSSES = {"log_loss": "logistic", "squared_error": "squared", "absolute_error": "absolute"}
-"""scikit-learn's names of losses, and the learners' names."""
-
-
 def named_loss(parameters: Mapping[str, Any]) -> Any:
     """Return the loss of an estimator by the learners' name."""
-    return fitting_loss(parameters["method"], SAME_LOSSES.get(parameters["loss"], parameters["loss"]))
+    return fitting_loss(parameters["method"], parameters["loss"])
 
 
 def class_model(
@@ -147,8 +147,8 @@ def shared_model(method: str, count: int, options: Mapping[str, Any]) -> SharedS
     name = SHARED_METHOD if method == "auto" else method
     scaled = shares_a_sketch(name) and options.get("scaling") != "none"
     added = {"scaling": "magnitude", **for_unit_rows(METHODS[name])} if scaled else {}
-    if options["loss"] == "squared" and shares_a_sketch(name) and METHODS[name].newton:
-        added["summary"] = "curvature"  # recursive least squares
+    if options["loss"] in ("squared", "huber") and shares_a_sketch(name) and METHODS[name].newton:
+        added["summary"] = "curvature"  # recursive least squares, reweighted for huber
     return SharedSketch(name, count, **{**added, **options})
 
 
@@ -184,6 +184,43 @@ def regression_learner(method: str, options: dict[str, Any], targets: int = 0) -
     if targets:
         return shared_model(method, targets, options)
     return safe_learner(method, **options)
+
+
+def merged(mine: Any, theirs: Any, numbers: NDArray[np.int64] | None = None, codes: Sequence[int] | None = None) -> Any:
+    """Return a learner that has learned the rows of both, for ``merge`` of the estimators.
+
+    Args:
+        mine: the learner that takes in the other; it is left as it was.
+        theirs: the other.
+        numbers: the number here of each feature of the other, if they are numbered differently.
+        codes: the code here of each class of the other, if it is a learner of many classes.
+    """
+    if type(mine) is not type(theirs):
+        raise OptionError("merge: one estimator has learned two classes and the other many.")
+    twin = copy.deepcopy(mine)
+    if isinstance(theirs, Learner):
+        merged: Any = twin.merge(_renumbered(theirs, numbers))
+        return merged
+    theirs = copy.deepcopy(theirs)
+    if isinstance(theirs, OneVersusRest):
+        theirs.learners = [_renumbered(learner, numbers) for learner in theirs.learners]
+        theirs.unmet = None if theirs.unmet is None else _renumbered(theirs.unmet, numbers)
+    return twin.merge(theirs, codes)
+
+
+def _renumbered(learner: Learner, numbers: NDArray[np.int64] | None) -> Learner:
+    """Return a learner whose feature k is ``numbers[k]``, with the same state otherwise."""
+    if numbers is None or np.array_equal(numbers, np.arange(numbers.size)):
+        return learner
+    arrays = dict(learner._arrays())
+    if "features" not in arrays:
+        raise OptionError(f"merge: {learner.method.name} has met its features in another order, and cannot change it.")
+    known = arrays["features"] >= 0
+    arrays["features"] = np.where(known, numbers[arrays["features"]], arrays["features"])
+    twin = type(learner)(learner.method, learner.options)
+    twin._width = max(learner.n_features, int(numbers.max(initial=-1)) + 1)
+    twin._restore(arrays)
+    return twin
 
 
 def described(model: Learner | ManyClasses) -> tuple[dict[str, Any], Arrays]:

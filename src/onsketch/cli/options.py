@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import click
 
 from onsketch.cli.declaring import Option
-from onsketch.learners.options import DECLARED, Options
+from onsketch.learners.options import DECLARED, LEVELS, Options, own_loss
 
 LEARNING, READING, PRODUCTS = "Learning", "Reading", "Products of features"
 
@@ -151,11 +151,12 @@ def switches() -> dict[str, tuple[str, str]]:
 def learner_options(learning: dict[str, Any]) -> dict[str, Any]:
     """The learner's keyword arguments from what was given on the command line."""
     kinds = get_type_hints(Options)
-    return {
+    found = {
         name: _understood(value) if isinstance(value, str) and kinds[name] is not str else value
         for name, value in learning.items()
         if value is not None
     }
+    return found | ({"loss": own_loss(found["loss"])} if "loss" in found else {})
 
 
 def _understood(text: str) -> Any:
@@ -175,8 +176,10 @@ def check_concerns(method: str, learning: dict[str, Any]) -> None:
     from onsketch.core.errors import OptionError
     from onsketch.learners.methods import METHODS
 
-    if "quantile" in learning and learning.get("loss") != "quantile":
-        raise OptionError("--quantile is the level of --loss quantile, and does nothing without it.")
+    for level, losses in LEVELS.items():
+        if level in learning and learning.get("loss") not in losses:
+            wanted = " or ".join(f"--loss {loss}" for loss in losses)
+            raise OptionError(f"--{level} is the level of {wanted}, and does nothing without it.")
     concerns = METHODS[method].concerns
     for name in learning:
         if name not in concerns and name != "plain":

@@ -18,6 +18,8 @@ logistic       the root of z' = z + τy/(1 + e^{yz'}), by safeguarded Newton    
 hinge          yz' = min(yz + τ, 1) where yz < 1                               the slope's square
 squared_hinge  yz' = (yz + 2τ)/(1 + 2τ) where yz < 1                           2 where yz' < 1, else 0
 poisson        the root of z' = z − τ(e^{z'} − y), in the same way             e^{z'}
+huber          as squared where that ends within ε of y, else moved by 2ετ     2·min(1, ε/|z' − y|)
+ε-insensitive  z moved towards y by at most τ, as far as ε before it           the slope's square
 =============  ==============================================================  ======================================
 
 For losses without a curvature, the square of the slope takes its place, as with gradient rows.
@@ -28,7 +30,7 @@ from __future__ import annotations
 import math
 
 from onsketch.core import losses
-from onsketch.core.losses import HINGE, LOGISTIC, POISSON, SQUARED, STEEPEST_RATE
+from onsketch.core.losses import HINGE, HUBER, INSENSITIVE, LOGISTIC, POISSON, SQUARED, STEEPEST_RATE
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import (
     exponentials,
@@ -112,9 +114,15 @@ def implicit_step(loss, z, y, length):
         rate = math.exp(min(end, STEEPEST_RATE))
         slope = (z - end) / length if length * rate > 1.0 else rate - y  # whichever is the sharper
         return end, slope, rate
+    if code == HUBER:
+        slope = 2.0 * (z - y) / (1.0 + 2.0 * length)
+        slope = min(max(slope, -2.0 * loss.level), 2.0 * loss.level)
+        end = z - length * slope
+        return end, slope, losses.curvature(loss, end, y)
     if losses.straight(loss):
         slope = losses.slope(loss, z, y)
-        room, reach = 1.0 - y * z if code == HINGE else abs(z - y), length * abs(slope)
+        room = 1.0 - y * z if code == HINGE else abs(z - y) - (loss.level if code == INSENSITIVE else 0.0)
+        reach = length * abs(slope)
         if slope != 0.0 and room < reach:
             slope *= room / reach
         return z - length * slope, slope, slope * slope

@@ -1,21 +1,27 @@
 """The losses: value, slope and curvature in the margin z, for one label y.
 
-==============  ==================================  ===============================  ==========================
-name            value ℓ(z, y)                       slope ℓ'(z)                      curvature ℓ''(z)
-==============  ==================================  ===============================  ==========================
-squared         (z − y)²                            2(z − y)                         2
-absolute        |z − y|                             sign(z − y)                      refused
-logistic        log(1 + e^{−yz})                    −y / (1 + e^{yz})                p(1 − p), at least FLOOR
-hinge           max(0, 1 − yz)                      −y where yz < 1                  refused
-squared_hinge   max(0, 1 − yz)²                     −2y max(0, 1 − yz)               2 where yz < 1, else FLOOR
-quantile        q(y − z)⁺ + (1 − q)(z − y)⁺         1 − q where z > y, −q where z<y  refused
-poisson         e^z − yz, y ≥ 0                     e^z − y                          e^z, at least FLOOR
-==============  ==================================  ===============================  ==========================
+===================  ==================================  ===============================  ==========================
+name                 value ℓ(z, y)                       slope ℓ'(z)                      curvature ℓ''(z)
+===================  ==================================  ===============================  ==========================
+squared              (z − y)²                            2(z − y)                         2
+absolute             |z − y|                             sign(z − y)                      refused
+logistic             log(1 + e^{−yz})                    −y / (1 + e^{yz})                p(1 − p), at least FLOOR
+hinge                max(0, 1 − yz)                      −y where yz < 1                  refused
+squared_hinge        max(0, 1 − yz)²                     −2y max(0, 1 − yz)               2 where yz < 1, else FLOOR
+quantile             q(y − z)⁺ + (1 − q)(z − y)⁺         1 − q where z > y, −q where z<y  refused
+poisson              e^z − yz, y ≥ 0                     e^z − y                          e^z, at least FLOOR
+huber                r² to |r| = ε, then 2ε|r| − ε²      2r, within ±2ε                   2·min(1, ε/|r|), r = z − y
+epsilon_insensitive  max(0, |z − y| − ε)                 sign(z − y) where |z − y| > ε    refused
+===================  ==================================  ===============================  ==========================
 
 The slope at a kink is 0. The quantile (pinball) loss of level q is least at the q-quantile of the labels (Koenker and
 Bassett 1978): half the absolute loss at q = ½. The Poisson loss is the negative log likelihood of counts of rate e^z,
 without the terms that do not depend on z. The margin is the logarithm of the predicted rate
 (``in_units_of_labels``).
+
+The Huber loss (Huber 1964) is squared for small residuals and linear for large ones. Its curvature here is that of the
+parabola that touches it at r from above, the weight of iteratively reweighted least squares: it never vanishes. The
+ε-insensitive loss (Vapnik 1995) ignores residuals up to ε. Both ε are in the unit of the labels.
 
 Inside compiled loops a loss is a ``Form``, a small integer and a level, so that one compiled kernel serves all losses.
 An unknown code gives NaN, and the round is refused.
@@ -33,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onsketch.jit.decorators import inner, kernel
 
-SQUARED, ABSOLUTE, LOGISTIC, HINGE, SQUARED_HINGE, QUANTILE, POISSON = range(7)
+SQUARED, ABSOLUTE, LOGISTIC, HINGE, SQUARED_HINGE, QUANTILE, POISSON, HUBER, INSENSITIVE = range(9)
 
 FLOOR = 0.05
 """Least curvature of a logistic, squared-hinge or Poisson row, so that confident rows still count for something."""
@@ -47,9 +53,9 @@ class Form(NamedTuple):
 
     code: int
     level: float = 0.0
-    """q of the quantile loss."""
+    """q of the quantile loss, ε of the Huber and the ε-insensitive loss."""
     degree: int = 0
-    """p with ``ℓ(cz, cy) = c^p·ℓ(z, y)`` for all c > 0, where the unit of labels does not matter; 0 elsewhere."""
+    """p with ``ℓ(cz, cy) = c^p·ℓ(z, y)`` for all c > 0, an ε being multiplied, too; 0 if there is no such p."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,11 @@ class Loss:
     def form(self) -> Form:
         """The loss as compiled loops read it."""
         return Form(self.code, self.level, self.degree)
+
+    @property
+    def measured(self) -> bool:
+        """True for a loss whose level, ε, is in the unit of the labels."""
+        return self.code in (HUBER, INSENSITIVE)
 
     @property
     def key(self) -> str:
@@ -126,6 +137,10 @@ LOSSES = {
         Loss("squared_hinge", SQUARED_HINGE, "sign", smooth=True, sigma=_squared_hinge),
         Loss("quantile", QUANTILE, "real", smooth=False, sigma=_none, option="quantile", level=0.5, degree=1),
         Loss("poisson", POISSON, "count", smooth=True, sigma=_poisson),
+        Loss("huber", HUBER, "real", smooth=True, sigma=_none, option="epsilon", level=0.1, degree=2),
+        Loss(
+            "epsilon_insensitive", INSENSITIVE, "real", smooth=False, sigma=_none, option="epsilon", level=0.1, degree=1
+        ),
     )
 }
 
@@ -158,7 +173,21 @@ def in_units_of_labels(key: str, margins: Any) -> Any:
 @inner
 def straight(loss):
     """Return True if the loss is piecewise linear, and so has no curvature."""
-    return loss.code in (ABSOLUTE, HINGE, QUANTILE)
+    return loss.code in (ABSOLUTE, HINGE, QUANTILE, INSENSITIVE)
+
+
+@inner
+def in_unit(loss, unit):
+    """Return the loss of margins and labels that are divided by ``unit``: an ε is divided by it, too."""
+    return Form(loss.code, loss.level / unit if loss.code in (HUBER, INSENSITIVE) else loss.level, loss.degree)
+
+
+@inner
+def slope_unit(loss, unit):
+    """Return the size of slopes where residuals have the size ``unit``; 1 for slopes that have no unit."""
+    if loss.code == SQUARED:
+        return unit
+    return min(unit, loss.level) if loss.code == HUBER else 1.0
 
 
 @inner
@@ -173,6 +202,11 @@ def value(loss, z, y):
         return max(loss.level * (y - z), (loss.level - 1.0) * (y - z))
     if code == POISSON:
         return math.exp(min(z, STEEPEST_RATE)) - y * z
+    if code == HUBER:
+        away, near = abs(z - y), min(abs(z - y), loss.level)
+        return near * (2.0 * away - near)
+    if code == INSENSITIVE:
+        return max(0.0, abs(z - y) - loss.level)
     margin = y * z
     if code == LOGISTIC:
         if margin > 0.0:
@@ -196,6 +230,10 @@ def slope(loss, z, y):
         return 1.0 - loss.level if z > y else (-loss.level if z < y else 0.0)
     if code == POISSON:
         return math.exp(min(z, STEEPEST_RATE)) - y
+    if code == HUBER:
+        return 2.0 * min(max(z - y, -loss.level), loss.level)
+    if code == INSENSITIVE:
+        return 1.0 if z - y > loss.level else (-1.0 if y - z > loss.level else 0.0)
     margin = y * z
     if code == LOGISTIC:
         if margin > 0.0:
@@ -220,9 +258,9 @@ def curvature(loss, z, y):
         return max(FLOOR, math.exp(min(z, STEEPEST_RATE)))
     if code == SQUARED_HINGE and y * z >= 1.0:
         return FLOOR
-    if code == SQUARED:
-        return 2.0
-    return 2.0 if code == SQUARED_HINGE else math.nan
+    if code == HUBER and abs(z - y) > loss.level:
+        return 2.0 * loss.level / abs(z - y)
+    return 2.0 if code in (SQUARED, SQUARED_HINGE, HUBER) else math.nan
 
 
 @kernel

@@ -22,8 +22,10 @@ Array = NDArray[np.float64]
 _HALF = 1023
 _FINE = _HALF / math.asinh(8.0 * 40.0)
 CELLS = 2 * _HALF + 1
+SAMPLED = ("absolute", "quantile", "huber", "epsilon_insensitive")
+"""Losses whose best constant is found on a sample of the labels."""
 KEPT = 2000
-"""Labels kept as a sample, for the best constant of the absolute and the quantile loss."""
+"""Labels kept as this sample."""
 _ENOUGH = 200
 """Rows needed before a warning that labels look sorted."""
 
@@ -90,7 +92,7 @@ class Judge:
         if self.loss == "poisson":
             perfect = labels - labels * np.log(np.maximum(labels, 1e-300))
             self._count(shares * block.losses, shares * perfect)
-        if self._level is None:
+        if not self._samples:
             return
         self._count(shares * (off >= 0.0), 0.0 * shares)
         for place, label in zip(_reservoir(self.rows, labels.size), labels.tolist(), strict=True):
@@ -108,6 +110,11 @@ class Judge:
         """The quantile of the labels that is this loss's best constant; None where that is no quantile."""
         loss = named(self.loss) if self.loss.split(" ")[0] in ("absolute", "quantile") else None
         return None if loss is None else loss.level or 0.5
+
+    @property
+    def _samples(self) -> bool:
+        """True for losses whose best constant is found on a sample of the labels."""
+        return self.loss.split(" ")[0] in SAMPLED
 
     # Judging ------------------------------------------------------------------------------------------------
 
@@ -143,10 +150,24 @@ class Judge:
         if self.loss == "poisson":
             rate = mean / mass + self.first
             return (rate - rate * math.log(rate) if rate > 0.0 else 0.0), None
-        if self._level is not None:
-            kept = np.array(self.sample)
-            return float(loss_values(self.loss, np.full(kept.size, np.quantile(kept, self._level)), kept).mean()), None
+        if self._samples:
+            return self._best_on_sample(), None
         return None, None
+
+    def _best_on_sample(self) -> float:
+        """Return the mean loss of the best constant for the sampled labels: a quantile, or by Brent's method."""
+        kept = np.array(self.sample)
+
+        def mean_loss(constant: float) -> float:
+            return float(loss_values(self.loss, np.full(kept.size, constant), kept).mean())
+
+        if self._level is not None:
+            return mean_loss(float(np.quantile(kept, self._level)))
+        from scipy.optimize import minimize_scalar
+
+        ends = float(kept.min()), float(kept.max())
+        found = minimize_scalar(mean_loss, bounds=ends, method="bounded") if ends[0] < ends[1] else None
+        return min(mean_loss(ends[0]), math.inf if found is None else float(found.fun))
 
     def auc(self) -> float | None:
         """The chance that a positive row is ranked above a negative one, ties counting half."""

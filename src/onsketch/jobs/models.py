@@ -8,6 +8,7 @@ import onsketch
 from onsketch.core.errors import OptionError
 from onsketch.core.losses import LOSSES
 from onsketch.data.task import Task
+from onsketch.learners.options import LEVELS, own_loss
 from onsketch.learners.recommended import fitting_loss, recommended_options
 
 
@@ -16,6 +17,8 @@ def make_learner(task: Task, method: str, /, *, plain: bool = False, **options: 
 
     It is ``onsketch.safe_learner`` with the same options, or ``onsketch.learner`` where it is to be ``plain``.
     """
+    if "loss" in options:
+        options["loss"] = own_loss(options["loss"])
     given = {"loss": fitting_loss(method, task.default_loss), **options}
     if not task.many:
         return (onsketch.learner if plain else onsketch.safe_learner)(method, **given)
@@ -34,6 +37,7 @@ def make_learner(task: Task, method: str, /, *, plain: bool = False, **options: 
 
 def asked_task(task: str | None, loss: str | None) -> str | None:
     """Return the requested task; regression for losses of numbers, so that a few integers are not taken as classes."""
+    loss = own_loss(loss)
     if task not in (None, "regression") and loss in LOSSES and LOSSES[loss].labels == "count":
         raise OptionError(
             f"task={task!r}: loss={loss!r} learns counts, not classes; leave the task out.", task=task, loss=loss
@@ -67,7 +71,7 @@ def in_force(learner: Any) -> str:
     words = []
     for name in sorted(learner.method.concerns):
         value = getattr(learner.options, name, None)
-        if name == "quantile" and learner.options.loss != "quantile":
+        if name in LEVELS and learner.options.loss not in LEVELS[name]:
             continue
         if name == "ridge" and value is None:
             value = f"{learner.ridge:.6g} now, by the data" if hasattr(learner, "ridge") else "by the data"

@@ -20,7 +20,7 @@ from onsketch.core.losses import LOSSES
 from onsketch.data import stream
 from onsketch.data.sniff import FORMATS
 from onsketch.files import model_file
-from onsketch.jobs.judging import CELLS, KEPT
+from onsketch.jobs.judging import CELLS, KEPT, SAMPLED
 
 T = TypeVar("T")
 
@@ -224,7 +224,7 @@ def _check_training(told: Training) -> None:
         if judge is not None:
             most = max((max(code, said) for code, said, _ in judge.confusion), default=-1)
             require(most < len(names or []), f"notes.training.{name} has a class without a name", f"notes.{name}")
-            sampled = kind == "regression" and judge.loss.split(" ")[0] in ("absolute", "quantile")
+            sampled = kind == "regression" and judge.loss.split(" ")[0] in SAMPLED
             kept = min(judge.rows, KEPT) if sampled else 0
             require(len(judge.sample) == kept, f"notes.training.{name} has another sample", f"notes.{name}")
     counted = kind != "regression"

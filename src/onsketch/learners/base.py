@@ -310,6 +310,10 @@ class Learner(Locked, ABC):
     @abstractmethod
     def _leverage(self, rows: Rows) -> NDArray[np.float64]: ...
 
+    def _divide_labels(self, unit: float) -> None:
+        """Learn labels that come divided by ``unit`` from now on: an ε of the loss is divided by it, too."""
+        raise NotImplementedError
+
     def learning_row(self, row: OneRow) -> RowPlan | None:
         """Return prepared calls that learn a row held in fixed arrays; None if there are none."""
         return None

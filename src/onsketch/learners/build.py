@@ -13,7 +13,7 @@ from onsketch.files.model_file import Content
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import LearnerOptions
 from onsketch.learners.methods import METHODS, Method, compose_method
-from onsketch.learners.options import Options, from_json, refuse_own_size, resolve
+from onsketch.learners.options import Options, documents_options, from_json, refuse_own_size, resolve
 from onsketch.learners.recommended import recommended_options
 
 
@@ -30,6 +30,7 @@ DEFAULTS = ("paper", "recommended")
 """Options to start from: the published ones, or recommended ones for raw features."""
 
 
+@documents_options
 def learner(method: str, *, defaults: str = "paper", **options: Unpack[LearnerOptions]) -> Learner:
     """An online learner by name.
 
@@ -37,8 +38,8 @@ def learner(method: str, *, defaults: str = "paper", **options: Unpack[LearnerOp
         method: a name out of :func:`methods`.
         defaults: "paper", the method as published; or "recommended", with an intercept, scaled features and implicit
             steps, as in the estimators and the program. Options that are given stay as they are.
-        **options: see the table of options in the documentation; None leaves one to the method (``clip=None`` is no
-            bound), and one that does not concern the method is an error.
+        **options: None leaves an option to the method (``clip=None`` is no bound). An option that does not concern the
+            method is an error.
 
     >>> import numpy as np, onsketch
     >>> rng = np.random.default_rng(0)
@@ -57,8 +58,13 @@ def learner(method: str, *, defaults: str = "paper", **options: Unpack[LearnerOp
     return _build(METHODS[method], recommended_options(method, options) if defaults == "recommended" else options)
 
 
+@documents_options
 def safe_learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
     """``learner(method, defaults="recommended")``: raw features of any scale, and no step that overshoots.
+
+    Args:
+        method: a name out of :func:`methods`.
+        **options: as for :func:`learner`.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(1000, 3)) * [1e-6, 1.0, 1e6]
@@ -70,6 +76,7 @@ def safe_learner(method: str, **options: Unpack[LearnerOptions]) -> Learner:
     return learner(method, defaults="recommended", **options)
 
 
+@documents_options
 def compose(sketch: str = "rfd", geometry: str = "newton", **options: Unpack[LearnerOptions]) -> Learner:
     """An online learner by parts, for the combinations that have no name.
 

@@ -37,6 +37,7 @@ from onsketch.learners.setup import projects_after
 
 if TYPE_CHECKING:
     from onsketch.learners.base import Learner
+    from onsketch.learners.options import Options
 
 
 @dataclass(frozen=True)
@@ -148,10 +149,10 @@ def _first_ridge(learner: Learner) -> float:
     return FIRST_RIDGE if learner.options.ridge is None else learner.options.ridge
 
 
-def _steepest(loss: str, bound: float) -> float:
+def _steepest(o: Options, bound: float) -> float:
     """L: the largest |ℓ'| on |z| ≤ C, labels of real losses within ±C, counts within e^C."""
     known = {"squared": 4.0 * bound, "squared_hinge": 2.0 * (1.0 + bound), "poisson": math.exp(bound)}
-    return known.get(loss, 1.0)
+    return known.get(o.loss, min(4.0 * bound, 2.0 * o.epsilon) if o.loss == "huber" else 1.0)
 
 
 def _schedule(learner: Learner) -> tuple[float, float]:
@@ -180,7 +181,7 @@ def _terms(learner: Learner, norm: float, escaped: float) -> dict[str, float]:
         lost = rows * escaped / start if kind.sized else 0.0
     terms = {
         "comparator": 0.5 * start * norm * norm,
-        "schedule": 2.0 * (clip * _steepest(o.loss, clip)) ** 2 * total,
+        "schedule": 2.0 * (clip * _steepest(o, clip)) ** 2 * total,
         "determinant": inside / (2.0 * (sigma + last)),
         "lost by the sketch": lost / (2.0 * (sigma + last)),
     }

@@ -15,6 +15,8 @@ class EstimatorOptions(TypedDict, total=False):
 
     quantile: float | None
     """Level of loss quantile; 0.5 is the median."""
+    epsilon: float | None
+    """ε of the losses huber and epsilon_insensitive, in the unit of the labels."""
     sketch_size: int | str | None
     """Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch, auto lets frequent directions choose."""
     ridge: float | None
@@ -30,7 +32,7 @@ class EstimatorOptions(TypedDict, total=False):
     curvature_schedule: str | None
     """η_t, added to the curvature: none, 1/t or 1/sqrt(t)."""
     summary: str | None
-    """Rows that the sketch absorbs: gradient, data or curvature."""
+    """What the sketch absorbs: gradient, data or curvature."""
     update: str | None
     """mirror (descent) or dual (averaging)."""
     doubling: bool | None
@@ -89,7 +91,7 @@ class LearnerOptions(EstimatorOptions, total=False):
     n_features: int | None
     """Width of the rows; rows of another width are errors."""
     loss: str | None
-    """squared, absolute, logistic, hinge, squared_hinge, quantile or poisson."""
+    """squared, absolute, logistic, hinge, squared_hinge, quantile, poisson, huber or epsilon_insensitive."""
     fit_intercept: bool | None
     """A constant feature."""
     seed: int | None

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from onsketch.core.errors import OptionError, suggestion
 from onsketch.learners.checks import Check, Choice, Either, Function, Number, Pair, Whole, flag
@@ -21,13 +23,21 @@ from onsketch.learners.checks import Check, Choice, Either, Function, Number, Pa
 if TYPE_CHECKING:
     from onsketch.learners.methods import Method
 
-LOSS_NAMES = ("squared", "absolute", "logistic", "hinge", "squared_hinge", "quantile", "poisson")
+LOSS_NAMES = (
+    "squared", "absolute", "logistic", "hinge", "squared_hinge", "quantile", "poisson", "huber", "epsilon_insensitive"
+)  # fmt: skip
+SAME_LOSSES = {"log_loss": "logistic", "squared_error": "squared", "absolute_error": "absolute"}
+"""scikit-learn's names of losses, accepted everywhere, and the names used here."""
+LEVELS = {"quantile": ("quantile",), "epsilon": ("huber", "epsilon_insensitive")}
+"""Options that give a loss its level, and the losses that each concerns."""
 SUMMARIES = ("gradient", "data", "curvature")
 UPDATES = ("mirror", "dual")
 PROJECTIONS = ("before", "after")
 SCALINGS = ("none", "magnitude")
 STEPS = ("explicit", "implicit")
 SCHEDULE_NAMES = ("none", "1/t", "1/sqrt(t)")
+
+Documented = TypeVar("Documented")
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 
@@ -80,6 +90,11 @@ class Options:
     )
     loss: str = _option("squared", Choice(LOSS_NAMES), f"{', '.join(LOSS_NAMES[:-1])} or {LOSS_NAMES[-1]}.")
     quantile: float = _option(0.5, Number(0.0, _BELOW_ONE, above=True), "Level of loss quantile; 0.5 is the median.")
+    epsilon: float = _option(
+        0.1,
+        Number(above=True),
+        "ε of the losses huber and epsilon_insensitive, in the unit of the labels.",
+    )
     sketch_size: int = _option(  # or "auto", which only build.py and self_sizing.py see
         20,
         Either("auto", Whole(0)),
@@ -251,6 +266,25 @@ DECLARED: Mapping[str, Option] = MappingProxyType({f.name: f.metadata["option"] 
 """Every option by name."""
 
 
+def documents_options(documented: Documented) -> Documented:
+    """List every option with its sentence and default in a docstring, below the entry ``**options:``.
+
+    Options that the docstring describes by itself are left out, and those that an estimator (a class) does not take.
+    """
+    text = documented.__doc__ or ""
+    entry = re.search(r"^( *)\*\*options:.*\n(?:\1 +.*\n)*", text, re.MULTILINE)
+    if entry is not None:
+        indents = {"initial_indent": f"{entry[1]}    ", "subsequent_indent": f"{entry[1]}        "}
+        lines = [
+            textwrap.fill(f"{name}: {option.sentence} Default: {option.shown}.", 100, **indents)
+            for name, option in DECLARED.items()
+            if not (isinstance(documented, type) and name in OF_THE_LEARNER_ALONE)
+            and not re.search(rf"^ *{name}:", text, re.MULTILINE)
+        ]
+        documented.__doc__ = "\n".join([text[: entry.end() - 1], *lines, text[entry.end() :]])
+    return documented
+
+
 OF_THE_LEARNER_ALONE = ("n_features", "loss", "fit_intercept", "seed")
 """Options that an estimator replaces by other arguments, or derives from the rows."""
 
@@ -259,6 +293,15 @@ OF_THE_LEARNER_ALONE = ("n_features", "loss", "fit_intercept", "seed")
 def concerning(method: Method) -> frozenset[str]:
     """The options that mean something to this method."""
     return frozenset(name for name, option in DECLARED.items() if option.concerns(method))
+
+
+def own_loss(loss: Any) -> Any:
+    """Return a loss by the name that it has here.
+
+    >>> own_loss("log_loss"), own_loss("hinge")
+    ('logistic', 'hinge')
+    """
+    return SAME_LOSSES.get(loss, loss) if isinstance(loss, str) else loss
 
 
 def given_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,6 +349,8 @@ def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], 
             raise error
     relevant = {name: value for name, value in given_options(given).items() if name in concerns}
     chosen = {**defaults, **relevant}
+    if "loss" in chosen:
+        chosen["loss"] = own_loss(chosen["loss"])
     if chosen.get("clip") == math.inf:
         chosen["clip"] = None
     if chosen.get("clip") == "default":
@@ -313,12 +358,14 @@ def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], 
     checked: dict[str, Any] = {
         name: None if value is None else DECLARED[name].check(name, value) for name, value in chosen.items()
     }
-    if checked.get("loss") != "quantile" and checked.get("quantile", 0.5) != 0.5:
-        raise OptionError(
-            f"quantile={checked['quantile']:g} is the level of loss='quantile', and concerns no other.",
-            quantile=checked["quantile"],
-            loss="quantile",
-        )
+    for level, names in LEVELS.items():
+        known = DECLARED[level].default
+        if checked.get("loss", "squared") not in names and checked.get(level, known) != known:
+            raise OptionError(
+                f"{level}={checked[level]:g} is the level of {' and '.join(f'loss={name!r}' for name in names)}, and "
+                "concerns no other.",
+                **{level: checked[level], "loss": names},
+            )
     if checked.get("forget") == "auto" and method not in ("auto", "untuned"):
         raise OptionError(
             f'{method}: forget="auto" (several rates, mixed) is for auto and untuned; give a number.', forget="auto"

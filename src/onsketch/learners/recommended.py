@@ -29,10 +29,12 @@ from typing import Any
 
 from onsketch.core.losses import LOSSES
 from onsketch.learners.methods import METHODS, Method
+from onsketch.learners.options import own_loss
 
 
 def fitting_loss(method: str, loss: Any) -> Any:
     """Return the loss to use with a method: ``loss``, or the squared hinge for arow, its only loss for classes."""
+    loss = own_loss(loss)
     losses = METHODS[method].moves.losses if method in METHODS else ()
     return "squared_hinge" if losses and loss == "logistic" else loss
 
@@ -47,6 +49,8 @@ def recommended_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     {'loss': 'logistic'}
     """
     options = {key: value for key, value in given.items() if not (key == "clip" and value == "default")}
+    if "loss" in options:
+        options["loss"] = own_loss(options["loss"])
     if name not in METHODS or METHODS[name].mixture:
         return options
     method = METHODS[name]

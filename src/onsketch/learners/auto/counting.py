@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from onsketch.core.losses import POISSON
+from onsketch.core.losses import POISSON, in_unit
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.auto.directions import rebuild
 from onsketch.learners.auto.mixing import EXPERTS, LANES, forget_mixing, learn_mixing, set_mix, set_shares, start_mixing
@@ -123,7 +123,7 @@ def count_mixture(settings, small, margins, target, weight, unit, label, rounds,
             low, high = (numbers[FIGURE.low] - label[0]) / unit, (numbers[FIGURE.high] - label[0]) / unit
     for k in range(EXPERTS):
         margins[k] = min(max(margins[k] / unit, low), high)
-    learn_mixing(settings.loss, margins, target / unit, weight, unit, one,
+    learn_mixing(in_unit(settings.loss, unit), margins, target / unit, weight, unit, one,
                  small.sums, small.shares, small.calibration, small.stack, small.covariance, work)  # fmt: skip
     set_shares(settings.loss, small.sums, small.shares, numbers[FIGURE.weight], numbers[FIGURE.heaviest], work)
     set_mix(small.shares, small.calibration, small.stack, small.mix)

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
-from onsketch.core.losses import POISSON, SQUARED
+from onsketch.core.losses import HUBER, POISSON, SQUARED, slope_unit
 from onsketch.core.state import grow
 from onsketch.core.tolerances import CUTOFF
 from onsketch.core.weighting import exponential_weights
@@ -296,7 +296,9 @@ def _hidden(part: AutoLearner, base: AutoLearner, small: Mixture, columns: NDArr
     escaped = max(_escaped(part, small) - _escaped(base, small), 0.0)
     lost = escaped * min(1.0, part._settings.capacity / max(int(columns.sum()), 1))
     unit = float(part._small.numbers[FIGURE.unit])
-    curvature = 1.0 / (2.0 * unit * unit) if part._settings.loss.code == SQUARED and unit > 0.0 else 1.0
+    loss = part._settings.loss
+    curved = loss.code in (SQUARED, HUBER) and unit > 0.0
+    curvature = 1.0 / (2.0 * unit * slope_unit.py_func(loss, unit)) if curved else 1.0
     return np.where(columns, lost, np.maximum(slopes, 0.0) * curvature)
 
 

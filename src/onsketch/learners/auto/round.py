@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from onsketch.core.losses import POISSON, SQUARED
+from onsketch.core.losses import POISSON, slope_unit
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.auto.counting import (
     count_label,
@@ -204,7 +204,8 @@ def learn_rows(settings, light, table, small, room, indptr, slots, values, label
         leverage = sketched_lengths(settings, small, p, length, pace, lengths, stepping, q)
         slopes_of(settings, margins, target, weight, explicit, gains)
         thin = numbers[FIGURE.thin]
-        first = FIRST_ENERGY * f * f * (unit * unit if settings.loss.code == SQUARED else 1.0) / thin
+        steep = slope_unit(settings.loss, unit)
+        first = FIRST_ENERGY * f * f * (steep * steep) / thin
         for k in range(4):
             gains[k] *= f * f / thin
         measure_row(rows, n, constant, x, gains, first,

@@ -13,6 +13,7 @@ from onsketch.core.state import Array as State
 from onsketch.core.state import new, resize
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.options import Options
+from onsketch.learners.setup import Setup
 
 Array = NDArray[np.float64]
 
@@ -53,6 +54,8 @@ def largest_weight(options: Options) -> float:
 
 class Engine(ABC):
     """Holds a learner's metric, in one form or another, and plays rounds with it."""
+
+    setup: Setup
 
     @abstractmethod
     def widen(self, width: int) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from onsketch.core import state
 from onsketch.core.arrays import Arrays, require, take
 from onsketch.core.errors import OptionError
+from onsketch.core.losses import in_unit
 from onsketch.core.memory import refuse_beyond_memory
 from onsketch.jit.decorators import kernel
 from onsketch.learners.base import Learner
@@ -125,6 +126,9 @@ class DenseLearner(Learner):
                 "adagrad and ftrl take l1 and l2 at the cost of the non-zeros.",
                 n_features=width,
             )
+
+    def _divide_labels(self, unit: float) -> None:
+        self._engine.setup = self._engine.setup._replace(loss=in_unit.py_func(self._loss.form, unit))
 
     def _learn(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
         self._refuse_costly(rows.n_features)

@@ -18,6 +18,7 @@ from onsketch.core import state
 from onsketch.core.arrays import Arrays, require, require_within, take
 from onsketch.core.errors import OptionError
 from onsketch.core.geometry import GRADIENT, geometry_of
+from onsketch.core.losses import in_unit
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
@@ -148,6 +149,9 @@ class FirstOrderLearner(Learner):
         if done < rows.count:  # the features of rows not learned have not been seen
             self._map.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
         return int(done)
+
+    def _divide_labels(self, unit: float) -> None:
+        self._setup = self._setup._replace(loss=in_unit.py_func(self._loss.form, unit))
 
     def learning_row(self, row: OneRow) -> RowPlan | None:
         """As ``_learn``, for a row in arrays that stay."""

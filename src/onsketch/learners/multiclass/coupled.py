@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onsketch.learners.multiclass.softmax import learner as softmax
+from onsketch.learners.options import own_loss
 from onsketch.learners.untuned import classes as untuned
 
 COUPLED: dict[str, type[softmax.SoftmaxAuto] | type[untuned.UntunedClasses]] = {
@@ -18,4 +19,4 @@ def couples(method: str, options: Mapping[str, Any]) -> bool:
     """Return True where this method learns all classes at once with these options."""
     concerns = {"auto": softmax.CONCERNS, "untuned": untuned.CONCERNS}.get(method, frozenset())
     fits = concerns.issuperset(options) and options.get("clip") is None and options.get("forget") != "auto"
-    return method in COUPLED and options.get("loss", "logistic") in ("logistic", "softmax") and fits
+    return method in COUPLED and own_loss(options.get("loss", "logistic")) in ("logistic", "softmax") and fits

@@ -17,7 +17,7 @@ from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes, as_targets
 from onsketch.learners.multiclass.rounds import play
 from onsketch.learners.multiclass.slopes import SOFTMAX
-from onsketch.learners.options import Options, resolve
+from onsketch.learners.options import Options, own_loss, resolve
 from onsketch.learners.rows import Rows, as_rows, as_weights, finite, refuse_endless
 from onsketch.learners.scaled.rows import RowScales
 from onsketch.learners.scaled.targets import TargetScales
@@ -78,8 +78,15 @@ class SharedSketch(ManyClasses):
         self._rows = np.zeros((len(self._heads), capacity))
         self._coefficients = np.zeros((capacity, n_classes))
         self._scales = RowScales(of_labels=False) if self.options.scaling != "none" else None
-        linear = self.method.newton and loss == "squared" and self.options.summary != "gradient"  # in the targets
+        linear = self.method.newton and loss in ("squared", "huber") and self.options.summary != "gradient"
         real = self._loss != SOFTMAX and loss_of(self.options).labels == "real" and not linear
+        if real and self._scales is not None and loss_of(self.options).measured:
+            raise OptionError(
+                f"{method}: loss={loss!r}: each target would have a scale of its own, and epsilon only one; give "
+                "scaling='none', loss='absolute' or one learner for each target.",
+                loss=loss,
+                scaling="none",
+            )
         self._targets = TargetScales(n_classes) if real and self._scales is not None else None
 
     @property
@@ -279,7 +286,7 @@ def _checked(name: str, given: dict[str, Any]) -> tuple[Method, Options, str]:
         raise OptionError(f"multiclass='shared': method {name!r} has no sketch to share; use one of {', '.join(can)}.")
     method = METHODS[name]
     unshared = {"update", "diagonal", "average", "forget", "l1", "l2", "box", "dtype", "step"}
-    loss = given.get("loss", "softmax")
+    loss = own_loss(given.get("loss", "softmax"))
     known = {**given, "loss": "logistic" if loss == "softmax" else loss, "clip": given.get("clip")}
     known = with_gentle_start(method, known)
     options = resolve(f"{name} with a shared sketch", method.concerns - unshared, method.defaults, known)

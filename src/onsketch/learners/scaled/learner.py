@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from onsketch.learners.methods import Method
 from onsketch.learners.one_row import OneRow, RowPlan
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
-from onsketch.learners.scaled.rows import RowScales, ScaledRow
+from onsketch.learners.scaled.rows import Passed, RowScales, ScaledRow
 
 Floats = NDArray[np.float64]
 
@@ -38,8 +39,9 @@ class ScaledLearner(Learner):
         from onsketch.learners.build import build_plain
 
         super().__init__(method, options)
-        linear = method.newton and options.loss == "squared" and options.summary != "gradient"  # in the labels
-        self._real = self._loss.labels == "real" and not linear
+        linear = method.newton and options.loss in ("squared", "huber") and options.summary != "gradient"
+        self._real = self._loss.labels == "real" and not linear  # a linear learner's weights follow the labels' unit
+        self._measured = self._real and self._loss.measured
         clip = None if self._real else options.clip  # a bound in the units of the labels, not of their scale
         self._inner = build_plain(method, replace(options, scaling="none", clip=clip))
         self._clip = float(options.clip) if self._real and isinstance(options.clip, float) else np.inf
@@ -74,7 +76,7 @@ class ScaledLearner(Learner):
         self._inner._width = self._width
         passed, before = self._scales.enter(rows, labels), self._inner.rounds
         try:
-            done = self._teach(passed.rows, passed.y, weights, passed.lengths, out)
+            done = self._teach(passed, weights, out)
         finally:
             self._scales.leave(passed, self._inner.rounds - before)
         if self._real:
@@ -82,11 +84,16 @@ class ScaledLearner(Learner):
             np.clip(out[:done], -self._clip, self._clip, out=out[:done])
         return done
 
-    def _teach(self, rows: Rows, y: Floats, weights: Floats, lengths: Floats, out: Floats) -> int:
+    def _teach(self, passed: Passed, weights: Floats, out: Floats) -> int:
         """Learn scaled rows; those that were shortened are predicted as long as they are."""
+        rows, y, lengths = passed.rows, passed.y, passed.lengths
         shortened = np.flatnonzero(lengths < 1.0)
-        edges = sorted({0, rows.count, *shortened.tolist(), *(shortened + 1).tolist()})
-        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        edges = {0, rows.count, *shortened.tolist(), *(shortened + 1).tolist()}
+        if self._measured:
+            edges |= set((np.flatnonzero(np.diff(passed.units)) + 1).tolist())
+        for start, stop in pairwise(sorted(edges)):
+            if self._measured:
+                self._inner._divide_labels(float(passed.units[start]))
             part = rows.part(start, stop) if stop - start < rows.count else rows
             length = lengths[start]
             before = self._inner._predict(_longer(part, 1.0 / length)) if length < 1.0 else None
@@ -100,7 +107,8 @@ class ScaledLearner(Learner):
     def learning_row(self, row: OneRow) -> RowPlan | None:
         """As ``_learn``, for a row in arrays that stay; what it would have predicted, nobody asks."""
         passed = ScaledRow(self._scales, row, learn=True)
-        inner = self._inner.learning_row(passed.row) if self.options.fit_intercept else None
+        plain = self.options.fit_intercept and not self._measured
+        inner = self._inner.learning_row(passed.row) if plain else None
         return inner and passed.then(inner)
 
     def predicting_row(self, row: OneRow) -> RowPlan | None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from onsketch.core import state
 from onsketch.core.arrays import Arrays, take
 from onsketch.core.errors import OptionError
+from onsketch.core.losses import in_unit
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.base import Learner
@@ -96,6 +97,9 @@ class SketchedLearner(Learner):
         if self._map.count > len(self._table.rows) or self._table.features is not features:
             self._table = roomy(self._table, self._map.count)._replace(features=features)
             self._predict_rows.forget()
+
+    def _divide_labels(self, unit: float) -> None:
+        self._setup = self._setup._replace(loss=in_unit.py_func(self._loss.form, unit))
 
     def learning_row(self, row: OneRow) -> RowPlan:
         """As ``_learn``, for a row in arrays that stay."""

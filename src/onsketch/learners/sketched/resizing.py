@@ -31,6 +31,7 @@ def resized(old: SketchedLearner, size: int) -> SketchedLearner:
     turn = directions[:, :kept] * np.sqrt(left / np.where(energies[:kept] > 0.0, energies[:kept], 1.0))
 
     new._map, new._width = old._map, old._width
+    new._setup = new._setup._replace(loss=old._setup.loss)
     rows = np.empty((old._map.count, old._table.rows.shape[1]))
     fill_rows(old._table, rows)
     S = rows[:, COLUMN.sketch : COLUMN.sketch + n]

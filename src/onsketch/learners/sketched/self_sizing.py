@@ -122,6 +122,9 @@ class SelfSizingLearner(Learner):
             start = stop
         return start
 
+    def _divide_labels(self, unit: float) -> None:
+        self._inner._divide_labels(unit)
+
     def _predict(self, rows: Rows) -> NDArray[np.float64]:
         return self._inner._predict(rows)
 

@@ -15,7 +15,7 @@ from onsketch.core.losses import LOSSES
 from onsketch.learners.base import _chunks
 from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes
-from onsketch.learners.options import refuse_own_size, resolve
+from onsketch.learners.options import own_loss, refuse_own_size, resolve
 from onsketch.learners.rows import Rows, as_rows, as_weights, finite, refuse_endless
 from onsketch.learners.untuned.learner import Core
 from onsketch.learners.untuned.state import RUN, Setup
@@ -36,7 +36,7 @@ class UntunedClasses(ManyClasses):
     """
 
     def __init__(self, method: str = "untuned", n_classes: int = 0, *, open_ended: bool = True, **options: Any) -> None:
-        if options.get("loss", "softmax") not in ("softmax", "logistic"):
+        if own_loss(options.get("loss", "softmax")) not in ("softmax", "logistic"):
             raise OptionError(f"loss={options['loss']!r}: many classes have softmax alone.")
         refuse_own_size(options.get("sketch_size"))
         self._made_with: dict[str, Any] = {"method": method, "options": {**options, "open_ended": open_ended}}

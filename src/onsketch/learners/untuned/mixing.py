@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from onsketch.core import losses
-from onsketch.core.losses import LOGISTIC, POISSON, SQUARED, SQUARED_HINGE, STEEPEST_RATE
+from onsketch.core.losses import HUBER, LOGISTIC, POISSON, SQUARED, SQUARED_HINGE, STEEPEST_RATE
 from onsketch.jit.decorators import inner
 from onsketch.learners.untuned.state import COOLEST, HOTTEST, OUTPUTS, PRIOR, RATE, TRUSTS
 
@@ -33,6 +33,8 @@ def bend_at(loss, z, y, slope):
         return math.exp(min(z, STEEPEST_RATE))
     if code == SQUARED_HINGE:
         return 2.0 if y * z < 1.0 else 0.0
+    if code == HUBER:
+        return losses.curvature(loss, z, y)
     return slope * slope
 
 

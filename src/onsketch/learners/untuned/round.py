@@ -14,7 +14,7 @@ import math
 
 from onsketch.core import losses, scaling
 from onsketch.core.implicit import implicit_step
-from onsketch.core.losses import SQUARED
+from onsketch.core.losses import SQUARED, in_unit, slope_unit
 from onsketch.core.scaling import CENTRE, CENTRED, CUT, MAGNITUDE, MAGNITUDE_USED, SCALE, VALUES
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.multiclass.softmax import pool as pools
@@ -271,7 +271,8 @@ def first_order_steps(lanes, loss, signs, state, scratch, count, classes, y, wei
     """
     run, z, slopes, tau = state.running, scratch.margins, scratch.slopes, scratch.lengths
     thin, label = run[RUN.thin], int(y) if len(lanes) == 0 else 0
-    first = FIRST_ENERGY * (unit * unit if loss.code == SQUARED and len(lanes) == 1 else 1.0)
+    steep = slope_unit(loss, unit) if len(lanes) == 1 else 1.0
+    first = FIRST_ENERGY * (steep * steep)
     for o in range(FIRST):
         norm = run[RUN.norm] if o == OWN else run[RUN.wide]
         if norm == 0.0:
@@ -481,7 +482,7 @@ def _count_mixture(setup, run, mixture, scratch, target, weight, unit, centre, t
     for o in range(OUTPUTS):
         scratch.before[o, 0] = max(min(scratch.margins[o, 0] / unit, high), low)
     count = run[RUN.weight] / (1.0 + FADE)
-    learn_mixture(setup.loss, mixture, scratch.before, target / unit, h, keep, count, heaviest, scratch)
+    learn_mixture(in_unit(setup.loss, unit), mixture, scratch.before, target / unit, h, keep, count, heaviest, scratch)
 
 
 @kernel

@@ -25,7 +25,7 @@ from onsketch.learners.multiclass.softmax.saving import arrays_of, restored_stat
 from onsketch.learners.multiclass.softmax.state import OUTPUTS, RUNNING, STOP, TALLY, Common, Dense, Scratch
 from onsketch.learners.multiclass.softmax.ways import FEW
 from onsketch.learners.multiclass.softmax.wide_rounds import learn_wide, predict_wide
-from onsketch.learners.options import refuse_own_size, resolve
+from onsketch.learners.options import own_loss, refuse_own_size, resolve
 from onsketch.learners.rows import Rows, Slotted, as_rows, as_weights, finite, refuse_endless, unseen_squares
 
 Floats = NDArray[np.float64]
@@ -67,7 +67,7 @@ class SoftmaxAuto(ManyClasses):
     def __init__(self, method: str = "auto", n_classes: int = 0, *, open_ended: bool = True, **options: Any) -> None:
         if method != "auto":
             raise OptionError(f"multiclass='softmax': is a form of auto; method={method!r} needs 'one-vs-rest'.")
-        loss = options.get("loss", "softmax")
+        loss = own_loss(options.get("loss", "softmax"))
         if loss not in ("softmax", "logistic"):
             raise OptionError(
                 f"loss={loss!r}: auto for many classes has softmax alone; use multiclass='one-vs-rest'.", loss=loss

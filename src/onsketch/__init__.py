@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -44,16 +45,19 @@ _HOMES = {
     "methods": "onsketch.learners.build",
     "safe_learner": "onsketch.learners.build",
 }
+_MODULES = ("cluster", "data", "errors", "kernel", "sketch")
+_OPTIONAL = ("river", "sklearn", "torch")
+"""Modules that need another package of the same name; not in ``__all__``, because it may be missing."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: Numba alone takes half a second."""
+    """Import a name at its first use: Numba alone takes half a second."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in ("cluster", "data", "errors", "kernel", "sketch"):
+    if name in _MODULES or name in _OPTIONAL:
         return import_module(f"onsketch.{name}")
     raise AttributeError(f"module 'onsketch' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *(name for name in _OPTIONAL if find_spec(name) is not None)]

@@ -60,8 +60,12 @@ def check_csr(csr: Any) -> None:
 
 
 def sound(X: Any) -> Any:
-    """Return sparse data as a checked CSR matrix whose indices SciPy can handle, and anything else unchanged."""
+    """Return sparse data as a checked CSR matrix whose indices SciPy can handle, and other numbers unchanged."""
     if not is_sparse(X):
+        try:
+            refuse_unfit(X)
+        except TypeError as error:
+            raise InputError(f"X: {error}.") from None
         return X
     csr = as_csr(X)
     if csr.ndim != 2:
@@ -92,9 +96,18 @@ def refuse_structure(
     raise InputError(f"X: row {row} has index {found}, outside of 0 to {width - 1}. Nothing was learned.")
 
 
-def refuse_masked(values: Any) -> None:
-    """Refuse masked values, since ``numpy.asarray`` would return the values under the mask."""
-    if type(values) is np.ndarray or "numpy.ma" not in sys.modules:  # imported on first use
+def refuse_unfit(values: Any) -> None:
+    """Refuse what ``numpy.asarray`` would take for numbers: dates, masked values, and lazy frames."""
+    if type(values) is np.ndarray:
+        if values.dtype.kind in "mM":
+            raise TypeError(f"{values.dtype} is a date or a duration; give numbers, such as days")
+        return
+    if hasattr(values, "collect") and not hasattr(values, "to_arrow"):
+        raise TypeError("a lazy frame has no rows yet; call collect() first")
+    for name, kind in zip(getattr(values, "columns", ()), getattr(values, "dtypes", ()), strict=False):
+        if str(kind).lower().startswith(("date", "time", "duration", "period")):
+            raise TypeError(f"column {name!r} is of type {kind}; leave it out, or give numbers, such as days")
+    if "numpy.ma" not in sys.modules:  # imported on first use
         return
     parts = values if isinstance(values, (list, tuple)) else (values,)
     if not any(issubclass(kind, np.ma.MaskedArray) for kind in set(map(type, parts))):

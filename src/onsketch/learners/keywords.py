@@ -32,7 +32,7 @@ class EstimatorOptions(TypedDict, total=False):
     curvature_schedule: str | None
     """η_t, added to the curvature: none, 1/t or 1/sqrt(t)."""
     summary: str | None
-    """What the sketch absorbs: gradient, data or curvature."""
+    """Rows that the sketch absorbs: gradient, data or curvature."""
     update: str | None
     """mirror (descent) or dual (averaging)."""
     doubling: bool | None

@@ -274,9 +274,11 @@ def documents_options(documented: Documented) -> Documented:
     text = documented.__doc__ or ""
     entry = re.search(r"^( *)\*\*options:.*\n(?:\1 +.*\n)*", text, re.MULTILINE)
     if entry is not None:
-        indents = {"initial_indent": f"{entry[1]}    ", "subsequent_indent": f"{entry[1]}        "}
+        indent = f"{entry[1]}    "
         lines = [
-            textwrap.fill(f"{name}: {option.sentence} Default: {option.shown}.", 100, **indents)
+            textwrap.fill(
+                f"{indent}{name}: {option.sentence} Default: {option.shown}.", 100, subsequent_indent=f"{indent}    "
+            )
             for name, option in DECLARED.items()
             if not (isinstance(documented, type) and name in OF_THE_LEARNER_ALONE)
             and not re.search(rf"^ *{name}:", text, re.MULTILINE)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.errors import InputError
 from onsketch.core.losses import Loss
-from onsketch.core.matrices import as_csr, is_sparse, refuse_masked, refuse_structure
+from onsketch.core.matrices import as_csr, is_sparse, refuse_structure, refuse_unfit
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import allocating_kernel, inlined, inner, kernel
 
@@ -285,7 +285,7 @@ def _plain(array: Any, dtype: Any) -> NDArray[Any]:
         return array
     if np.iscomplexobj(array):
         raise TypeError("complex numbers have no order and no sign")
-    refuse_masked(array)
+    refuse_unfit(array)
     try:
         return np.require(array, dtype=dtype, requirements=("C", "A", "W", "E"))
     except ArithmeticError as error:  # a whole number of hundreds of digits

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError
-from onsketch.core.matrices import is_sparse, refuse_masked, sound
+from onsketch.core.matrices import is_sparse, refuse_unfit, sound
 from onsketch.core.tolerances import LARGEST
 
 Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ def dense_chunks(block: Any) -> Iterator[Array]:
 
 def _checked_dense(rows: Any, n_features: int) -> Array:
     try:
-        refuse_masked(rows)
+        refuse_unfit(rows)
         raw = np.asarray(rows)
         if raw.dtype.kind == "c":
             raise TypeError("complex numbers are not supported")

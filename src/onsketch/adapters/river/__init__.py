@@ -9,6 +9,6 @@ except ImportError as error:
     raise ImportError("onsketch.river needs River: pip install 'onsketch[river]'") from error
 
 from onsketch.adapters.river.classifier import OnlineClassifier
-from onsketch.adapters.river.regressor import OnlineRegressor
+from onsketch.adapters.river.regressor import OnlineMultiTargetRegressor, OnlineRegressor
 
-__all__ = ["OnlineClassifier", "OnlineRegressor"]
+__all__ = ["OnlineClassifier", "OnlineMultiTargetRegressor", "OnlineRegressor"]

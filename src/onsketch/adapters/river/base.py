@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from typing import Any
+from inspect import signature
+from typing import Any, Self
 
-from onsketch.adapters.options import described, learner_options, revived
+import numpy as np
+
+from onsketch.adapters.options import described, learner_options, merged, revived
 from onsketch.adapters.river.fast_path import FastPath
 from onsketch.adapters.river.features import FeatureNames
+from onsketch.core.errors import OptionError
 
 
 class OnlineEstimator:
@@ -19,9 +24,12 @@ class OnlineEstimator:
     _learner: Any
     _names: FeatureNames
     _fast: FastPath
+    _codes: dict[Any, int]
+    """The code of each class; empty where labels are numbers."""
 
     def _start(self) -> None:
         self._learner = None
+        self._codes = {}
         self._names = FeatureNames()
         self._fast = FastPath()
 
@@ -40,6 +48,30 @@ class OnlineEstimator:
             return {}
         weights = self._learner.weights.T
         return {name: weights[number] for name, number in self._names.of.items() if number < len(weights)}
+
+    def merge(self, other: Self) -> Self:
+        """Take in what another estimator has learned from other rows; in place, the other is left as it was.
+
+        Both need the same parameters; features and classes may have appeared in any order. Named methods need
+        ``scaling="none"``, and many classes ``multiclass="one-vs-rest"``.
+        """
+        differing = [name for name in signature(type(self)).parameters if getattr(self, name) != getattr(other, name)]
+        if type(self) is not type(other) or differing:
+            raise OptionError(f"merge: the other has another {', '.join(differing) or 'type'}.")
+        if other._learner is None:
+            return self
+        if self._learner is None:
+            vars(self).update(vars(copy.deepcopy(other)))
+            return self
+        codes = dict(self._codes)
+        for label in other._codes:
+            codes.setdefault(label, len(codes))
+        with self._names.learning(self._rounds):
+            self._names.enter(other._names.of)
+            numbers = np.array([self._names.of[name] for name in other._names.of], dtype=np.int64)
+            places = [codes[label] for label in other._codes]
+            self._learner, self._codes = merged(self._learner, other._learner, numbers, places), codes
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NoReturn, Unpack
+from typing import Any, NoReturn, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,18 @@ from onsketch.adapters.options import (
 from onsketch.adapters.river.base import OnlineEstimator
 from onsketch.adapters.river.features import index_of
 from onsketch.core.errors import InputError, UpdateError
+from onsketch.core.matrices import sound
 from onsketch.core.probabilities import probabilities
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import EstimatorOptions
+from onsketch.learners.options import documents_options
 from onsketch.learners.rows import Rows, as_weights
 
 _ROOM, _CALL = 1 << 18, 16
 """Largest number of values in stored rows of labels 0 and 1; values that each row adds to its own."""
 
 
+@documents_options
 class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     """Linear classifier with second-order steps, for rows that are dictionaries.
 
@@ -66,7 +69,6 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     ) -> None:
         keep_parameters(self, locals())
         self._start()
-        self._codes: dict[Any, int] = {}
         self._first_rows: list[tuple[Rows, list[Any], NDArray[np.float64]]] | None = []
         self._room = _ROOM
 
@@ -98,11 +100,20 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""
-        if len(X) == 0:
+        if len(sound(X)) == 0:
             return
         with self._names.learning(self._rounds):
             rows = self._names.frame(X, learn=True)
             self._learn(rows, list(y), as_weights(w, rows.count))
+
+    def merge(self, other: Self) -> Self:
+        """Take in what another estimator has learned from other rows; see ``OnlineRegressor.merge``.
+
+        The first rows of labels 0 and 1 are no longer kept: a third label starts anew.
+        """
+        super().merge(other)
+        self._first_rows = None
+        return self
 
     def _learn(self, rows: Rows, labels: list[Any], weights: NDArray[np.float64]) -> None:
         if len(labels) != rows.count:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from onsketch.adapters.river.fast_path import PLAIN
 from onsketch.core.errors import InputError
+from onsketch.core.matrices import sound
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.rows import Rows, as_rows
 from onsketch.rows.encoder import refuse_twice
@@ -59,7 +60,7 @@ class FeatureNames(Numbers):
 
     def frame(self, X: Any, *, learn: bool) -> Rows:
         """Return a data frame as checked rows, each with the frame's columns."""
-        names = list(X.columns)
+        names = list(sound(X).columns)
         refuse_twice(names)
         try:
             block = np.asarray(X.to_numpy(), dtype=np.float64)
@@ -103,11 +104,15 @@ def _as_numbers(x: Mapping[Any, Any]) -> dict[Any, Any]:
                 found[f"{name}={word_of(value)}"] = 1.0
         elif value is None:
             continue
-        elif isinstance(value, (SupportsFloat, np.bool_)) and not isinstance(value, np.ndarray):
+        elif isinstance(value, (SupportsFloat, np.bool_)) and not isinstance(value, _NO_NUMBERS):
             found[name] = value
         else:
             raise InputError(f"x: the feature {name!r} is {value!r}; expected a number, a word or None.")
     return found
+
+
+_NO_NUMBERS = (np.ndarray, np.datetime64, np.timedelta64)
+"""Types that ``float`` may take, but are no numbers."""
 
 
 def _check_length(x: Mapping[Any, Any], values: NDArray[np.float64]) -> None:

@@ -16,7 +16,7 @@ from onsketch.learners.options import from_json
 def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write an estimator, fitted or not."""
     header, arrays = described(estimator._learner) if estimator._learner is not None else (None, {})
-    names, classes = list(estimator._names.of), list(getattr(estimator, "_codes", {}))
+    names, classes = list(estimator._names.of), list(estimator._codes)
     for what, things in (("feature names", names), ("classes", classes)):
         if not all(isinstance(thing, (str, int, float)) for thing in things):
             raise OptionError(f"save: a model file holds {what} that are words or numbers; some of these are neither.")
@@ -33,15 +33,15 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 def from_file(content: model_file.Content) -> Any:
     """Return the estimator that a model file describes."""
-    from onsketch.adapters.river import OnlineClassifier, OnlineRegressor
+    from onsketch.adapters.river import OnlineClassifier, OnlineMultiTargetRegressor, OnlineRegressor
 
     header = content.header
     try:
-        made_by = {"OnlineClassifier": OnlineClassifier, "OnlineRegressor": OnlineRegressor}[header["class"]]
+        kinds = (OnlineClassifier, OnlineMultiTargetRegressor, OnlineRegressor)
+        made_by: Any = {kind.__name__: kind for kind in kinds}[header["class"]]
         estimator: Any = made_by(**from_json(header["parameters"]))
         estimator._names.enter(header["names"])
-        if made_by is OnlineClassifier:
-            estimator._codes = {label: code for code, label in enumerate(header["classes"])}
+        estimator._codes = {label: code for code, label in enumerate(header["classes"])}
         learner = header["learner"]
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
@@ -49,8 +49,9 @@ def from_file(content: model_file.Content) -> Any:
         made = estimator._learner = revived(learner, content.arrays)
         require(made.n_features <= len(header["names"]), "it has features without a name", "names")
         many = getattr(made, "n_classes", None)
+        expected = 0 if made_by is OnlineRegressor else 2 if many is None else many
+        require(len(header["classes"]) == expected, "its classes are others", "classes")
         if made_by is OnlineClassifier:
-            require(len(header["classes"]) == (2 if many is None else many), "its classes are others", "classes")
             estimator._first_rows = None  # they are not in the file
     require(learner is not None or not header["classes"], "it has classes and no learner", "classes")
     for name in ("names", "classes"):

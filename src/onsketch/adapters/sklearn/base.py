@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
+import warnings
 from collections.abc import Callable
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from onsketch.adapters.options import CHUNK, described, learner_options, revived
+from onsketch.adapters.options import CHUNK, described, learner_options, merged, revived
 from onsketch.adapters.sklearn.frames import FrameRows, check_missing, columns_with_gaps, named, needs_encoding
 from onsketch.core.errors import InputError, OptionError
 from onsketch.core.interrupts import uninterrupted
@@ -63,7 +66,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
     def _checked(self, X: Any, y: Any, *, first: bool, **checks: Any) -> tuple[Any, Any]:
         """Return rows and targets after scikit-learn's checks; CSR stays CSR."""
         how = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), **checks}
-        X = named(X)
+        X, y = named(X), named(y, "y")
         table = self._table(X, first)
         if table is None:
             given: tuple[Any, Any] = validate_data(self, sound(X), y, reset=first, **how)
@@ -145,6 +148,30 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = 1
         return self
 
+    def merge(self, other: Self) -> Self:
+        """Take in what another estimator has learned from other rows; in place, the other is left as it was.
+
+        Both need the same parameters, columns and classes. Named methods need ``scaling="none"``, and many classes
+        ``multiclass="one-vs-rest"``; other learners are refused with the reason.
+        """
+        for one in (self, other):
+            check_is_fitted(one, "learner_")
+        differing = [name for name, value in self._made_with().items() if _differs(other._made_with()[name], value)]
+        if type(self) is not type(other) or differing:
+            raise OptionError(f"merge: the other has another {', '.join(differing) or 'type'}.")
+        for name in ("n_features_in_", "feature_names_in_", "classes_"):
+            mine, theirs = getattr(self, name, None), getattr(other, name, None)
+            if _differs(mine, theirs):
+                raise OptionError(f"merge: {name} is {mine!r} here and {theirs!r} in the other.")
+        frames, numbers = copy.deepcopy(getattr(self, "_frames", None)), None
+        if frames is not None:
+            numbers = frames.take_in(other._frames)
+        with uninterrupted:
+            self.learner_ = merged(self.learner_, other.learner_, numbers)
+            if frames is not None:
+                self._frames = frames
+        return self
+
     def _passes(self, X: Any, targets: NDArray[Any], weights: Floats) -> None:
         """Take at most ``max_iter`` passes, each in a new order with ``shuffle``.
 
@@ -174,7 +201,14 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
             waited = 0 if score > best + (self.tol or 0.0) else waited + 1
             best = max(best, score)
             if judging and waited >= self.n_iter_no_change:
-                break
+                return
+        if judging:
+            warnings.warn(
+                f"the score was still improving after max_iter={self.max_iter} passes; give a larger max_iter to "
+                f"let {self.n_iter_no_change} passes without improvement (n_iter_no_change) end the fit.",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
 
     def _held_out(self, targets: NDArray[Any], random: Any) -> NDArray[np.bool_]:
         """Return a mask of validation rows, stratified by class (with some training rows of every class)."""

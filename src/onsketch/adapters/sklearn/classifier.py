@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self, Unpack
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
@@ -27,6 +28,7 @@ from onsketch.core.errors import InputError
 from onsketch.core.probabilities import logistic, probabilities
 from onsketch.learners.base import Learner
 from onsketch.learners.keywords import EstimatorOptions
+from onsketch.learners.options import documents_options
 
 
 def _gives_probabilities(estimator: OnlineClassifier) -> bool:
@@ -36,6 +38,7 @@ def _gives_probabilities(estimator: OnlineClassifier) -> bool:
     raise AttributeError(f"loss={loss!r} gives no probabilities; use loss='logistic' or 'softmax'.")
 
 
+@documents_options
 class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
     """Linear classifier that learns in one pass, with second-order steps.
 
@@ -64,7 +67,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
             (``encoded_names_``); words that are missing have a feature in any case.
         shuffle: shuffle the rows in ``fit``; ``partial_fit`` never does.
         random_state: seed of the order and of the learner's draws.
-        n_jobs: threads for one-vs-rest; None for one per processor.
+        n_jobs: threads for one-vs-rest; None for one (or as many as the context of joblib says), -1 for one per
+            processor.
         clip: bound of the margins while learning; None for none. "default" means None here, except for "auto".
             ``decision_function`` is never clipped.
         **options: options of :func:`onsketch.learner`; None selects the method's default.
@@ -238,7 +242,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]
         return tags
 
     def _new_learner(self, classes: NDArray[Any], n_features: int | None) -> Any:
-        return class_model(self.method, self.multiclass, len(classes), self._options(n_features), threads=self.n_jobs)
+        options, threads = self._options(n_features), effective_n_jobs(self.n_jobs)
+        return class_model(self.method, self.multiclass, len(classes), options, threads=threads)
 
     def _class_weights(self, classes: NDArray[Any], y: NDArray[Any], weights: Floats) -> Any:
         """Return the weight of each row, ``class_weight`` included."""

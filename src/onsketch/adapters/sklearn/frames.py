@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from onsketch.core.errors import InputError, ModelFileError, OptionError
@@ -84,6 +85,16 @@ class FrameRows:
         self.numbers.forget(count)
         self._encoder = None
 
+    def take_in(self, other: FrameRows) -> NDArray[np.int64]:
+        """Number the features of another encoder, too; return the number here of each of its features."""
+        mine, theirs = (None if rows.schema is None else rows.schema.state() for rows in (self, other))
+        if mine != theirs:
+            raise OptionError("merge: the columns of the two data frames are of different kinds.")
+        self.numbers.enter(other.numbers.of)
+        for feature in other.numbers.of:
+            self._names.add(feature, other._names.of(feature))
+        return np.array([self.numbers.of[feature] for feature in other.numbers.of], dtype=np.int64)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return FrameRows.from_state, (self.state(),)
 
@@ -121,8 +132,6 @@ def _matrix(rows: Any) -> Any:
 
 def as_columns(X: Any) -> dict[str, Any] | None:
     """Return the columns of a data frame or an Arrow table by name; None for anything else."""
-    if hasattr(X, "collect") and not hasattr(X, "to_arrow"):
-        raise InputError("X: a lazy frame has no rows yet; call collect() first.")
     if hasattr(X, "to_arrow") or (hasattr(X, "schema") and hasattr(X, "column_names")):
         return columns_of(X.to_arrow() if hasattr(X, "to_arrow") else X)
     if hasattr(X, "iloc") and hasattr(X, "columns"):
@@ -130,11 +139,13 @@ def as_columns(X: Any) -> dict[str, Any] | None:
     return None
 
 
-def named(X: Any) -> Any:
+def named(X: Any, name: str = "X") -> Any:
     """Return a RecordBatch of pyarrow as a Table, whose names scikit-learn checks; anything else as it is.
 
-    A data frame with two columns of one name is refused.
+    A data frame with two columns of one name and a lazy frame are refused.
     """
+    if hasattr(X, "collect") and not hasattr(X, "to_arrow"):
+        raise InputError(f"{name}: a lazy frame has no rows yet; call collect() first.")
     if hasattr(X, "iloc") and hasattr(X, "columns"):
         refuse_twice(list(X.columns))
     if type(X).__name__ == "RecordBatch" and hasattr(X, "schema"):

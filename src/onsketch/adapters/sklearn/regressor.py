@@ -20,8 +20,10 @@ from onsketch.core.errors import OptionError
 from onsketch.core.losses import in_units_of_labels
 from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.multiclass import SharedSketch
+from onsketch.learners.options import documents_options
 
 
+@documents_options
 class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     """Linear regressor that learns in one pass, with second-order steps.
 
@@ -33,8 +35,9 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
     Args:
         method: a name from :func:`onsketch.methods`.
-        loss: "squared" ("squared_error"), "absolute" ("absolute_error"), "quantile" (of level ``quantile``), or
-            "poisson" for counts, whose margins are logarithms: ``predict`` gives e to their power.
+        loss: "squared" ("squared_error"), "absolute" ("absolute_error"), "quantile" (of level ``quantile``), "huber" or
+            "epsilon_insensitive" (with ``epsilon``, in the unit of the targets), or "poisson" for counts, whose margins
+            are logarithms: ``predict`` gives e to their power.
         fit_intercept: add a constant feature.
         max_iter: passes over the rows in ``fit``, at most.
         early_stopping: hold some rows out, and end the passes when their score stops improving.
@@ -151,6 +154,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = shares_a_sketch(self.method)
+        tags.target_tags.positive_only = self.loss == "poisson"
         return tags
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.arrays import Arrays
-from onsketch.core.errors import InputError
+from onsketch.core.errors import InputError, OptionError
 from onsketch.core.losses import Loss
 from onsketch.core.rwlock import Locked, reading
 from onsketch.files import model_file
@@ -26,7 +26,7 @@ class ManyClasses(Locked, ABC):
     """
 
     reads = ("weights", "intercept", "predict", "spectrum", "state_bytes")
-    writes = ("learn_checked", "add_class", "drop_class")
+    writes = ("learn_checked", "add_class", "drop_class", "merge")
 
     @property
     @abstractmethod
@@ -72,6 +72,12 @@ class ManyClasses(Locked, ABC):
     @abstractmethod
     def drop_class(self) -> None:
         """Forget the class that was added last, of which no row has been learned."""
+
+    def merge(self, other: Any, codes: Sequence[int] | None = None) -> Self:
+        """Take in what another learner has learned from other rows, if this kind of learner can."""
+        raise OptionError(
+            f"merge: {type(self).__name__} couples its classes and cannot be merged; use multiclass='one-vs-rest'."
+        )
 
     @reading
     def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from onsketch.core.losses import LOSSES
 from onsketch.learners.base import Learner
 from onsketch.learners.multiclass.base import ManyClasses, as_codes
 from onsketch.learners.multiclass.undo import Block, Undo
+from onsketch.learners.options import own_loss
 from onsketch.learners.rows import Rows, as_rows, as_weights
 
 Floats = NDArray[np.float64]
@@ -54,7 +55,7 @@ class OneVersusRest(ManyClasses):
     def __init__(
         self, method: str, n_classes: int, *, open_ended: bool = False, threads: int | None = None, **options: Any
     ) -> None:
-        loss = options.setdefault("loss", "logistic")
+        options["loss"] = loss = own_loss(options.get("loss", "logistic"))
         if loss not in LOSSES or LOSSES[loss].labels != "sign":
             hint = " softmax needs multiclass='shared'." if loss == "softmax" else ""
             raise OptionError(
@@ -149,6 +150,30 @@ class OneVersusRest(ManyClasses):
         if small:
             rows = self._any.shared(rows, learn=False)
         return np.array(self._each(lambda k: self.learners[k].predict(rows), self.n_classes, small)).T
+
+    def merge(self, other: Any, codes: Sequence[int] | None = None) -> Self:
+        """Take in what another one has learned from other rows, class by class; the other is left as it was.
+
+        Args:
+            other: a learner of the same method and options.
+            codes: the code here of each class of the other; left out, the classes have the same codes. A class that one
+                of them has not met is what its learner for such classes says (``open_ended``).
+        """
+        if not isinstance(other, OneVersusRest) or (other.unmet is None) != (self.unmet is None):
+            raise OptionError("merge: the other must be one-vs-rest, and as open_ended as this one.")
+        theirs = copy.deepcopy(other)
+        codes = range(theirs.n_classes) if codes is None else codes
+        count = max(self.n_classes, *(code + 1 for code in codes))
+        if self.unmet is None and not self.n_classes == theirs.n_classes == count:
+            raise OptionError("merge: both must know the same classes.")
+        by_code = dict(zip(codes, theirs.learners, strict=True))
+        merged = [
+            copy.deepcopy(self.learners[k] if k < self.n_classes else self._any).merge(by_code.get(k, theirs._any))
+            for k in range(count)
+        ]
+        unmet = None if self.unmet is None else copy.deepcopy(self.unmet).merge(theirs._any)
+        self.learners, self.unmet = merged, unmet
+        return self
 
     @property
     def weights(self) -> Floats:

@@ -166,7 +166,7 @@ def _text() -> list[Any]:
     texts = {
         "libsvm": b"1 1:0.5 3:1e-3\n-1 2:2\n",
         "vw": b"1 |a x:2 u:7 |bee y:3 |c z:5\n-1 2.5 tag|a x w\n",
-        "csv": b"a,b,label\n1,red,1\n2.5,blue,-1\n",
+        "csv": b"a,b,label,c,d\n1,red,1,$5,2026-01-05\n2.5,blue,-1,57%,2026-02-01 13:00\n",
         "json": b'{"label": 1, "features": {"a": 1.0, "b": "red"}}\n',
     }
     for form, text in texts.items():
@@ -176,12 +176,13 @@ def _text() -> list[Any]:
                     found += [block.X.data for block in reading]
             except onsketch.errors.OptionError:
                 continue
-    encoder = Encoder(Schema((Field("a", "category"), Field("b", "text"))))
-    found.append(encoder.columns({"a": ["x"], "b": ["one two"]}, 1).data)
+    encoder = Encoder(Schema((Field("a", "category"), Field("b", "text"), Field("c", "date"), Field("d", "number"))))
+    found.append(encoder.columns({"a": ["x"], "b": ["one two"], "c": ["2026-01-05"], "d": ["$5"]}, 1).data)
     # Columns of text reach this kernel through pyarrow, which an installation need not have.
-    text, prefix, key = (np.frombuffer(part, dtype=np.uint8).copy() for part in (b"one two", b"b=", bytes(20)))
+    text, prefix, key = (np.frombuffer(part, dtype=np.uint8).copy() for part in (b"one two", b"b=", bytes(40)))
     bags = np.zeros(1, np.int64), np.zeros(4, np.int64), np.zeros(4)
-    bags_of_words(text, np.array([0, 7]), prefix, np.uint64(255), key, *bags)
+    for pairs in (False, True):
+        bags_of_words(text, np.array([0]), np.array([7]), prefix, pairs, np.uint64(255), key, *bags)
     found += bags
     with stream(io.BytesIO(texts["csv"]), "csv", interact=["a,b"]) as reading:
         found += [block.X.data for block in reading]

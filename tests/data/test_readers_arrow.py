@@ -74,7 +74,7 @@ TABLE = pa.table(
         "colour": pa.array(["red", "blue", None, "red"]),
         "flag": pa.array([True, False, True, False]),
         "label": pa.array([1.0, 0.0, 1.0, 0.0]),
-        "when": pa.array([0, 1, 2, 3], pa.timestamp("s")),
+        "when": pa.array([0, 1, 2, 3], pa.duration("s")),
     }
 )
 
@@ -82,7 +82,7 @@ TABLE = pa.table(
 def test_words_numbers_and_missing_values(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(TABLE, path)
-    with pytest.raises(InputError, match="column 'when' is of type timestamp"):
+    with pytest.raises(InputError, match="column 'when' is of type duration"):
         blocks(path)
     with pytest.raises(ReadError, match=r":3:1: column 'x': no value in this field") as caught:
         blocks(path, ignore="when")

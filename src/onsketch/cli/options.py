@@ -58,6 +58,13 @@ _READING = (
     _read("keep", "Column (VW: namespace) to use, and no other; repeat for more.", multiple=True),
     _read("categorical", "Column of categories, beside those that hold words; repeat for more.", multiple=True),
     _read("numeric", "Column of numbers; repeat for more.", multiple=True),
+    _read("text", "Column of free text, beside those of several words; repeat for more.", multiple=True),
+    _read("dates", "Column of dates, beside those that hold nothing else; repeat for more.", multiple=True),
+    _read("word_pairs", "Count pairs of neighbouring words of texts, too.", is_flag=True),
+    _read(
+        "day_first", "Dates as 31/12/2026, or as 12/31/2026.", "by the first rows", "--day-first/--month-first",
+        is_flag=True,
+    ),
     _read(
         "missing", "Empty fields: indicate (a feature says so), zero or error.", "indicate",
         **_one_of("error", "zero", "indicate"),

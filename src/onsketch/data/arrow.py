@@ -105,7 +105,7 @@ class Tables:
         columns = fitted(schema, path, names, self.bits, unlabelled, self.roles.missing)
         self.notes += columns.notes
         if self.columns is None:
-            self.read = Labels(self.roles.positive, schema.word_labels, unlabelled)
+            self.read = Labels(self.roles.positive, schema.word_labels, unlabelled, schema.comma_labels)
             self.encoder = Encoder(schema, self.bits, self.roles.missing, self.names, self.pairs)
         self.columns = columns
         self.known.known.update(columns.features)
@@ -122,12 +122,13 @@ class Tables:
         faults = Faults(count)
         X = self.encoder.columns(columns, count, faults)
         y, weights, tags = np.full(count, np.nan), None, None
-        for name, code in zip(names, self.columns.kinds.tolist(), strict=True):
+        for field, code in zip(self.columns.fields, self.columns.kinds.tolist(), strict=True):
+            name = field.name
             if code == LABEL:
                 y = self.read.column(columns[name], count, name, faults)
             elif code == WEIGHT:
                 strict = self.roles.missing == "error"
-                weights = np.nan_to_num(numbers_of(name, cells_of(columns[name]), count, faults, strict), nan=1.0)
+                weights = np.nan_to_num(numbers_of(field, cells_of(columns[name]), count, faults, strict), nan=1.0)
                 faults.add(weights < 0.0, name, "weights are not negative")
             elif code == TAG:
                 tags = ["" if tag is None else str(tag) for tag in columns[name].to_pylist()]
@@ -286,11 +287,14 @@ def is_words(kind: Any) -> bool:
 
 
 def can_be_learned(kind: Any) -> bool:
-    """True for a type of numbers, words, or lists of them."""
+    """True for a type of numbers, words, dates, or lists of them."""
     types = import_pyarrow().types
     kind = kind.value_type if types.is_dictionary(kind) else kind
-    known = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null, types.is_list
-    return any(holds(kind) for holds in (*known, types.is_large_list, is_words))
+    known = (
+        types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null, types.is_list,
+        types.is_large_list, types.is_timestamp, types.is_date, is_words,
+    )  # fmt: skip
+    return any(holds(kind) for holds in known)
 
 
 def _check_type(path: str, name: str, kind: Any, roles: Roles) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError, some, suggestion
-from onsketch.rows.schema import FEATURES, NUMERIC_KINDS, TRUTHS, Field, is_gap
+from onsketch.rows.schema import (
+    COMMA,
+    FEATURES,
+    NUMERIC_KINDS,
+    ORDERS,
+    PAIRS,
+    TRUTHS,
+    Field,
+    is_gap,
+    number_of,
+    second_of,
+)
 
 Column = str | int
 
@@ -28,12 +40,18 @@ _LIKELY = {
 
 _ROW_NUMBERS = ("", "id", "index", "row", "rowid", "row_id", "unnamed: 0")
 _CODE = re.compile(r"0\d+$")
+_DATED = re.compile(r"(?=.*\d).{2,}[-/. ].*")
+"""Texts that may be dates."""
+_LONGEST_DATE = 50
+_WORDS_OF_TEXT = 1.5
+"""Words that a cell of a column of texts has on average."""
 _CHANGED = 20
 """Number of values needed to decide that a column has changed."""
 _ENOUGH = 100
 """Sample size from which a column without repeated values counts as a row name."""
 
 MISSING = ("error", "zero", "indicate")
+_REASONS = {"": "", "dmy": "day first", "mdy": "month first"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,14 @@ class Roles:
     """Columns of categories; "auto" for those that hold words. ``everyday`` adds these to the named ones."""
     numeric: tuple[Column, ...] = ()
     """Columns of numbers, whatever their first rows hold."""
+    text: tuple[Column, ...] = ()
+    """Columns of free text."""
+    dates: tuple[Column, ...] = ()
+    """Columns of dates."""
+    word_pairs: bool = False
+    """True if pairs of neighbouring words of texts are features, too."""
+    day_first: bool | None = None
+    """True for dates as 31/12/2026, False for 12/31/2026; None if the first rows decide."""
     positive: str | None = None
     missing: str = "error"
     unlabelled: bool = False
@@ -88,14 +114,25 @@ class Sampled(NamedTuple):
     """True if there are objects or lists."""
     category: bool = False
     """True if the column's type is one of categories."""
+    comma: bool = False
+    """True if numbers have a decimal comma."""
+    dates: Mapping[str, int] = {}
+    """The orders of day, month and year by which all values are dates, each with the first day."""
+    lengths: float = 0.0
+    """Words of a value, on average."""
 
     @property
     def wordy(self) -> bool:
         """True if the values are words: half of them, or some of a few recurring values (1, 2, 3+)."""
         return self.category or self.words >= 0.5 or (self.words > 0.0 and 5 * self.distinct <= self.rows)
 
+    @property
+    def text(self) -> bool:
+        """True if the values are texts of several words, most of them different."""
+        return not self.category and self.lengths >= _WORDS_OF_TEXT and 2 * self.distinct > self.rows
 
-def sampled(cells: Sequence[Any] | NDArray[np.float64], decimal: str = ".") -> Sampled:
+
+def sampled(cells: Sequence[Any] | NDArray[np.float64], decimal: str = "auto") -> Sampled:
     """Return the statistics of these cells of a column: numbers, fields of a text, or values of any type.
 
     Cost: O(cells), with a few compiled operations for each; each distinct cell is examined once.
@@ -112,11 +149,17 @@ def sampled(cells: Sequence[Any] | NDArray[np.float64], decimal: str = ".") -> S
     keys: Any = cells if alike else [(type(cell), str(cell)) for cell in cells]  # 1 and True are not the same
     cell_of = dict(zip(keys, cells, strict=True))
     different = [(cell_of[key], count) for key, count in Counter(keys).items() if not is_gap(cell_of[key])]
-    numbers = [number(cell, decimal) for cell, _ in different]
+    comma = decimal == COMMA
+    numbers = [number(cell, comma) for cell, _ in different]
+    if decimal == "auto" and None in numbers:
+        others = [number(cell, True) for cell, _ in different]
+        comma = others.count(None) < numbers.count(None)
+        numbers = others if comma else numbers
     words = sum(count for (_, count), value in zip(different, numbers, strict=True) if value is None)
     rows = sum(count for _, count in different)
     texts = [cell.strip() for cell, _ in different if isinstance(cell, str)]
     truths = all(type(cell) in (str, bool, np.bool_) for cell, _ in different) and all(map(TRUTHS.__contains__, texts))
+    lengths = sum(count * len(cell.split()) for cell, count in different if isinstance(cell, str))
     return Sampled(
         words / max(rows, 1),
         rows < len(cells),
@@ -125,13 +168,34 @@ def sampled(cells: Sequence[Any] | NDArray[np.float64], decimal: str = ".") -> S
         not words and all(value.is_integer() for value in numbers if value is not None and abs(value) < 1e300),
         any(text[:1] == "0" and _CODE.match(text) for text in texts),
         rows > 0 and truths,
+        comma=comma,
+        dates=_dates([cell for cell, _ in different]) if 2 * words > rows else {},
+        lengths=lengths / rows if 2 * words > rows else 0.0,
     )
 
 
-def refuse_changed(path: str, fields: Iterable[Field], sample: Mapping[str, Sequence[Any]], decimal: str = ".") -> None:
+def _dates(cells: Sequence[Any]) -> dict[str, int]:
+    """Return the orders by which all these cells are dates, each with the first day; the likely order comes first."""
+    if all(isinstance(cell, (dt.date, np.datetime64)) for cell in cells):
+        orders: tuple[str, ...] = ("",)
+    elif all(isinstance(cell, str) and len(cell) <= _LONGEST_DATE and _DATED.fullmatch(cell) for cell in cells):
+        orders = ("", "mdy", "dmy") if "/" in cells[0] else ("", "dmy", "mdy")
+    else:
+        return {}
+    found = {}
+    for order in orders:
+        seconds = [second_of(cell, ORDERS[order]) for cell in cells]
+        if None not in seconds:
+            found[order] = min(second // 86400 for second in seconds if second is not None)
+            if order == "":
+                break
+    return found
+
+
+def refuse_changed(path: str, fields: Iterable[Field], sample: Mapping[str, Sequence[Any]]) -> None:
     """Refuse a column of words that holds only numbers in the sample, or a column of numbers that holds only words."""
     for field in fields:
-        seen = sampled(sample.get(field.name, ()), decimal)
+        seen = sampled(sample.get(field.name, ()), COMMA if field.comma else ".")
         if seen.rows < _CHANGED or seen.nested:
             continue
         to_numbers = field.kind == "category" and field.words and seen.words == 0.0 and not seen.coded
@@ -144,19 +208,15 @@ def refuse_changed(path: str, fields: Iterable[Field], sample: Mapping[str, Sequ
             )
 
 
-def number(cell: Any, decimal: str = ".") -> float | None:
-    """Return a cell as a number, None for a word. Only for the first rows and options."""
+def number(cell: Any, comma: bool = False) -> float | None:
+    """Return a cell as a number, NaN and infinities included, None for a word. Only for the first rows and options."""
     if type(cell) is float:
         return cell
-    if isinstance(cell, str):
-        if "_" in cell:
-            return None
-        if decimal == ",":
-            cell = cell.replace(".", "").replace(",", ".")
-    elif hasattr(cell, "isoformat"):  # dates of pandas convert to numbers, too
+    if hasattr(cell, "isoformat") or (isinstance(cell, str) and cell.strip() in TRUTHS):  # dates have a float, too
         return None
+    found = number_of(cell, comma) if isinstance(cell, str) else None
     try:
-        return float(cell)
+        return float(cell) if found is None and not (isinstance(cell, str) and "_" in cell) else found
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -169,6 +229,8 @@ def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Ro
     chosen = () if roles.categorical == "auto" else roles.categorical
     found |= _named_by_option(path, names, "categorical", chosen, "category")
     found |= _named_by_option(path, names, "numeric", roles.numeric, "number")
+    found |= _named_by_option(path, names, "text", roles.text, "text")
+    found |= _named_by_option(path, names, "dates", roles.dates, "date")
     if roles.keep:
         kept = _named_by_option(path, names, "keep", roles.keep, "").keys()
         found |= dict.fromkeys(found.keys() - kept, ("ignored", "not among those to keep"))
@@ -182,7 +244,18 @@ def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Ro
         found[label] = "label", ""
     if not roles.sparse and not set(FEATURES) & {kind for kind, _ in found.values()}:
         raise InputError(f"{path}: no column is left for features.")
-    return tuple(Field(name, *found[k], sample[k].words > 0.5) for k, name in enumerate(names))
+    return tuple(_field(name, *found[k], sample[k], roles) for k, name in enumerate(names))
+
+
+def _field(name: str, kind: str, why: str, seen: Sampled, roles: Roles) -> Field:
+    """Return a column of this kind, with the form of its cells."""
+    if kind == "text":
+        return Field(name, kind, why, True, PAIRS if roles.word_pairs else "")
+    if kind == "date":
+        told = {True: "dmy", False: "mdy"}.get(roles.day_first)  # type: ignore[arg-type]
+        order = told if told and "" not in seen.dates else next(iter(seen.dates), "")
+        return Field(name, kind, why or _REASONS[order], True, order, seen.dates.get(order, 0))
+    return Field(name, kind, why, seen.words > 0.5, COMMA if seen.comma and kind != "category" else "")
 
 
 def _named_by_option(
@@ -200,6 +273,10 @@ def _by_sample(name: str, seen: Sampled, everyday: bool) -> tuple[str, str]:
         return "any", "no value in the first rows"
     if seen.boolean and not seen.category:
         return "boolean", ""
+    if seen.dates and not seen.category:
+        return "date", ""
+    if seen.text:
+        return "text", "several words"
     unique = everyday and seen.rows >= _ENOUGH and seen.distinct == seen.rows
     if unique and (seen.words > 0.5 or (name.strip().lower() in _ROW_NUMBERS and seen.whole)):
         return "ignored", "every row has another value"

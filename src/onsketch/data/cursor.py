@@ -45,7 +45,8 @@ NEWLINE, RETURN, SPACE, QUOTE, HASH, APOSTROPHE, COMMA, MINUS, COLON, BAR = 10, 
     NULL_LABEL,
     UNFINISHED,
     OTHER_LABELS,
-) = range(4, 25)
+    NO_DATE,
+) = range(4, 26)
 
 REASONS = {
     MALFORMED: "expected a number, found {found}",
@@ -70,6 +71,7 @@ REASONS = {
     OPEN_QUOTE: "a quoted field does not end, or is followed by {found}",
     STRANGE_LABEL: 'the label {found} is no number; name the class to learn with positive="..."',
     NULL_LABEL: "the label is missing",
+    NO_DATE: "expected a date, found {found}",
     OTHER_LABELS: "{found}: contextual-bandit labels and costs of classes are not supported; give one label a line",
 }
 """Reasons shown to users."""

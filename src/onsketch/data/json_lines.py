@@ -24,7 +24,7 @@ from onsketch.rows.encoder import Encoder, flattened
 from onsketch.rows.interactions import Interactions
 from onsketch.rows.labels import Labels
 from onsketch.rows.names import Names
-from onsketch.rows.schema import FEATURES, Field, Schema, matched, without_label
+from onsketch.rows.schema import COMMA, FEATURES, Field, Schema, matched, without_label
 
 MOST_NOTED = 100
 """Keys that are left out of which note is taken."""
@@ -101,7 +101,7 @@ class JSONLines(TextFormat):
         self.encoder = Encoder(self.schema, self.bits, self.roles.missing, names, self.pairs)
         self.width = self.encoder.width
         roles = self.roles
-        self.read = Labels(roles.positive, self.schema.word_labels, roles.unlabelled)
+        self.read = Labels(roles.positive, self.schema.word_labels, roles.unlabelled, self.schema.comma_labels)
         return 0
 
     def _sample(self, lines: list[str]) -> tuple[list[Example], list[dict[str, Any]], dict[tuple[str, str], None]]:
@@ -122,13 +122,14 @@ class JSONLines(TextFormat):
         rows, flat, keys = self._sample(lines)
         counts = Counter(name for row in flat for name in row)
         roles = replace(self.roles, label=None, weight=None, tag=None, sparse=True)
-        chosen = (*roles.ignore, *roles.keep, *roles.numeric, *_named(roles.categorical), *self.pairs.named())
-        told = {str(name) for name in chosen}
+        given = roles.ignore, roles.keep, roles.numeric, roles.text, roles.dates, _named(roles.categorical)
+        told = {str(name) for names in (*given, self.pairs.named()) for name in names}
         names = [name for name, count in counts.items() if 2 * count > len(rows) or name in told]
         fields = decide(path, names, [sampled([row.get(name) for row in flat]) for name in names], roles)
         labels = sampled([row.label for row in rows])
         worded = labels.wordy and roles.everyday and roles.positive is None
-        marks = tuple(Field(*key) for key in keys if key[0] not in names)
+        form = COMMA if labels.comma else ""
+        marks = tuple(Field(*key, form=form * (key[1] == "label")) for key in keys if key[0] not in names)
         return Schema((*marks, *fields), word_labels=worded, extra="ignore" if roles.keep else "learn")
 
     def parse(self, text: NDArray[np.uint8], state: NDArray[np.int64], stop: int, budget: int, skipping: bool) -> None:

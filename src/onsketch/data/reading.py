@@ -34,7 +34,10 @@ _CONCERNS: dict[str, tuple[str, ...]] = {
     "encoding": ("libsvm", "vw", "csv", "json"),
     **dict.fromkeys(("ignore", "keep"), ("vw", "csv", "json", "parquet", "arrow")),
     **dict.fromkeys(("label", "weight", "tag"), ("csv", "json", "parquet", "arrow")),
-    **dict.fromkeys(("categorical", "numeric", "missing", "interact"), ("csv", "json", "parquet", "arrow")),
+    **dict.fromkeys(
+        ("categorical", "numeric", "text", "dates", "word_pairs", "day_first", "missing", "interact"),
+        ("csv", "json", "parquet", "arrow"),
+    ),
 }
 """Formats that an option applies to; the others apply to all."""
 
@@ -52,6 +55,10 @@ _DEFAULTS: dict[str, Any] = {
     "keep": (),
     "categorical": "auto",
     "numeric": (),
+    "text": (),
+    "dates": (),
+    "word_pairs": False,
+    "day_first": None,
     "missing": None,
     "interact": (),
 }
@@ -237,6 +244,10 @@ class Stream:
                 keep=as_columns(options["keep"]),
                 categorical="auto" if options["categorical"] == "auto" else as_columns(options["categorical"]),
                 numeric=as_columns(options["numeric"]),
+                text=as_columns(options["text"]),
+                dates=as_columns(options["dates"]),
+                word_pairs=options["word_pairs"],
+                day_first=options["day_first"],
                 positive=None if positive is None else str(positive),
                 missing=options["missing"] or ("indicate" if everyday else plain),
                 unlabelled=options["unlabelled"],
@@ -323,6 +334,10 @@ def stream(
     keep: Column | Iterable[Column] = (),
     categorical: str | Iterable[Column] = "auto",
     numeric: Column | Iterable[Column] = (),
+    text: Column | Iterable[Column] = (),
+    dates: Column | Iterable[Column] = (),
+    word_pairs: bool = False,
+    day_first: bool | None = None,
     missing: str | None = None,
     header: bool | str = "auto",
     delimiter: str = "auto",
@@ -369,6 +384,10 @@ def stream(
         categorical: tables: columns of categories, hashed as ``name=value``; "auto" are those that hold words in the
             first 500 rows. With any, all columns are hashed and X is sparse.
         numeric: tables: columns of numbers, whatever their first rows hold.
+        text: tables: columns of free text, whose words are counted; those of several words are in any case.
+        dates: tables: columns of dates; those whose first values are all dates are in any case.
+        word_pairs: tables: pairs of neighbouring words of texts are features, too.
+        day_first: tables: True for dates as 31/12/2026, False for 12/31/2026; left out, the first rows decide.
         missing: tables: treatment of an empty field (or NA, NaN, null, ?): "error" makes it a bad line, "zero" reads it
             as 0, "indicate" as 0 and sets an indicator feature. Default: "error"; with ``everyday`` "indicate".
         header: CSV: True if the first line names the columns; "auto": unless it holds a number.

@@ -26,6 +26,7 @@ _END_OF_FIELD = re.compile(rb"[,;\t|]")
 _QUOTED = re.compile(rb'[ \t]*"(?:[^"]|"")*("?)')
 _SAMPLE_BYTES = 1 << 18
 _LONGEST_HEADER = 1 << 24
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+$")
 _COMMA_DECIMAL = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+([eE][-+]?\d+)?$")
 
 
@@ -121,6 +122,7 @@ def find_delimiter(lines: Sequence[str]) -> str:
 
 
 _NAME = re.compile(r"\d+")
+_PLAIN = re.compile(r"[-+]?[\w.+-]+")
 
 
 def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
@@ -138,7 +140,7 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     if len(first) > 2 and list(first) == ["", *(str(k) for k in range(len(first) - 1))]:
         return True  # the index and unnamed columns of a data frame
     words = [k for k, cell in enumerate(first) if not is_gap(cell) and not _is_finite(cell)]
-    if not numbers and all(number(cell) is None for cell in first):
+    if not numbers and all(_number(cell) is None for cell in first):
         return True
     if not words or len(set(first)) < len(first) or not all(_NAME.fullmatch(cell) for cell in numbers):
         return False
@@ -149,8 +151,13 @@ def is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
     return bool(repeated) and not any(first[k] in below[k] for k in words)
 
 
+def _number(cell: str) -> float | None:
+    """Return a cell as a plain number; an amount (50%) may be a name."""
+    return number(cell) if _PLAIN.fullmatch(cell) else None
+
+
 def _is_finite(cell: str) -> bool:
-    value = number(cell)
+    value = _number(cell)
     return value is not None and math.isfinite(value)
 
 
@@ -162,9 +169,11 @@ def find_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     """
     if delimiter == ",":
         return "."
-    return "," if any(_COMMA_DECIMAL.match(field) for row in rows for field in row) else "."
+    found = [field for row in rows for field in row if _COMMA_DECIMAL.match(field)]
+    plain = delimiter == ";" or not all(map(_THOUSANDS.match, found))  # 113,397 in columns that tabs separate
+    return "," if found and plain else "."
 
 
 def look_at(rows: Sequence[Sequence[str]], width: int, decimal: str) -> list[Sampled]:
-    """Return the statistics of each of ``width`` columns in these rows."""
+    """Return the statistics of each of ``width`` columns in these rows; ``decimal`` may be "auto"."""
     return [sampled([row[k] for row in rows if len(row) > k], decimal) for k in range(width)]

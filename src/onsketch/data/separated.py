@@ -11,7 +11,6 @@ from onsketch.data.cursor import (
     BAD_WEIGHT,
     CODE,
     COLUMN,
-    COMMA,
     COUNT,
     FEW_FIELDS,
     LAST,
@@ -23,6 +22,7 @@ from onsketch.data.cursor import (
     MISSING,
     MORE,
     NEWLINE,
+    NO_DATE,
     NULL_LABEL,
     OPEN,
     OPEN_QUOTE,
@@ -37,10 +37,14 @@ from onsketch.data.cursor import (
     next_line,
 )
 from onsketch.data.numbers import GOOD, MALFORMED, NOT_FINITE, PADDING, inlined, inner, kernel, read_number
+from onsketch.rows.cells import plain_amount, put_date, second_in
 from onsketch.rows.hashing import name_hash
-from onsketch.rows.schema import ANY, CATEGORICAL, LABEL, MISSING_WORDS, NUMERIC, TAG, WEIGHT
+from onsketch.rows.schema import ANY, CATEGORICAL, DATE, LABEL, MISSING_WORDS, NUMERIC, TAG, TEXT, WEIGHT
 
 POINT = 46
+TEXT_HERE = -1
+"""Column of the entry in whose place those of a text's words come."""
+
 ROOM = len(PADDING)
 """Bytes after the end of a number that may be read."""
 
@@ -133,57 +137,46 @@ def _truth(text, start, stop):
 
 
 @inner
-def _with_point(text, start, stop, scratch):
-    """Write 1.234,5 as 1234.5 to the scratch array, ended by a newline; return its length."""
-    size = 0
-    for at in range(start, stop):
-        c = text[at]
-        if c != POINT:
-            scratch[size] = POINT if c == COMMA else c
-            size += 1
+def _amount(text, start, stop, comma, scratch):
+    """Parse the amount in a field; return it and 0 or an error code."""
+    size = plain_amount(text, start, stop, comma, scratch)
+    if size == 0:
+        return 0.0, MALFORMED
     for k in range(ROOM):
         scratch[size + k] = NEWLINE
-    return size
+    value, _, code = read_number(scratch, 0)
+    return value, code
 
 
 @inner
-def _comma_number(text, at, delimiter, last, breaks, scratch):
-    """Parse as ``_number_field`` with a decimal comma and points between thousands."""
-    start, stop, end, trouble = _field(text, at, delimiter, last, breaks)
-    if trouble:
-        return 0.0, end, trouble
-    if _is_missing(text, start, stop):
-        return 0.0, end, MISSING
-    size = _with_point(text, start, stop, scratch)
-    value, last, code = read_number(scratch, 0)
-    if code == GOOD and last != size:
-        code = MALFORMED
-    return value, end, code
-
-
-@inner
-def _number_field(text, at, delimiter, last, breaks):
+def _number_field(text, at, delimiter, comma, last, breaks, scratch):
     """Parse the number in the field at ``at``; return it, the end of the field, and 0 or an error code."""
     while _is_space(np.int64(text[at]), delimiter):
         at += 1
-    begin = at
-    quoted = text[at] == QUOTE
-    value, at, code = read_number(text, at + quoted)
-    if quoted and code == GOOD:
-        if text[at] == QUOTE:
-            at += 1
-        else:
+    begin, code = at, MALFORMED
+    if not comma:
+        quoted = text[at] == QUOTE
+        value, at, code = read_number(text, at + quoted)
+        if quoted and code == GOOD:
+            if text[at] == QUOTE:
+                at += 1
+            else:
+                code = MALFORMED
+        if code == GOOD:
+            while _is_space(np.int64(text[at]), delimiter):
+                at += 1
+            if text[at] == delimiter or text[at] == NEWLINE:
+                return value, at, GOOD
             code = MALFORMED
-    if code == GOOD:
-        while _is_space(np.int64(text[at]), delimiter):
-            at += 1
-        if text[at] == delimiter or text[at] == NEWLINE:
-            return value, at, GOOD
-        code = MALFORMED
     start, stop, at, trouble = _field(text, begin, delimiter, last, breaks)
     if trouble:
         return 0.0, at, trouble
-    return 0.0, at, MISSING if _is_missing(text, start, stop) else code
+    if _is_missing(text, start, stop):
+        return 0.0, at, MISSING
+    value = 0.0
+    if code == MALFORMED:
+        value, code = _amount(text, start, stop, comma, scratch)
+    return value, at, code
 
 
 @inner
@@ -191,13 +184,10 @@ def _read_label(text, start, stop, comma, scratch, positive, positive_kind, posi
     """Parse a label; return it and 0 or an error code; +1 and −1 if a positive class is named."""
     if _is_missing(text, start, stop):
         return 0.0, NULL_LABEL
-    if comma:
-        size = _with_point(text, start, stop, scratch)
-        value, at, code = read_number(scratch, 0)
-        number = code == GOOD and at == size
-    else:
-        value, at, code = read_number(text, start)
-        number = code == GOOD and at == stop
+    value, at, code = read_number(text, start)
+    if comma or (code == GOOD and at != stop) or code == MALFORMED:
+        value, code = _amount(text, start, stop, comma, scratch)
+    number = code == GOOD
     if not number and positive.size == 0:
         truth = _truth(text, start, stop)
         if truth >= 0:
@@ -255,16 +245,14 @@ def _one_number(text, at, delimiter, comma, last, breaks, key):
     c = np.int64(text[at])
     if 48 <= c <= 57 and text[at + 1] == delimiter:  # fast path: most values of tables are counts and indicators
         return float(c - 48), at + 1, 0
-    if comma:
-        return _comma_number(text, at, delimiter, last, breaks, key)
-    return _number_field(text, at, delimiter, last, breaks)
+    return _number_field(text, at, delimiter, comma, last, breaks, key)
 
 
 @inlined
 def _numeric(text, begin, k, row, base, count, table, key, into):
     """Parse a field of a numeric column; return its end (or the bad byte), the values so far, and 0 or an error."""
-    delimiter, comma, kinds, columns, absent, origins, _, _, dense, missing, _, _, _, last = table
-    value, at, code = _one_number(text, begin, delimiter, comma, last, into[8], key)
+    delimiter, forms, kinds, columns, absent, origins, _, _, dense, missing, _, _, _, last, _ = table
+    value, at, code = _one_number(text, begin, delimiter, forms[k] == 1, last, into[8], key)
     gap = code == MISSING and missing != REFUSED
     if code == MALFORMED:
         start, stop, end, _ = _field(text, begin, delimiter, last, into[8])
@@ -291,11 +279,24 @@ def _numeric(text, begin, k, row, base, count, table, key, into):
 
 @inlined
 def _categorical(text, start, stop, k, count, table, key, into):
-    """Parse a field of a categorical column; return the values so far, and 0 or an error code."""
-    _, _, _, _, absent, origins, prefix, prefix_ptr, _, missing, _, _, mask, _ = table
+    """Parse a field of categories, dates or texts; return the values so far, and 0 or an error code.
+
+    A text becomes one entry of column ``TEXT_HERE``, which the caller replaces by those of its words.
+    """
+    _, forms, kinds, _, absent, origins, prefix, prefix_ptr, _, missing, _, _, mask, _, dates = table
     if not _is_missing(text, start, stop):
-        column = _category(text, start, stop, prefix, prefix_ptr[k], prefix_ptr[k + 1], key)
-        _put(into, count, np.int64(column & mask), 1.0, origins[k], k)
+        if kinds[k] == DATE:
+            second, good = second_in(text, start, stop, forms[k])
+            if not good:
+                return count, NO_DATE
+            end = put_date(second, dates[k, 44], dates[k], into[0], into[1], count)
+            for at in range(count, end):
+                into[6][at, 0], into[7][at] = -1, origins[k]
+            return end, 0
+        column = np.int64(TEXT_HERE)
+        if kinds[k] != TEXT:
+            column = np.int64(_category(text, start, stop, prefix, prefix_ptr[k], prefix_ptr[k + 1], key) & mask)
+        _put(into, count, column, 1.0, origins[k], k)
         into[6][count, 1], into[6][count, 2] = start, stop
         return count + 1, 0
     if absent[k] < 0:
@@ -309,9 +310,9 @@ def _categorical(text, start, stop, k, count, table, key, into):
 
 
 @inlined
-def _label(text, start, stop, row, table, aim, key, into):
+def _label(text, start, stop, comma, row, table, aim, key, into):
     """Parse a field of the label column; return 0 or an error code."""
-    comma, unlabelled, worded = table[1], table[10], table[11]
+    unlabelled, worded = table[10], table[11]
     labels, words = into[2], into[5]
     if worded:
         words[row, 0], words[row, 1] = start, 0 if _is_missing(text, start, stop) else stop
@@ -331,11 +332,11 @@ def _words(text, begin, k, row, count, table, aim, key, into):
     kind = table[2][k]
     if code:
         return at, count, code
-    if kind in (CATEGORICAL, ANY):
+    if kind in (CATEGORICAL, ANY, TEXT, DATE):
         count, code = _categorical(text, start, stop, k, count, table, key, into)
         return begin if code else at, count, code
     if kind == LABEL:
-        code = _label(text, start, stop, row, table, aim, key, into)
+        code = _label(text, start, stop, table[1][k] == 1, row, table, aim, key, into)
         return start if code else at, count, code
     if kind == TAG:
         into[4][row, 0], into[4][row, 1] = start, stop
@@ -343,9 +344,9 @@ def _words(text, begin, k, row, count, table, aim, key, into):
 
 
 @inlined
-def _is_number(text, at, table, breaks, key):
+def _is_number(text, at, k, table, breaks, key):
     """Return True if a field of a column of mixed values holds a number, or true or false."""
-    code = _one_number(text, at, table[0], table[1], table[13], breaks, key)[2]
+    code = _one_number(text, at, table[0], table[1][k] == 1, table[13], breaks, key)[2]
     if code != MALFORMED:
         return code == 0
     start, stop, _, trouble = _field(text, at, table[0], table[13], breaks)
@@ -358,7 +359,7 @@ def _row(text, at, row, count, table, aim, key, into):
     kinds, base = table[2], count
     last = kinds.size - 1
     for k in range(kinds.size):
-        if kinds[k] in (NUMERIC, WEIGHT) or (kinds[k] == ANY and _is_number(text, at, table, into[8], key)):
+        if kinds[k] in (NUMERIC, WEIGHT) or (kinds[k] == ANY and _is_number(text, at, k, table, into[8], key)):
             at, count, code = _numeric(text, at, k, row, base, count, table, key, into)
         else:
             at, count, code = _words(text, at, k, row, count, table, aim, key, into)
@@ -398,9 +399,10 @@ def _lines_between(text, start, stop):
 def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr, into):
     """Parse records until ``stop``, ``budget`` or ``room`` rows; the arrays hold all values of the text.
 
-    ``table`` describes the columns: delimiter; flag for a decimal comma; for each column its kind, the columns of X for
+    ``table`` describes the columns: delimiter; for each column the form of its cells, its kind, the columns of X for
     its value and for a missing one, its namespace in interactions and the text ``name=``; flag for dense rows;
-    treatment of missing values; flags for missing labels and for words as labels; the hash's mask; and ``stop`` again.
+    treatment of missing values; flags for missing labels and for words as labels; the hash's mask; ``stop`` again; and
+    the parts of dates.
     ``aim`` is the positive class: as text, its kind, and as a number.
     """
     delimiter, breaks = table[0], into[8]

@@ -22,9 +22,10 @@ from onsketch.data.sampling import (
     look_at,
     split,
 )
-from onsketch.data.separated import ROOM, WORD, parse_csv
+from onsketch.data.separated import ROOM, TEXT_HERE, WORD, parse_csv
 from onsketch.data.sources import CHUNK, Bytes
 from onsketch.data.text import TextFormat, longer
+from onsketch.rows.encoder import Entries, Hashes, bags
 from onsketch.rows.hashing import column_mask
 from onsketch.rows.interactions import Interactions, interact
 from onsketch.rows.labels import Labels
@@ -32,7 +33,6 @@ from onsketch.rows.names import Names
 from onsketch.rows.schema import (
     ANY,
     CATEGORICAL,
-    DATE,
     FEATURES,
     LABEL,
     MISSING_WORDS,
@@ -96,6 +96,9 @@ class CSV(TextFormat):
         self.spaces = np.empty(0, dtype=np.uint8)
         self.key = np.empty(0, dtype=np.uint8)
         self.breaks = np.zeros(1, dtype=np.int64)
+        self._hashes = Hashes(bits, names if naming else None, ())
+        self._bags: list[tuple[NDArray[np.int64], Entries]] = []
+        """The words of texts: places of the texts among the values, and their entries."""
         positive = "" if roles.positive is None else str(roles.positive)
         value = number(positive)
         text = np.array(bytearray(positive.encode()), dtype=np.uint8)
@@ -123,12 +126,7 @@ class CSV(TextFormat):
         if self._given and os.path.isfile(source.name):  # a pipe may not have brought enough to look at
             rows = split(first_lines(source, LOOKED_AT).lines, self.delimiter)[int(schema.header) :]
             sample = {name: [row[k] for row in rows if len(row) > k] for k, name in enumerate(columns.names)}
-            refuse_changed(source.name, schema.fields, sample, schema.decimal)
-        for name, kind in zip(columns.names, columns.kinds.tolist(), strict=True):
-            if kind in (TEXT, DATE):
-                raise InputError(
-                    f"{source.name}: column {name!r} is a text or a date, which CSV files cannot hold yet."
-                )
+            refuse_changed(source.name, schema.fields, sample)
         self.width = columns.width
         self.names.known.update(columns.features)
         indicated = self.roles.missing == "indicate"
@@ -178,7 +176,7 @@ class CSV(TextFormat):
         names = rows[0] if header else [str(k) for k in range(len(rows[0]))]
         self.sample = rows[1:] if header else rows
         decimal = find_decimal(self.sample, delimiter) if self.decimal == "auto" else self.decimal
-        seen = look_at(self.sample, len(names), decimal)
+        seen = look_at(self.sample, len(names), "auto" if self.decimal == "auto" and decimal == "." else decimal)
         fields = decide(path, names, seen, self.roles)
         label = next((k for k, field in enumerate(fields) if field.kind == "label"), None)
         worded = False
@@ -210,7 +208,7 @@ class CSV(TextFormat):
         assert schema is not None
         table = (
             ord(self.delimiter),
-            schema.decimal == ",",
+            columns.forms,
             columns.kinds,
             columns.slots,
             columns.absent,
@@ -223,6 +221,7 @@ class CSV(TextFormat):
             schema.word_labels,
             np.uint64(self.mask),
             stop,
+            columns.dates,
         )
         into = (
             self.indices, self.values, self.labels, self.weights, self.tag_spans, self.word_spans, self.marks,
@@ -241,9 +240,17 @@ class CSV(TextFormat):
         if schema.word_labels and (columns.kinds == LABEL).any():
             spans = self.word_spans[rows[0] : rows[1]].tolist()
             self.labels[rows[0] : rows[1]] = [self._code(text, start, stop) for start, stop in spans]
+        part = slice(*values)
+        if (columns.kinds == TEXT).any():
+            array, texts = np.frombuffer(text, dtype=np.uint8), np.flatnonzero(self.indices[part] == TEXT_HERE)
+            marks = self.marks[part][texts]
+            for k in np.flatnonzero(columns.kinds == TEXT):
+                ours = marks[:, 0] == k
+                found = bags(self._hashes, columns.fields[k], array, marks[ours, 1], marks[ours, 2])
+                self._bags.append((values[0] + texts[ours], found))
         if self.naming and np.isin(columns.kinds, (CATEGORICAL, ANY)).any():
-            part = slice(*values)
-            for at in self.names.new(self.indices[part], self.mask + 1):
+            known = np.flatnonzero(self.indices[part] >= 0)
+            for at in known[self.names.new(self.indices[part][known], self.mask + 1)]:
                 k, start, stop = self.marks[values[0] + at].tolist()
                 if k >= 0:
                     self.names.add(int(self.indices[values[0] + at]), f"{columns.names[k]}={_word(text, start, stop)}")
@@ -280,7 +287,8 @@ class CSV(TextFormat):
             if self.pairs:
                 X = self._interacting(*_parts(X), self.origins_of(X))
         else:
-            indptr, indices, spaces = self.indptr[: rows + 1], self.indices[:count], self.spaces[:count]
+            parts = self.indptr[: rows + 1], self.indices[:count], values, self.spaces[:count]
+            indptr, indices, values, spaces = self._with_words(*parts)
             if self.gaps.size:  # columns that this file lacks
                 ends = np.repeat(indptr[1:], self.gaps.size)
                 indices = np.insert(indices, ends, np.tile(self.gaps, rows))
@@ -299,6 +307,21 @@ class CSV(TextFormat):
             tags=tags if (columns.kinds == TAG).any() else None,
             position=replace(position, width=X.shape[1]),
         )
+
+    def _with_words(self, indptr: Any, indices: Any, values: Floats, spaces: NDArray[np.uint8]) -> Any:
+        """The same rows with the words of each text in the place of its entry."""
+        found, self._bags = self._bags, []
+        if not found:
+            return indptr, indices, values, spaces
+        sizes = np.ones(indices.size, dtype=np.int64)
+        for places, words in found:
+            sizes[places] = np.diff(words.ends, prepend=0)
+        ends = np.cumsum(sizes)
+        indices, values, spaces = (np.repeat(part, sizes) for part in (indices, values, spaces))
+        for places, words in found:
+            targets = np.repeat(ends[places] - words.ends, sizes[places]) + np.arange(words.slots.size)
+            indices[targets], values[targets] = words.slots, words.values
+        return np.concatenate([[0], ends])[indptr], indices, values, spaces
 
     def origins_of(self, X: Floats | Sparse) -> NDArray[np.uint8]:
         """The namespace of each value of a table without categories."""

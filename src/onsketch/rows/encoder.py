@@ -5,9 +5,9 @@ Each feature has a name, which is hashed; where all columns are numbers, a featu
 ==================  ====================================================================================
 number, boolean     ``column``, with the number as its value; zeros are left out
 category            ``column=word``, with value 1
-text                ``column=word`` for each word in lower case, with its count
+text                ``column=word`` for each word in lower case, with its count; with pairs also ``column=two words``
 date                ``column.hour=13``, ``column.weekday=0`` (Monday) and ``column.month=5``, each with value 1, and
-                    ``column.days``, the days since 1970
+                    ``column.days``, the days since the first date
 missing value       ``column=``, with value 1; or nothing; or an error, as ``missing`` says
 object              its columns, named ``column.name``
 list                of words: like a text of these words; of other values: ``column.0``, ``column.1``, ...
@@ -21,17 +21,17 @@ encoded once. A single row is encoded in one pass in Python, with a dictionary o
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, shown
-from onsketch.jit.decorators import kernel
+from onsketch.jit.decorators import inlined, kernel
+from onsketch.rows.cells import date_entries
 from onsketch.rows.hashing import DEFAULT_BITS, column_mask, murmur, name_hash
 from onsketch.rows.interactions import Interactions, interact
 from onsketch.rows.names import Names
@@ -39,8 +39,11 @@ from onsketch.rows.schema import (
     FEATURES,
     GAPS,
     NUMERIC_KINDS,
+    ORDERS,
+    PAIRS,
     Field,
     Schema,
+    date_names,
     is_gap,
     number_of,
     second_of,
@@ -60,9 +63,6 @@ DEEPEST = 8
 """Objects within objects."""
 
 _ABSENT: Any = object()
-_DAY, _EPOCH = 86400, dt.date(1970, 1, 1).toordinal()
-_DATE_PARTS = ("hour", 24, 0), ("weekday", 7, 0), ("month", 12, 1)
-"""The categories of a date: name, how many there are, and the first."""
 
 NO_VALUE = 'no value in this field; missing="zero" reads such fields as 0, missing="indicate" as missing'
 
@@ -99,23 +99,44 @@ def put_entries(ends, slots, values, cursor, indices, data):
         cursor[i] = place
 
 
+@inlined
+def _put_word(key, size, mask, low, end, slots, values):
+    """Count the word in key[:size] in the ascending entries low..end of a row; return their end."""
+    slot = np.int64(murmur(key, 0, size, np.uint64(0)) & mask)
+    j = end
+    while j > low and slots[j - 1] > slot:
+        j -= 1
+    if j > low and slots[j - 1] == slot:
+        values[j - 1] += 1.0
+        return end
+    for i in range(end, j, -1):
+        slots[i] = slots[i - 1]
+        values[i] = values[i - 1]
+    slots[j] = slot
+    values[j] = 1.0
+    return end + 1
+
+
 @kernel
-def bags_of_words(text, offsets, prefix, mask, key, ends, slots, values):
+def bags_of_words(text, starts, stops, prefix, pairs, mask, key, ends, slots, values):
     """Count the words of ASCII texts in lower case, as hashed features in ascending order within each row.
 
-    Stops before the first text that is not ASCII and returns the number of texts done. ``ends`` receives the ends of
-    the rows' entries. Cost: O(bytes), and O(words²) at worst for the order within a row.
+    Text i is text[starts[i]:stops[i]]. With ``pairs``, two neighbouring words are a feature, too. Stops before the
+    first text that is not ASCII and returns the number of texts done. ``ends`` receives the ends of the rows' entries.
+    Cost: O(bytes), and O(words²) at worst for the order within a row.
     """
-    for i in range(prefix.size):
+    head = prefix.size
+    for i in range(head):
         key[i] = prefix[i]
     end = 0
-    for row in range(offsets.size - 1):
-        low, at, stop = end, offsets[row], offsets[row + 1]
+    for row in range(starts.size):
+        low, at, stop = end, starts[row], stops[row]
         for i in range(at, stop):
             if text[i] >= 128:
                 return row
+        before = 0  # bytes of the word before, which follows the prefix in the key
         while at < stop:
-            size = prefix.size
+            begin = size = head + before + (before > 0)
             while at < stop:
                 c = text[at]
                 if 65 <= c <= 90:
@@ -125,23 +146,18 @@ def bags_of_words(text, offsets, prefix, mask, key, ends, slots, values):
                 key[size] = c
                 size += 1
                 at += 1
-            if size > prefix.size:
-                slot = np.int64(murmur(key, 0, size, np.uint64(0)) & mask)
-                j = end
-                while j > low and slots[j - 1] > slot:
-                    j -= 1
-                if j > low and slots[j - 1] == slot:
-                    values[j - 1] += 1.0
-                else:
-                    for i in range(end, j, -1):
-                        slots[i] = slots[i - 1]
-                        values[i] = values[i - 1]
-                    slots[j] = slot
-                    values[j] = 1.0
-                    end += 1
+            if size > begin:
+                if before:  # the pair first, then the word alone, which moves to the front
+                    key[begin - 1] = 32
+                    end = _put_word(key, size, mask, low, end, slots, values)
+                    for i in range(begin, size):
+                        key[head + i - begin] = key[i]
+                    size += head - begin
+                end = _put_word(key, size, mask, low, end, slots, values)
+                before = size - head if pairs else 0
             at += 1
         ends[row] = end
-    return offsets.size - 1
+    return starts.size
 
 
 def weight_of(word: str) -> int:
@@ -239,9 +255,10 @@ class _Plan(NamedTuple):
     """True if a missing value is an error."""
     step: Callable[[Any, list[int], list[float]], None]
     """Encodes one cell: appends its entries."""
+    field: Field
 
 
-class _Entries(NamedTuple):
+class Entries(NamedTuple):
     """The entries of one column: those of row i are ends[i-1]..ends[i]."""
 
     ends: Whole
@@ -294,14 +311,14 @@ class Encoder:
             gap = hashes.one(f"{name}=", f"{name} is missing")
         if not self.schema.hashed and self.names is not None:
             self.names.add(own, name)
-        plan = _Plan(name, field.kind, own, gap, self.missing == "error", _ABSENT)
+        plan = _Plan(name, field.kind, own, gap, self.missing == "error", _ABSENT, field)
         return plan._replace(step=_STEPS[field.kind](hashes, plan))
 
     def _others(self, name: str) -> _Plan:
         """Return the plan of a column that the schema does not list; such a column is never missing."""
         plan = self.hashes.plans.get(name)
         if plan is None:
-            plan = _Plan(name, "any", self.hashes.one(name), -1, False, _ABSENT)
+            plan = _Plan(name, "any", self.hashes.one(name), -1, False, _ABSENT, Field(name, "any"))
             plan = plan._replace(step=_any_step(self.hashes, plan))
             self.hashes.take(weight_of(name))
             self.hashes.plans[name] = plan
@@ -395,7 +412,7 @@ class Encoder:
         else:
             X = np.empty((count, self.width))
             for plan in self._plans:
-                X[:, plan.own] = numbers_of(plan.name, cells_of(columns.get(plan.name)), count, found, plan.strict)
+                X[:, plan.own] = numbers_of(plan.field, cells_of(columns.get(plan.name)), count, found, plan.strict)
         if faults is None and found.found:
             row, name, reason = min(found.found)
             raise InputError(f"row {row}: {name}: {reason}.")
@@ -403,7 +420,7 @@ class Encoder:
             return self._dense(X if self.missing == "indicate" else np.nan_to_num(X, nan=0.0))
         return self._joined(plans, entries, count)
 
-    def _joined(self, plans: Sequence[_Plan], entries: Sequence[_Entries], count: int) -> Sparse:
+    def _joined(self, plans: Sequence[_Plan], entries: Sequence[Entries], count: int) -> Sparse:
         """The entries of all columns, row by row."""
         indptr = np.zeros(count + 1, dtype=np.int64)
         for part in entries:
@@ -438,19 +455,19 @@ class Encoder:
         spaces = np.array([self.pairs.origin(plan.name) for plan in self._plans] * 2, dtype=np.float64)[rows.indices]
         return self._finished(rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data, spaces)
 
-    def _entries(self, plan: _Plan, cells: Any, count: int, faults: Faults) -> _Entries:
+    def _entries(self, plan: _Plan, cells: Any, count: int, faults: Faults) -> Entries:
         """The entries of one column."""
         if plan.kind in NUMERIC_KINDS or (plan.kind == "any" and is_numeric(cells)):
-            numbers = numbers_of(plan.name, cells, count, faults, plan.strict)
+            numbers = numbers_of(plan.field, cells, count, faults, plan.strict)
             slots = np.where(np.isnan(numbers), plan.gap, plan.own)
             values = np.where(np.isnan(numbers), 1.0, numbers)
             there = (values != 0.0) & (slots >= 0)
-            return _Entries(np.cumsum(there), slots[there], values[there])
+            return Entries(np.cumsum(there), slots[there], values[there])
         if plan.kind == "text" and _is_plain_text(cells):
             return self._bags(plan, cells, count, faults)
         return self._by_cell(plan, *distinct(_hours(cells) if plan.kind == "date" else cells, count), faults)
 
-    def _by_cell(self, plan: _Plan, codes: Whole, different: Sequence[Any], faults: Faults) -> _Entries:
+    def _by_cell(self, plan: _Plan, codes: Whole, different: Sequence[Any], faults: Faults) -> Entries:
         """Encode each distinct cell once, and give the rows the entries of their cells."""
         if plan.kind == "category":
             words = [word_of(cell) for cell in different if type(cell) is str and not is_gap(cell)]
@@ -467,10 +484,10 @@ class Encoder:
         sizes = np.diff(ends)[codes]
         last = np.cumsum(sizes)
         places = np.arange(sizes.sum()) + np.repeat(ends[codes] - last + sizes, sizes)
-        return _Entries(last, np.array(slots, dtype=np.int64)[places], np.array(values, dtype=np.float64)[places])
+        return Entries(last, np.array(slots, dtype=np.int64)[places], np.array(values, dtype=np.float64)[places])
 
-    def _bags(self, plan: _Plan, texts: Any, count: int, faults: Faults) -> _Entries:
-        """The words of a column of texts, compiled where they are ASCII."""
+    def _bags(self, plan: _Plan, texts: Any, count: int, faults: Faults) -> Entries:
+        """The words of an Arrow column of texts."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -481,32 +498,12 @@ class Encoder:
             faults.add(gaps, plan.name, NO_VALUE)
         texts = pc.if_else(pa.array(gaps), "", texts).cast(pa.large_string())
         _, offsets, data = texts.buffers()
-        text = _as_bytes(data or b"")
-        starts = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + count + 1].copy()
-        prefix, mask = _as_bytes(_bytes(plan.name) + b"="), np.uint64(self.hashes.mask)
-        key = np.empty(prefix.size + int(np.diff(starts).max(initial=0)) + 8, dtype=np.uint8)
-        room = text.size // 2 + count + 1
-        ends, slots, values = np.zeros(count, np.int64), np.empty(room, np.int64), np.empty(room)
-        done, end = 0, 0
-        while done < count:
-            part = ends[done:], slots[end:], values[end:]
-            more = bags_of_words(text, starts[done:], prefix, mask, key, *part)
-            ends[done : done + more] += end
-            done += more
-            end = int(ends[done - 1]) if done else 0
-            if done < count:  # a text that is not ASCII, or a missing one that has a feature
-                found, times = _bag(self.hashes, plan.name, bytes(text[starts[done] : starts[done + 1]]).decode())
-                slots[end : end + len(found)], values[end : end + len(found)] = found, times
-                ends[done] = end = end + len(found)
-                done += 1
-        slots, values = slots[:end], values[:end]
-        if self.names is not None:  # the compiled loop handles hashes only
-            for row in np.unique(np.searchsorted(ends, self.names.new(slots, self.hashes.mask + 1), "right")).tolist():
-                _bag(self.hashes, plan.name, bytes(text[starts[row] : starts[row + 1]]).decode())
+        places = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + count + 1].copy()
+        ends, slots, values = bags(self.hashes, plan.field, _as_bytes(data or b""), places[:-1], places[1:])
         if plan.gap >= 0 and gaps.any():
             at = ends[gaps]
             ends, slots, values = ends + np.cumsum(gaps), np.insert(slots, at, plan.gap), np.insert(values, at, 1.0)
-        return _Entries(ends, slots, values)
+        return Entries(ends, slots, values)
 
     # Steps of single rows -----------------------------------------------------------------------------------
 
@@ -565,12 +562,12 @@ def _put_gap(plan: _Plan, indices: list[int], values: list[float]) -> None:
 
 
 def _number_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
-    own, name = plan.own, plan.name
+    own, name, comma = plan.own, plan.name, plan.field.comma
 
     def step(value: Any, indices: list[int], values: list[float]) -> None:
         if is_gap(value):
             return _put_gap(plan, indices, values)
-        number = number_of(value)
+        number = number_of(value, comma)
         if number is None:
             raise CellError(name, _not_a(value, "finite number"))
         if number:
@@ -608,7 +605,7 @@ def _text_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
             return _put_gap(plan, indices, values)
         listed = isinstance(value, (list, tuple))
         text = " ".join(map(word_of, value)) if listed else value if isinstance(value, str) else word_of(value)
-        slots, counts = _bag(hashes, plan.name, text)
+        slots, counts = _bag(hashes, plan.field, text)
         indices += slots
         values += counts
         return None
@@ -616,39 +613,66 @@ def _text_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
     return step
 
 
-def _bag(hashes: Hashes, name: str, text: str) -> tuple[list[int], list[float]]:
+def bags(hashes: Hashes, field: Field, text: NDArray[np.uint8], starts: Whole, stops: Whole) -> Entries:
+    """The words of the texts text[starts[i]:stops[i]], compiled where they are ASCII."""
+    name, count, pairs = field.name, starts.size, field.form == PAIRS
+    prefix, mask = _as_bytes(_bytes(name) + b"="), np.uint64(hashes.mask)
+    sizes = stops - starts
+    key = np.empty(prefix.size + 2 * int(sizes.max(initial=0)) + 16, dtype=np.uint8)
+    room = int(sizes.sum()) // (1 if pairs else 2) + count + 1
+    ends, slots, values = np.zeros(count, np.int64), np.empty(room, np.int64), np.empty(room)
+    done, end = 0, 0
+    while done < count:
+        part = ends[done:], slots[end:], values[end:]
+        more = bags_of_words(text, starts[done:], stops[done:], prefix, pairs, mask, key, *part)
+        ends[done : done + more] += end
+        done += more
+        end = int(ends[done - 1]) if done else 0
+        if done < count:  # a text that is not ASCII
+            found, times = _bag(hashes, field, bytes(text[starts[done] : stops[done]]).decode("utf-8", "replace"))
+            slots[end : end + len(found)], values[end : end + len(found)] = found, times
+            ends[done] = end = end + len(found)
+            done += 1
+    slots, values = slots[:end], values[:end]
+    if hashes.names is not None:  # the compiled loop handles hashes only
+        new = hashes.names.new(slots, hashes.mask + 1)
+        for row in np.unique(np.searchsorted(ends, new, "right")).tolist():
+            _bag(hashes, field, bytes(text[starts[row] : stops[row]]).decode("utf-8", "replace"))
+    return Entries(ends, slots, values)
+
+
+def _bag(hashes: Hashes, field: Field, text: str) -> tuple[list[int], list[float]]:
     """The words of a text, as features in ascending order, and their counts."""
-    known = hashes.known(name)
+    known = hashes.known(field.name)
     tokens = [token.lower() for token in tokens_of(text)]  # categories of the same column are remembered as written
+    if field.form == PAIRS:
+        tokens += [f"{one} {two}" for one, two in pairwise(tokens)]
     fresh = [token for token in dict.fromkeys(tokens) if token not in known]
     if fresh:
-        hashes.learn(name, fresh, fresh)
-        known = hashes.known(name)
+        hashes.learn(field.name, fresh, fresh)
+        known = hashes.known(field.name)
         if any(token not in known for token in tokens):  # the memory was emptied
-            hashes.learn(name, tokens, tokens)
-            known = hashes.known(name)
+            hashes.learn(field.name, tokens, tokens)
+            known = hashes.known(field.name)
     counted = Counter(map(known.__getitem__, tokens))
     slots = sorted(counted)
     return slots, [float(counted[slot]) for slot in slots]
 
 
 def _date_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
-    name, days_slot = plan.name, hashes.one(f"{plan.name}.days")
-    tables = [[hashes.one(f"{name}.{what}={k + first}") for k in range(many)] for what, many, first in _DATE_PARTS]
+    parts = np.array([hashes.one(part) for part in date_names(plan.name)])
+    start, order = plan.field.start, ORDERS[plan.field.form]
 
     def step(value: Any, indices: list[int], values: list[float]) -> None:
         if is_gap(value):
             return _put_gap(plan, indices, values)
-        second = second_of(value)
+        slots, numbers = np.empty(4, dtype=np.int64), np.empty(4)
+        second = second_of(value, order)
         if second is None:
-            raise CellError(name, _not_a(value, "date"))
-        days, rest = divmod(second, _DAY)
-        month = dt.date.fromordinal(days + _EPOCH).month
-        indices += [table[k] for table, k in zip(tables, (rest // 3600, (days + 3) % 7, month - 1), strict=True)]
-        values += [1.0, 1.0, 1.0]
-        if days:
-            indices.append(days_slot)
-            values.append(float(days))
+            raise CellError(plan.name, _not_a(value, "date"))
+        count = date_entries(second, start, parts, slots, numbers)
+        indices += slots[:count].tolist()
+        values += numbers[:count].tolist()
         return None
 
     return step
@@ -657,6 +681,7 @@ def _date_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
 def _any_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
     """Encodes a number as a number, a list of words as a text, an object as columns, all else as a category."""
     name, number, category = plan.name, _number_step(hashes, plan), _category_step(hashes, plan)
+    comma = plan.field.comma
 
     def step(value: Any, indices: list[int], values: list[float]) -> None:
         if isinstance(value, (Mapping, list, tuple)):
@@ -670,7 +695,7 @@ def _any_step(hashes: Hashes, plan: _Plan) -> Callable[..., None]:
                 own = hashes.one(inner)
                 _any_step(hashes, plan._replace(name=inner, own=own, gap=-1, strict=False))(cell, indices, values)
             return None
-        numeric = isinstance(value, (int, float)) or is_gap(value) or number_of(value) is not None
+        numeric = isinstance(value, (int, float)) or is_gap(value) or number_of(value, comma) is not None
         return (number if numeric else category)(value, indices, values)
 
     return step
@@ -797,13 +822,14 @@ def _hours(cells: Any) -> Any:
     return cells
 
 
-def numbers_of(name: str, cells: Any, count: int, faults: Faults, strict: bool) -> Floats:
+def numbers_of(field: Field, cells: Any, count: int, faults: Faults, strict: bool) -> Floats:
     """A column as float64, NaN where a value is missing (which is a fault if ``strict``) or bad."""
+    name = field.name
     if is_numeric(cells):
         numbers = as_floats(cells)
     else:
         codes, different = distinct(cells, count)
-        found = [np.nan if is_gap(cell) else number_of(cell) for cell in different]
+        found = [np.nan if is_gap(cell) else number_of(cell, field.comma) for cell in different]
         for code, number in enumerate(found):
             if number is None:
                 faults.add(codes == code, name, _not_a(different[code], "finite number"))

@@ -27,8 +27,10 @@ class Labels:
     (1.0, nan)
     """
 
-    def __init__(self, positive: str | None = None, words: bool = False, unlabelled: bool = False) -> None:
-        self.positive, self.words, self.unlabelled = positive, words, unlabelled
+    def __init__(
+        self, positive: str | None = None, words: bool = False, unlabelled: bool = False, comma: bool = False
+    ) -> None:
+        self.positive, self.words, self.unlabelled, self._comma = positive, words, unlabelled, comma
         self.classes: list[str] = []
         """Words seen, in order; a label is an index into them."""
         self._codes: dict[str, int] = {}
@@ -39,7 +41,7 @@ class Labels:
             if self.unlabelled:
                 return float("nan")
             raise InputError(NO_LABEL)
-        number = number_of(label)
+        number = number_of(label, self._comma)
         if self.positive is not None:
             same = word_of(label) == self.positive if number is None else number == number_of(self.positive)
             return 1.0 if same or word_of(label) == self.positive else -1.0

@@ -4,10 +4,12 @@ A cell is a Python value, a field of a CSV file or an entry of an Arrow column. 
 column alone:
 
 - a *gap* is None, NaN, NaT, or one of ``GAPS``, with or without blanks around it;
-- a *number* is itself; True is 1 and False is 0; a text that is a number ("3.5") is that number;
+- a *number* is itself; True is 1 and False is 0; a text that is a number ("3.5") is that number, and so are amounts:
+  "$113.40", "57%" (57), "113,397"; with a decimal comma, "7,0" and "1.234,5";
 - a *category* is the text without the blanks around it; a number is its text, and the text of 3.0 is "3";
-- a *date* is a second: of an ISO 8601 text, a datetime, date, numpy.datetime64 or Timestamp, in UTC if it has a zone;
-- a *text* is the words in it, in lower case, with their counts;
+- a *date* is a second: of a text (ISO 8601, "5 Jan 2026 3:05 PM", or with the day or the month first, as the column
+  has it), a datetime, date, numpy.datetime64 or Timestamp, in UTC if it has a zone;
+- a *text* is the words in it, in lower case, with their counts; if asked for, pairs of neighbours are words, too;
 - a cell of the kind *any* is a gap, a number or a category, whichever it looks like.
 
 The schema is decided once, by the first rows; a model file keeps it, and later files and tables are matched by name.
@@ -27,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, ModelFileError, some
+from onsketch.rows.cells import DMY, MDY, YMD, amount_of, second_of_text
 from onsketch.rows.hashing import column_mask, hash_name
 
 IGNORED, NUMERIC, CATEGORICAL, LABEL, WEIGHT, TAG, ANY, TEXT, DATE = range(9)
@@ -40,6 +43,13 @@ NUMERIC_KINDS = ("number", "boolean")
 FEATURES = (*NUMERIC_KINDS, "category", "text", "date", "any")
 """The kinds of columns that become features."""
 
+ORDERS = {"": YMD, "dmy": DMY, "mdy": MDY}
+"""Forms of dates: the order of day, month and year where the year does not come first."""
+
+COMMA, PAIRS = ",", "pairs"
+FORMS = {"text": ("", PAIRS), "date": tuple(ORDERS)}
+"""Forms of the cells of each kind; other kinds may have a decimal comma."""
+
 ROLES = ("label", "weight", "tag", "ignored")
 EXTRA = ("ignore", "learn")
 
@@ -52,9 +62,12 @@ _ABSENT_WHEN_PREDICTING = ("label", "weight", "tag", "ignored")
 
 _BLANKS = " \t\r\n"
 TRUTHS = {"true": 1.0, "false": 0.0, "True": 1.0, "False": 0.0, "TRUE": 1.0, "FALSE": 0.0}
+_PLAIN = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
+_LONGEST_AMOUNT = 1000
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\.0")
-_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _TOKEN = re.compile(r"\w+")
+_DAYS = 1 << 22
+"""A number of days beyond all dates."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -77,18 +90,20 @@ def is_gap(value: Any) -> bool:
         return False
 
 
-def number_of(value: Any) -> float | None:
-    """A cell as a finite number, or None.
+def number_of(value: Any, comma: bool = False) -> float | None:
+    """A cell as a finite number, or None; ``comma`` says that the decimal mark of texts is a comma.
 
     >>> [number_of(value) for value in (True, " 3.5 ", "true", "1_000", "red", [1])]
     [1.0, 3.5, 1.0, None, None, None]
+    >>> [number_of(value) for value in ("$113.40", "57%", "113,397", "7,0")], number_of("1.234,5", comma=True)
+    ([113.4, 57.0, 113397.0, None], 1234.5)
     """
     if isinstance(value, str):
         value = value.strip(_BLANKS)
         if value in TRUTHS:
             return TRUTHS[value]
-        if "_" in value or not value.isascii():
-            return None
+        if comma or not _PLAIN.fullmatch(value):
+            value = _plain(value, comma)
     elif hasattr(value, "__len__"):
         return None
     try:
@@ -96,6 +111,15 @@ def number_of(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def _plain(text: str, comma: bool) -> str:
+    """An amount as a plain number; the empty text if it is none."""
+    if len(text) > _LONGEST_AMOUNT or not any(map(str.isdigit, text)):
+        return ""
+    cell = np.frombuffer(text.encode("utf-8", "replace"), dtype=np.uint8).copy()
+    out = np.empty(cell.size + 8, dtype=np.uint8)
+    return out[: amount_of(cell, comma, out)].tobytes().decode()
 
 
 def word_of(value: Any) -> str:
@@ -111,20 +135,16 @@ def word_of(value: Any) -> str:
     return word[:-2] if word.endswith(".0") and _WHOLE.fullmatch(word) else word
 
 
-def second_of(value: Any) -> int | None:
+def second_of(value: Any, order: int = YMD) -> int | None:
     """A cell as seconds since 1970, or None if it is no date.
 
-    >>> second_of("1970-01-02T00:00:01Z")
-    86401
+    >>> second_of("1970-01-02T00:00:01Z"), second_of("2 Jan 1970"), second_of("02.01.70", DMY)
+    (86401, 86400, 86400)
     """
     if isinstance(value, str):
-        text = value.strip(_BLANKS)
-        if not _ISO.fullmatch(text):
-            return None
-        try:
-            value = dt.datetime.fromisoformat(text)
-        except ValueError:
-            return None
+        cell = np.frombuffer(value.encode("utf-8", "replace"), dtype=np.uint8).copy()
+        second, good = second_of_text(cell, order)
+        return int(second) if good else None
     if isinstance(value, dt.datetime):
         if value.tzinfo is None:
             value = value.replace(tzinfo=dt.UTC)
@@ -132,6 +152,12 @@ def second_of(value: Any) -> int | None:
     if isinstance(value, dt.date):
         return 86400 * (value.toordinal() - _EPOCH.toordinal())
     return int(value.astype("M8[s]").astype("int64")) if isinstance(value, np.datetime64) else None
+
+
+def date_names(column: str) -> list[str]:
+    """Return the names of the features of a date: 24 hours, 7 weekdays, 12 months, and the days from the first."""
+    parts = (("hour", 24, 0), ("weekday", 7, 0), ("month", 12, 1))
+    return [f"{column}.{part}={k + first}" for part, many, first in parts for k in range(many)] + [f"{column}.days"]
 
 
 def tokens_of(text: str) -> list[str]:
@@ -149,6 +175,16 @@ class Field:
     """Reason for the choice of its kind, if it is worth reporting."""
     words: bool = False
     """True if most of its values were words."""
+    form: str = ""
+    """How its cells are written or read: "," for a decimal comma, "dmy" or "mdy" for dates whose day or month comes
+    first, "pairs" for texts whose pairs of words are features."""
+    start: int = 0
+    """The day from which the days of dates are counted, in days since 1970."""
+
+    @property
+    def comma(self) -> bool:
+        """True if numbers have a decimal comma."""
+        return self.form == COMMA
 
 
 @dataclass(frozen=True)
@@ -165,6 +201,11 @@ class Schema:
     """True if numbers were missing in the first rows: rows are then sparse from the start."""
     extra: str = "ignore"
     """Policy for columns that the schema does not list: "ignore", or "learn" as columns of the kind any."""
+
+    @property
+    def comma_labels(self) -> bool:
+        """True if labels that are numbers have a decimal comma."""
+        return any(field.comma for field in self.of("label"))
 
     @cached_property
     def dense(self) -> bool:
@@ -193,12 +234,15 @@ class Schema:
             schema = cls(**{**state, "fields": fields})
         except (KeyError, TypeError) as error:
             raise ModelFileError(f"its schema of columns cannot be read ({error}).", "schema") from None
-        words = [word for one in fields for word in (one.name, one.kind, one.why)] + [schema.delimiter, schema.decimal]
+        words = [word for one in fields for word in (one.name, one.kind, one.why, one.form)]
+        words += [schema.delimiter, schema.decimal]
         flags = [one.words for one in fields] + [schema.header, schema.word_labels, schema.gaps]
         fits = all(type(word) is str for word in words) and all(type(flag) is bool for flag in flags)
+        fits = fits and all(type(one.start) is int and abs(one.start) < _DAYS for one in fields)
         if not fits or len(schema.delimiter.encode()) != 1 or schema.decimal not in (".", ","):
             raise ModelFileError("its schema of columns is not one.", "schema")
-        if any(field.kind not in FEATURES + ROLES for field in fields) or schema.extra not in EXTRA:
+        known = all(one.kind in FEATURES + ROLES and one.form in FORMS.get(one.kind, ("", COMMA)) for one in fields)
+        if not known or schema.extra not in EXTRA:
             raise ModelFileError("its schema names a kind of column that this version does not know.", "schema")
         return schema
 
@@ -222,6 +266,12 @@ class Columns:
     width: int
     gone: Mapping[str, int]
     """Features of the schema that the file lacks, each with the column of X of its missing values."""
+    forms: NDArray[np.int64]
+    """How cells are written: 1 for a decimal comma, or the order of a date."""
+    dates: NDArray[np.int64]
+    """For each column of dates the columns of X of its parts, and the day from which days are counted."""
+    fields: tuple[Field, ...]
+    """The columns as the schema has them."""
     notes: tuple[str, ...] = ()
     """Remarks on columns that are missing or left out."""
 
@@ -229,12 +279,15 @@ class Columns:
     def features(self) -> dict[int, str]:
         """Names of the columns of X that are known beforehand."""
         numbers = np.flatnonzero((self.kinds == NUMERIC) | (self.kinds == ANY))
-        return {int(self.slots[k]): self.names[k] for k in numbers}
+        found = {int(self.slots[k]): self.names[k] for k in numbers}
+        for k in np.flatnonzero(self.kinds == DATE):
+            found |= dict(zip(self.dates[k, :-1].tolist(), date_names(self.names[k]), strict=True))
+        return found
 
     @property
     def gap_names(self) -> dict[int, str]:
         """Names of the columns of X that indicate missing values."""
-        features = np.flatnonzero(np.isin(self.kinds, (NUMERIC, CATEGORICAL, ANY)) & (self.absent >= 0))
+        features = np.flatnonzero(np.isin(self.kinds, (NUMERIC, CATEGORICAL, ANY, TEXT, DATE)) & (self.absent >= 0))
         found = [(self.names[k], int(self.absent[k])) for k in features]
         return {column: f"{name} is missing" for name, column in (*found, *self.gone.items())}
 
@@ -251,12 +304,13 @@ def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelle
     if not schema.header:
         names = _places(schema, path, names, unlabelled)
     place = {(field.name, id(field)): k for k, field in enumerate(schema.of(*NUMERIC_KINDS))}
-    numbers, kinds, slots, absent, extra = len(place), [], [], [], []
+    numbers, kinds, slots, absent, extra, fields = len(place), [], [], [], [], []
     mask, hashed, learns = column_mask(bits), schema.hashed, schema.extra == "learn"
     for name in names:
         here = wanted[name].pop(0) if wanted.get(name) else Field(name, "any") if learns else None
         if here is None:
             extra.append(name)
+        fields.append(here or Field(name, "ignored"))
         kinds.append(IGNORED if here is None else KINDS[here.kind])
         is_feature = here is not None and here.kind in FEATURES
         if hashed:
@@ -276,6 +330,10 @@ def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelle
     needed = [field.name for field in lacking if field.kind not in optional]
     notes = matched(schema, path, names, [*gone], extra, needed, missing)
     sparse = missing == "indicate" and gone
+    dates = np.zeros((len(fields), 45), dtype=np.int64)
+    for k, field in enumerate(fields):
+        if field.kind == "date":
+            dates[k] = [*(hash_name(part, bits=bits) for part in date_names(field.name)), field.start]
     return Columns(
         tuple(names),
         np.array(kinds, dtype=np.uint8),
@@ -284,6 +342,9 @@ def fitted(schema: Schema, path: str, names: Sequence[str], bits: int, unlabelle
         schema.dense and not gone,
         mask + 1 if hashed else numbers if schema.dense and not sparse else 2 * numbers,
         gone,
+        np.array([ORDERS[one.form] if one.kind == "date" else one.comma for one in fields], dtype=np.int64),
+        dates,
+        tuple(fields),
         notes,
     )
 

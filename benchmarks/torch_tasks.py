@@ -1,4 +1,4 @@
-"""Four small problems to train: an MLP, the papers' CNN, a ResNet-18 and a character transformer.
+"""Six small problems to train: an MLP, the papers' CNN, a ResNet-18, two transformers and an MLP on a table.
 
 A task says what a model is, what a batch costs and how good the model is on what it has not seen. Pictures are read by
 ``examples/papers_cnn.py``; the characters are those of Python's own library, which every machine has.
@@ -6,6 +6,8 @@ A task says what a model is, what a batch costs and how good the model is on wha
 
 from __future__ import annotations
 
+import itertools
+import lzma
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -62,8 +64,7 @@ def pictures(name: str, folder: Path, device: str, limit: int | None, model: Cal
         return x, labels[chosen]
 
     held_out = list(zip(test.split(1000), data.test_y[:5000].split(1000), strict=True))
-    steps = {"mlp": 1000, "cnn": 1000, "resnet": 800}[name]
-    return Task(name, steps, lambda: model(train), batch, held_out)
+    return Task(name, STEPS[name], lambda: model(train), batch, held_out)
 
 
 def mlp(example: Tensor) -> nn.Module:
@@ -102,9 +103,9 @@ def resnet18(widths: tuple[int, ...] = (64, 64, 64, 128, 128, 256, 256, 512, 512
 class Attention(nn.Module):
     """A layer of a transformer, norms first."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, causal: bool = True) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal = heads, causal
         self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query, self.key, self.value, self.out = (nn.Linear(width, width, bias=False) for _ in range(4))
         self.dense = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
@@ -112,7 +113,7 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = self.before(x)
         q, k, v = (f(h).unflatten(2, (self.heads, -1)).transpose(1, 2) for f in (self.query, self.key, self.value))
-        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
         x = x + self.out(seen.transpose(1, 2).flatten(2))
         return x + self.dense(self.between(x))
 
@@ -128,6 +129,46 @@ class Transformer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.layers(self.embedding(x) + self.place.weight[: x.shape[1]]))
+
+
+class VisionTransformer(nn.Module):
+    """Predicts the class of a picture from its patches."""
+
+    def __init__(self, example: Tensor, patch: int = 4, width: int = 96, layers: int = 3, heads: int = 4) -> None:
+        super().__init__()
+        _, channels, height, across = example.shape
+        self.patches = nn.Unfold(patch, stride=patch)
+        self.embedding = nn.Linear(channels * patch * patch, width)
+        self.place = nn.Parameter(0.02 * torch.randn(height // patch * (across // patch), width))
+        self.layers = nn.Sequential(
+            *[Attention(width, heads, causal=False) for _ in range(layers)], nn.LayerNorm(width)
+        )
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.layers(self.embedding(self.patches(x).mT) + self.place).mean(1))
+
+
+def table(folder: Path, device: str, rows: int = 60_000) -> Task:
+    """Kinds of forest from 54 columns, scaled by the training part; a tenth of the rows drawn is held out."""
+    with lzma.open(folder / "covtype.csv.xz", "rt") as file:
+        lines = file.readlines()[1:]
+    drawn = torch.randperm(len(lines), generator=torch.Generator().manual_seed(0))[:rows].tolist()
+    whole = torch.tensor([[float(cell) for cell in lines[k].split(",")] for k in drawn], device=device)
+    x, y = whole[:, :-1], whole[:, -1].long() - 1
+    cut = rows * 9 // 10
+    x = (x - x[:cut].mean(0)) / x[:cut].std(0).clamp(min=1e-6)
+
+    def batch(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        chosen = torch.randint(cut, (128,), generator=generator).to(device)
+        return x[chosen], y[chosen]
+
+    def model() -> nn.Module:
+        widths = (54, 256, 256, 256)
+        hidden = [layer for a, b in itertools.pairwise(widths) for layer in (nn.Linear(a, b), nn.ReLU())]
+        return nn.Sequential(*hidden, nn.Linear(widths[-1], 7))
+
+    return Task("table", STEPS["table"], model, batch, list(zip(x[cut:].split(1000), y[cut:].split(1000), strict=True)))
 
 
 def characters(device: str, context: int = 128, width: int = 256, layers: int = 4, rows: int = 32) -> Task:
@@ -149,17 +190,21 @@ def characters(device: str, context: int = 128, width: int = 256, layers: int = 
     starts = torch.arange(0, len(test) - context - 1, max(1, len(test) // 256), device=device)[:256]
     held_out = [windows(test, part) for part in starts.split(64)]
     count = int(whole.max()) + 1
-    return Task("characters", 1000, lambda: Transformer(count, context, width, layers), batch, held_out)
+    return Task("characters", STEPS["characters"], lambda: Transformer(count, context, width, layers), batch, held_out)
 
 
 def task(name: str, folder: Path, device: str, limit: int | None = None) -> Task:
     """A task by name."""
     if name == "characters":
         return characters(device)
+    if name == "table":
+        return table(folder, device)
     makers: dict[str, Callable[[Tensor], nn.Module]] = {
         "mlp": mlp, "cnn": lambda x: PapersCNN(x.shape[1], x.shape[2]), "resnet": lambda x: resnet18(),
+        "vit": VisionTransformer,
     }  # fmt: skip
     return pictures(name, folder, device, limit, makers[name])
 
 
-TASKS = ("mlp", "cnn", "resnet", "characters")
+STEPS = {"mlp": 1000, "cnn": 1000, "resnet": 800, "vit": 1000, "table": 1000, "characters": 1000}
+TASKS = tuple(STEPS)

@@ -1,8 +1,8 @@
-"""Sketchy beside Adam, AdamW, SGD, Muon, SOAP and Shampoo: loss by steps, by optimizer time and by wall time.
+"""Sketchy and AdamW, SGD, Muon, NorMuon, SOAP: loss by steps, by optimizer time and by wall time.
 
     python benchmarks/torch_training.py --data FOLDER --out FOLDER [--device cuda] [--workers 6] [--minutes 9]
 
-Four tasks (torch_tasks.py), each optimizer at four rates a factor of two or three apart, one seed; the best rate, by
+Six tasks (torch_tasks.py), each optimizer at four rates a factor of two or three apart, one seed; the best rate, by
 test loss, again with three seeds (``final``); and once more with as many steps as fit into the wall time that Adam's
 run takes (``time``). Rates fall linearly to zero over the last 60 % of a run. Times are measured afterwards, one
 optimizer at a time with nothing beside it: milliseconds of a training step, and of the optimizer in it.
@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
 from torch import nn
-from torch_peers import SOAP, Muon, Shampoo
+from torch_peers import muon, normuon, recipe, soap
 from torch_runs import Job, read, run_jobs
-from torch_tasks import TASKS, Task, task
+from torch_tasks import STEPS, TASKS, Task, task
 
 from onsketch import torch as sketched
 
@@ -43,13 +43,18 @@ def _plain(maker: Callable[..., Any], **options: Any) -> Callable[[nn.Module, fl
     return lambda model, lr: maker(model.parameters(), lr=lr, **options)
 
 
-CONTENDERS: dict[str, tuple[Callable[[nn.Module, float], torch.optim.Optimizer], tuple[float, ...]]] = {
+CONTENDERS: dict[str, tuple[Callable[[nn.Module, float], Any], tuple[float, ...]]] = {
     "Adam": (_plain(torch.optim.Adam, foreach=True), RATES),
     "AdamW": (_plain(torch.optim.AdamW, weight_decay=0.05, foreach=True), RATES),
     "SGD": (_plain(torch.optim.SGD, momentum=0.9, nesterov=True, foreach=True), SGD_RATES),
-    "Muon": (_plain(Muon), RATES),
-    "SOAP": (_plain(SOAP), RATES),
-    "Shampoo": (_plain(Shampoo), RATES),
+    "Muon .95": (muon(0.95), RATES),
+    "Muon .9": (muon(0.9), RATES),
+    "NorMuon .95": (normuon(0.95), RATES),
+    "NorMuon .9": (normuon(0.9), RATES),
+    "SOAP": (soap, RATES),
+    "recipe A": (recipe(power=0.25, ns_steps=2), RATES),
+    "recipe B": (recipe(power=0.125, ns_steps=3, block=128), RATES),
+    "Sketchy W": (_plain(sketched.Sketchy, weight_decay=0.05), RATES),
     "Sketchy": (_plain(sketched.Sketchy), RATES),
     "Sketchy 10": (_plain(sketched.Sketchy, refresh_every=10), RATES),
     "Sketchy paper": (_plain(sketched.Sketchy, **PAPER), RATES),
@@ -220,9 +225,7 @@ def main() -> None:
     begin = time.time()
     deadline = begin + 60.0 * args.minutes
     args.out.mkdir(parents=True, exist_ok=True)
-    counts = {
-        name: int(args.steps * {"mlp": 1000, "cnn": 1000, "resnet": 800, "characters": 1000}[name]) for name in TASKS
-    }
+    counts = {name: int(args.steps * STEPS[name]) for name in TASKS}
     if "search" in args.stages:
         jobs = [
             {"stage": "search", "task": problem, "name": name, "lr": lr, "seed": 0, "steps": counts[problem]}

@@ -30,9 +30,9 @@ def captured(optimizer, params):
     return graph, [p.grad for p in params]
 
 
-def replayed(graph, places, gradients):
+def replayed(graph, buffers, gradients):
     for grads in gradients:
-        torch._foreach_copy_(places, grads)
+        torch._foreach_copy_(buffers, grads)
         graph.replay()
 
 
@@ -158,5 +158,5 @@ def test_numbers_that_change_in_every_step_take_the_steps_of_a_cpu():
         made.append([p.detach().cpu() for p in params])
     for p, q in zip(*made, strict=True):
         torch.testing.assert_close(p, q, rtol=1e-3, atol=1e-4)
-    (plan,) = optimizer._places.plans.values()
+    (plan,) = optimizer._cache.plans.values()
     assert plan.graphs.keys() == {"step", "refresh"}

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from onsketch.torch import Sketchy, axes_cuda, folded_cuda, kernels
-from onsketch.torch.folded import Folded, Stepped
+from onsketch.torch import Sketchy, axes_cuda, kernels, matrix_view_cuda
+from onsketch.torch.matrix_view import MatrixView, Stepped
 from torch_kernels import Kernels, compiler
 from torch_support import start, steps, stream
 
@@ -39,7 +39,7 @@ def _stepped_there(optimizer, params, gradients, launch, skipped=None):
     group = optimizer.param_groups[0]
     skipped = torch.zeros(1, dtype=torch.int32) if skipped is None else skipped
     with pytest.MonkeyPatch.context() as patch:
-        for module in (folded_cuda, axes_cuda):
+        for module in (matrix_view_cuda, axes_cuda):
             patch.setattr(module, "launch", launch)
         for grads in gradients:
             group["calls"] += 1
@@ -48,8 +48,8 @@ def _stepped_there(optimizer, params, gradients, launch, skipped=None):
                 state = optimizer.state[p]
                 if not state:
                     state.update(optimizer._fresh(p, group, "cpu"))
-                layers.append(Stepped(p.detach(), g.clone().contiguous(), state, Folded.of(p, group)))
-            folded_cuda.take_steps(layers, group, optimizer._places, skipped, params)
+                layers.append(Stepped(p.detach(), g.clone().contiguous(), state, MatrixView.of(p, group)))
+            matrix_view_cuda.take_steps(layers, group, optimizer._cache, skipped, params)
 
 
 @pytest.mark.slow
@@ -137,7 +137,7 @@ def test_a_step_in_a_graph_of_the_users_refreshes_when_that_is_due(on_cpu, monke
     _stepped_there(optimizer, ours, gradients[:1], on_cpu.launch)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
     for i, grads in enumerate(gradients[1:]):  # some between replays, of which the host does not know
-        monkeypatch.setattr(folded_cuda.Plan, "_captured", lambda self, i=i: i % 4 < 2)
+        monkeypatch.setattr(matrix_view_cuda.Plan, "_captured", lambda self, i=i: i % 4 < 2)
         optimizer.param_groups[0]["calls"] = 0
         _stepped_there(optimizer, ours, [grads], on_cpu.launch)
     for p, q in zip(plain, ours, strict=True):

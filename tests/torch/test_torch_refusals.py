@@ -67,7 +67,7 @@ def test_a_gradient_whose_square_is_not_finite_is_skipped(name, device):
 
 
 def test_what_can_be_squared_depends_on_what_the_squares_are_kept_in():
-    from onsketch.torch.careful import finite
+    from onsketch.torch.checked import finite
 
     grads = [torch.full((40,), 1e19), torch.full((3,), 1e25, dtype=torch.float64), torch.full((3,), 6e4).half()]
     assert finite(grads) == [True, True, True]

@@ -74,10 +74,10 @@ def test_the_step_is_the_definition(shape, rank, nesterov, form, device):
     """Where 2r columns span an axis, a refresh is frequent directions itself."""
     (w,) = start([shape], device, torch.float64)
     gradients = stream([shape], 12)
-    folded = [g[0].reshape(shape[0], -1) for g in gradients]
-    ours = min(rank, *folded[0].shape)
+    view = [g[0].reshape(shape[0], -1) for g in gradients]
+    ours = min(rank, *view[0].shape)
     options = {"lr": 0.05, "sketch_decay": 0.9, "nesterov": nesterov, **form}
-    expected = _definition(w.detach().cpu().view(shape[0], -1), folded, ours, **options)
+    expected = _definition(w.detach().cpu().view(shape[0], -1), view, ours, **options)
     steps(Sketchy([w], rank=rank, refresh_every=1, **options), [w], gradients)
     torch.testing.assert_close(w.detach().cpu().view(shape[0], -1), expected, rtol=1e-7, atol=1e-7)
 

@@ -1,8 +1,8 @@
-"""Numba's part: from a marked function to an object file. Only imported where something must be compiled.
+"""Compilation with Numba, from a decorated function to an object file. Only imported when something must be compiled.
 
-A kernel is compiled behind a small function that takes the address of a row of slots (calling.py), looks whether the
-arrays are what it was compiled for, makes named tuples and arrays of the slots, and writes the results back. What
-comes out is an object file with one symbol, which needs nothing but the C library.
+A kernel is compiled behind a small function that takes the address of a row of slots (calling.py), checks that the
+arrays are of the right types, makes named tuples and arrays of the slots, and writes the results back. The result
+is an object file with one symbol, which needs only the C library.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _announced: list[bool] = []
 
 
 def _tell_numba() -> None:
-    """Let Numba know of the functions chosen by type that it has not heard of yet."""
+    """Register new functions chosen by type with Numba."""
     if choices or not _announced:
         while choices:
             choice = choices.pop()
@@ -173,7 +173,7 @@ class _Slots:
 
 
 _DIMENSION, _SHAPE, _STRIDES, _DESCRIPTION, _FLAGS = 8, 16, 24, 40, 48
-"""Where NumPy keeps what it knows of an array, in bytes after the head of the object."""
+"""Offsets of NumPy's fields of an array, in bytes after the object header."""
 
 
 def _dtype(kind: Any) -> Any:
@@ -225,7 +225,7 @@ def _memory(module: Any) -> None:
 
 
 class _Codegen(JITCPUCodegen):
-    """Numba's way to machine code, for the processor that is asked for."""
+    """Numba's code generation for the requested processor."""
 
     def _get_host_cpu_name(self) -> str:
         return processor()[1]
@@ -250,7 +250,7 @@ class _Object(CPUCodeLibrary):
         super()._optimize_final_module()
         for thing in (*self._final_module.functions, *self._final_module.global_variables):
             if not thing.is_declaration and thing.name != self.symbol:
-                thing.linkage = "internal"  # only now: it changes what is compiled into what, and so the last digits
+                thing.linkage = "internal"  # only now, because it changes inlining, and so the last digits
 
     def _finalize_final_module(self) -> None:
         system, name, features = processor()

@@ -1,4 +1,4 @@
-"""The instructions behind ``vectors.py``, as Numba and LLVM are told of them; only imported to compile."""
+"""Definitions for Numba and LLVM of the instructions in ``vectors.py``; only imported to compile."""
 
 from __future__ import annotations
 

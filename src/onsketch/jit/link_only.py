@@ -1,9 +1,9 @@
 """Functions that are only ever compiled into others.
 
-Numba optimises every function by itself, turns it into machine code, and optimises it once more wherever it is compiled
-into another, level after level. For functions that are not called from anywhere else that is work for nothing: here
-they are tidied up, each by itself, and stay like that until the function called from Python is optimised, once, as a
-whole. That takes a third less time, and what comes out is faster. Such a function must never be called from Python.
+Numba optimises every function alone, compiles it to machine code, and optimises it again wherever it is inlined, level
+after level. This is wasted for functions that only compiled code calls. Here they are only simplified, and the kernel
+that contains them is optimised once, as a whole. This takes a third less time, and the result is faster. Such a
+function must never be called from Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numba.core.compiler import Compiler
 
 
 class _Inner(CPUCodeLibrary):
-    """Code to be linked into other code; it never becomes machine code of its own."""
+    """Code to be linked into other code; it is never compiled to machine code alone."""
 
     @property
     def codegen(self) -> Any:

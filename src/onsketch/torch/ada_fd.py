@@ -25,8 +25,8 @@ class FrequentDirectionsOptimizer(SketchedOptimizer):
     def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return self.recipe.empty(layer.blocks, layer.width, group["sketch_size"], like)
 
-    def _precondition(self, grads: list[Tensor], states: list[State], **told: Any) -> list[Tensor]:
-        return precondition(grads, states, self.recipe, **told)
+    def _precondition(self, grads: list[Tensor], states: list[State], **settings: Any) -> list[Tensor]:
+        return precondition(grads, states, self.recipe, **settings)
 
 
 ADA_FD = Recipe("adagrad", doubling=False)

@@ -39,5 +39,5 @@ class AdaFull(SketchedOptimizer):
     def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return exact.empty(layer.blocks, layer.width, like)
 
-    def _precondition(self, grads: list[Tensor], states: list[State], **told: Any) -> list[Tensor]:
-        return exact.precondition(grads, states, **told)
+    def _precondition(self, grads: list[Tensor], states: list[State], **settings: Any) -> list[Tensor]:
+        return exact.precondition(grads, states, **settings)

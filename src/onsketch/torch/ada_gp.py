@@ -33,8 +33,8 @@ class RandomProjectionOptimizer(SketchedOptimizer):
     def _empty(self, layer: Layer, group: Mapping[str, Any], like: Tensor) -> State:
         return random_rows.empty(layer.blocks, layer.width, group["sketch_size"], like)
 
-    def _precondition(self, grads: list[Tensor], states: list[State], **told: Any) -> list[Tensor]:
-        return random_rows.precondition(grads, states, fourier=self.fourier, **told)
+    def _precondition(self, grads: list[Tensor], states: list[State], **settings: Any) -> list[Tensor]:
+        return random_rows.precondition(grads, states, fourier=self.fourier, **settings)
 
 
 class AdaGP(RandomProjectionOptimizer):

@@ -16,7 +16,7 @@ _SLAB = 1 << 18
 """Numbers processed at a time."""
 
 
-class Room:
+class Scratch:
     """Scratch memory that is reused from step to step: allocating as much takes longer than filling it."""
 
     def __init__(self) -> None:
@@ -29,11 +29,11 @@ class Room:
             found = self.held[dtype, device] = torch.empty(size, dtype=dtype, device=device)
         return found[:size]
 
-    def __deepcopy__(self, memo: object) -> Room:
-        return Room()
+    def __deepcopy__(self, memo: object) -> Scratch:
+        return Scratch()
 
-    def __reduce__(self) -> tuple[type[Room], tuple[()]]:
-        return Room, ()
+    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
+        return Scratch, ()
 
 
 class Pace(NamedTuple):

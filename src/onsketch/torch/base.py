@@ -12,11 +12,11 @@ from torch.optim.optimizer import ParamsT
 
 from onsketch.core.errors import OptionError
 from onsketch.torch import diagonal
-from onsketch.torch.careful import CarefulOptimizer, squarable
+from onsketch.torch.checked import CheckedOptimizer, squarable
 from onsketch.torch.checkpoint import gradient, local, real
 from onsketch.torch.descent import decay_weights, descend, diagonal_step, momentum_of, sparse_step
 from onsketch.torch.diagonal import Fine, graft, nothing_else
-from onsketch.torch.options import check, check_torch_flags, told
+from onsketch.torch.options import check, check_torch_flags, chosen_options
 from onsketch.torch.plan import Layer, memory_table, words
 from onsketch.torch.rows import State
 from onsketch.torch.state import asked, complete, fresh, late, out_of_range
@@ -25,7 +25,7 @@ ENERGY = 10.0
 """Length to which the scale-free form scales the sketched rows: 100 squared, so a ridge of 1 is a hundredth."""
 
 
-class SketchedOptimizer(CarefulOptimizer):
+class SketchedOptimizer(CheckedOptimizer):
     """An optimizer that steps along ``P g``, P the inverse of a metric sketched from the gradients of each layer.
 
     There are two forms. The **scale-free** one is what the constructors make. It is a diagonal plus a sketch: gradients
@@ -119,7 +119,7 @@ class SketchedOptimizer(CarefulOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        defaults, name = told(locals()), type(self).__name__
+        defaults, name = chosen_options(locals()), type(self).__name__
         for option in self.unconcerned:
             if defaults.get(option) is not None:
                 raise OptionError(f"{name}: {option} does not concern it.")
@@ -150,8 +150,8 @@ class SketchedOptimizer(CarefulOptimizer):
         """Return the sketch of a layer before its first step, in the type and on the device of ``like``."""
 
     @abstractmethod
-    def _precondition(self, grads: list[Tensor], states: list[State], **told: Any) -> list[Tensor]:
-        """Return ``P g`` for gradients cut into blocks, (B, b); ``told``: ``steps``, and the fields of ``Round``."""
+    def _precondition(self, grads: list[Tensor], states: list[State], **settings: Any) -> list[Tensor]:
+        """Return ``P g`` for gradients cut into blocks, (B, b); settings: ``steps`` and fields of ``Round``."""
 
     def _without_sketch(self, group: dict[str, Any]) -> float:
         """Return p(0), the factor of a step where nothing was sketched."""
@@ -281,13 +281,13 @@ class SketchedOptimizer(CarefulOptimizer):
         updates = list(blocks)
         # every n-th step absorbs; parameters that missed steps keep their own count
         due = [(t - 1) % group["update_every"] == 0 for t in steps]
-        told = {"size": group["sketch_size"], "every": group["update_every"]}
-        told |= {name: group[name] for name in ("ridge", "decay", "seed")}
+        settings = {"size": group["sketch_size"], "every": group["update_every"]}
+        settings |= {name: group[name] for name in ("ridge", "decay", "seed")}
         for absorb in (True, False):
             chosen = [i for i, is_due in enumerate(due) if is_due == absorb]
             if chosen:
-                told |= {"steps": [steps[i] for i in chosen], "absorb": absorb}
-                made = self._precondition([blocks[i] for i in chosen], [states[i] for i in chosen], **told)
+                settings |= {"steps": [steps[i] for i in chosen], "absorb": absorb}
+                made = self._precondition([blocks[i] for i in chosen], [states[i] for i in chosen], **settings)
                 for i, update in zip(chosen, made, strict=True):
                     updates[i] = update
         updates = [layer.join(update) for layer, update in zip(layers, updates, strict=True)]

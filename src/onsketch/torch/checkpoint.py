@@ -14,13 +14,13 @@ from torch import Tensor
 from onsketch.core.errors import ModelFileError
 
 if TYPE_CHECKING:
-    from onsketch.torch.careful import CarefulOptimizer
+    from onsketch.torch.checked import CheckedOptimizer
 
 ON_THE_HOST = ("step", "counts", "refreshes")
 """Entries that the host reads in every step (a device that counts steps keeps its own there)."""
 
 
-def check_checkpoint(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> None:
+def check_checkpoint(optimizer: CheckedOptimizer, saved: Mapping[str, Any]) -> None:
     """Refuse an incompatible checkpoint, naming the reason."""
     name = type(optimizer).__name__
     for group, given in zip(optimizer.param_groups, saved["param_groups"], strict=False):  # PyTorch counts them
@@ -39,7 +39,7 @@ def check_checkpoint(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> N
                 )
 
 
-def whats_wrong(optimizer: CarefulOptimizer, state: Mapping[str, Any], p: Tensor, group: Mapping[str, Any]) -> str:
+def whats_wrong(optimizer: CheckedOptimizer, state: Mapping[str, Any], p: Tensor, group: Mapping[str, Any]) -> str:
     """Describe the first problem of a state; empty if there is none."""
     wanted = optimizer._fresh(real(local(p)), group, "meta")
     for name, value in wanted.items():
@@ -76,7 +76,7 @@ def _entry(name: str, found: Any, wanted: Tensor) -> str:
     return ""
 
 
-def keep_types(optimizer: CarefulOptimizer, saved: Mapping[str, Any]) -> None:
+def keep_types(optimizer: CheckedOptimizer, saved: Mapping[str, Any]) -> None:
     """Restore the types of a loaded state: PyTorch casts it to the type of the weights.
 
     Entries that are always float64 or integers get that type again: a checkpoint may have gone through ``.float()``.

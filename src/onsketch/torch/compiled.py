@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from onsketch.torch.careful import CarefulOptimizer
+    from onsketch.torch.checked import CheckedOptimizer
 
 _numbers = count()
-_known: WeakValueDictionary[int, CarefulOptimizer] = WeakValueDictionary()
+_known: WeakValueDictionary[int, CheckedOptimizer] = WeakValueDictionary()
 
 # a CUDA graph must not replay it, unless the user captures the step
 _unsafe = getattr(torch.Tag, "cudagraph_unsafe", None)
@@ -29,7 +29,7 @@ torch.library.define(
 )
 
 
-def number_of(optimizer: CarefulOptimizer) -> int:
+def number_of(optimizer: CheckedOptimizer) -> int:
     """Return a number that identifies an optimizer for the operation while it exists."""
     number = next(_numbers)
     _known[number] = optimizer

@@ -22,10 +22,10 @@ def precondition(
     states: Sequence[State],
     *,
     steps: Sequence[int],
-    **told: Any,
+    **settings: Any,
 ) -> list[Tensor]:
     """Return ``(ridge·I + G^{1/2})⁻¹ g`` for each gradient, (B, b); O(d³) a step."""
-    updates, now = [], Round(**told)
+    updates, now = [], Round(**settings)
     decay = now.decay
     for g, state, t in zip(grads, states, steps, strict=True):
         matrix, wide = state["matrix"], g.double()

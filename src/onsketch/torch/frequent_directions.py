@@ -69,11 +69,11 @@ def precondition(
     recipe: Recipe,
     *,
     steps: Sequence[int],
-    **told: Any,
+    **settings: Any,
 ) -> list[Tensor]:
     """Return ``P g`` for each gradient, (B, b), after the sketch has absorbed it (unless ``absorb=False``).
 
-    ``told``: the fields of :class:`~onsketch.torch.rows.Round`.
+    ``settings``: the fields of ``rows.Round``.
 
     Cost for d numbers: reading about 1.5·size·d numbers twice, and one small eigendecomposition.
     """
@@ -81,12 +81,12 @@ def precondition(
     def shape(state: State) -> tuple[int, ...]:
         return *large.counts(state), state["transform"].shape[1]
 
-    step = partial(_absorb if told["absorb"] else _apply, recipe)
-    return large.lockstep(grads, states, steps, shape, Round(**told), step)
+    step = partial(_absorb if settings["absorb"] else _apply, recipe)
+    return large.lockstep(grads, states, steps, shape, Round(**settings), step)
 
 
-def _absorb(recipe: Recipe, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
-    size, decay, weight = told.size, told.decay, told.weight
+def _absorb(recipe: Recipe, grads: list[Tensor], states: list[State], settings: Round) -> list[Tensor]:
+    size, decay, weight = settings.size, settings.decay, settings.weight
     filled, held = large.counts(states[0])
     most = states[0]["transform"].shape[1]
     rank = min(held, most)
@@ -117,7 +117,7 @@ def _absorb(recipe: Recipe, grads: list[Tensor], states: list[State], told: Roun
         escaped = escaped + torch.where(failed, 0.0, rho)
 
     # 3 step, in the metric before the shrink (Ada-FFD) or after it
-    p = _metric(recipe, values if recipe.counts_rank else after, escaped, told)
+    p = _metric(recipe, values if recipe.counts_rank else after, escaped, settings)
     along = p * U[:, rank, :] / weight**0.5
     coefficients = (along[:, None, :] @ turned)[:, 0]
     coefficients = torch.where(failed, 0.0, coefficients)
@@ -172,20 +172,20 @@ def _held_after(recipe: Recipe, held: int, size: int, shrunk: bool, energy: Tens
     return int((energy > 0.0).sum(1).max()) if energy.numel() else 0
 
 
-def _metric(recipe: Recipe, energy: Tensor, escaped: Tensor, told: Round) -> Tensor:
+def _metric(recipe: Recipe, energy: Tensor, escaped: Tensor, settings: Round) -> Tensor:
     """Return p(λ), bias-corrected for a moving average."""
-    energy, escaped = energy * told.freed, escaped * told.freed
-    base = told.ridge + escaped / 2 if recipe.robust else told.ridge
+    energy, escaped = energy * settings.freed, escaped * settings.freed
+    base = settings.ridge + escaped / 2 if recipe.robust else settings.ridge
     return inverse_metric(recipe.geometry, energy, base, escaped)
 
 
-def _apply(recipe: Recipe, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
+def _apply(recipe: Recipe, grads: list[Tensor], states: list[State], settings: Round) -> list[Tensor]:
     """Return ``P g = p(0)g + Sᵀ diag((p(λ) − p(0))/λ) S g`` without absorbing g."""
     filled, held = large.counts(states[0])
     rank = min(held, states[0]["transform"].shape[1])
     T = large.stack(states, "transform", slice(rank), slice(filled))
     energy = torch.nn.functional.pad(large.stack(states, "energy", slice(rank)), (0, 1))
-    p = _metric(recipe, energy, large.stack(states, "escaped"), told)
+    p = _metric(recipe, energy, large.stack(states, "escaped"), settings)
     bare = p[:, rank:]
     updates = [g * bare_i.to(g.dtype) for g, bare_i in zip(grads, large.split(states, bare), strict=True)]
     if filled and rank:

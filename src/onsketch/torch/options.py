@@ -38,7 +38,7 @@ class ProjectionOptions(SketchOptions):
     seed: int
 
 
-def told(given: Mapping[str, Any]) -> dict[str, Any]:
+def chosen_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options among the ``locals()`` of a constructor."""
     return {name: value for name, value in given.items() if name not in ("self", "params", "__class__")}
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from onsketch.torch.checkpoint import local, real
 
 if TYPE_CHECKING:
-    from onsketch.torch.careful import CarefulOptimizer
+    from onsketch.torch.checked import CheckedOptimizer
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ def words(layer: Layer) -> str:
     return f"sketch of {layer.blocks}×{layer.width:,}" if layer.blocks > 1 else "sketch"
 
 
-def memory_table(optimizer: CarefulOptimizer, kept: Callable[[Tensor, Mapping[str, Any]], tuple[str, int]]) -> str:
+def memory_table(optimizer: CheckedOptimizer, kept: Callable[[Tensor, Mapping[str, Any]], tuple[str, int]]) -> str:
     """Return a table with a line for each parameter (its state in words and bytes), then the scratch memory of a step.
 
     ``kept`` returns these words and the scratch bytes of a parameter, which all layers may need at once.
     """
     lines = [f"{'parameter':<28} {'shape':<20} {'kept':<26} {'bytes':>14} {'per number':>10}"]
-    total = numbers = room = 0
+    total = numbers = scratch = 0
     for k, group in enumerate(optimizer.param_groups):
         names = group.get("param_names") or [f"{k}.{i}" for i in range(len(group["params"]))]
         for name, p in zip(names, group["params"], strict=True):
@@ -101,12 +101,12 @@ def memory_table(optimizer: CarefulOptimizer, kept: Callable[[Tensor, Mapping[st
                 continue
             state = optimizer._fresh(weight, group, "meta")
             size = sum(value.numel() * value.element_size() for value in state.values())
-            words, its_room = kept(weight, group)
-            total, numbers, room = total + size, numbers + weight.numel(), room + its_room
+            words, its_scratch = kept(weight, group)
+            total, numbers, scratch = total + size, numbers + weight.numel(), scratch + its_scratch
             shape = "×".join(map(str, p.shape)) or "scalar"
             lines.append(f"{name:<28} {shape:<20} {words:<26} {size:>14,} {size / weight.numel():>10.1f}")
     share = 1.0 / max(1, numbers)
-    lines.append(f"{'room of a step':<28} {'':<20} {'':<26} {room:>14,} {room * share:>10.1f}")
+    lines.append(f"{'scratch of a step':<28} {'':<20} {'':<26} {scratch:>14,} {scratch * share:>10.1f}")
     lines.append(f"{'Adam would keep':<28} {'':<20} {'':<26} {8 * numbers:>14,} {8.0 if numbers else 0.0:>10.1f}")
     lines.append(f"{'total':<28} {'':<20} {'':<26} {total:>14,} {total * share:>10.1f}")
     return "\n".join(lines)

@@ -49,25 +49,25 @@ def precondition(
     *,
     fourier: bool,
     steps: Sequence[int],
-    **told: Any,
+    **settings: Any,
 ) -> list[Tensor]:
     """Return ``P g`` for each gradient, (B, b), by RadaGrad (``fourier``) or AdaGP.
 
-    ``told``: the fields of :class:`~onsketch.torch.rows.Round`.
+    ``settings``: the fields of ``rows.Round``.
 
     Cost for d numbers: reading about 1.25·size·d numbers twice, one eigendecomposition of size × size, and for
     RadaGrad 4·size·d operations of its cosines.
     """
-    step = partial(_absorb if told["absorb"] else _apply, fourier)
-    return large.lockstep(grads, states, steps, large.counts, Round(**told), step)
+    step = partial(_absorb if settings["absorb"] else _apply, fourier)
+    return large.lockstep(grads, states, steps, large.counts, Round(**settings), step)
 
 
-def _weights(fourier: bool, grads: Sequence[Tensor], told: Round) -> Tensor:
+def _weights(fourier: bool, grads: Sequence[Tensor], settings: Round) -> Tensor:
     """Return r, (N, m)."""
     if fourier:
-        return torch.cat([project(g, told.size, told.seed) for g in grads])
+        return torch.cat([project(g, settings.size, settings.seed) for g in grads])
     count = sum(len(g) for g in grads)
-    return draws.round_vector(told.seed, told.t, told.size, grads[0].device).expand(count, told.size)
+    return draws.round_vector(settings.seed, settings.t, settings.size, grads[0].device).expand(count, settings.size)
 
 
 def _fading(fourier: bool, decay: float) -> tuple[float, float]:
@@ -77,12 +77,12 @@ def _fading(fourier: bool, decay: float) -> tuple[float, float]:
     return (decay, 1.0 - decay) if fourier else (decay**0.5, (1.0 - decay) ** 0.5)
 
 
-def _absorb(fourier: bool, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
+def _absorb(fourier: bool, grads: list[Tensor], states: list[State], settings: Round) -> list[Tensor]:
     filled, _ = large.counts(states[0])
-    keep, weight = _fading(fourier, told.decay)
+    keep, weight = _fading(fourier, settings.decay)
     large.place(states, filled, grads)
     dots = large.products(states, filled + 1, grads)
-    squared, r = dots[:, filled, None], _weights(fourier, grads, told) * weight
+    squared, r = dots[:, filled, None], _weights(fourier, grads, settings) * weight
     old_T = large.stack(states, "transform", slice(None), slice(filled)) * keep
     old_K = large.stack(states, "gram") * keep**2
     k = (old_T @ dots[:, :filled, None])[:, :, 0]
@@ -91,7 +91,7 @@ def _absorb(fourier: bool, grads: list[Tensor], states: list[State], told: Round
     T = torch.cat([old_T, r[:, :, None]], 2)
 
     noise = gram_cutoff(states[0]["rows"].dtype)
-    share, bare, failed = _small_step(K, k + squared * r, noise, fourier, told)
+    share, bare, failed = _small_step(K, k + squared * r, noise, fourier, settings)
     coefficients = (share[:, None] @ T)[:, 0]
     coefficients[:, filled] += bare
     updates = large.combinations(states, torch.where(failed, 0.0, coefficients))
@@ -111,25 +111,27 @@ def _absorb(fourier: bool, grads: list[Tensor], states: list[State], told: Round
     return updates
 
 
-def _small_step(K: Tensor, inside: Tensor, noise: float, fourier: bool, told: Round) -> tuple[Tensor, float, Tensor]:
+def _small_step(
+    K: Tensor, inside: Tensor, noise: float, fourier: bool, settings: Round
+) -> tuple[Tensor, float, Tensor]:
     """Return ``U diag((p(μ) − p(0))/μ) Uᵀ S g``; p(0); and a mask (N, 1) of failed decompositions."""
     values, U = eigh(K)
     failed = ~torch.isfinite(values).all(1, keepdim=True)
     values = torch.where(values > noise * values[:, :1], values, 0.0)
-    energy = (values.sqrt() if fourier else values) * told.freed
-    bare = 1.0 if fourier else 1.0 / told.ridge
-    share = ratio(1.0 / (told.ridge + energy.sqrt()) - bare, values)
+    energy = (values.sqrt() if fourier else values) * settings.freed
+    bare = 1.0 if fourier else 1.0 / settings.ridge
+    share = ratio(1.0 / (settings.ridge + energy.sqrt()) - bare, values)
     along = share * (U.mT @ inside[:, :, None])[:, :, 0]
     return (U @ along[:, :, None])[:, :, 0], bare, failed
 
 
-def _apply(fourier: bool, grads: list[Tensor], states: list[State], told: Round) -> list[Tensor]:
+def _apply(fourier: bool, grads: list[Tensor], states: list[State], settings: Round) -> list[Tensor]:
     """Return ``P g`` without absorbing g."""
     filled, _ = large.counts(states[0])
     noise = gram_cutoff(states[0]["rows"].dtype)
     T = large.stack(states, "transform", slice(None), slice(filled))
     inside = (T @ large.products(states, filled, grads)[:, :, None])[:, :, 0]
-    share, bare, failed = _small_step(large.stack(states, "gram"), inside, noise, fourier, told)
+    share, bare, failed = _small_step(large.stack(states, "gram"), inside, noise, fourier, settings)
     share = torch.where(failed, 0.0, share)
     combined = large.combinations(states, (share[:, None] @ T)[:, 0])
     return [update + bare * g for update, g in zip(combined, grads, strict=True)]

@@ -63,7 +63,7 @@ def lockstep(
     states: Sequence[State],
     steps: Sequence[int],
     shape: Callable[[State], tuple[int, ...]],
-    told: Round,
+    settings: Round,
     step: Step,
 ) -> list[Tensor]:
     """Apply ``step`` to all states with equal ``shape`` and count together, with their small matrices stacked."""
@@ -72,7 +72,7 @@ def lockstep(
         groups.setdefault((t, state["rows"].device, state["rows"].dtype, shape(state)), []).append(i)
     updates = list(grads)
     for (t, *_), group in groups.items():
-        stepped = step([grads[i] for i in group], [states[i] for i in group], told._replace(t=t))
+        stepped = step([grads[i] for i in group], [states[i] for i in group], settings._replace(t=t))
         for i, update in zip(group, stepped, strict=True):
             updates[i] = update
     return updates

@@ -10,19 +10,19 @@ from torch import Tensor, nn
 from torch.optim.optimizer import ParamsT
 
 from onsketch.core.errors import OptionError
-from onsketch.torch import axes_cuda, folded_cuda
+from onsketch.torch import axes_cuda, matrix_view_cuda
 from onsketch.torch.axes import PARTS
-from onsketch.torch.careful import CarefulOptimizer, State
+from onsketch.torch.checked import CheckedOptimizer, State
 from onsketch.torch.checkpoint import gradient, is_plain, local, real
-from onsketch.torch.folded import SHAPING, Folded, Stepped, misfit, take_steps
-from onsketch.torch.options import check_betas, check_numbers, check_torch_flags, told
+from onsketch.torch.matrix_view import SHAPING, MatrixView, Stepped, misfit, take_steps
+from onsketch.torch.options import check_betas, check_numbers, check_torch_flags, chosen_options
 from onsketch.torch.plan import memory_table
 
 GRAFTS = ("adam", "rmsprop", "sgd")
 STATE_DTYPES = (torch.float32, torch.float64, torch.bfloat16)
 
 
-class Sketchy(CarefulOptimizer):
+class Sketchy(CheckedOptimizer):
     """Adam, preconditioned by a sketch of the gradients along each axis of a layer.
 
     For a parameter of rows and columns (a convolution's filters against the rest) with gradient G_t it keeps Adam's
@@ -121,9 +121,9 @@ class Sketchy(CarefulOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        options = {**told(locals()), "calls": 0}
+        options = {**chosen_options(locals()), "calls": 0}
         check_torch_flags(type(self).__name__, foreach=foreach, differentiable=differentiable, fused=fused)
-        self._places = folded_cuda.Places()
+        self._cache = matrix_view_cuda.DeviceCache()
         super().__init__(params, options)
 
     @classmethod
@@ -149,7 +149,7 @@ class Sketchy(CarefulOptimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._places = folded_cuda.Places()
+        self._cache = matrix_view_cuda.DeviceCache()
         for p in (p for group in self.param_groups for p in group["params"]):
             kept = self.state.get(p, {})
             for name in {"step", "refreshes"} & kept.keys():  # from an older pickle, where the host counted them
@@ -168,7 +168,7 @@ class Sketchy(CarefulOptimizer):
     def _count_replays(self) -> None:
         """Count replays, which the host does not see, so that a resumed run refreshes on schedule."""
         for group in self.param_groups:
-            known = self._places.known.get(id(group))
+            known = self._cache.known.get(id(group))
             if known is not None and known.plan.sent:
                 group["calls"] = int(known.plan.states[known.plan.order[0]]["step"])
 
@@ -204,10 +204,10 @@ class Sketchy(CarefulOptimizer):
         if group["graft"] != "sgd":
             # in half precision an average with so slow a decay would never decrease
             state["exp_avg_sq"] = like.new_zeros(weight.shape, dtype=torch.promote_types(kind, torch.float32))
-        folded = Folded.of(weight, group)
-        if folded.rank:
+        view = MatrixView.of(weight, group)
+        if view.rank:
             state["refreshes"] = torch.zeros((), device=counted_at)
-            for name, (blocks, width, rank) in folded.sides.items():
+            for name, (blocks, width, rank) in view.sides.items():
                 state[name] = like.new_zeros(blocks, width, rank)
                 state[f"{name}_energy"] = like.new_zeros(blocks, rank, dtype=torch.float64)
                 for part in ("_escaped", "_total"):
@@ -227,18 +227,18 @@ class Sketchy(CarefulOptimizer):
     def memory_plan(self) -> str:
         """Return a table of the state of each parameter, its bytes, and the scratch memory of a step."""
         most = {
-            id(group): axes_cuda.most_of([Folded.of(real(local(p)), group) for p in group["params"]])
+            id(group): axes_cuda.most_of([MatrixView.of(real(local(p)), group) for p in group["params"]])
             for group in self.param_groups
         }
 
         def kept(weight: Tensor, group: Mapping[str, Any]) -> tuple[str, int]:
-            folded = Folded.of(weight, group)
-            if not folded.rank:
+            view = MatrixView.of(weight, group)
+            if not view.rank:
                 return "Adam" if group["graft"] != "sgd" else "momentum", 0
-            room = weight.numel() * torch.promote_types(weight.dtype, torch.float32).itemsize
+            scratch = weight.numel() * torch.promote_types(weight.dtype, torch.float32).itemsize
             if weight.is_cuda and weight.dtype == torch.float32 and group["graft"] == "adam":
-                room += axes_cuda.refresh_bytes(folded, most[id(group)])
-            return f"{folded.rows}×{folded.columns}, rank {folded.rank}", room
+                scratch += axes_cuda.refresh_bytes(view, most[id(group)])
+            return f"{view.rows}×{view.columns}, rank {view.rank}", scratch
 
         return memory_table(self, kept)
 
@@ -250,8 +250,8 @@ class Sketchy(CarefulOptimizer):
     def _refuse(self, params: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         name = type(self).__name__
         on_device = bool(params) and params[0].is_cuda
-        known = folded_cuda.known_step(params, group, self._places, self.state) if on_device else None
-        self._places.next[id(group)] = known
+        known = matrix_view_cuda.known_step(params, group, self._cache, self.state) if on_device else None
+        self._cache.next[id(group)] = known
         for p in params if known is None else ():
             assert p.grad is not None
             if p.grad.layout != torch.strided and (p.grad.sparse_dim() != 1 or group["graft"] == "sgd"):
@@ -266,7 +266,7 @@ class Sketchy(CarefulOptimizer):
                 "after a step of the same parameters and options outside of it, all of them float32, with gradients, "
                 "on one device, and graft='adam'."
             )
-        if known is None and not (on_device and self._places.knows(group)):
+        if known is None and not (on_device and self._cache.knows(group)):
             for p in params:
                 self._refuse_misfit(p, group)
         if group["error_if_nonfinite"] and params:
@@ -284,7 +284,7 @@ class Sketchy(CarefulOptimizer):
 
     def _step_group(self, params: list[Tensor], group: dict[str, Any]) -> None:
         group["calls"] += 1  # stored in the group: the schedule must not depend on skipped steps
-        known = self._places.next.pop(id(group), None)
+        known = self._cache.next.pop(id(group), None)
         if known is not None:
             self._skipped.on(params[0].device)
             known.plan.take(known.layers, [p.grad for p in params if p.grad is not None], group)
@@ -296,10 +296,10 @@ class Sketchy(CarefulOptimizer):
             weight = real(local(p))
             if weight.is_cuda:  # no cached step: the state may be unfit
                 self._refuse_misfit(p, group)
-            layer = Stepped(weight, gradient(p), self.state[p], Folded.of(weight, group))
+            layer = Stepped(weight, gradient(p), self.state[p], MatrixView.of(weight, group))
             if weight.is_cuda and not layer.state:
                 layer.state.update(self._fresh(weight, group, weight.device))
-            if weight.is_cuda and folded_cuda.serves(layer, group):
+            if weight.is_cuda and matrix_view_cuda.serves(layer, group):
                 served.setdefault(weight.device, []).append(layer)
             else:
                 rest.append((p, layer))
@@ -310,9 +310,9 @@ class Sketchy(CarefulOptimizer):
                 layer.state.update(self._fresh(layer.weight, group, layer.weight.device))
         if others:
             torch._foreach_add_([layer.state["step"] for layer in others], 1.0)
-            take_steps(others, group, self._places.room)
-        self._places.groups = len(self.param_groups)
+            take_steps(others, group, self._cache.scratch)
+        self._cache.groups = len(self.param_groups)
         alike = len(served) == 1 and not rest and all(is_plain(p) for p in params)
         for device, some in served.items():
-            folded_cuda.take_steps(some, group, self._places, self._skipped.on(device), params if alike else ())
+            matrix_view_cuda.take_steps(some, group, self._cache, self._skipped.on(device), params if alike else ())
             self._skipped.listen(device)

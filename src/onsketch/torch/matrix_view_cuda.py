@@ -8,7 +8,7 @@
 A refresh is nine launches more (axes_cuda.py). PyTorch's products of so few columns would take several times as long.
 Steps and refreshes are counted on the device. Launching all this takes a host longer than running it takes a device. So
 from the third step on, the step is a CUDA graph, and so is a refresh. The values that change from step to step, numeric
-options and gradient addresses, are copied to fixed places. All layers are refreshed in the same step.
+options and gradient addresses, are copied to fixed addresses. All layers are refreshed in the same step.
 
 A graph captured by the user contains a refresh in every step, and the device decides if it is due. The same holds for
 steps between replays, which the host cannot count.
@@ -25,13 +25,14 @@ import torch
 from torch import Tensor
 
 from onsketch.torch import axes, kernels
-from onsketch.torch.adaptive import Room
+from onsketch.torch.adaptive import Scratch
 from onsketch.torch.axes import Metric
 from onsketch.torch.axes_cuda import LANES, TALL, WIDE, Axes, refreshes, row_bytes
-from onsketch.torch.careful import State
-from onsketch.torch.folded import (
+from onsketch.torch.checked import State
+from onsketch.torch.kernels import CHUNK, RANKS, THREADS, launch
+from onsketch.torch.matrix_view import (
     SHAPING,
-    Folded,
+    MatrixView,
     Stepped,
     axis_of,
     count_refreshes,
@@ -40,7 +41,6 @@ from onsketch.torch.folded import (
     keep_sketches,
     refresh,
 )
-from onsketch.torch.kernels import CHUNK, RANKS, THREADS, launch
 
 LAYER_FIELDS = 19
 """Fields of a layer in the table, as in cuda/layers.cu."""
@@ -50,11 +50,11 @@ _EAGER = 2
 """Steps and refreshes before they are captured in a graph."""
 
 
-class Places:
+class DeviceCache:
     """State of an optimizer on a device from step to step, besides its parameters' state."""
 
     def __init__(self) -> None:
-        self.room = Room()
+        self.scratch = Scratch()
         self.groups = 1
         self.plans: dict[tuple[Any, ...], Plan] = {}
         """One plan for each set of addresses."""
@@ -76,11 +76,11 @@ class Places:
         self.captured += [plan for plan in gone if plan.sent]
         self.known = {k: known for k, known in self.known.items() if not any(known.plan is plan for plan in gone)}
 
-    def __deepcopy__(self, memo: object) -> Places:
-        return Places()
+    def __deepcopy__(self, memo: object) -> DeviceCache:
+        return DeviceCache()
 
-    def __reduce__(self) -> tuple[type[Places], tuple[()]]:
-        return Places, ()
+    def __reduce__(self) -> tuple[type[DeviceCache], tuple[()]]:
+        return DeviceCache, ()
 
 
 def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
@@ -91,7 +91,7 @@ def serves(layer: Stepped, group: Mapping[str, Any]) -> bool:
         and group["graft"] == "adam"
         and g.layout == torch.strided
         and g.device == w.device
-        and layer.folded.rank <= RANKS
+        and layer.view.rank <= RANKS
         and all(x.dtype == torch.float32 and x.is_contiguous() for x in (w, g, state["exp_avg"]))
         and kernels.ready(w.device)
     )
@@ -104,7 +104,11 @@ NUMBERS = ("eps", "weight_decay", "sketch_decay", "ridge", "damping", "power")
 
 
 def take_steps(
-    layers: Sequence[Stepped], group: Mapping[str, Any], places: Places, skipped: Tensor, params: Sequence[Tensor] = ()
+    layers: Sequence[Stepped],
+    group: Mapping[str, Any],
+    cache: DeviceCache,
+    skipped: Tensor,
+    params: Sequence[Tensor] = (),
 ) -> None:
     """Take one step of each layer, all on one device; ``skipped`` counts those whose gradient is not finite.
 
@@ -115,16 +119,16 @@ def take_steps(
     lie = [x.data_ptr() for x in (*weights, *(value for state in states for value in state.values()))]
     options = [group[name] for name in OPTIONS]
     key = (*lie, weights[0].device)
-    plan = places.plans.get(key)
+    plan = cache.plans.get(key)
     if plan is None or plan.made_for != options:
         if plan is not None:
-            places.forget([key])
-        elif len(places.plans) >= max(_PLANS, 2 * places.groups):  # parameters that no longer exist
-            places.forget(list(places.plans))
+            cache.forget([key])
+        elif len(cache.plans) >= max(_PLANS, 2 * cache.groups):  # parameters that no longer exist
+            cache.forget(list(cache.plans))
         del plan  # before another allocates as much memory
-        plan = places.plans[key] = Plan(layers, group, skipped)
+        plan = cache.plans[key] = Plan(layers, group, skipped)
     if params:
-        places.known[id(group)] = Known.of(params, layers, options, plan)
+        cache.known[id(group)] = Known.of(params, layers, options, plan)
     plan.take(layers, [layer.g for layer in layers], group)
 
 
@@ -156,10 +160,10 @@ class Known(NamedTuple):
 
 
 def known_step(
-    params: Sequence[Tensor], group: Mapping[str, Any], places: Places, state: Mapping[Tensor, State]
+    params: Sequence[Tensor], group: Mapping[str, Any], cache: DeviceCache, state: Mapping[Tensor, State]
 ) -> Known | None:
     """Return the previous step if only gradients and numbers changed: this halves the host's time."""
-    known = places.known.get(id(group))
+    known = cache.known.get(id(group))
     if known is None or len(params) != len(known.params) or not all(map(is_, params, known.params)):
         return None
     if not all(map(is_, map(state.get, params), known.states)):
@@ -184,37 +188,37 @@ class Plan:
         self.skipped = skipped
         self.made_for = [group[name] for name in OPTIONS]
         self.flags = [int(group["nesterov"]), int(group["maximize"])]
-        self.numbers = self._room(3 + len(NUMBERS), torch.float64)
+        self.numbers = self._scratch(3 + len(NUMBERS), torch.float64)
         ridge, damping, power = self.numbers[-3:].unbind()
         self.metric = Metric(ridge, damping, power, group["outside"])
         self.states = [layer.state for layer in layers]
-        sketched = [i for i, layer in enumerate(layers) if layer.folded.rank]
-        self.folded = [layers[i].folded for i in sketched]
-        self.order = sketched + [i for i, layer in enumerate(layers) if not layer.folded.rank]
-        self.D = self._room(sum(layers[i].weight.numel() for i in sketched))
-        self.axes = Axes(self, [k for k, folded in enumerate(self.folded) if refreshes(folded)])
-        self.others: dict[Folded, list[int]] = {}
+        sketched = [i for i, layer in enumerate(layers) if layer.view.rank]
+        self.views = [layers[i].view for i in sketched]
+        self.order = sketched + [i for i, layer in enumerate(layers) if not layer.view.rank]
+        self.D = self._scratch(sum(layers[i].weight.numel() for i in sketched))
+        self.axes = Axes(self, [k for k, view in enumerate(self.views) if refreshes(view)])
+        self.others: dict[MatrixView, list[int]] = {}
         """Layers whose sketches PyTorch's operations refresh, those of one shape together."""
-        for k, folded in enumerate(self.folded):
-            if k not in self.axes.rooms:
-                self.others.setdefault(folded, []).append(sketched[k])
+        for k, view in enumerate(self.views):
+            if k not in self.axes.offsets:
+                self.others.setdefault(view, []).append(sketched[k])
         self._lay_out(layers)
         self.gradients = torch.empty(len(self.order), dtype=torch.int64, device=self.device)
         self.bad = torch.empty(len(self.order), dtype=torch.int32, device=self.device)
-        self.told: tuple[Any, Any] = (None, None)
+        self.settings: tuple[Any, Any] = (None, None)
         self.sent: list[Tensor] = []
         """Host arrays that a graph of the user sends again."""
         self.due = torch.zeros((), device=self.device)
         """Input of the kernels: 0 if a refresh is due. After the user has captured a step: the step count modulo the
         interval between refreshes."""
-        self.G: dict[Folded, Tensor] = {}
+        self.G: dict[MatrixView, Tensor] = {}
         ages = [layers[i].state["refreshes"] for i in sketched]
         self.waits = bool(ages) and not bool(torch.stack(ages).all())
         """True if a layer awaits its first refresh."""
         self.counts = {"step": 0, "refresh": 0}
         self.graphs: dict[str, torch.cuda.CUDAGraph] = {}
 
-    def _room(self, size: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    def _scratch(self, size: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty(size, dtype=dtype, device=self.device)
 
     def there(self, rows: Sequence[Any], dtype: torch.dtype) -> Tensor:
@@ -229,27 +233,27 @@ class Plan:
         rights: list[list[int]] = []
         at = 0
         for k, i in enumerate(self.order):
-            layer, state, folded = layers[i], layers[i].state, layers[i].folded
+            layer, state, view = layers[i], layers[i].state, layers[i].view
             size = layer.weight.numel()
             chunks = -(-size // CHUNK)
             moments = state["exp_avg"].data_ptr(), state["exp_avg_sq"].data_ptr()
-            direction = self.D.data_ptr() + 4 * at if folded.rank else 0
+            direction = self.D.data_ptr() + 4 * at if view.rank else 0
             own = [layer.weight.data_ptr(), *moments, direction, state["step"].data_ptr(), size, len(owners), chunks]
             owners += [k] * chunks
-            if folded.rank:
+            if view.rank:
                 at += size
-                own += [folded.rows, folded.columns, folded.row_blocks, folded.column_blocks, folded.rank]
-                strips = -(-folded.rows // TALL)
+                own += [view.rows, view.columns, view.row_blocks, view.column_blocks, view.rank]
+                strips = -(-view.rows // TALL)
                 own += [state["left"].data_ptr(), state["right"].data_ptr(), len(rights), strips]
-                own += self.axes.rooms.get(k, [0, 0])
+                own += self.axes.offsets.get(k, [0, 0])
                 rights += [[k, strip] for strip in range(strips)]
-                across = range(-(-folded.columns // WIDE))
-                lefts += [[k, block, strip] for block in range(folded.row_blocks) for strip in across]
+                across = range(-(-view.columns // WIDE))
+                lefts += [[k, block, strip] for block in range(view.row_blocks) for strip in across]
             fields.append([*own, *[0] * (LAYER_FIELDS - len(own))])
         self.table = self.there(fields, torch.int64)
         self.owners = self.there(owners, torch.int32)
         self.lefts, self.rights = self.there(lefts, torch.int32), self.there(rights, torch.int32)
-        self.wanted, self.lengths = (self._room(n, torch.float64) for n in (len(owners), len(rights)))
+        self.wanted, self.lengths = (self._scratch(n, torch.float64) for n in (len(owners), len(rights)))
 
     def take(self, layers: Sequence[Stepped], grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         """Take a step of the plan's layers along these gradients, after the refresh if one is due."""
@@ -260,11 +264,11 @@ class Plan:
                 f"{RANKS // 2} and no block_size; others with refresh_every=1 (not {group['refresh_every']})."
             )
         self._tell(grads, group)
-        if self.folded and self.sent and device_decides:  # the number of replays is unknown here
+        if self.views and self.sent and device_decides:  # the number of replays is unknown here
             step = self.states[self.order[0]]["step"]
             torch.remainder(step, float(group["refresh_every"]), out=self.due)
             self._refresh_where_due(grads)
-        elif self.folded and (self.waits or (group["calls"] - 1) % group["refresh_every"] == 0):
+        elif self.views and (self.waits or (group["calls"] - 1) % group["refresh_every"] == 0):
             self.refresh(layers, grads, group)
         self._run("step", self._step)
 
@@ -274,10 +278,10 @@ class Plan:
         there = isinstance(lr, Tensor) and lr.device == self.device and self.device.type == "cuda"
         numbers = [-1.0 if there else float(lr), *group["betas"], *(group[name] for name in NUMBERS)]
         now = [grads[i].data_ptr() for i in self.order], numbers
-        for what, before, into in zip(now, self.told, (self.gradients, self.numbers), strict=True):
+        for what, before, into in zip(now, self.settings, (self.gradients, self.numbers), strict=True):
             if what != before or self.sent or self._captured():  # a graph captured by the user has sent others since
                 self._send(what, into)
-        self.told = now
+        self.settings = now
         if there:
             self.numbers[:1].copy_(lr.view(1))
 
@@ -311,8 +315,8 @@ class Plan:
         launch("inspect", chunks, THREADS, [*where, self.gradients, self.bad])
         own = [*where, self.gradients, self.bad, self.wanted, self.numbers, *self.flags]
         launch("moments", chunks, THREADS, own)
-        if self.folded:
-            rank = max(folded.rank for folded in self.folded)
+        if self.views:
+            rank = max(view.rank for view in self.views)
             launch("turn_left", len(self.lefts), THREADS, [self.table, self.lefts], 4 * WIDE * rank)
             own = [self.table, self.rights, self.lengths]
             launch("turn_right", len(self.rights), LANES, own, row_bytes(rank))
@@ -322,9 +326,9 @@ class Plan:
     def refresh(self, layers: Sequence[Stepped], grads: Sequence[Tensor], group: Mapping[str, Any]) -> None:
         """Absorb the gradients into the sketches of all layers; if a layer awaits its first refresh, by shapes."""
         if self.waits:
-            shapes: dict[Folded, list[Stepped]] = {}
-            for i in self.order[: len(self.folded)]:
-                shapes.setdefault(layers[i].folded, []).append(layers[i]._replace(g=grads[i]))
+            shapes: dict[MatrixView, list[Stepped]] = {}
+            for i in self.order[: len(self.views)]:
+                shapes.setdefault(layers[i].view, []).append(layers[i]._replace(g=grads[i]))
             for some in shapes.values():
                 refresh(counted(some), group)
             self.waits = False
@@ -332,23 +336,23 @@ class Plan:
         self._refresh_where_due(grads)
 
     def _refresh_where_due(self, grads: Sequence[Tensor]) -> None:
-        """Copy gradients of layers that PyTorch refreshes to their fixed places, and refresh."""
-        for folded, which in self.others.items():
-            if folded not in self.G:
-                size = len(which) * folded.rows * folded.columns
-                self.G[folded] = self._room(size).view(len(which), folded.rows, folded.columns)
-            chosen = [grads[i].view(folded.rows, folded.columns) for i in which]
-            torch._foreach_copy_(list(self.G[folded].unbind()), chosen)
+        """Copy gradients of layers that PyTorch refreshes to their fixed buffers, and refresh."""
+        for view, which in self.others.items():
+            if view not in self.G:
+                size = len(which) * view.rows * view.columns
+                self.G[view] = self._scratch(size).view(len(which), view.rows, view.columns)
+            chosen = [grads[i].view(view.rows, view.columns) for i in which]
+            torch._foreach_copy_(list(self.G[view].unbind()), chosen)
         self._run("refresh", self._refresh)
 
     def _refresh(self) -> None:
         self.axes.refresh(self, self.due)
         some = [[self.states[i] for i in which] for which in self.others.values()]
         items = []
-        for folded, states in zip(self.others, some, strict=True):
+        for view, states in zip(self.others, some, strict=True):
             left, right = (axis_of(states, name, torch.float32) for name in ("left", "right"))
             ages = torch.stack([state["refreshes"] for state in states]).double()
-            items.append((self.G[folded], left, right, fading(ages, self.numbers[3 + NUMBERS.index("sketch_decay")])))
+            items.append((self.G[view], left, right, fading(ages, self.numbers[3 + NUMBERS.index("sketch_decay")])))
         for states, (G, *_), made in zip(some, items, axes.refresh(items, self.metric), strict=True):
             keep_sketches(states, *made)
             count_refreshes(states, G)

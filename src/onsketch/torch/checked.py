@@ -26,7 +26,7 @@ from onsketch.torch.options import plain_numbers
 State = dict[str, Any]
 
 
-class CarefulOptimizer(Optimizer):
+class CheckedOptimizer(Optimizer):
     """Base class that checks options, gradients and checkpoints around the step of a subclass (see the module)."""
 
     of_old: ClassVar[dict[str, Any]] = {}

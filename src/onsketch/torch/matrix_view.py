@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from onsketch.torch import adaptive, axes
-from onsketch.torch.adaptive import Pace, Room
+from onsketch.torch.adaptive import Pace, Scratch
 from onsketch.torch.axes import PARTS, Axis, Metric
-from onsketch.torch.careful import State
+from onsketch.torch.checked import State
 from onsketch.torch.checkpoint import local
 from onsketch.torch.descent import usable
 
@@ -23,7 +23,7 @@ _TOGETHER = 1 << 19
 
 
 @dataclass(frozen=True)
-class Folded:
+class MatrixView:
     """Matrix layout of a parameter, (rows, columns), each axis cut into equal blocks; rank 0 if it is diagonal."""
 
     rows: int
@@ -54,9 +54,9 @@ class Folded:
         return made
 
     @staticmethod
-    def of(weight: Tensor, group: Mapping[str, Any]) -> Folded:
+    def of(weight: Tensor, group: Mapping[str, Any]) -> MatrixView:
         """Return the matrix shape of a weight: the first axis against all others; axes of length 1 are dropped."""
-        return _folded(weight.shape, group["diagonal"], group["rank"], group["block_size"], group["diagonal_above"])
+        return _view_of(weight.shape, group["diagonal"], group["rank"], group["block_size"], group["diagonal_above"])
 
 
 SHAPING = ("rank", "block_size", "diagonal", "diagonal_above", "graft")
@@ -65,7 +65,7 @@ SHAPING = ("rank", "block_size", "diagonal", "diagonal_above", "graft")
 
 def misfit(state: State, weight: Tensor, group: Mapping[str, Any]) -> str:
     """Describe why a state does not fit these options; empty if it does. Kernels do not check sizes."""
-    shapes, place = Folded.of(weight, group).shapes, weight.device
+    shapes, place = MatrixView.of(weight, group).shapes, weight.device
     if local(state["exp_avg"]).numel() != weight.numel():
         return f"is of {state['exp_avg'].numel()} numbers"
     if (group["graft"] == "sgd") == ("exp_avg_sq" in state):
@@ -84,14 +84,14 @@ def misfit(state: State, weight: Tensor, group: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _folded(shape: torch.Size, diagonal: bool, rank: int, block_size: int | None, above: int | None) -> Folded:
+def _view_of(shape: torch.Size, diagonal: bool, rank: int, block_size: int | None, above: int | None) -> MatrixView:
     lengths = [length for length in shape if length > 1]
     if diagonal or not rank or len(lengths) < 2 or (above is not None and max(lengths) > above):
-        return Folded(1, shape.numel(), 1, 1, 0)
+        return MatrixView(1, shape.numel(), 1, 1, 0)
     rows = lengths[0]
     columns = shape.numel() // rows
     blocks = axes.blocks_of(rows, block_size), axes.blocks_of(columns, block_size)
-    return Folded(rows, columns, *blocks, min(rank, rows // blocks[0], columns // blocks[1]))
+    return MatrixView(rows, columns, *blocks, min(rank, rows // blocks[0], columns // blocks[1]))
 
 
 class Stepped(NamedTuple):
@@ -100,7 +100,7 @@ class Stepped(NamedTuple):
     weight: Tensor
     g: Tensor
     state: State
-    folded: Folded
+    view: MatrixView
     t: int = 0
     """Its step count,"""
     age: int = 0
@@ -109,11 +109,11 @@ class Stepped(NamedTuple):
 
 def counted(layers: Sequence[Stepped]) -> list[Stepped]:
     """Return the layers with their step and refresh counts; synchronises once with each device."""
-    places: dict[torch.device, list[int]] = {}
+    by_device: dict[torch.device, list[int]] = {}
     for i, layer in enumerate(layers):
-        places.setdefault(layer.state["step"].device, []).append(i)
+        by_device.setdefault(layer.state["step"].device, []).append(i)
     found = list(layers)
-    for chosen in places.values():
+    for chosen in by_device.values():
         states = [layers[i].state for i in chosen]
         asked = [*(s["step"] for s in states), *(s.get("refreshes", s["step"]) for s in states)]
         numbers = torch.stack([x.view(()) for x in asked]).tolist()
@@ -122,7 +122,7 @@ def counted(layers: Sequence[Stepped]) -> list[Stepped]:
     return found
 
 
-def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) -> None:
+def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], scratch: Scratch) -> None:
     """Take one step of each layer, whose count is already incremented."""
     rate = float(usable(group["lr"]))
     layers = counted(layers)
@@ -134,12 +134,12 @@ def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) 
         torch._foreach_mul_(decayed, 1.0 - rate * group["weight_decay"])
     for layer in layers:
         dense = layer.g.layout == torch.strided
-        kind = "sparse" if not dense else "matrix" if layer.folded.rank else "diagonal"
+        kind = "sparse" if not dense else "matrix" if layer.view.rank else "diagonal"
         alike.setdefault((kind, layer.weight.device, layer.weight.dtype, layer.t), []).append(layer)
     for (kind, *_, t), some in alike.items():
         pace = Pace(t, group["betas"], group["eps"], group["nesterov"])
         if kind == "matrix":
-            _refresh_and_step(some, pace, group, rate, room)
+            _refresh_and_step(some, pace, group, rate, scratch)
         elif kind == "sparse":
             for layer in some:
                 shrink = 1.0 - rate * group["weight_decay"]
@@ -155,22 +155,24 @@ def take_steps(layers: Sequence[Stepped], group: Mapping[str, Any], room: Room) 
             adaptive.diagonal_steps(weights, grads, ms, vs, pace, rate)
 
 
-def _refresh_and_step(layers: Sequence[Stepped], pace: Pace, group: Mapping[str, Any], rate: float, room: Room) -> None:
+def _refresh_and_step(
+    layers: Sequence[Stepped], pace: Pace, group: Mapping[str, Any], rate: float, scratch: Scratch
+) -> None:
     """Refresh and step matrices: layers of one shape together, on a CPU as many at a time as fit into its cache."""
-    shapes: dict[Folded, list[Stepped]] = {}
+    shapes: dict[MatrixView, list[Stepped]] = {}
     for layer in layers:
-        shapes.setdefault(layer.folded, []).append(layer)
+        shapes.setdefault(layer.view, []).append(layer)
     waiting: list[Stepped] = []
     numbers = 0
     for number, some in enumerate(shapes.values()):
         refresh(due(some, number, group), group)
         for layer in some:
             if waiting and layer.g.is_cpu and numbers + layer.g.numel() > _TOGETHER:
-                _matrix_steps(waiting, pace, group["graft"], rate, room)
+                _matrix_steps(waiting, pace, group["graft"], rate, scratch)
                 waiting, numbers = [], 0
             waiting.append(layer)
             numbers += layer.g.numel()
-    _matrix_steps(waiting, pace, group["graft"], rate, room)
+    _matrix_steps(waiting, pace, group["graft"], rate, scratch)
 
 
 def due(layers: Sequence[Stepped], number: int, group: Mapping[str, Any]) -> list[Stepped]:
@@ -179,11 +181,11 @@ def due(layers: Sequence[Stepped], number: int, group: Mapping[str, Any]) -> lis
     return [layer for layer in layers if all_of_them or not layer.age]
 
 
-def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float, room: Room) -> None:
+def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float, scratch: Scratch) -> None:
     """Compute Adam's directions together, and precondition those of equal, adjacent shapes in one batch."""
     kind = torch.promote_types(layers[0].state["exp_avg"].dtype, torch.float32)
     sizes = [layer.g.numel() for layer in layers]
-    D = room.of(sum(sizes), kind, layers[0].weight.device)
+    D = scratch.of(sum(sizes), kind, layers[0].weight.device)
     pieces = list(torch.split(D, sizes))
     states = [layer.state for layer in layers]
     moments = [state["exp_avg"] for state in states], [state.get("exp_avg_sq") for state in states]
@@ -192,11 +194,11 @@ def _matrix_steps(layers: Sequence[Stepped], pace: Pace, graft: str, rate: float
     if graft == "rmsprop":
         wanted, factor = [_rmsprop_length(layer, pace, kind) for layer in layers], 1.0
     at = first = 0
-    for folded, some in groupby(layers, lambda layer: layer.folded):
+    for view, some in groupby(layers, lambda layer: layer.view):
         count = len(list(some))
         left, right = (side_by_side(states[first : first + count], name).to(kind) for name in ("left", "right"))
-        size = count * folded.rows * folded.columns
-        axes.whiten(D[at : at + size].view(count, folded.rows, folded.columns), left, right)
+        size = count * view.rows * view.columns
+        axes.whiten(D[at : at + size].view(count, view.rows, view.columns), left, right)
         at, first = at + size, first + count
     lengths = torch.stack([*wanted, *torch._foreach_norm(pieces)]).tolist()
     for layer, update, asked, length in zip(layers, pieces, lengths, lengths[len(layers) :], strict=False):
@@ -217,9 +219,9 @@ def refresh(layers: Sequence[Stepped], group: Mapping[str, Any]) -> None:
         alone = i if layer.g.is_cpu and layer.g.numel() > 1 << 16 else -1  # copying large ones together costs more
         ages.setdefault((layer.age, alone), []).append(layer)
     for (n, _), some in ages.items():
-        states, folded = [layer.state for layer in some], some[0].folded
+        states, view = [layer.state for layer in some], some[0].view
         kind = torch.promote_types(states[0]["left"].dtype, torch.float32)
-        matrices = [layer.g.reshape(1, folded.rows, folded.columns).to(kind) for layer in some]
+        matrices = [layer.g.reshape(1, view.rows, view.columns).to(kind) for layer in some]
         G = matrices[0] if len(matrices) == 1 else torch.cat(matrices)
         left, right = (axis_of(states, name, kind) for name in ("left", "right"))
         decay = fading(n, group["sketch_decay"])

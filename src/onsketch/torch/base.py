@@ -75,7 +75,7 @@ class SketchedOptimizer(CheckedOptimizer):
     """Default ridge of the scale-free form."""
     least_ridge_is_zero: ClassVar[bool] = False
     """True if the method accepts ridge 0."""
-    of_old: ClassVar = {"scale_free": False}
+    earlier_defaults: ClassVar = {"scale_free": False}
     unconcerned: ClassVar[tuple[str, ...]] = ("seed",)
     """Options of this list that the method ignores."""
 

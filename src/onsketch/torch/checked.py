@@ -29,7 +29,7 @@ State = dict[str, Any]
 class CheckedOptimizer(Optimizer):
     """Base class that checks options, gradients and checkpoints around the step of a subclass (see the module)."""
 
-    of_old: ClassVar[dict[str, Any]] = {}
+    earlier_defaults: ClassVar[dict[str, Any]] = {}
     """Defaults for options missing from old checkpoints, where they differ from the constructor's."""
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
@@ -169,10 +169,10 @@ class CheckedOptimizer(Optimizer):
         self._skipped = Skipped()
         if "_number" not in self.__dict__:  # kept when a checkpoint is loaded: compiled code refers to it
             self._number = number_of(self)
-        for name, value in self.of_old.items():  # from a pickle
+        for name, value in self.earlier_defaults.items():  # from a pickle
             self.defaults.setdefault(name, value)
         for group in self.param_groups:  # options missing from an older checkpoint
-            for name, value in {**self.defaults, **self.of_old}.items():
+            for name, value in {**self.defaults, **self.earlier_defaults}.items():
                 if name != "differentiable":  # PyTorch's own options, which only its constructors put into groups
                     group.setdefault(name, value)
         self.list_params()

@@ -91,7 +91,7 @@ class Sketchy(CheckedOptimizer):
     True
     """
 
-    of_old: ClassVar = {"damping": 0.0}
+    earlier_defaults: ClassVar = {"damping": 0.0}
 
     def __init__(
         self,

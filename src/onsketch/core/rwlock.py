@@ -203,9 +203,6 @@ class Locked:
                     self._lock = RWLock()
             return self._lock
 
-    turns = lock
-    """The name of ``lock`` in earlier versions."""
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         with self.lock.reading:
             twin = memo[id(self)] = type(self).__new__(type(self))

@@ -332,7 +332,7 @@ class UntunedLearner(Learner):
         if self.loss != "squared":
             raise OptionError(f"untuned: a standard deviation is known for the squared loss, not for {self.loss}.")
         leverages = self.leverage(X)
-        with self.turns.reading:
+        with self.lock.reading:
             run = self._core.state.running
             noise = float(run[RUN.squares]) / max(float(run[RUN.weight]), 1e-290)
         return np.asarray(np.sqrt(noise * (1.0 + 2.0 * leverages)))

@@ -21,7 +21,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "ada-full": {}, "radagrad": {"sketch_size": 3}, "kons": {}, "pros-n-kons": {}, "kernel-ogd": {},
 }  # fmt: skip
 """One of each family."""
-CLOCKS = ("clock", "state.clock", "table.clock", "iterate.clock", "metric.count", "n_rows", "_rounds", "state._rounds")
+CLOCKS = (
+    "clock", "state.clock", "state._clock", "table.clock", "iterate.clock", "metric.count", "n_rows", "_rounds",
+    "state._rounds",
+)  # fmt: skip
 """Arrays whose first number counts rows."""
 TIMELESS = ("adagrad", "ftrl", "rfd-son", "ada-ffd", "ada-full")
 """Methods in which no step depends on how many rows there were."""

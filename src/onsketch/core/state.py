@@ -1,4 +1,4 @@
-"""Learner state, declared once. Allocation, growth, files, checks, copies, undo and memory follow from the declaration.
+"""Learner state, declared once. Allocation, growth, files, checks, copies and memory follow from the declaration.
 
 A state is a NamedTuple of arrays, the form that compiled loops take. Each field declares its array:
 
@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,6 @@ from onsketch.jit.vectors import aligned_zeros, load, store
 
 S = TypeVar("S")
 Range = tuple[float, float]
-Indices = NDArray[np.integer[Any]]
 
 GROWTH = 8
 """A table that grows gets at least an eighth more rows. At most this share of its memory is spare."""
@@ -142,14 +141,14 @@ def grow(state: Any, **wanted: int) -> Any:
 
 
 def resize(state: Any, **lengths: int) -> Any:
-    """Return the state with exactly these sizes, none smaller than before; new entries have the initial values."""
+    """Return the state with exactly these sizes; new entries have the initial values, those beyond them are dropped."""
     made = {}
     for name, array, held in _fields(state):
         if array.borrowed or not lengths.keys() & set(array.axes):
             continue
         shape = tuple(lengths.get(str(axis), n) for axis, n in zip(array.axes, held.shape, strict=True))
         made[name] = array.make(shape, held.dtype)
-        made[name][tuple(map(slice, held.shape))] = held
+        made[name][tuple(map(slice, held.shape))] = held[tuple(map(slice, shape))]
     return _with(state, made)
 
 
@@ -158,16 +157,16 @@ def _part(array: Array, used: Mapping[str, int]) -> tuple[slice, ...]:
     return tuple(slice(used.get(axis)) if isinstance(axis, str) else slice(None) for axis in array.axes)
 
 
-def in_use(state: Any, **used: int) -> dict[str, NDArray[Any]]:
-    """Return the persistent arrays by field: views of the parts in use."""
-    return {
-        name: held[_part(array, used)] for name, array, held in _fields(state) if not (array.scratch or array.borrowed)
-    }
-
-
 def pack(state: Any, prefix: str, **used: int) -> Arrays:
-    """Return the arrays that a model file stores, as ``prefix.field`` (``field`` if the prefix is empty)."""
-    return {_joined(prefix, name): held for name, held in in_use(state, **used).items()}
+    """Return the arrays that a model file stores, as ``prefix.field`` (``field`` if the prefix is empty).
+
+    They are views of the parts in use of the persistent arrays.
+    """
+    return {
+        _joined(prefix, name): held[_part(array, used)]
+        for name, array, held in _fields(state)
+        if not (array.scratch or array.borrowed)
+    }
 
 
 def _joined(prefix: str, name: str) -> str:
@@ -213,41 +212,6 @@ def copy(state: S) -> S:
 def nbytes(state: Any, **used: int) -> int:
     """Return the memory of all arrays in bytes; with ``used``, of the parts in use."""
     return sum(held[_part(array, used)].nbytes for _, array, held in _fields(state) if not array.borrowed)
-
-
-def differences(one: Any, two: Any, **used: int) -> list[str]:
-    """Return the fields in which two states differ, for tests. An empty list: both continue identically."""
-    pairs = zip(in_use(one, **used).items(), in_use(two, **used).values(), strict=True)
-    return [name for (name, a), b in pairs if a.shape != b.shape or not np.array_equal(a, b)]
-
-
-class Mark(NamedTuple):
-    """A snapshot: some rows of the arrays whose first axis is marked, and the other arrays whole."""
-
-    rows: dict[str, tuple[Indices, NDArray[Any]]]
-    whole: dict[str, NDArray[Any]]
-
-
-def mark(state: Any, **touched: Indices) -> Mark:
-    """Take a snapshot before a change of the ``touched`` entries of some first axes, and of any other array."""
-    rows, whole = {}, {}
-    for name, array, held in _fields(state):
-        at = touched.get(str(array.axes[0]))
-        if array.scratch or array.borrowed:
-            continue
-        if at is None:
-            whole[name] = held.copy()
-        else:
-            rows[name] = at, held[at]
-    return Mark(rows, whole)
-
-
-def undo(state: Any, mark: Mark) -> None:
-    """Restore a snapshot in place; the state may have grown since."""
-    for name, (at, old) in mark.rows.items():
-        getattr(state, name)[at] = old
-    for name, whole in mark.whole.items():
-        getattr(state, name)[tuple(map(slice, whole.shape))] = whole
 
 
 def copier(kind: type, axis: str, lanes: int = 4) -> Any:

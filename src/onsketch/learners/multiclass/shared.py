@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import state
-from onsketch.core.arrays import LONGEST_COUNT, Arrays, named, require, require_within, take, under
+from onsketch.core.arrays import LONGEST_COUNT, Arrays, named, require, under
 from onsketch.core.errors import InputError, OptionError, UpdateError
 from onsketch.core.losses import loss_of
 from onsketch.core.memory import refuse_beyond_memory
@@ -63,6 +63,15 @@ class SharedSketch(ManyClasses):
     True
     """
 
+    _heads: Annotated[Floats, state.Array("features outputs")]
+    """The heads; row 0 is the constant feature."""
+    _rows: Annotated[Floats, state.Array("features capacity")]
+    """Rows of the sketch, as columns."""
+    _coefficients: Annotated[Floats, state.Array("capacity outputs")]
+    """The weights are heads + rows·coefficients."""
+    _clock: Annotated[NDArray[np.int64], state.Array("1", "i8", within=(0, LONGEST_COUNT))]
+    """[rows learned]."""
+
     def __init__(self, method: str, n_classes: int, **options: Any) -> None:
         self.method, self.options, loss = _checked(method, options)
         self._made_with = {"method": method, "options": options}
@@ -73,7 +82,6 @@ class SharedSketch(ManyClasses):
         self._sketch = Directions.start(capacity, kept, self._setup.ridge)
         self._spare = state.copy(self._sketch)
         self._clock = np.zeros(1, dtype=np.int64)
-        # row 0 is the constant feature; the columns are [heads of the classes], and [rows of the sketch]
         self._heads = np.zeros((1 + (self.options.n_features or 0), n_classes))
         self._rows = np.zeros((len(self._heads), capacity))
         self._coefficients = np.zeros((capacity, n_classes))
@@ -92,7 +100,7 @@ class SharedSketch(ManyClasses):
     @property
     def n_classes(self) -> int:
         """Number of weight vectors."""
-        return self._heads.shape[1]
+        return int(self._heads.shape[1])
 
     @property
     def n_features(self) -> int:
@@ -106,18 +114,15 @@ class SharedSketch(ManyClasses):
 
     def add_class(self) -> int:
         """Add a class, which starts from zero weights, and return its code."""
-        self._heads = np.append(self._heads, np.zeros((len(self._heads), 1)), axis=1)
-        self._coefficients = np.append(self._coefficients, np.zeros((len(self._coefficients), 1)), axis=1)
-        self._count_targets()
+        self._resize_outputs(self.n_classes + 1)
         return self.n_classes - 1
 
     def drop_class(self) -> None:
         """Forget the class that was added last, of which no row has been learned."""
-        self._heads = self._heads[:, :-1].copy()
-        self._coefficients = self._coefficients[:, :-1].copy()
-        self._count_targets()
+        self._resize_outputs(self.n_classes - 1)
 
-    def _count_targets(self) -> None:
+    def _resize_outputs(self, count: int) -> None:
+        state.resize(self, outputs=count)
         if self._targets is not None:
             self._targets.resize(self.n_classes)
 
@@ -161,7 +166,7 @@ class SharedSketch(ManyClasses):
         margins[:done] *= units[:done]
         if done < rows.count:
             if done == 0:
-                self._heads, self._rows = self._heads[: 1 + width].copy(), self._rows[: 1 + width].copy()
+                state.resize(self, features=1 + width)
             raise UpdateError(f"method {self.method.name}, shared by the classes", done, margins[:done])
         return margins
 
@@ -216,10 +221,9 @@ class SharedSketch(ManyClasses):
 
     def _widen(self, n_features: int) -> None:
         if n_features > self.n_features:
-            wide, more = (self._heads, self._rows), n_features - self.n_features
-            numbers = n_features * sum(array.shape[1] for array in wide)
+            numbers = n_features * (self.n_classes + self._setup.capacity)
             refuse_beyond_memory(numbers, f"{self.method.name}: weights and sketch of {n_features:,} features")
-            self._heads, self._rows = (np.append(array, np.zeros((more, array.shape[1])), axis=0) for array in wide)
+            state.resize(self, features=1 + n_features)
 
     def _current(self) -> Floats:
         """The weights of all classes, (1 + d, K)."""
@@ -258,19 +262,13 @@ class SharedSketch(ManyClasses):
         return {"class": "SharedSketch", "n_classes": self.n_classes, **self._made_with}
 
     def _arrays(self) -> Arrays:
-        own = {"heads": self._heads, "rows": self._rows, "coefficients": self._coefficients, "clock": self._clock}
         scales = {} if self._scales is None else named("scaling", self._scales.arrays())
         targets = {} if self._targets is None else named("targets", self._targets.arrays())
-        return own | state.pack(self._sketch, "sketch") | scales | targets
+        return state.pack(self, "state") | state.pack(self._sketch, "sketch") | scales | targets
 
     def _restore(self, arrays: Arrays, header: Mapping[str, Any]) -> None:
-        capacity, width = self._setup.capacity, None if self.options.n_features is None else len(self._heads)
-        self._heads = take(arrays, "heads", np.float64, (width, self.n_classes))
-        self._rows = take(arrays, "rows", np.float64, (len(self._heads), capacity))
-        self._coefficients = take(arrays, "coefficients", np.float64, self._coefficients.shape)
-        self._clock = take(arrays, "clock", np.int64, (1,))
-        require_within(self._clock, 0, LONGEST_COUNT, "clock")
-        require(len(self._heads) > 0, "it has no constant feature", "heads")
+        state.unpack(self, arrays, "state", free=("features",) if self.options.n_features is None else ())
+        require(len(self._heads) > 0, "it has no constant feature", "state._heads")
         fresh, self._sketch = state.copy(self._sketch), state.unpack(self._sketch, arrays, "sketch")
         self._sketch.check_sketch(fresh, self._setup)
         if self._scales is not None:

@@ -14,8 +14,13 @@ from onsketch.jit.vectors import add, rotate
 
 @inner
 def _tridiagonalise(n, basis, diagonal, below):
-    """Householder's reduction: rows of ``basis`` hold A on entry and Q' with Q' A Q tridiagonal on exit."""
+    """Householder's reduction: rows of ``basis`` hold A on entry and Q' with Q' A Q tridiagonal on exit.
+
+    Shapes: basis (n, n), diagonal and below (n,). ``below[i]`` is the entry between i − 1 and i. ``diagonal`` holds the
+    h of the reflections I − u uᵀ/h, whose u stay in the rows of ``basis``.
+    """
     for i in range(n - 1, 0, -1):
+        # Scale row i, and make the u that reflects its first i entries onto the last of them.
         scale = 0.0
         if i > 1:
             for k in range(i):
@@ -33,7 +38,7 @@ def _tridiagonalise(n, basis, diagonal, below):
         below[i] = scale * g
         h -= f * g
         basis[i, i - 1] = f - g
-        # below[:i] <- A u / h, with A's lower triangle mirrored so that both loops run along rows
+        # below[:i] ← A u/h, from the lower triangle of A alone, so that both loops run along rows.
         for j in range(i):
             below[j] = 0.0
         for j in range(i):
@@ -43,6 +48,7 @@ def _tridiagonalise(n, basis, diagonal, below):
                 total += basis[j, k] * basis[i, k]
                 below[k] += basis[j, k] * u
             below[j] += total
+        # A ← A − u qᵀ − q uᵀ with q = A u/h − (uᵀA u/2h²) u.
         f = 0.0
         for j in range(i):
             below[j] /= h
@@ -85,7 +91,10 @@ def _accumulate(n, basis, diagonal, work):
 
 @inner
 def _diagonalise(n, basis, diagonal, below):
-    """Implicit QL with Wilkinson's shifts; rotations act on pairs of rows of ``basis``."""
+    """Implicit QL with Wilkinson's shifts; rotations act on pairs of rows of ``basis``.
+
+    Shapes: basis (n, n rounded up to whole vectors), diagonal and below (n,). At most 60 sweeps for an eigenvalue.
+    """
     stride = basis.shape[1]
     whole = (n + 3) // 4 * 4
     for i in range(1, n):
@@ -93,6 +102,7 @@ def _diagonalise(n, basis, diagonal, below):
     below[n - 1] = 0.0
     for low in range(n):
         for _ in range(60):
+            # Find the end m of the block that begins at ``low``; a block of one is an eigenvalue.
             m = low
             while m < n - 1:
                 size = abs(diagonal[m]) + abs(diagonal[m + 1])
@@ -101,6 +111,7 @@ def _diagonalise(n, basis, diagonal, below):
                 m += 1
             if m == low:
                 break
+            # Shift by the eigenvalue of the first two rows that is nearer to the first.
             g = (diagonal[low + 1] - diagonal[low]) / (2.0 * below[low])
             r = math.sqrt(g * g + 1.0)
             g = diagonal[m] - diagonal[low] + below[low] / (g + math.copysign(r, g))
@@ -108,12 +119,13 @@ def _diagonalise(n, basis, diagonal, below):
             c = 1.0
             p = 0.0
             split = False
+            # Sweep from m to ``low``: each rotation removes the entry that the one before it has made.
             for i in range(m - 1, low - 1, -1):
                 f = s * below[i]
                 b = c * below[i]
                 r = math.sqrt(f * f + g * g)
                 below[i + 1] = r
-                if r == 0.0:
+                if r == 0.0:  # the block falls in two
                     diagonal[i + 1] -= p
                     below[m] = 0.0
                     split = True

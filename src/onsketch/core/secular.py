@@ -65,7 +65,11 @@ def _falling_root(c, a, b):
 
 @exact_inlined
 def _find_eight(n, work, k):
-    """The roots k to k + 7, in one vector; False where one was not found."""
+    """Find the roots k to k + 7, one in each lane; returns False if one was not found.
+
+    Shapes: work (LINES, n rounded up to eight); the poles on either side of the roots and their weights are read from
+    it, the nearer pole and the distance from it are written in BELOW and OFFSETS.
+    """
     zero, one, half = spread(0.0, 8), spread(1.0, 8), spread(0.5, 8)
     width = work.shape[1]
     tolerance = spread(1.2e-16 * max(n, 8), 8)
@@ -81,6 +85,7 @@ def _find_eight(n, work, k):
     low, high = zero, zero  # where the offset must be
     missing = 1.0
     for attempt in range(TRIES):
+        # Evaluate the sum at the last guess. It is rounded by about the sum of the magnitudes of its terms.
         value, size, slope, bend = one, one, zero, zero  # f, Σ|terms|, f', f''/2
         for j in range(0, n, 2):  # one division for two poles; the last one is followed by a pole of weight 0
             first = minus(minus(spread(work[POLES, j], 8), origin), offset)
@@ -94,6 +99,8 @@ def _find_eight(n, work, k):
             term, next_term = product(term, inverse), product(next_term, other)
             slope = plus(slope, plus(term, next_term))
             bend = fma(term, inverse, fma(next_term, other, bend))
+        # Narrow the bracket. Replace the sum by c + w/(left − τ) + w'/(right − τ), with the value, slope and bend of
+        # the sum. In the first attempt it has the true weights of the two poles.
         to_left, to_right = minus(left, offset), minus(right, offset)
         if attempt:
             low = where_less(value, zero, offset, low)
@@ -110,7 +117,9 @@ def _find_eight(n, work, k):
             low = where_less(value, zero, minus(zero, offset), zero)
             high = where_less(value, zero, zero, offset)
         c = minus(minus(value, term_left), term_right)
-        if attempt:  # the distance from the last guess, whose rounding error is as small as the value
+        # Solve for the root of the replacement, which must stay within the bracket. It is computed as a change of the
+        # last guess, whose rounding error is as small as the value.
+        if attempt:
             a = plus(fma(c, plus(to_left, to_right), weight_left), weight_right)
             b = product(product(to_left, to_right), value)
             step = plus(offset, _falling_root(c, a, b))
@@ -120,6 +129,7 @@ def _find_eight(n, work, k):
             step = _falling_root(c, a, b)
         middle = product(half, plus(low, high))
         step = where_less(step, low, middle, where_less(high, step, middle, step))
+        # Stop when every lane stands still or moves by next to nothing.
         if attempt:
             step = where_less(product(tolerance, size), magnitude(value), step, offset)
             change, reach = minus(step, offset), product(spread(CLOSE, 8), step)
@@ -278,6 +288,7 @@ def absorb_row(values, vectors, n, v, work, held, turn):
     stride = vectors.shape[1]
     width = work.shape[1]
     whole = (n + 3) // 4 * 4
+    # z = Uv
     scale = 0.0
     for j in range(n):
         z = dot(vectors, j * stride, v, 0, whole)
@@ -285,6 +296,7 @@ def absorb_row(values, vectors, n, v, work, held, turn):
         scale += z * z
     if scale == 0.0:
         return True
+    # Eigenvalues: those that z concerns are roots of the secular equation.
     scale = max(scale, values[0])
     active = _deflate(values, vectors, n, held, work, scale)
     if active:
@@ -292,6 +304,7 @@ def absorb_row(values, vectors, n, v, work, held, turn):
         if not _find_roots(active, work):
             return False
         _restore_couplings(active, work)
+    # Eigenvectors in the old basis, ẑ_j/(λ_j − μ_k), and their squared lengths; the largest eigenvalue comes first.
     for k in range(active):
         norm = spread(0.0, 4)
         for j in range(0, active, 4):
@@ -302,11 +315,13 @@ def absorb_row(values, vectors, n, v, work, held, turn):
             store(turn, (active - 1 - k) * stride + j, part)
         work[WEIGHT_ABOVE, active - 1 - k] = total(norm)
         values[active - 1 - k] = scale * (work[BELOW, k] + work[OFFSETS, k])
+    # Normalise them and multiply by the old basis.
     for k in range(0, active, 4):
         place = WEIGHT_ABOVE * width + k
         store(work, place, quotient(spread(1.0, 4), root(load(work, place, 4))))
     _turn(turn, work[WEIGHT_ABOVE], held, active, whole, vectors)
-    for i in range(max(active, 1), n):  # insert the deflated eigenvalues in order
+    # Insert the deflated eigenvalues in their order.
+    for i in range(max(active, 1), n):
         j = i
         while j > 0 and values[j - 1] < values[j]:
             values[j - 1], values[j] = values[j], values[j - 1]

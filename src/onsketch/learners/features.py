@@ -8,6 +8,8 @@ If the indices from 0 up are densely used, their slots are listed; the others ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -256,8 +258,8 @@ class FeatureMap:
         The values are those of ``rows``, not a copy, if none was left out: do not change them. With ``once``, rows
         with the same features (dense ones without zeros) share the slots of one row.
 
-        Callers must ``forget`` the features of rows that they did not learn, even if they are interrupted in here. A
-        feature of the map without a row in the learner's table would be read beyond its end.
+        Features of the map without a row in the learner's table would be read beyond its end. Learners therefore call
+        ``admit``, and ``forget`` or ``keep_learned`` if some rows were not learned.
         """
         if rows.slotted is not None:
             return rows.slotted
@@ -296,6 +298,24 @@ class FeatureMap:
         """The slots of these features, adding the ones not seen before."""
         indptr = np.array([0, features.size])
         return self.translate(Rows(indptr, features, np.ones(features.size), 0, dense=False), learn=True)[1]
+
+    def admit(
+        self, rows: Rows, make_room: Callable[[], None], *, intercept: bool = False, once: bool = False
+    ) -> Slotted:
+        """Translate rows to be learned and call ``make_room`` for their features; if either fails, forget those."""
+        known = self.count
+        try:
+            slotted = self.translate(rows, learn=True, intercept=intercept, once=once)
+            make_room()
+        except BaseException:  # no memory, or interrupted
+            self.forget(known)
+            raise
+        return slotted
+
+    def keep_learned(self, known: int, slotted: Slotted, done: int) -> None:
+        """Keep the first ``known`` features and those of the first ``done`` of these rows."""
+        indptr, slots, _ = slotted
+        self.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
 
     def forget(self, count: int) -> None:
         """Keep only the first ``count`` features, and forget the others."""

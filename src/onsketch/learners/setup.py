@@ -11,7 +11,6 @@ from onsketch.core.geometry import geometry_of
 from onsketch.core.losses import Form, loss_of
 from onsketch.core.spectral_step import setup_class
 from onsketch.core.tolerances import LARGEST, STEEPEST
-from onsketch.jit.decorators import inner
 from onsketch.learners.methods import FIRST_RIDGE, Method, ridge_share
 from onsketch.learners.options import Options
 
@@ -95,23 +94,6 @@ class Setup(NamedTuple):
     """True for implicit steps: the slope is taken at the end of the step."""
     whole: bool
     """True if a step uses the metric after absorbing the row in full, as frequent directions do."""
-
-
-@inner
-def row_scale(setup, slope, curvature, weight, t):
-    """ρ with absorbed row = ρ·x, for a round of this loss slope, curvature and sample weight."""
-    if setup.summary == SUMMARY.gradient:
-        return weight * slope
-    if setup.summary == SUMMARY.data:
-        return 1.0
-    if setup.summary == SUMMARY.curvature:
-        return math.sqrt(weight * curvature)
-    extra = 0.0
-    if setup.schedule == SCHEDULE.inverse:
-        extra = 1.0 / t
-    elif setup.schedule == SCHEDULE.inverse_root:
-        extra = 1.0 / math.sqrt(t)
-    return math.sqrt(setup.sigma * weight + extra * weight * weight) * slope
 
 
 def knowledge(setup: Setup, start: int, stop: int) -> float:

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from onsketch.core import losses, state
+from onsketch.core import state
 from onsketch.core.arrays import Arrays
 from onsketch.core.errors import OptionError
 from onsketch.core.tolerances import LARGEST
@@ -42,8 +42,9 @@ from onsketch.learners.dense.inverse_factor import (
 from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.setup import SUMMARY, knowledge, make_setup, row_scale
+from onsketch.learners.setup import knowledge, make_setup
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
+from onsketch.learners.stages import slope_and_scale
 
 
 def _solved(factor: Factor, right: Array) -> Array:
@@ -165,9 +166,7 @@ def learn_rows(setup, factor, iterate, limit, X, labels, sample_weights, predict
             _project(factor, x, n, outside, margin, setup.clip, w, b)
         margin = clipped(margin, setup.clip)
         # 3 Slope and curvature of the loss.
-        slope = losses.slope(setup.loss, margin, labels[k])
-        bend = losses.curvature(setup.loss, margin, labels[k]) if setup.summary == SUMMARY.curvature else 0.0
-        rho = row_scale(setup, slope, bend, sample_weights[k], iterate.clock[0] + 1)
+        slope, rho = slope_and_scale(setup, margin, labels[k], sample_weights[k], iterate.clock[0] + 1)
         g = sample_weights[k] * slope
         raw = math.sqrt(dot(X[k], X[k], d)) if setup.diagonal else length
         if not max(abs(g), abs(rho)) * max(1.0, length, raw) <= LARGEST:
@@ -223,7 +222,7 @@ class ExactNewton(Engine):
         self.limit = largest_weight(options)
         self.factor = new_factor(options.ridge)
 
-    def widen(self, width: int) -> None:
+    def _widen(self, width: int) -> None:
         """New features have nothing but the ridge."""
         self.factor = wider_factor(self.factor, width)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +58,15 @@ class Engine(ABC):
 
     setup: Setup
 
+    def widened(self, width: int) -> Self:
+        """Return an engine with room for this many features, which shares no array that changes with this one."""
+        wider = copy.copy(self)
+        wider._widen(width)
+        return wider
+
     @abstractmethod
-    def widen(self, width: int) -> None:
-        """Grow to this many features."""
+    def _widen(self, width: int) -> None:
+        """Replace everything that has the number of features by something wider."""
 
     @abstractmethod
     def learn(self, iterate: Iterate, X: Array, labels: Array, sample_weights: Array, out: Array) -> int:

@@ -110,7 +110,7 @@ class DenseLearner(Learner):
             raise
         inside = max(width + self._constant, 1)
         if inside > self._iterate.weights.size:
-            self._engine.widen(inside)
+            self._engine = self._engine.widened(inside)
             self._iterate = widened(self._iterate, inside, self.options)
 
     def _refuse_costly(self, width: int) -> None:
@@ -132,9 +132,7 @@ class DenseLearner(Learner):
 
     def _learn(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
         self._refuse_costly(rows.n_features)
-        played, before = self.rounds, None
-        if rows.n_features > self._known:
-            before = copy.deepcopy(self._engine, {id(self.method): self.method}), self._iterate
+        played, wider, before = self.rounds, rows.n_features > self._known, (self._engine, self._iterate)
         done = 0
         try:
             self._widen(rows.n_features)
@@ -145,7 +143,7 @@ class DenseLearner(Learner):
                 if learned < len(X):
                     break
         finally:
-            if before is not None and self.rounds == played:  # no row had these features
+            if wider and self.rounds == played:  # no row with the new features was learned
                 self._engine, self._iterate = before
         return done
 

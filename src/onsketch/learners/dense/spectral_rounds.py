@@ -9,11 +9,9 @@ import copy
 
 import numpy as np
 
-from onsketch.core import losses
 from onsketch.core.arrays import Arrays
 from onsketch.core.geometry import geometry_of
 from onsketch.core.tolerances import LARGEST
-from onsketch.jit.decorators import kernel
 from onsketch.learners.clip import clipped
 from onsketch.learners.dense.composite import Terms, proximal
 from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
@@ -21,19 +19,12 @@ from onsketch.learners.dense.metric import Metric, from_spectrum, solve_sum
 from onsketch.learners.dense.summaries import Summary
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.setup import SUMMARY, make_setup, row_scale
+from onsketch.learners.setup import make_setup
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
+from onsketch.learners.stages import slope_and_scale
 
 _SAFE = 1e70
 """Rounds whose numbers (and their inverses) stay below this cannot overflow."""
-
-
-@kernel
-def _scales(setup, margin, label, weight, t):  # type: ignore[no-untyped-def]
-    """c·ℓ'(z) and ρ: the gradient and the absorbed row are these multiples of x."""
-    slope = losses.slope(setup.loss, margin, label)
-    bend = losses.curvature(setup.loss, margin, label) if setup.summary == SUMMARY.curvature else 0.0
-    return weight * slope, row_scale(setup, slope, bend, weight, t)
 
 
 class SpectralRounds(Engine):
@@ -52,11 +43,12 @@ class SpectralRounds(Engine):
         self.summary: Summary | None = None
         self._metric: Metric | None = None
 
-    def widen(self, width: int) -> None:
-        """Make the summary, or widen it."""
+    def _widen(self, width: int) -> None:
+        """Make the summary, or a wider one."""
         if self.summary is None:
             self.summary = self.method.kind.dense_form(width, self.options)
         else:
+            self.summary = copy.copy(self.summary)
             self.summary.widen(width)
         self._metric = None
 
@@ -93,6 +85,7 @@ class SpectralRounds(Engine):
         """The margin predicted; None when the update would not be finite, and then nothing has changed."""
         assert self.summary is not None
         setup, t = self.setup, int(iterate.clock[0]) + 1
+        # 1 Gather the row and the weights, and 2 predict.
         x = raw / np.sqrt(FIRST_DIAGONAL + iterate.diagonal) if setup.diagonal else raw
         w = iterate.weights.astype(np.float64)
         z, length = float(w @ x), float(np.linalg.norm(x))
@@ -103,7 +96,9 @@ class SpectralRounds(Engine):
         margin: float = clipped(z, setup.clip)
         if margin != z and not (setup.dual or setup.diagonal_first):
             w = self.metric.project(w, x, z, setup.clip)
-        slope, rho = _scales(setup, margin, label, weight, t)
+        # 3 Slope and curvature of the loss.
+        slope, rho = slope_and_scale(setup, margin, label, weight, t)
+        slope *= weight
         if not max(abs(slope), abs(rho)) * max(1.0, length, float(np.linalg.norm(raw))) <= LARGEST:
             return None
         if setup.diagonal_first:
@@ -111,6 +106,7 @@ class SpectralRounds(Engine):
         g = slope * x
         if setup.dual:
             g += iterate.gradient_sum
+        # 4 Absorb the row into the summary, of which a round that may be refused makes a copy, and compute the step.
         summary = self.summary if self._is_safe(w, g, x, rho * x) else copy.deepcopy(self.summary)
         try:
             summary.absorb(rho * x)
@@ -120,8 +116,10 @@ class SpectralRounds(Engine):
                 u = _stopped(w, u, x, z, setup.reach)
         except np.linalg.LinAlgError:
             return None
+        # 5 Check: the weights have not been written.
         if not (_largest(u) <= self.limit and _largest(g) <= self.limit and metric.is_finite()):
             return None
+        # 6 Write the summary and the iterate, and 7 count the round.
         self.summary, self._metric = summary, None if summary.settle() else metric
         self._commit(iterate, u, g, slope * raw)
         return margin

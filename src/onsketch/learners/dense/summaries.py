@@ -16,6 +16,7 @@ the cutoff are left out.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import Annotated, Self
 
@@ -71,7 +72,7 @@ class Summary(ABC):
         """Orthonormal directions, (k, d), and their energies, (k,), above the cutoff."""
 
     def widen(self, width: int) -> None:
-        """Grow to this many features; the new ones have no energy."""
+        """Make room for this many features, in new arrays; the new features have no energy."""
         state.resize(self, features=width)
 
     @abstractmethod
@@ -167,7 +168,8 @@ class SketchedRows(Summary):
         self.sketch.restore(under(prefix, arrays))
 
     def widen(self, width: int) -> None:
-        """Zeros for the new features, in every row the sketch has."""
+        """Zeros for the new features, in every row of a copy of the sketch."""
+        self.sketch = copy.deepcopy(self.sketch)
         self.sketch.widen(width)
 
     def merge(self, other: Self, base: Self) -> None:
@@ -232,6 +234,10 @@ class RankCounting(Summary):
         self.basis = vectors[:, : energy.size].T @ self.basis
         self.small = np.diag(energy)
         return True
+
+    def widen(self, width: int) -> None:
+        """Zeros for the new features, in new arrays."""
+        state.resize(self, features=width, directions=len(self.basis))
 
     def restore(self, arrays: Arrays, prefix: str) -> None:
         """Fill a new summary from a model file, with at most as many directions as fit."""

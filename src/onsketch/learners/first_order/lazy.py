@@ -114,7 +114,11 @@ def finish(setup, terms, t, x, head, energy, total):
 
 @allocating_kernel
 def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labels, weights, predictions):
-    """As ``learn_steps``, for rounds in which absent features move."""
+    """As ``learn_steps``, for rounds in which absent features move.
+
+    Shapes: window (rounds of a window, 3) or (1, 3), table (slots, 4), the others as in ``learn_steps``. Stamps in the
+    table are rounds counted from the beginning of the window.
+    """
     head = np.empty(longest(indptr))
     energy = np.empty(head.size)
     total = np.empty(head.size)
@@ -124,6 +128,7 @@ def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labe
         t = clock[TIMER.rounds] + 1
         start = clock[TIMER.start]
         now = t - 1 - start
+        # 1 Gather the cells of x's features, bring them up to date, and 2 predict.
         flat = flat_part(setup, terms, max(t - 1, 1))
         margin = 0.0
         for j in range(x.size):
@@ -138,16 +143,20 @@ def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labe
             if setup.dual:
                 w = dual_weight(setup, terms, w, metric_at(setup, terms, flat, energy[j]), t - 1)
             margin += w * x[j]
+        # 3 Slope, 4 absorb: the step and its proximal part, on the gathered copies.
         predictions[i], fit = play(setup, terms, t, x, head, energy, margin, labels[i], weights[i])
+        # 5 Check: the table has not been written.
         if not fit:
             return i
         finish(setup, terms, t, x, head, energy, total)
+        # 6 Write the cells back.
         for j in range(x.size):
             slot = np.uint32(at[j])
             table[slot, CELL.head] = head[j]
             table[slot, CELL.energy] = energy[j]
             table[slot, CELL.total] = total[j]
             table[slot, CELL.stamp] = now + 1
+        # 7 Count the round; at the end of a window bring all features up to date.
         clock[TIMER.rounds] = t
         if _extend(setup, terms, window, now + 1, t):
             settle(setup, terms, clock, window, table)

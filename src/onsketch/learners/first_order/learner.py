@@ -126,19 +126,8 @@ class FirstOrderLearner(Learner):
 
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         known = self._map.count
-        try:
-            indptr, slots, values = self._map.translate(rows, learn=True, intercept=self.options.fit_intercept)
-            if self.method.moves.every_feature and self._map.count > DENSE_LIMIT:
-                raise OptionError(
-                    f"adam moves every feature in every round, and this stream has more than {DENSE_LIMIT:,}; "
-                    "use lazy-adam, which moves those of the row only."
-                )
-            if self._map.count > len(self._state.table):
-                self._state = state.grow(self._state, slots=self._map.count)
-        except BaseException:  # no memory, or interrupted: what has no place in the table has not been seen
-            self._map.forget(known)
-            raise
-        block = (indptr, slots, values, labels, weights, out)
+        slotted = self._map.admit(rows, self._make_room, intercept=self.options.fit_intercept)
+        block = (*slotted, labels, weights, out)
         fixed = (self._setup, self._terms)
         if self._lazy:
             done = learn_lazily(*fixed, self._state.clock, self._state.window, self._state.table, *block)
@@ -146,12 +135,22 @@ class FirstOrderLearner(Learner):
             done = self._learn_steps((*fixed, self._state.clock, self._state.fade, self._state.table), *block)
         else:
             done = LOOPS[self.method.rule](*fixed, self._state.clock, self._state.table, *block)
-        if done < rows.count:  # the features of rows not learned have not been seen
-            self._map.forget(max(known, int(slots[: indptr[done]].max(initial=-1)) + 1))
+        if done < rows.count:
+            self._map.keep_learned(known, slotted, done)
         return int(done)
 
     def _divide_labels(self, unit: float) -> None:
         self._setup = self._setup._replace(loss=in_unit.py_func(self._loss.form, unit))
+
+    def _make_room(self) -> None:
+        """Make a packed row for each feature of the map."""
+        if self.method.moves.every_feature and self._map.count > DENSE_LIMIT:
+            raise OptionError(
+                f"adam moves every feature in every round, and this stream has more than {DENSE_LIMIT:,}; "
+                "use lazy-adam, which moves those of the row only."
+            )
+        if self._map.count > len(self._state.table):
+            self._state = state.grow(self._state, slots=self._map.count)
 
     def learning_row(self, row: OneRow) -> RowPlan | None:
         """As ``_learn``, for a row in arrays that stay."""

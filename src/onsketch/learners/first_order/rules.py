@@ -139,12 +139,15 @@ def learn_ftrl(setup, terms, clock, table, indptr, slots, values, labels, weight
     """FTRL-proximal (McMahan et al. 2013, Alg. 1), with α = step, β = ridge; the packed row is [z, n].
 
     ``σ = (√(n + g²) − √n)/step``, ``z += g − σw``, ``n += g²``; w is computed when it is read. O(non-zeros).
+
+    Shapes: table (slots, 2), the others as in ``learn_adam``. Returns the number of rows learned.
     """
     head = np.empty(longest(indptr))
     energy = np.empty(head.size)
     for i in range(indptr.size - 1):
         x = values[indptr[i] : indptr[i + 1]]
         at = slots[indptr[i] : indptr[i + 1]]
+        # 1 Gather z and n of x's features, and 2 predict.
         margin = 0.0
         for j in range(x.size):
             head[j] = table[at[j], CELL.head]
@@ -152,6 +155,7 @@ def learn_ftrl(setup, terms, clock, table, indptr, slots, values, labels, weight
             margin += x[j] * ftrl_weight(setup, terms, head[j], energy[j])
         if not abs(margin) <= LARGEST:
             return i
+        # 3 Slope, and 4 absorb: the gradient enters z and n, on copies.
         predictions[i], slope = clamped_slope(setup, margin, labels[i])
         unfit = 0
         for j in range(x.size):
@@ -163,8 +167,10 @@ def learn_ftrl(setup, terms, clock, table, indptr, slots, values, labels, weight
                 head[j] += g - g * (g / roots) / setup.step * w
             energy[j] = n
             unfit += not (abs(head[j]) <= terms.reach and n <= terms.most)
+        # 5 Check: the table has not been written.
         if unfit > 0:
             return i
+        # 6 Write the cells back, and 7 count the round.
         for j in range(x.size):
             table[at[j], CELL.head] = head[j]
             table[at[j], CELL.energy] = energy[j]
@@ -178,6 +184,8 @@ def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weight
 
     On rounds with a slope ℓ', ``w −= (ℓ'/2)/(x·Σx + r)·Σx``, then ``E += x²/r``, r = ridge over the sample
     weight. O(non-zeros).
+
+    Shapes: table (slots, columns of CELL), the others as in ``learn_adam``. Returns the number of rows learned.
     """
     head = np.empty(longest(indptr))
     energy = np.empty(head.size)
@@ -185,6 +193,7 @@ def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weight
         x = values[indptr[i] : indptr[i + 1]]
         at = slots[indptr[i] : indptr[i + 1]]
         t = clock[TIMER.rounds] + 1
+        # 1 Gather the cells of x's features, and 2 predict; the variance is x·Σx.
         margin = 0.0
         variance = 0.0
         for j in range(x.size):
@@ -194,6 +203,7 @@ def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weight
             variance += x[j] * x[j] / (1.0 + energy[j])
         if not abs(margin) <= LARGEST:
             return i
+        # 3 Slope, and 4 absorb where there is one: the step and the covariance, on copies.
         predictions[i], slope = clamped_slope(setup, margin, labels[i])
         if slope != 0.0 and weights[i] > 0.0:
             trust = weights[i] / terms.ridge
@@ -205,14 +215,17 @@ def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weight
                 unfit += not (abs(w) <= terms.largest and e <= terms.most)
                 energy[j] = e
                 head[j] = w
+            # 5 Check: the table has not been written.
             if unfit > 0:
                 return i
+            # 6 Write the cells back. Sums of iterates are kept less rounds·weight, so that sleeping features rest.
             for j in range(x.size):
                 slot = at[j]
                 if setup.average:
                     table[slot, CELL.total] -= (t - 1) * (head[j] - table[slot, CELL.head])
                 table[slot, CELL.head] = head[j]
                 table[slot, CELL.energy] = energy[j]
+        # 7 Count the round.
         clock[TIMER.rounds] = t
     return indptr.size - 1
 

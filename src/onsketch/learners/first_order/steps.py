@@ -25,7 +25,6 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core import losses
 from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.geometry import GRADIENT
 from onsketch.core.implicit import implicit_step
@@ -35,7 +34,7 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import allocating_kernel, inner, kernel
 from onsketch.jit.vectors import ask_for
 from onsketch.learners.clip import clipped, shortest_move
-from onsketch.learners.setup import SUMMARY, row_scale
+from onsketch.learners.stages import slope_and_scale
 
 
 class Cells(NamedTuple):
@@ -200,9 +199,9 @@ def play(setup, terms, t, x, head, energy, margin, label, weight):
     if abs(margin) > setup.clip and not setup.dual:
         project(setup, terms, flat, x, head, energy, margin)
     margin = clipped(margin, setup.clip)
-    slope = losses.slope(setup.loss, margin, label)
-    bend = losses.curvature(setup.loss, margin, label) if setup.summary == SUMMARY.curvature else 0.0
-    rho = row_scale(setup, slope, bend, weight, t) if setup.geometry != GRADIENT else 0.0
+    slope, rho = slope_and_scale(setup, margin, label, weight, t)
+    if setup.geometry == GRADIENT:
+        rho = 0.0
     if setup.implicit:
         slope = implicit_slope(setup, terms, flat, x, energy, rho, margin, label, weight)
     return margin, take_step(setup, terms, flat, x, head, energy, rho, weight * slope) == 0

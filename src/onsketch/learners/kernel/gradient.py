@@ -19,11 +19,11 @@ from typing import Annotated
 
 import numpy as np
 
-from onsketch.core import state
+from onsketch.core import losses, state
 from onsketch.core.arrays import LONGEST_COUNT, Arrays, require
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.clip import clipped, shortest_move
-from onsketch.learners.kernel.learner import KernelLearner, Round, slope_of
+from onsketch.learners.kernel.learner import KernelLearner, Round
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.sketches.growing_factor import Array
@@ -43,14 +43,18 @@ class KernelGradient(KernelLearner):
 
     def _play(self, now: Round) -> float | None:
         setup, kept = self._setup, self._kept.count
+        # 2 Predict.
         margin = float(self._a[:kept] @ now.values)
         prediction: float = clipped(margin, setup.clip)
+        # 3 Slope, and 4 absorb: the coefficient of the row, with what the projection takes off.
         eta = setup.step / math.sqrt(self._rounds + 1)
-        a = -eta * now.weight * slope_of(setup.loss, prediction, now.label)
+        a = -eta * now.weight * losses.slope(setup.loss, prediction, now.label)
         if prediction != margin and now.own > 0.0:
             a -= shortest_move(margin, setup.clip, now.own)
+        # 5 Check: nothing has been written.
         if not max(abs(margin), abs(a) * max(now.own, 1.0)) <= LARGEST:
             return None
+        # 6 Write the coefficients, and keep the row.
         shrink = 1.0 / (1.0 + eta * self.options.l2)
         if shrink != 1.0:
             self._a[:kept] *= shrink

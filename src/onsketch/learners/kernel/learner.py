@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core import losses, state
+from onsketch.core import state
 from onsketch.core.arrays import LONGEST_COUNT, Arrays, require, require_within, take
 from onsketch.core.errors import OptionError
 from onsketch.core.kernels import OWN, Kernel
@@ -22,14 +22,9 @@ from onsketch.learners.kernel.points import KeptRows, SparseRows, for_width, kep
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
-from onsketch.learners.setup import make_setup, row_scale
+from onsketch.learners.setup import make_setup
 from onsketch.sketches.growing_factor import Array
 from onsketch.sketches.leverage import INDEFINITE, NotPositiveError
-
-# The compiled loops' own formulas, called from Python: a round of these learners costs far more than a call.
-slope_of = losses.slope.py_func
-curvature_of = losses.curvature.py_func
-scale_of = row_scale.py_func
 
 _LEARNED_AT_ONCE = 1024
 """Rows made ready for comparison at a time; they are learned one by one."""
@@ -130,6 +125,7 @@ class KernelLearner(Learner):
         self._settle(rows.n_features)
         if self._kernel.form == OWN and not self._rounds:
             self._try_out(rows.part(0, min(rows.count, _TRIED_OUT)))
+        # 1 Gather: the kernel values of each row with the rows kept. Stages 2 to 6 are in ``_play``, and 7 counts here.
         for start in range(0, rows.count, _LEARNED_AT_ONCE):
             stop = min(start + _LEARNED_AT_ONCE, rows.count)
             known = self._kept.features_known

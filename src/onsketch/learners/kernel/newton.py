@@ -31,10 +31,10 @@ from onsketch.core import draws, state
 from onsketch.core.arrays import Arrays, require, require_within
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.learners.clip import clipped, shortest_move
-from onsketch.learners.kernel.learner import KernelLearner, Round, curvature_of, scale_of, slope_of
+from onsketch.learners.kernel.learner import KernelLearner, Round
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.setup import SUMMARY
+from onsketch.learners.stages import slope_and_scale
 from onsketch.sketches.growing_factor import Array, GrowingFactor
 from onsketch.sketches.leverage import Candidate, LeverageSampler, remainder
 from onsketch.sketches.spectral import eigenvalues
@@ -79,17 +79,18 @@ class KernelNewton(KernelLearner):
 
     def _play(self, now: Round) -> float | None:
         setup, n, kept = self._setup, self._factor.size, self._kept.count
+        # 2 Predict.
         solved, leverage = self._metric(now.values, now.own)
         against = float(self._c[:kept] @ now.values)
         margin = (against - float(solved @ self._nu[:n])) / self._ridge
         if not (abs(margin) <= LARGEST and leverage <= LARGEST):
             return None
         prediction: float = clipped(margin, setup.clip)
-        slope = slope_of(setup.loss, prediction, now.label)
-        bend = curvature_of(setup.loss, prediction, now.label) if setup.summary == SUMMARY.curvature else 0.0
-        rho = scale_of(setup, slope, bend, now.weight, self._rounds + 1)
+        # 3 Slope and curvature of the loss.
+        slope, rho = slope_and_scale(setup, prediction, now.label, now.weight, self._rounds + 1)
         if not rho * rho * max(now.own, 1.0) <= LARGEST:
             return None
+        # 4 Absorb: draw whether the row enters A, and compute its coefficient c and its entries of ν and L.
         candidate, enters, sampled = self._coins(now, rho)
         c = (rho * rho * prediction if enters else 0.0) - setup.step * now.weight * slope
         if prediction != margin:
@@ -99,8 +100,10 @@ class KernelNewton(KernelLearner):
         if enters:
             after = float(solved @ self._nu[:n]) + c * float(solved @ solved)
             nu = rho * (against + c * now.own - after) / pivot
+        # 5 Check: nothing has been written.
         if not max(abs(c) * max(now.own, 1.0), abs(nu), pivot) <= LARGEST:
             return None
+        # 6 Write the coefficients, the factor and the dictionary.
         self._nu[:n] += c * solved
         if c != 0.0 or enters or sampled:
             self._keep(now, c)

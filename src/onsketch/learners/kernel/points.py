@@ -163,7 +163,7 @@ class SparseRows(KeptRows):
 
     def forget(self, query: SparseQuery, i: int, known: int) -> None:
         """Remove the slots that only row i of the query and later rows needed."""
-        self.map.forget(max(known, int(query.slots[: query.indptr[i]].max(initial=-1)) + 1))
+        self.map.keep_learned(known, query[:3], i)
 
     def row(self, query: SparseQuery, i: int) -> tuple[Array, float]:
         """k(x_i, ·) with every row kept, and k(x_i, x_i)."""

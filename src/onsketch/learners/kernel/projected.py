@@ -62,7 +62,7 @@ class ProjectedNewton(KernelLearner):
 
     def _widen(self, width: int) -> None:
         if width > self._iterate.weights.size:
-            self._newton.widen(width)
+            self._newton = self._newton.widened(width)
             self._iterate = widened(self._iterate, width, self.options)
 
     def _embedded(self, values: Array, own: float) -> tuple[Array, float]:
@@ -71,13 +71,14 @@ class ProjectedNewton(KernelLearner):
         return inside, remainder(own, inside, 0.0, self._trusted)
 
     def _play(self, now: Round) -> float | None:
+        # The dictionary may grow before the prediction. Stages 2 to 5 are a round of ``ons`` on the coordinates.
         t, rank = self._rounds + 1, self._root.size
         candidate = self._sampler.weigh(now.values, now.own)
         inside, residual = self._embedded(now.values, now.own)
         full = self.options.max_points is not None and self._kept.count >= self.options.max_points
         enters = not full and draws.uniform(self._setup.seed, draws.DICTIONARY, t, 0) < candidate.probability
         grows = enters and residual > 0.0
-        before = self._newton, self._newton.factor, self._iterate
+        before = self._newton, self._iterate
         x = np.zeros((1, max(rank + grows, 1)))
         x[0, :rank] = inside
         if grows:
@@ -88,8 +89,9 @@ class ProjectedNewton(KernelLearner):
         self._iterate.clock[0] = self._rounds
         prediction = np.empty(1)
         if not self._newton.learn(self._iterate, x, np.array([now.label]), np.array([now.weight]), prediction):
-            self._newton, self._newton.factor, self._iterate = before
+            self._newton, self._iterate = before
             return None
+        # 6 Write the subspace, the dictionary and the rows kept.
         self._sampler.note(candidate)
         if enters:
             if grows:

@@ -24,7 +24,8 @@ import math
 from onsketch.core import losses
 from onsketch.jit.decorators import inner
 from onsketch.learners.multiclass.softmax.implicit import fill_softmax
-from onsketch.learners.setup import SUMMARY, row_scale
+from onsketch.learners.setup import SUMMARY
+from onsketch.learners.stages import row_scale
 
 SOFTMAX = losses.Form(-1)
 """The loss that all classes share, which is none of onsketch.core.losses."""

@@ -20,13 +20,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from onsketch.core import losses
 from onsketch.core.state import copier
 from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.jit.vectors import dot, within
 from onsketch.learners.clip import clipped, shortest_move
-from onsketch.learners.setup import SUMMARY, row_scale
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, look_after_sleepers
 from onsketch.learners.sketched.forgetting import write_fade
 from onsketch.learners.sketched.implicit import implicit_gradient
@@ -34,6 +32,7 @@ from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
 from onsketch.learners.sketched.parts import VERDICT, absorb, enter, follow_ridge, metric, prepare, write
 from onsketch.learners.sketched.passes import gather, newest
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
+from onsketch.learners.stages import slope_and_scale
 
 FIRST_DIAGONAL = 0.1
 """D before any gradient, in luo2016's diagonal adaptation (its footnote 6)."""
@@ -270,11 +269,10 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         reached = margin_of(sketch, p) - fresh
         margin = clipped(reached, setup.clip)
         # 3 Slope and curvature of the loss there: the gradient is g·x, and the row to absorb is ρ·x.
-        slope = losses.slope(setup.loss, margin, labels[i])
-        bend = losses.curvature(setup.loss, margin, labels[i]) if setup.summary == SUMMARY.curvature else 0.0
         t = table.clock[CLOCK.rounds] + 1
+        slope, rho = slope_and_scale(setup, margin, labels[i], weights[i], t)
         fade = sketch.numbers[NUMBER.fade]
-        rho = row_scale(setup, slope, bend, weights[i], t) / np.sqrt(fade)
+        rho /= np.sqrt(fade)
         g = weights[i] * slope / fade
         if setup.diagonal_first:
             adapt_first(rows, here, values[low:high], fade * g, row)

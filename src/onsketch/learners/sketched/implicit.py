@@ -22,10 +22,10 @@ from onsketch.core.geometry import NEWTON
 from onsketch.core.implicit import implicit_step
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inner
-from onsketch.learners.setup import row_scale
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import metric
 from onsketch.learners.sketched.state import COUNT, NUMBER
+from onsketch.learners.stages import row_scale, slope_and_scale
 
 
 @inner
@@ -44,9 +44,7 @@ def implicit_gradient(setup, sketch, p, square, margin, label, weight, t, q):
     fade = sketch.numbers[NUMBER.fade]
     leverage = leverage_of(setup, sketch, p, square, q)
     if setup.geometry != NEWTON:
-        slope = losses.slope(setup.loss, margin, label)
-        bend = losses.curvature(setup.loss, margin, label)
-        rho = row_scale(setup, slope, bend, weight, t)
+        _, rho = slope_and_scale(setup, margin, label, weight, t)
         if abs(rho) > 0.0:
             leverage = min(leverage, math.sqrt(square) / abs(rho))
         _, slope, _ = implicit_step(setup.loss, margin, label, weight * setup.step * leverage)

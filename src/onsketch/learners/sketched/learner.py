@@ -78,12 +78,7 @@ class SketchedLearner(Learner):
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
     ) -> int:
         intercept = self.options.fit_intercept
-        try:
-            indptr, slots, values = self._map.translate(rows, learn=True, intercept=intercept, once=True)
-            self._make_room()
-        except BaseException:  # no memory, or interrupted
-            self._map.forget(int(self._table.clock[CLOCK.seen]))
-            raise
+        indptr, slots, values = self._map.admit(rows, self._make_room, intercept=intercept, once=True)
         parts = self._setup, self._table, self._sketch, self._spare
         x = np.empty_like(values) if self.options.diagonal else values
         done = int(self._learn_rows(parts, indptr, slots, values, x, labels, weights, out))

@@ -96,10 +96,6 @@ def _drop_oldest(setup, sketch, p):
     sketch.counts[COUNT.rows] = n - 1
 
 
-def _enter(setup, table, sketch, slot):
-    return 0.0
-
-
 def _metric(setup, sketch, p, square, q):
     return _weigh(setup, sketch, p, COLUMN.sketch, q)
 
@@ -142,7 +138,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     return verdict
 
 
-register_parts(PackedLastRows, enter=_enter, metric=_metric, absorb=_absorb, write=write_buffer)
+register_parts(PackedLastRows, metric=_metric, absorb=_absorb, write=write_buffer)
 
 
 def _make(width, options, ridge):

@@ -217,3 +217,18 @@ def fold_coefficients(setup, sketch, n, kept):
         if i >= kept or not setup.dual:
             a[i] = 0.0
         a_sum[i] = 0.0
+
+
+@inlined
+def turn_line(transform, n, kept, line, start, turned):
+    """Replace products with the n old rows, in ``line`` from ``start`` on, by those with the ``kept`` new rows.
+
+    ``turned`` is scratch for ``kept`` numbers.
+    """
+    for e in range(kept):
+        turned[e] = 0.0
+    for i in range(n):
+        for e in range(kept):
+            turned[e] += transform[i, e] * line[start + i]
+    for e in range(kept):
+        line[start + e] = turned[e]

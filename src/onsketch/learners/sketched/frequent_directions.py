@@ -21,11 +21,10 @@ from onsketch.core.arrays import require_within
 from onsketch.core.secular import LINES
 from onsketch.core.shrinking import COMPENSATIVE, ridge_growth, shrink, shrunk
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
-from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.learners.clip import limited_step
 from onsketch.learners.merging import added, spectrum
-from onsketch.learners.sketched.epochs import fold_coefficients
+from onsketch.learners.sketched.epochs import fold_coefficients, turn_line
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_buffer
@@ -89,17 +88,7 @@ class Directions(State):
             rows[:n] = np.sqrt(energy)[:, None] * directions[:n]
             shown = np.flatnonzero(energy > 0.0)
             self.lines[LINE.keep, shown] = np.sqrt(true[shown] / energy[shown])
-        n = rows.shape[0]
-        self.counts[COUNT.rows] = n
-        self.squares[[SQUARE.gram, SQUARE.inverse]] = 0.0
-        self.squares[SQUARE.gram, :n, :n] = rows @ rows.T
-        values, vectors = np.linalg.eigh(self.squares[SQUARE.gram, :n, :n])
-        top = max(values.max(initial=0.0), 0.0)
-        self.lines[LINE.values, :n] = np.where(values > CUTOFF * top, values, 0.0)[::-1]
-        self.squares[SQUARE.vectors, :n, :n] = vectors[:, ::-1].T
-        shares = self.numbers[NUMBER.ridge] + np.maximum(values, 0.0)
-        if n and shares.min() > TINY * shares.max():  # else there is no inverse: see TINY
-            self.squares[SQUARE.inverse, :n, :n] = (vectors / shares) @ vectors.T
+        self.set_gram(rows @ rows.T, TINY)
         return rows
 
 
@@ -115,10 +104,6 @@ class ShrinkWork(NamedTuple):
 
 
 FD_WORK = ShrinkWork(*range(LINES, LINES + 3))
-
-
-def _enter(setup, table, sketch, slot):
-    return 0.0
 
 
 @inlined
@@ -188,8 +173,10 @@ def _border(gram, last, p, rho, square, most):
 
 
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
+    """See ``parts.absorb``. Shapes: p and change (width of a packed row,), with Sx from COLUMN.sketch on in p."""
     n = sketch.counts[COUNT.rows] + 1
     last = n - 1
+    # Append ρ·x as the last row of S. The step is the last column of p(K), after the shrink if S is full.
     if not _border(sketch.squares[SQUARE.gram], last, p, rho, square, limit * limit):
         return VERDICT.refused
     sketch.lines[LINE.a, last] = 0.0
@@ -203,35 +190,25 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     sketch.counts[COUNT.column] = COLUMN.sketch + last if rho != 0.0 else 0
     change[COLUMN.sketch + last] = rho
     sketch.counts[COUNT.rows] = n
+    # Step along P x = Sᵀ step/ρ, or form the weights of dual averaging.
     if setup.dual:
         _dual_step(setup, sketch, p, square, rho, g, full, change)
     elif rho != 0.0:
         lever = 0.0
         if setup.reach < math.inf:
-            lever = square * step[last]  # P x = Sᵀ step/ρ, and the last row of S is ρ·x
+            lever = square * step[last]
             for i in range(last):
                 lever += p[COLUMN.sketch + i] * step[i] / rho
         factor = -limited_step(setup, margin, g, lever) / rho
         for i in range(n):
             sketch.lines[LINE.a, i] += factor * step[i]
+    # After a shrink, complete the transform of the packed rows.
     if full:
         fold_coefficients(setup, sketch, n, setup.size - 1)
         sketch.counts[COUNT.rows] = setup.size - 1
         sketch.counts[COUNT.closed] = n
         return VERDICT.full
     return VERDICT.absorbed
-
-
-@inlined
-def _transform(sketch, n, kept, line, moved):
-    """Products with the n old rows become products with those that a shrink has kept; ``moved`` is scratch."""
-    for e in range(kept):
-        moved[e] = 0.0
-    for i in range(n):
-        for e in range(kept):
-            moved[e] += sketch.transform[i, e] * line[i]
-    for e in range(kept):
-        line[e] = moved[e]
 
 
 @inner
@@ -245,7 +222,7 @@ def _dual_step(setup, sketch, p, square, rho, g, full, change):
     change[COLUMN.head] = g
     if full:
         n = setup.size - 1
-        _transform(sketch, setup.capacity, n, dual, sketch.work[FD_WORK.step])
+        turn_line(sketch.transform, setup.capacity, n, dual, 0, sketch.work[FD_WORK.step])
     ridge = sketch.numbers[NUMBER.ridge]
     escaped = sketch.numbers[NUMBER.escaped]
     sketch.numbers[NUMBER.base] = -setup.step * inverse_metric(setup, 0.0, ridge, escaped)
@@ -266,4 +243,4 @@ def _dual_step(setup, sketch, p, square, rho, g, full, change):
             a[j] += along * sketch.squares[SQUARE.vectors, e, j]
 
 
-register_parts(Directions, enter=_enter, metric=metric, absorb=_absorb, write=write_buffer, follow_ridge=follow_ridge)
+register_parts(Directions, metric=metric, absorb=_absorb, write=write_buffer, follow_ridge=follow_ridge)

@@ -205,6 +205,7 @@ def _gain(setup, sketch, square, energy, t):
 
 
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
+    """See ``parts.absorb``. Shapes: p and change (width of a packed row,), with Zx from COLUMN.sketch on in p."""
     m = sketch.counts[COUNT.rows]
     work = sketch.work
     stride = work.shape[1]
@@ -214,18 +215,23 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     energy = rho * rho * square
     if not energy <= limit * limit:
         return VERDICT.refused
+    # Z ← Z + γ(Zĝ)ĝᵀ = Z + stretch·(Zx)xᵀ, so that Zx grows by the factor ``growth``. That moves Zᵀa by ``moved``·x,
+    # which is subtracted from the head.
     gamma = _gain(setup, sketch, square, energy, t)
-    stretch = gamma * rho * rho  # δ·ĝᵀ = stretch·(Zx)·xᵀ
-    growth = 1.0 + gamma * energy  # Z_new x = growth·Zx
+    stretch = gamma * rho * rho
+    growth = 1.0 + gamma * energy
     moved = stretch * dot(lines, LINE.a * width, p, COLUMN.sketch, width)
     put(change, COLUMN.sketch, stretch, p, COLUMN.sketch, width)
     if not (abs(moved) <= limit and within(change, COLUMN.sketch, width, limit)):
         return VERDICT.refused
     change[COLUMN.sum] -= stretch * dot(lines, LINE.a_sum * width, p, COLUMN.sketch, width)
+    # λ ← λ + v² for v = Vĝ, which is left in SCALED.
     for k in range(0, width, 4):
         u = product(spread(rho, 4), load(work, OJA_WORK.along * stride + k, 4))
         store(work, OJA_WORK.scaled * stride + k, u)
         store(lines, LINE.values * width + k, fma(u, u, load(lines, LINE.values * width + k, 4)))
+    # F ← L⁻¹F for the new Z, and P x = flat·x + Zᵀq with q in COEFFICIENTS: in one pass, or by a new factorisation
+    # while rows of Z are dependent.
     lifted = 2.0 * gamma + gamma * gamma * energy
     if sketch.counts[COUNT.rank] == m:
         set_pivots(width, work, lifted, growth)
@@ -237,6 +243,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         _along(sketch, p, COLUMN.sketch)
         flat = _precondition(setup, sketch)
         put(work, OJA_WORK.coefficients * stride, growth, work, OJA_WORK.coefficients * stride, width)
+    # Step along P x, or add the gradient to Zḡ for dual averaging.
     if not setup.dual:
         lever = flat * square
         if setup.reach < math.inf:  # Zx has grown
@@ -247,6 +254,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     else:
         change[COLUMN.head] = g
         add(lines, LINE.dual * width, stretch * p[COLUMN.head] + g * growth, p, COLUMN.sketch, width)
+    # Change the basis before F becomes ill-conditioned. Dual averaging then forms the weights in the new metric.
     verdict = VERDICT.absorbed
     if is_stretched(factor, m):
         rebase(setup, sketch)

@@ -10,7 +10,7 @@ import numpy as np
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import fma, load, product, quotient, root, spread, store
-from onsketch.learners.sketched.epochs import fold_coefficients
+from onsketch.learners.sketched.epochs import fold_coefficients, turn_line
 from onsketch.learners.sketched.state import COUNT, LINE
 
 _REBASE = 0.03
@@ -173,23 +173,20 @@ def rebase(setup, sketch):
     m = sketch.counts[COUNT.rows]
     change = sketch.room[0]
     moved = sketch.room[1]
-    moved_dual = sketch.work[OJA_WORK.along]
     full = sketch.counts[COUNT.rank] == m
     _change_of_basis(sketch, m, change)
     for i in range(m):
-        moved_dual[i] = 0.0
         for j in range(m):
             moved[i, j] = 0.0
+            sketch.transform[i, j] = change[j, i]
     for i in range(m):
         for j in range(i + 1):
-            moved_dual[i] += change[i, j] * sketch.lines[LINE.dual, j]
             for k in range(m):
                 moved[k, i] += change[i, j] * sketch.squares[OJA_SQUARE.start, k, j]
     for i in range(m):
-        sketch.lines[LINE.dual, i] = moved_dual[i]
         for j in range(m):
             sketch.squares[OJA_SQUARE.start, i, j] = moved[i, j]
-            sketch.transform[i, j] = change[j, i]
+    turn_line(sketch.transform, m, m, sketch.lines[LINE.dual], 0, sketch.work[OJA_WORK.along])
     fold_coefficients(setup, sketch, m, m)
     if full:
         for i in range(m):

@@ -1,8 +1,9 @@
 """Functions that the driver calls on a sketch, chosen at compile time by the type of the sketch's state.
 
-A sketch's state is a subclass of ``State`` (state.py). Its module registers ``enter``, ``metric``, ``absorb`` and
-``write`` (see driver.py) with ``register_parts``. It also registers ``prepare``, if ``metric`` and ``absorb`` share
-their first part, and ``follow_ridge``, if something depends on the ridge.
+A sketch's state is a subclass of ``State`` (state.py). Its module registers ``metric``, ``absorb`` and ``write`` (see
+driver.py) with ``register_parts``. It also registers ``enter``, if a new feature has entries in the sketch's rows,
+``prepare``, if ``metric`` and ``absorb`` share their first part, and ``follow_ridge``, if something depends on the
+ridge.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ VERDICT = Verdicts(*range(4))
 _parts: dict[str, dict[type, Callable[..., Any]]] = {}
 
 
+def _nothing_to_enter(setup, table, sketch, slot):
+    return 0.0
+
+
 def _nothing_to_prepare(setup, sketch, p):
     pass
 
@@ -42,10 +47,10 @@ def _nothing_to_follow(setup, sketch):
 def register_parts(
     state: type,
     *,
-    enter: Any,
     metric: Any,
     absorb: Any,
     write: Any,
+    enter: Any = _nothing_to_enter,
     prepare: Any = _nothing_to_prepare,
     follow_ridge: Any = _nothing_to_follow,
 ) -> None:

@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.draws import ROUND, fill_gaussian
-from onsketch.core.eigen import eigh
 from onsketch.core.geometry import NEWTON
 from onsketch.core.spectral_step import inverse_metric, spectral_weight
-from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import dot, fma, load, spread, store
 from onsketch.learners.clip import limited_step
@@ -26,6 +24,7 @@ from onsketch.learners.merging import less_base
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_rows
+from onsketch.learners.sketched.small_gram import decompose
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 
 _REFRESH = 512
@@ -74,20 +73,8 @@ class Projection(State):
     ) -> NDArray[np.float64]:
         """Projections add."""
         rows: NDArray[np.float64] = less_base(stored)
-        n = rows.shape[0]
-        self.squares[SQUARE.gram, :n, :n] = rows @ rows.T
-        values, vectors = np.linalg.eigh(self.squares[SQUARE.gram, :n, :n])
-        self.lines[LINE.values, :n] = np.where(values > CUTOFF * max(values.max(initial=0.0), 0.0), values, 0.0)[::-1]
-        self.squares[SQUARE.vectors, :n, :n] = turned = vectors[:, ::-1].T
-        if parts[0]._setup.geometry == NEWTON:
-            self.squares[SQUARE.inverse, :n, :n] = (
-                turned.T / (self.numbers[NUMBER.ridge] + self.lines[LINE.values, :n])
-            ) @ turned
+        self.set_gram(rows @ rows.T)
         return rows
-
-
-def _enter(setup, table, sketch, slot):
-    return 0.0
 
 
 @inner
@@ -118,10 +105,7 @@ def _row_metric(setup, sketch, p, square, q):
 def _decompose(setup, sketch):
     """The spectrum of K; for Newton, the inverse from it."""
     n = sketch.counts[COUNT.rows]
-    eigh(sketch.squares[SQUARE.gram], n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
-    for e in range(n):
-        if sketch.lines[LINE.values, e] <= CUTOFF * sketch.lines[LINE.values, 0]:
-            sketch.lines[LINE.values, e] = 0.0
+    decompose(sketch.squares[SQUARE.gram], n, sketch.lines[LINE.values], sketch.squares[SQUARE.vectors], sketch.room[0])
     if setup.geometry == NEWTON:
         for i in range(n):
             for j in range(n):
@@ -215,8 +199,10 @@ def _mirror_step(setup, sketch, p, square, rho, g, margin, energy, along, follow
 
 
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
+    """See ``parts.absorb``. Shapes: p and change (width of a packed row,), with Sx from COLUMN.sketch on in p."""
     n = sketch.counts[COUNT.rows]
     work = sketch.work
+    # S ← S + r ĝᵀ and q = Sĝ + ½|ĝ|²·r. That moves Sᵀa by ρ(r·a)·x, which is subtracted from the head.
     fill_gaussian(setup.seed, ROUND, t, work[RP_WORK.drawn, :n])
     along = 0.0
     energy = rho * rho * square
@@ -230,14 +216,14 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         along += r * sketch.lines[LINE.a, i]
         sums += sketch.lines[LINE.a_sum, i] * r
         change[COLUMN.sketch + i] = rho * r
-        p[COLUMN.sketch + i] += rho * r * square  # S x with the new S
+        p[COLUMN.sketch + i] += rho * r * square  # Sx of the new S
     if not max(reach, abs(along * rho)) <= limit * limit:
         return VERDICT.refused
     change[COLUMN.sum] -= rho * sums
-    if setup.dual:
-        # S_new (ḡ + g x) from S_old ḡ: the rows moved along x first
+    if setup.dual:  # S(ḡ + g·x) of the new S, from Sḡ of the old one; p[head] is x·ḡ
         for i in range(n):
             sketch.lines[LINE.dual, i] += rho * work[RP_WORK.drawn, i] * p[COLUMN.head] + g * p[COLUMN.sketch + i]
+    # K ← K + qrᵀ + rqᵀ and its inverse, or its spectrum.
     followed = False
     if rho != 0.0:
         _add_outer(
@@ -251,6 +237,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         followed = setup.geometry == NEWTON and t % _REFRESH != 0 and _follow(sketch)
         if not followed:
             _decompose(setup, sketch)
+    # Step in the new metric.
     if setup.dual:
         change[COLUMN.head] = g
         _form_weights(setup, sketch)
@@ -259,6 +246,4 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     return VERDICT.absorbed
 
 
-register_parts(
-    Projection, enter=_enter, metric=_row_metric, absorb=_absorb, write=write_rows, follow_ridge=_follow_ridge
-)
+register_parts(Projection, metric=_row_metric, absorb=_absorb, write=write_rows, follow_ridge=_follow_ridge)

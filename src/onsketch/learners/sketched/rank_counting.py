@@ -28,7 +28,7 @@ from onsketch.jit.decorators import inner
 from onsketch.jit.vectors import add, dot, put
 from onsketch.learners.clip import limited_step
 from onsketch.learners.merging import added, spectrum
-from onsketch.learners.sketched.epochs import fold_coefficients
+from onsketch.learners.sketched.epochs import fold_coefficients, turn_line
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_buffer
@@ -126,10 +126,6 @@ class RankedDirections(State):
         return merged
 
 
-def _enter(setup, table, sketch, slot):
-    return 0.0
-
-
 NOTHING = CUTOFF * CUTOFF
 """A row with less than this share of the largest eigenvalue is not a direction: 1e12 such rows
 would be needed to reach the cutoff, while its scale, 1e-12 of the others', would spoil the arithmetic of all."""
@@ -169,6 +165,7 @@ def _apply(setup, sketch, n, v, flat, out):
         add(out, 0, weight * dot(vectors, e * stride, v, 0, whole), vectors, e * stride, whole)
 
 
+@inner
 def _prepare(setup, sketch, p):
     _solve_lower(
         sketch.squares[FFD_SQUARE.lower], sketch.counts[COUNT.rows], p, COLUMN.sketch, sketch.work[FFD_WORK.along]
@@ -191,17 +188,14 @@ def _shrink(setup, sketch):
     kept = setup.size - 1
     values = sketch.lines[LINE.values]
     scales = sketch.work[FFD_WORK.line]
-    dual = sketch.work[FFD_WORK.moved]
     for e in range(kept):
-        dual[e] = 0.0
         scales[e] = math.sqrt(max(values[e], CUTOFF * values[0]))
         row = sketch.squares[FFD_SQUARE.vectors, e]
         _solve_upper(sketch.squares[FFD_SQUARE.lower], n, row)
         for i in range(n):
             sketch.transform[i, e] = scales[e] * row[i]
+    turn_line(sketch.transform, n, kept, sketch.lines[LINE.dual], 0, sketch.work[FFD_WORK.moved])
     for i in range(n):
-        for e in range(kept):
-            dual[e] += sketch.transform[i, e] * sketch.lines[LINE.dual, i]
         for j in range(n):
             sketch.squares[FFD_SQUARE.lower, i, j] = 0.0
             sketch.squares[FFD_SQUARE.small, i, j] = 0.0
@@ -209,7 +203,6 @@ def _shrink(setup, sketch):
     fold_coefficients(setup, sketch, n, kept)
     rho = _shrink_spectrum(FD, setup.size, 1.0, 0.0, values, values, values)
     for e in range(kept):
-        sketch.lines[LINE.dual, e] = dual[e]
         sketch.squares[FFD_SQUARE.lower, e, e] = scales[e]
         sketch.squares[FFD_SQUARE.small, e, e] = values[e]
     sketch.numbers[NUMBER.escaped] += rho
@@ -234,20 +227,6 @@ def _take_in(setup, sketch, n, v):
         sketch.counts[COUNT.rank] = 0
     for e in range(n):
         values[e] = max(values[e], 0.0)
-
-
-@inner
-def _move(sketch, p):
-    """Sx after a change of basis, from Sx before it."""
-    n = sketch.counts[COUNT.rows]
-    moved = sketch.work[FFD_WORK.moved]
-    for e in range(n):
-        moved[e] = 0.0
-    for i in range(sketch.counts[COUNT.closed]):
-        for e in range(n):
-            moved[e] += sketch.transform[i, e] * p[COLUMN.sketch + i]
-    for e in range(n):
-        p[COLUMN.sketch + e] = moved[e]
 
 
 @inner
@@ -310,10 +289,9 @@ def _absorb_dual(setup, sketch, p, square, rho, g, energy, change):
     if sketch.counts[COUNT.rows] == setup.capacity:
         # w was formed before this shrink, and has just predicted; only now may the rows go
         _shrink(setup, sketch)
-        _move(sketch, p)
-        _solve_lower(
-            sketch.squares[FFD_SQUARE.lower], sketch.counts[COUNT.rows], p, COLUMN.sketch, sketch.work[FFD_WORK.along]
-        )
+        kept = sketch.counts[COUNT.rows]
+        turn_line(sketch.transform, setup.capacity, kept, p, COLUMN.sketch, sketch.work[FFD_WORK.moved])
+        _prepare(setup, sketch, p)
         verdict = VERDICT.full_before
     if energy > 0.0:
         _grow(setup, sketch, p, square, rho, change, v)
@@ -332,6 +310,7 @@ def _absorb_dual(setup, sketch, p, square, rho, g, energy, change):
 
 
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
+    """See ``parts.absorb``. Shapes: p and change (width of a packed row,), with Sx from COLUMN.sketch on in p."""
     energy = rho * rho * square
     if not energy <= limit * limit:
         return VERDICT.refused
@@ -350,9 +329,10 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         for i in range(sketch.counts[COUNT.rows]):
             sketch.lines[LINE.a, i] -= step * q[i]
         return VERDICT.absorbed
+    # Take ρ·x into L and M. It is Vᵀv then, all of it in the span, so that the head need not move.
     _grow(setup, sketch, p, square, rho, change, v)
     n = sketch.counts[COUNT.rows]
-    # the row is Vᵀv, all of it in the span: the head need not move
+    # Step along P x, before the shrink.
     _apply(setup, sketch, n, v, 0.0, q)
     _solve_upper(sketch.squares[FFD_SQUARE.lower], n, q)
     lever = 0.0
@@ -368,6 +348,4 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     return VERDICT.absorbed
 
 
-register_parts(
-    RankedDirections, enter=_enter, prepare=_prepare, metric=_metric.py_func, absorb=_absorb, write=write_buffer
-)
+register_parts(RankedDirections, prepare=_prepare.py_func, metric=_metric.py_func, absorb=_absorb, write=write_buffer)

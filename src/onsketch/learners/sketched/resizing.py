@@ -49,10 +49,5 @@ def resized(old: SketchedLearner, size: int) -> SketchedLearner:
     state.numbers[:] = sketch.numbers
     state.numbers[NUMBER.escaped] += lost
     state.numbers[NUMBER.ridge] += ridge_growth(old._setup.rule, lost)
-    state.counts[COUNT.rows] = kept
-    places = range(kept)
-    state.squares[SQUARE.gram, places, places] = state.lines[LINE.values, places] = left
-    ridge = float(state.numbers[NUMBER.ridge])
-    if ridge > 0.0:
-        state.squares[SQUARE.inverse, places, places] = 1.0 / (ridge + left)
+    state.set_gram(np.diag(left))
     return new

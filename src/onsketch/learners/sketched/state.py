@@ -14,7 +14,7 @@ from onsketch.core.arrays import require
 from onsketch.core.errors import OptionError
 from onsketch.core.secular import LINES
 from onsketch.core.state import Array, new
-from onsketch.core.tolerances import LARGEST
+from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.vectors import padded
 from onsketch.learners.sketched.packed import COLUMN
 
@@ -177,6 +177,20 @@ class State(_Arrays):
             energies: the rows B of each (``true_rows``).
         """
         raise OptionError(f"merge: {parts[0].method.name} has no rule for adding its sketches.")
+
+    def set_gram(self, gram: NDArray[np.float64], least: float = 0.0) -> None:
+        """Set K, its spectrum, and (ridge·I + K)⁻¹ unless its condition number is above 1/``least``; O(n³)."""
+        n = len(gram)
+        self.counts[COUNT.rows] = n
+        self.squares[[SQUARE.gram, SQUARE.inverse]] = 0.0
+        self.squares[SQUARE.gram, :n, :n] = gram
+        values, vectors = np.linalg.eigh(gram)
+        values = np.maximum(values, 0.0)
+        self.lines[LINE.values, :n] = np.where(values > CUTOFF * values.max(initial=0.0), values, 0.0)[::-1]
+        self.squares[SQUARE.vectors, :n, :n] = vectors[:, ::-1].T
+        shares = self.numbers[NUMBER.ridge] + values
+        if n and shares.min() > least * shares.max():
+            self.squares[SQUARE.inverse, :n, :n] = (vectors / shares) @ vectors.T
 
     def check_sketch(self, fresh: Self, setup: Setup) -> None:
         """Refuse what no rows can have led to, filled from a file: loops check no bounds, and would believe it."""

@@ -1,9 +1,9 @@
-"""What `auto` costs: CPU time in units of adagrad, and bytes of state a feature.
+"""Cost of `auto`: CPU time relative to adagrad, and bytes of state per feature.
 
     python benchmarks/auto_cost.py [--rows 20000] [--repeats 5] [--only time|memory] [--loss logistic]
 
-Times are CPU time of one thread, the learners taking turns, as ratios within one run. The heavy-tailed
-stream has two million values; about two thirds of its features are met once, 86 % fewer than five times.
+Times are CPU time of one thread, with learners alternating, as ratios within one run. The heavy-tailed
+stream has two million values; about two thirds of its features occur once, 86 % fewer than five times.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def time(rows: int, repeats: int, loss: str) -> None:
 
 
 def memory(loss: str) -> None:
-    """Print bytes of state a feature on the heavy-tailed stream."""
+    """Print bytes of state per feature on the heavy-tailed stream."""
     X, y = heavy_tailed()
     met = np.bincount(X.indices)
     print(f"{X.nnz:,} values, {met.size:,} features: {np.mean(met == 1):.0%} met once, {np.mean(met < 5):.0%} below 5")
@@ -75,7 +75,7 @@ def memory(loss: str) -> None:
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the chosen sections."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=5)

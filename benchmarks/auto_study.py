@@ -1,18 +1,18 @@
-"""Does the default need tuning? ``auto`` and its peers, one pass, raw features; one command, resumable.
+"""Compare ``auto`` with its peers in one pass over raw features; a run can be stopped and resumed.
 
     python benchmarks/auto_study.py --data FOLDER [--seeds N] [--only SECTION ...] [--again NAME ...]
 
-Sections (see docs/studies/auto.md for what each of them means):
+Sections (explained in docs/studies/auto.md):
 
     errors      every set, shuffled: errors, log loss and calibration of ``auto``, VW's variants, and AdaGrad and
                 gradient descent tuned in hindsight
     weights     positives weighted 20 times, ``auto`` and VW
     held-out    rows never learned: ``auto`` after one pass, and scikit-learn's logistic regression offline
-    drift       streams whose law changes: ``forget="auto"`` and seven fixed rates
-    regression  R² on held-out rows, ``auto``, ``ons`` and offline ridge regression, whatever is added to y
+    drift       streams whose distribution changes: ``forget="auto"`` and seven fixed rates
+    regression  R² on held-out rows, ``auto``, ``ons`` and offline ridge regression, for any offset of y
 
-Every finished run is a line of --results (docs/results/auto/study.json unless said) and is not made again unless its
-contender is named by --again. The page docs/studies/auto.md is written from that file (--page-only does nothing else).
+Every finished run is a line of --results (default: docs/results/auto/study.json), and is repeated only if its
+contender is named by --again. The page docs/studies/auto.md is written from that file; --page-only does only this.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ SECTIONS = {"errors": errors, "weights": weights, "held-out": held_out, "drift":
 
 
 def main() -> None:
-    """Run what is missing, keep it, write the page."""
+    """Run the missing cases, store them, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=os.environ.get("ONSKETCH_DATA", "../shared/data"), metavar="FOLDER")
     parser.add_argument("--seeds", type=int, default=2, help="shuffles of each set")

@@ -1,4 +1,4 @@
-"""What looking at rows at the door costs, as a share of a round; and what taking turns costs a call.
+"""Cost of checking rows, as a share of a round, and of the lock, per call.
 
 python benchmarks/checks.py
 """
@@ -55,7 +55,7 @@ def share(method: str, nonzeros: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure, and tell."""
+    """Measure and print."""
     for nonzeros in (10, 100):
         for method in ("adagrad", "rfd-son", "ada-ffd", "auto"):
             all_of_them, structure = (100.0 * part for part in share(method, nonzeros))

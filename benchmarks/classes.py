@@ -1,12 +1,12 @@
-"""Many classes in one pass: the multinomial auto beside offline multinomial logistic regression and tuned SGD.
+"""Many classes in one pass: the multinomial auto against offline multinomial logistic regression and tuned SGD.
 
 ``python benchmarks/classes.py FOLDER [set …]`` reads the raw sets from a folder. Each set is shuffled, cut to 20,000
-rows (``FEWER``: to 10,000, for what the offline fits cost), and the last fifth is for testing. Offline: standardised
+rows (``FEWER``: to 10,000, because offline fits are slow), and the last fifth is for testing. Offline: standardised
 features, the best of four C **on the test rows**, which favours it. SGD: one pass on standardised (text: unit) rows,
-the best of four steps on the test rows, likewise. A line at the end of each set has the means over its shuffles.
+the best of four steps on the test rows. A line at the end of each set has the means over its shuffles.
 
-Three of the nine sets (``JUDGED``) are for judging only: nothing is chosen by looking at them. The first constants,
-though, come from a prototype whose makers had seen all but the stream of topics.
+Three of the nine sets (``JUDGED``) are for judging only: no choice was based on them. The first constants,
+however, come from a prototype tuned on all sets except the stream of topics.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def letter(folder: Path) -> tuple[Any, Any]:
 
 
 def topics(seed: int = 0, n: int = 25_000, classes: int = 100, words: int = 50_000) -> tuple[Any, Any]:
-    """Zipf words, 60 of them in a row; every topic favours words of its own."""
+    """Return rows of 60 Zipf-distributed words; every topic favours its own words."""
     from scipy.sparse import csr_array
 
     rng = np.random.default_rng(seed)

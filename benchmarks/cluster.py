@@ -216,7 +216,7 @@ def _usage() -> tuple[tuple[int, float, int], None]:
 
 
 def _repeated(folder: Path, rows: int, shards: int) -> list[str]:
-    """A hundred thousand different rows of 12 values, over and over: time does not know the difference."""
+    """Yield 100,000 different rows of 12 values repeatedly; this does not affect times."""
     rng = np.random.default_rng(0)
     n = min(100_000, rows // shards)
     columns = np.sort(rng.integers(0, 20_000, size=(n, 12)) + np.arange(12) * 20_000, axis=1)

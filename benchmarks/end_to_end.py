@@ -1,10 +1,10 @@
-"""From a text file to a saved model, beside Vowpal Wabbit: CPU seconds of whole processes, in one run.
+"""CPU seconds from a text file to a saved model, compared with Vowpal Wabbit, for whole processes in one run.
 
     python benchmarks/end_to_end.py [--rows 1000000] [--repeats 3] [--memory]
 
 Both programs read the same VW file of short rows (the a9a-like stream, about 14 features a row), learn in one pass and
-save a model; what an empty file costs (starting Python, loading libraries and cached kernels) is shown beside it and
-not taken off. ``--memory`` instead sends a stream of 2 GB through a pipe and watches the peak memory grow, or not.
+save a model; the cost of an empty file (starting Python, loading libraries and cached kernels) is shown next to it
+and not subtracted. ``--memory`` instead sends a stream of 2 GB through a pipe and watches the peak memory.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from measure import Engine, cpu_seconds
 def ours(method: str, x: Any, y: np.ndarray, name: str = "", dtype: str = "float64", **options: Any) -> Engine:
     """One pass of a *fresh* learner over all rows, so that allocating its state is part of the figure.
 
-    Rows are float64 whatever the dtype of the state. A first learner sees a few rows to have the kernels
-    compiled before the clock runs.
+    Rows are float64 for any dtype of the state. A first learner sees a few rows, so that the kernels are
+    compiled before the timing starts.
     """
 
     def prepare() -> Callable[[], float]:
@@ -39,7 +39,7 @@ def vowpal(name: str, options: str, x: Any, y: np.ndarray, entries: int = 2_000_
     --OjaNewton came out two to three times as slow as below. Calling the Python package's C++ ``learn`` on
     examples parsed off the clock has a small constant cost per call, which --noop measures well. So the
     second way is used, being the steadier one and the more favourable to VW: examples are parsed a few
-    hundred at a time, so that they are still in the cache when their turn comes, and neither the parsing nor
+    hundred at a time, so that they are still in the cache when they are learned, and neither the parsing nor
     the finishing of an example is timed. The constant feature is off. Each pass is the first one of a fresh
     workspace, as with our learners: on a second pass over the same examples VW skips the updates of those
     that it fits exactly by then.

@@ -1,4 +1,4 @@
-"""The estimators beside scikit-learn's and River's own, in one run: accuracy, captured variance, time, memory.
+"""The estimators compared with scikit-learn's and River's, in one run: accuracy, captured variance, time, memory.
 
     pip install '.[bench,sklearn,river]' && ONSKETCH_DATA=/path/to/data python benchmarks/estimators.py
 
@@ -65,7 +65,7 @@ def our_grid() -> list[dict[str, Any]]:
 
 
 def tuned(report: Report, orders: int = 5) -> None:
-    """Both sides tuned on rows held out of the training set, then learned anew from all of it, in several orders."""
+    """Tune both sides on rows held out of the training set, then train on all of it, in several orders."""
     from onsketch.sklearn import OnlineClassifier
 
     def sgd(seed: int, options: dict[str, Any]) -> Any:

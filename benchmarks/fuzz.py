@@ -1,13 +1,13 @@
-"""Fuzz everything that takes what others wrote: saved states, jobs' checkpoints, files of rows, rows from Python.
+"""Fuzz all inputs: saved states, jobs' checkpoints, files of rows, rows from Python.
 
     python benchmarks/fuzz.py --minutes 10                    # or --cases 1000 of each kind
     python benchmarks/fuzz.py --only models --cases 5000      # models, jobs, files, inputs, names of kinds: with commas
     python benchmarks/fuzz.py --only "rfd-son" --case 4711    # one case again, in this process
     NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(mktemp -d) python benchmarks/fuzz.py --minutes 10
 
-A case is refused in the library's own words, or what comes of it can be used: finite numbers, a model that can be saved
-and read again. A crash, a hang (20 s), a non-finite number or any other exception is a fault; faults are listed with
-the number of their case, and the exit status tells of them. The case of a number is always the same.
+A case must raise an error of the library, or its result must be usable: finite numbers, a model that can be saved and
+read again. A crash, a hang (20 s), a non-finite number or any other exception is a fault. Faults are listed with the
+number of their case, and the exit status is then 1. A number always gives the same case.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from fuzz_children import run
 
 GROUPS = {"models": fuzz_models, "jobs": fuzz_jobs, "files": fuzz_files, "inputs": fuzz_inputs}
 BATCH = 500
-"""Cases of a kind before it is the next one's turn."""
+"""Cases of a kind before the next kind follows."""
 
 
 def chosen(only: str | None) -> Iterator[tuple[str, str, Any]]:
-    """Group, name and maker of the kinds asked for."""
+    """Return group, name and maker of the chosen kinds."""
     for group, module in GROUPS.items():
         for name, prepared in module.trials():
             if only is None or {group, name} & set(only.split(",")):
@@ -42,7 +42,7 @@ def chosen(only: str | None) -> Iterator[tuple[str, str, Any]]:
 
 
 def main() -> None:
-    """Run the cases asked for, and tell."""
+    """Run the chosen cases and print the faults."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=None, help="of each kind (1,000 where no time is given)")
     parser.add_argument("--minutes", type=float, default=None, help="stop after so long")
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def sweep(only: str | None, seed: int, cases: int | None, minutes: float | None) -> list[str]:
-    """Try so many cases of each kind, or for so long, the kinds taking turns; returns the faults."""
+    """Try this many cases of each kind, or for this long, alternating kinds; return the faults."""
     cases = cases if cases is not None else (1000 if minutes is None else 1 << 60)
     began, totals, faults = time.monotonic(), {}, []
     ready: list[tuple[str, str, Any]] = []

@@ -18,7 +18,7 @@ MEMORY = 4 << 30
 """Bytes of address space allowed to a child beyond what it has at its start."""
 
 Trial = Callable[[int], str]
-"""Tries the case of this number and says what came of it; raises what is wrong."""
+"""Try the case of this number and return its result; raise faults."""
 
 
 def run(name: str, trial: Trial, cases: range) -> tuple[Counter[str], list[str]]:
@@ -73,7 +73,7 @@ def _child(trial: Trial, cases: range, writer: int) -> None:
 
 
 def _collect(reader: int, found: Counter[str], faults: list[str], name: str) -> tuple[bool, int]:
-    """Read what a child tells; whether it went to the end, and the case it was at."""
+    """Read the output of a child; return True if it finished, and its last case."""
     last = -1
     with os.fdopen(reader, "rb") as told:
         while True:

@@ -185,7 +185,7 @@ def described(form: str, data: bytes, case: int) -> str:
 
 
 def trials() -> Iterator[tuple[str, Callable[[], tuple[Trial, Callable[[int], str]]]]]:
-    """Every kind of file by name, with what makes its trial and tells what a case reads."""
+    """Return every kind of file by name, with functions that make its trial and describe a case."""
     for name, (form, data) in files().items():
 
         def prepared(form: str = form, data: bytes = data) -> tuple[Trial, Callable[[int], str]]:

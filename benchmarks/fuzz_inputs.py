@@ -1,7 +1,7 @@
 """Fuzz rows, labels, weights and options given from Python to learners, sketches and estimators.
 
-What is odd is refused in the library's own words (estimators: as scikit-learn's and River's own do, by ValueError or
-TypeError), and whatever came before, the model still predicts finite numbers, can be saved and read again. Run by
+Invalid input must raise an error of the library (estimators: ValueError or TypeError, as in scikit-learn and River).
+The model must still predict finite numbers afterwards, and can be saved and read again. Run by
 ``fuzz.py``.
 """
 
@@ -43,7 +43,7 @@ THINGS = (
 
 
 def a_dense(rng: np.random.Generator) -> Any:
-    """Rows that are mostly sound, but for their type, layout, shape or a few values."""
+    """Return rows that are valid except for their type, layout, shape or a few values."""
     X = DENSE[rng.integers(0, 80) :][: rng.integers(0, 12)].copy()
     for _ in range(rng.integers(0, 3)):
         if X.size:
@@ -91,7 +91,7 @@ def a_dense(rng: np.random.Generator) -> Any:
 
 
 def a_sparse(rng: np.random.Generator) -> Any:
-    """A sparse matrix that is mostly sound, but for its structure, its types or a few values."""
+    """Return a sparse matrix that is valid except for its structure, its types or a few values."""
     first = rng.integers(0, 80)
     X = SPARSE[first : first + rng.integers(0, 12)].copy()
     if rng.random() < 0.2:
@@ -210,7 +210,7 @@ def _as_river(thing: Any, rng: np.random.Generator) -> None:
 
 
 def _sound(thing: Any) -> None:
-    """It goes on as if nothing had been."""
+    """Check that it continues unchanged."""
     if isinstance(thing, sketch.Sketch):
         _finite(thing.matrix if not hasattr(thing, "_kernel") else thing.weights)
         return
@@ -282,7 +282,7 @@ def a_table(rng: np.random.Generator, count: int, sound: Any) -> Any:
 
 
 def tables() -> tuple[Trial, Callable[[int], str]]:
-    """A classifier of frames, given odd ones; what it says of sound ones stays finite."""
+    """Give invalid frames to a classifier; predictions for valid ones must stay finite."""
     import pandas
 
     from onsketch import sklearn
@@ -317,7 +317,7 @@ def options(case: int) -> str:
         made = onsketch.learner(method, **given)
     except OnsketchError:
         return "refused"
-    except MemoryError:  # asked for in so many words
+    except MemoryError:  # requested explicitly
         return "no memory"
     repr(made.options)
     return "made"

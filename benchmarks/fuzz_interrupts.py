@@ -160,7 +160,7 @@ def _stop(number: int, frame: Any) -> None:
 
 
 def _interrupted(call: Callable[[], Any], after: float) -> bool:
-    """Make a call and let a signal come after so many seconds; True if it met the call."""
+    """Make a call and send a signal after this many seconds; return True if it arrived during the call."""
     try:
         signal.setitimer(signal.ITIMER_REAL, after)
         call()
@@ -173,7 +173,7 @@ def _interrupted(call: Callable[[], Any], after: float) -> bool:
 
 
 def sweep(kind: Kind, interrupts: int, seed: int = 0) -> list[str]:
-    """Interrupt a kind so many times; returns the faults."""
+    """Interrupt a kind this many times; return the faults."""
     draw, base, faults, met, tries = random.Random(seed), kind.make(), [], 0, 0
     before, spans = digest(base), []
     for _ in range(5):
@@ -200,7 +200,7 @@ def sweep(kind: Kind, interrupts: int, seed: int = 0) -> list[str]:
 
 
 def _fault(kind: Kind, thing: Any, allowed: tuple[str, str]) -> str:
-    """What is wrong with a thing after an interrupt; nothing if all is well."""
+    """Return the faults of an object after an interrupt."""
     try:
         if digest(thing) not in allowed:
             return "its state is neither that before the call nor that after it"
@@ -220,7 +220,7 @@ def _fault(kind: Kind, thing: Any, allowed: tuple[str, str]) -> str:
 
 
 def main() -> None:
-    """Interrupt the kinds asked for."""
+    """Interrupt the chosen kinds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interrupts", type=int, default=200, help="of each kind")
     parser.add_argument("--only", default=None, help="names of kinds, with commas")

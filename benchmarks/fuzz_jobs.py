@@ -1,6 +1,6 @@
-"""Fuzz what jobs write for themselves: checkpoints, models with their notes, ledgers and parts of a cluster's run.
+"""Fuzz the files of jobs: checkpoints, models with their metadata, ledgers and parts of a cluster's run.
 
-A changed file must be refused in the library's own words, or the job goes on and ends. Run by ``fuzz.py``.
+A changed file must raise an error of the library, or the job must continue and finish. Run by ``fuzz.py``.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _try(folder: str, content: Content, target: str, goes_on: Callable[[], None]
 
 
 def trials() -> Iterator[tuple[str, Callable[[], tuple[Trial, Callable[[int], str]]]]]:
-    """Every file of a job by name, with what makes its trial and tells what a case changes."""
+    """Return every file of a job by name, with functions that make its trial and describe a case."""
 
     def prepared(begins: Callable[[], None], goes_on: Callable[[], None], which: str) -> Any:
         folder, here = tempfile.mkdtemp(dir=MEMORY_DISK), os.getcwd()

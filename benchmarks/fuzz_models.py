@@ -223,7 +223,7 @@ def _change_array(arrays: dict[str, Any], rng: np.random.Generator) -> str:
 
 
 def used(thing: Any) -> None:
-    """Do with it what one does with a model; raises what is wrong."""
+    """Use it like a model; raise faults."""
     if isinstance(thing, sketch.Sketch):
         _finite(thing.matrix if not hasattr(thing, "_kernel") else thing.weights)
         thing.update(DENSE[40:])
@@ -250,7 +250,9 @@ def used(thing: Any) -> None:
                 _finite(thing.learn(SPARSE[20:], (CODES if many else SIGNS)[20:]))
             except InputError:
                 _finite(thing.learn(SPARSE[20:], np.ones(ROWS - 20)))
-    if hasattr(thing, "coefficients") and not thing.method.kernel:  # weights are as many as the header says: terabytes
+    if (
+        hasattr(thing, "coefficients") and not thing.method.kernel
+    ):  # the header determines the number of weights: terabytes
         _finite(thing.coefficients()[1])
 
 
@@ -265,11 +267,11 @@ def described(content: Content, case: int) -> str:
 
 
 _ON_DISK = 5
-"""One case in so many goes through files."""
+"""One case in this many uses files."""
 
 
 def trial(content: Content, case: int) -> str:
-    """What came of a case; one in a few goes through a file that is written, read, used, saved and read again."""
+    """Return the result of a case; some use a file that is written, read, used, saved and read again."""
     new, _ = changed(content, np.random.default_rng([case, 77]))
     allowed = OnsketchError if content.kind in ("learner", "classes", "sketch") else (ValueError, TypeError)
     if case % _ON_DISK:
@@ -308,7 +310,7 @@ def trial(content: Content, case: int) -> str:
 
 
 def trials() -> Iterator[tuple[str, Callable[[], tuple[Trial, Callable[[int], str]]]]]:
-    """Every kind of saved thing by name, with what makes its trial and tells what a case changes."""
+    """Return every kind of saved object by name, with functions that make its trial and describe a case."""
     for name, made in kinds().items():
 
         def prepared(made: Callable[[], Any] = made) -> tuple[Trial, Callable[[int], str]]:

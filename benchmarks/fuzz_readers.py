@@ -38,7 +38,7 @@ PIECES["mixed"] = PIECES["csv"]
 
 
 def a_number(rng: random.Random) -> bytes:
-    """A number in one of the many ways to write one; sometimes not one."""
+    """Return a number in a random notation; sometimes an invalid one."""
     kind = rng.randrange(10)
     if kind < 3:
         return b"%d" % rng.randrange(-20, 20)
@@ -177,7 +177,7 @@ def try_file(form: str, lines: list[bytes], rng: random.Random) -> None:
 
 
 def fuzz(lines: int, seed: int, per_file: int = 1000, report: Callable[[str], None] = print) -> int:
-    """Try so many lines, split among the formats; returns how many were tried."""
+    """Try this many lines, split among the formats; return the number tried."""
     default = Bytes.chunk
     done, start, told = 0, time.monotonic(), 0.0
     try:

@@ -1,4 +1,4 @@
-"""Kernel online Newton: what the sampling saves, what the adversary costs, and real data beside scikit-learn.
+"""Kernel online Newton: savings by sampling, cost under an adversary, and real data compared with scikit-learn.
 
     python benchmarks/kernel.py --data FOLDER [--only SECTION ...] [--sets SET ...] [--learners NAME ...]
                                 [--rows N] [--json FILE] [--plot FILE.svg]
@@ -93,7 +93,7 @@ def scaling(report: Report, T: int) -> list[tuple[float, list[int], list[float],
 
 
 def adversary(report: Report, T: int) -> None:
-    """One point; losses +w·x and −w·x in turn. The best fixed w is 0, and a Newton step of 1/t has regret log T."""
+    """One point; alternating losses +w·x and −w·x. The best fixed w is 0, and a Newton step of 1/t has regret log T."""
     field: list[tuple[str, str, dict[str, Any]]] = [
         ("exact: kons", "kons", {}),
         ("sampled: sketched-kons", "sketched-kons", {}),

@@ -1,4 +1,5 @@
-"""Kill runs by SIGKILL at random moments, resume them, and compare what they end with to the bytes of a whole run.
+"""Kill runs by SIGKILL at random moments, resume them, and compare their results with the bytes of an uninterrupted
+run.
 
     python benchmarks/kills.py --kills 200
 

@@ -32,7 +32,7 @@ from streams import words
 
 def test_without_shuffling_it_is_the_learner() -> None:
     X, y = words()
-    plain = {"scaling": "none", "step": "explicit"}  # what the front doors would add
+    plain = {"scaling": "none", "step": "explicit"}  # differs from the recommended options
     model = OnlineClassifier("ada-ffd", shuffle=False, sketch_size=3, step_size=0.5, **plain).fit(X, y)
     learner = onsketch.learner("ada-ffd", loss="logistic", sketch_size=3, step_size=0.5, fit_intercept=True)
     learner.learn(X, np.where(y == "yes", 1.0, -1.0))
@@ -332,7 +332,7 @@ def test_passes_end_when_they_no_longer_help(capsys: pytest.CaptureFixture[str])
         OnlineClassifier(n_iter_no_change=0).fit(X, y)
 
 
-def test_a_warm_start_goes_on_from_what_was_learned() -> None:
+def test_a_warm_start_continues_from_the_previous_fit() -> None:
     X, y = words()
     warm = OnlineClassifier("adagrad", warm_start=True, shuffle=False)
     warm.fit(X, y).fit(X, y)

@@ -173,7 +173,7 @@ def test_the_unit_of_a_target_does_not_matter(method: str, loss: str, tmp_path: 
 
 
 @pytest.mark.parametrize("first", [0.0, 0.01, 1e-6, 1e-160])
-def test_a_first_target_that_is_next_to_nothing_is_left_behind(first: float) -> None:
+def test_a_tiny_first_target_does_not_fix_the_scale(first: float) -> None:
     X, Y = several()
     Y[0, 1] = first
     found = OnlineRegressor("rfd-son", loss="absolute", shuffle=False).fit(X, Y).predict(X)

@@ -28,7 +28,7 @@ def low_rank(rank: int, n: int = 200, d: int = 30, seed: int = 0) -> Any:
     return (rng.normal(size=(n, rank)) * 2.0 ** -np.arange(rank)) @ rng.normal(size=(rank, d)) + rng.normal(size=d)
 
 
-def test_with_room_for_every_direction_it_is_pca() -> None:
+def test_with_enough_directions_it_is_pca() -> None:
     X = low_rank(6)
     ours, exact = SketchedPCA(4, sketch_size=8, block_rows=16).fit(X), PCA(4).fit(X)
     np.testing.assert_allclose(np.abs(np.sum(ours.components_ * exact.components_, axis=1)), 1.0, atol=1e-8)
@@ -134,7 +134,7 @@ def test_too_many_components_and_too_small_a_sketch_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", [SketchedPCA, FrequentDirections])
 @pytest.mark.parametrize("form", [np.asarray, csr_array])
-def test_a_saved_transformer_goes_on_bit_for_bit(kind: Any, form: Any, tmp_path: Any) -> None:
+def test_a_saved_transformer_resumes_bit_for_bit(kind: Any, form: Any, tmp_path: Any) -> None:
     X = np.random.default_rng(0).normal(size=(700, 12)) * np.arange(1, 13)
     for rows in (0, 5, 300, 640):  # nothing kept yet, rows waiting, none waiting
         model = kind(n_components=3, sketch_size=5, block_rows=64)

@@ -43,7 +43,7 @@ def test_help_begins_with_what_everybody_needs():
     assert len(short.splitlines()) < 150
 
 
-def test_starting_imports_nothing_heavy():
+def test_starting_imports_no_large_library():
     code = "import sys, onsketch.cli; print(*sys.modules)"
     env = {**os.environ, "PYTHONPATH": str(Path(onsketch.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)

@@ -15,7 +15,7 @@ from program import PROGRAM, environment, run, told
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_run_told_to_stop_while_a_pipe_stalls_saves_at_once(asked, tmp_path):
+def test_a_run_stopped_while_a_pipe_stalls_saves_at_once(asked, tmp_path):
     model = tmp_path / "model"
     command = [*PROGRAM, "train", "-", "--format", "libsvm", "-l", "adagrad", "--block-rows", "1", "--save", str(model)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -71,7 +71,7 @@ def press_ctrl_c(monkeypatch, at, after=0):
     monkeypatch.setattr("onsketch.data.stream", open_stream)
 
 
-def test_ctrl_c_before_a_pipe_has_told_its_format(ten, monkeypatch):
+def test_ctrl_c_before_the_format_of_a_pipe_is_known(ten, monkeypatch):
     press_ctrl_c(monkeypatch, at=0)
     told(run("train", ten, "-l", "adagrad"), 130, "Interrupted before the first rows came; there is nothing to save.")
 

@@ -75,7 +75,7 @@ def test_a_gap_is_a_feature_of_its_own():
     assert reading.names == {0: "a", 1: "b", 2: "a is missing", 3: "b is missing"}
 
 
-def test_gaps_after_the_sample_are_told_as_well():
+def test_gaps_after_the_sample_are_reported_as_well():
     text = "y,a,b\n" + "1,2,3\n" * 600 + "0,,4\n"
     blocks = list(stream(io.BytesIO(text.encode()), "csv", everyday=True, block_rows=100))
     assert isinstance(blocks[0].rows, np.ndarray)
@@ -174,7 +174,7 @@ def written(folder, name, form, labels, rows, seed):
 
 
 @pytest.mark.parametrize(("form", "labels", "method"), CUTS)
-def test_going_on_from_a_model_is_one_run_over_all_files(form, labels, method, tmp_path):
+def test_continuing_a_model_is_one_run_over_all_files(form, labels, method, tmp_path):
     files = [written(tmp_path, str(k), form, labels, rows, k) for k, rows in enumerate((120, 1, 77))]
     extra = ["--label", "outcome"] if form == "csv" else ["--names", "-q", "uv"] if form == "vw" else []
     extra += ["-l", method, "--holdout", 7, "--block-rows", 50]
@@ -196,7 +196,7 @@ def test_new_classes_may_come_tomorrow(tmp_path):
     assert "4 classes" in run("inspect", model).stdout
 
 
-def test_going_on_keeps_what_the_model_is(tmp_path):
+def test_continuing_keeps_the_task_of_the_model(tmp_path):
     path, model = table(tmp_path / "t.csv"), tmp_path / "m"
     assert run("train", path, "--label", "outcome", "-l", "adagrad", "--save", model).exit_code == 0
     for option, reason in (

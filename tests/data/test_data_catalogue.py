@@ -73,7 +73,7 @@ def server():
 SHA = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
 
 
-def test_a_download_cut_short_goes_on_where_it_stopped(server, tmp_path):
+def test_an_interrupted_download_resumes(server, tmp_path):
     address, asked = server
     with pytest.raises(DownloadError, match=r"try again|cannot be reached"):
         fetch(f"{address}/cut", tmp_path / "set", SHA)
@@ -100,7 +100,7 @@ def test_a_file_that_has_changed_meanwhile_is_not_spliced(server, tmp_path, monk
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
 
 
-def test_without_version_and_checksum_a_download_begins_anew(server, tmp_path):
+def test_without_version_and_checksum_a_download_restarts(server, tmp_path):
     address, asked = server
     for _ in range(2):
         with pytest.raises(DownloadError):

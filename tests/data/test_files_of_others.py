@@ -219,7 +219,7 @@ def test_a_column_may_be_called_features() -> None:
     assert names == {"a"}
 
 
-def test_the_weight_of_a_row_counts_whatever_its_other_keys() -> None:
+def test_the_weight_of_a_row_counts_for_any_other_keys() -> None:
     _, weights, names = json_rows(['{"label": 1, "w": 5, "features": {"a": 1}}', '{"label": 0, "b": 1}'], weight="w")
     assert weights.tolist() == [5.0, 1.0]
     assert names == {"features.a", "b"}
@@ -280,7 +280,7 @@ def test_text_that_is_not_utf_8_is_refused_with_the_remedy() -> None:
         plain(CITIES.encode(), encoding="latin-99")
 
 
-def test_a_stream_in_another_encoding_goes_on() -> None:
+def test_a_stream_in_another_encoding_resumes() -> None:
     data = CITIES.encode("utf-16")
     with stream(io.BytesIO(data), "csv", label="y", block_rows=2, prefetch=0) as blocks:
         position = next(blocks).position

@@ -59,7 +59,7 @@ def test_a_block_ends_with_its_rows_or_its_bytes():
 
 
 @pytest.mark.parametrize("packed", ["", ".gz", ".xz"])
-def test_resuming_goes_on_with_the_next_row(tmp_path, packed):
+def test_resuming_continues_with_the_next_row(tmp_path, packed):
     import gzip
     import lzma
 

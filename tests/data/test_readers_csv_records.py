@@ -56,7 +56,7 @@ def test_quoted_fields_are_those_of_pythons_csv_however_the_bytes_come(table: An
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 18])
-def test_a_stream_goes_on_after_any_record(chunk: int) -> None:
+def test_a_stream_resumes_after_any_record(chunk: int) -> None:
     table = [(k % 10, f"a\n{k}", 'b"\n') for k in range(20)]
     text = written(table)
     whole = read(text, delimiter=",")[:2]

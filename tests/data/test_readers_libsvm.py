@@ -64,7 +64,7 @@ def test_query_ids_as_scikit_learn_reads_them(tmp_path):
     np.testing.assert_allclose(block.X.toarray(), X, rtol=1e-15)
 
 
-def test_indices_stay_as_they_are_unless_told_otherwise():
+def test_indices_are_unchanged_by_default():
     one, zero = b"1 1:5 3:2\n-1 2:1\n", b"1 0:5 2:2\n-1 1:1\n"
     assert blocks(one)[0].X.shape == (2, 4)
     assert blocks(one, zero_based=False)[0].X.shape == (2, 3)

@@ -50,7 +50,7 @@ def test_what_python_writes(value):
 @example("2.2250738585072011e-308")
 @example("9007199254740993")
 @example("-0.0")
-def test_all_ways_to_write_a_number(text):
+def test_all_notations_of_a_number(text):
     check(text)
 
 

@@ -40,7 +40,7 @@ def same(parts, reference=LINES):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PACKERS)
-def test_compressed_files_whatever_their_name(tmp_path, kind):
+def test_compressed_files_of_any_name(tmp_path, kind):
     path = tmp_path / "rows"
     half = LINES.index(b"\n", 30_000) + 1
     pack = PACKERS[kind]
@@ -222,6 +222,6 @@ def test_errors_travel_between_processes():
     assert (str(error), error.line, error.column) == ("file:3:4: why", 3, 4)
 
 
-def test_a_format_that_cannot_be_told():
+def test_an_undetectable_format_is_refused():
     with pytest.raises(InputError, match="cannot tell the format"):
         stream(io.BytesIO(b"Dear reader\nthis is a letter\n"))

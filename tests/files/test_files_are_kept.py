@@ -148,7 +148,7 @@ def test_a_run_whose_disk_is_full_is_resumed_to_the_same_bytes(tmp_path: Path) -
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_is_told_plainly(ten: Path, tmp_path: Path) -> None:
+def test_a_read_only_folder_is_a_clear_error(ten: Path, tmp_path: Path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir()
     folder.chmod(0o500)
@@ -157,7 +157,7 @@ def test_a_folder_that_may_not_be_written_is_told_plainly(ten: Path, tmp_path: P
     assert "ermission" in done.output
 
 
-def test_a_folder_that_cannot_be_written_by_anybody_is_told_plainly(ten: Path) -> None:
+def test_a_read_only_folder_for_all_users_is_a_clear_error(ten: Path) -> None:
     done = run("train", str(ten), "-l", "adagrad", "--save", "/proc/model")
     assert done.exit_code != 0
     assert done.exception is None or isinstance(done.exception, SystemExit)
@@ -228,7 +228,7 @@ def test_a_file_cut_short_is_refused_by_name(ending: str, tmp_path: Path) -> Non
         list(onsketch.data.stream(str(path), label="label"))
 
 
-def test_damage_in_a_parquet_file_is_told_with_row_group_and_column(tmp_path: Path) -> None:
+def test_damage_in_a_parquet_file_names_row_group_and_column(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 

@@ -45,7 +45,7 @@ def test_what_is_changed_is_refused_or_can_be_used(kind: str) -> None:
     assert found.total() == KINDS[kind]
 
 
-def test_a_crash_and_a_foreign_exception_are_findings_and_the_rest_goes_on() -> None:
+def test_a_crash_and_a_foreign_exception_are_findings_and_the_run_continues() -> None:
     def trial(case: int) -> str:
         if case == 1:
             os.kill(os.getpid(), signal.SIGKILL)

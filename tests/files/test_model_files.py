@@ -50,7 +50,7 @@ def made(method, options):
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("method", sorted(onsketch.methods()))
-def test_a_reloaded_learner_goes_on_bit_for_bit(method, options, tmp_path):
+def test_a_reloaded_learner_resumes_bit_for_bit(method, options, tmp_path):
     X, y = stream()
     stayed = made(method, options)
     stayed.learn(X[:231], y[:231])
@@ -79,7 +79,7 @@ def test_composed_empty_and_growing_learners(tmp_path):
         assert (onsketch.load(tmp_path / "empty").learn(X[:50], y[:50]) == fresh.learn(X[:50], y[:50])).all()
 
 
-def test_long_sleepers_wake_up_after_reloading(tmp_path):
+def test_long_absent_features_catch_up_after_reloading(tmp_path):
     """Features that sleep through many epochs of the log of transforms, across a save."""
     rng = np.random.default_rng(0)
     X = np.zeros((3000, 400))
@@ -107,7 +107,7 @@ def test_a_spectrum_of_any_age_is_saved(tmp_path):
 
 
 @pytest.mark.parametrize("name", SKETCHES)
-def test_a_reloaded_sketch_goes_on_bit_for_bit(name, tmp_path):
+def test_a_reloaded_sketch_resumes_bit_for_bit(name, tmp_path):
     X, _ = stream()
     stayed = getattr(sketch, name)(*((24,) if name in ("Exact", "Diagonal") else (24, 5)))
     stayed.update(X[:231]).save(tmp_path / "sketch")

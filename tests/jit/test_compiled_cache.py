@@ -35,7 +35,7 @@ def answer(tree: Path, cache: Path) -> float:
 
 
 @pytest.mark.slow
-def test_a_changed_callee_is_seen_through_a_warm_cache(tmp_path):
+def test_a_changed_callee_invalidates_the_cache(tmp_path):
     """The kernel's own function stays as it was; what it calls changes."""
     tree, cache = tmp_path / "tree", tmp_path / "cache"
     shutil.copytree(PACKAGE, tree / "onsketch", ignore=shutil.ignore_patterns("__pycache__"))
@@ -106,7 +106,7 @@ def test_without_a_folder_to_write_to_kernels_run_uncached(tmp_path, monkeypatch
     assert blocked.read_text() == "not a folder"
 
 
-def test_a_file_cut_short_is_compiled_anew(tmp_path, monkeypatch):
+def test_a_truncated_cache_file_is_compiled_again(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     _, _, whole = object_file(_outer, ("f8",))
     (file,) = tmp_path.rglob("*.o")

@@ -22,7 +22,7 @@ pytest.importorskip("psutil", reason="comes with onsketch[ray]")
     [("0.0.0.0", False), ("192.0.2.2", False), ("::", False), ("::ffff:0.0.0.0", False), ("::ffff:192.0.2.2", False),
      ("127.0.0.1", True), ("127.0.0.2", True), ("::1", True), ("::ffff:127.0.0.1", True)],
 )  # fmt: skip
-def test_loopback_is_told_from_other_addresses(host: str, near: bool) -> None:
+def test_loopback_is_distinguished_from_other_addresses(host: str, near: bool) -> None:
     assert ray_engine._loopback(host) is near
 
 

@@ -75,7 +75,7 @@ def test_numbers():
     assert judge.figures()["best_constant_loss"] == pytest.approx(np.abs(labels - np.median(labels)).mean())
 
 
-def test_calibrated_probabilities_are_told_from_others():
+def test_calibrated_probabilities_are_distinguished_from_others():
     labels, margins, _ = rows(20_000)
     errors = []
     for factor in (1.0, 3.0):
@@ -148,7 +148,7 @@ def test_a_slow_pipe_is_answered_line_by_line(tmp_path):
         assert process.wait(timeout=60) == 0
 
 
-def test_the_winner_of_a_race_goes_on(tmp_path):
+def test_the_winner_of_a_comparison_can_be_saved_and_resumed(tmp_path):
     labels, margins, _ = rows(300)
     path, model = tmp_path / "t.svm", tmp_path / "m"
     path.write_text("".join(f"{y:g} 1:{z:.4f}\n" for y, z in zip(labels, margins, strict=True)))

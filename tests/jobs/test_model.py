@@ -72,7 +72,7 @@ def test_predictions_are_labels_probabilities_and_margins(tmp_path: Path) -> Non
     assert model.predict(numbers).dtype == np.int64
 
 
-def test_learning_goes_on_as_the_program_would(tmp_path: Path) -> None:
+def test_learning_continues_as_in_the_program(tmp_path: Path) -> None:
     table, more = frame(), frame(200, seed=2)
     write_as("csv", more, tmp_path / "more.csv")
     start = trained(table, tmp_path / "m", method="auto")

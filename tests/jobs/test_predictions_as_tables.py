@@ -93,7 +93,7 @@ def test_progress_shows_labels_and_rates_as_the_file_has_them(tmp_path: Path) ->
     assert all(value > 5.0 for value in said[2:])
 
 
-def test_many_collisions_are_told(tmp_path: Path) -> None:
+def test_many_collisions_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "ids.vw"
     path.write_text("".join(f"{k % 2 * 2 - 1} | id_{k} id_{k + 5000}\n" for k in range(3000)))
     said = run("train", path, "-l", "adagrad", "--bits", 14).stdout

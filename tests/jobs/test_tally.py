@@ -41,7 +41,7 @@ def test_a_block_is_judged_as_defined() -> None:
 
 @pytest.mark.parametrize("kind", ["signs", "classes", "numbers"])
 @given(cuts=st.lists(st.integers(0, ROWS), max_size=6), most=st.integers(1, 2 * ROWS))
-def test_progress_and_window_are_means_whatever_the_cut(kind: str, cuts: list[int], most: int) -> None:
+def test_progress_and_window_are_means_for_any_cut(kind: str, cuts: list[int], most: int) -> None:
     whole = stream(kind)
     edges = [0, *sorted(cuts), ROWS]
     parts = [whole.part(a, b) for a, b in zip(edges, edges[1:], strict=False)]

@@ -209,12 +209,12 @@ def test_rows_that_cannot_be_learned_stop_or_are_skipped(tmp_path):
         ([0.5, 2.25, 3], "regression", "regression"),
     ],
 )
-def test_the_task_is_told_by_the_first_labels(labels, kind, told):
+def test_the_task_is_inferred_from_the_first_labels(labels, kind, told):
     task = find_task(np.array(labels, dtype=float))
     assert (task.kind, told in str(task)) == (kind, True)
 
 
-def test_tasks_that_must_be_told():
+def test_tasks_that_must_be_given():
     with pytest.raises(InputError, match="--positive"):
         find_task(np.array([1.0, 2.0, 3.0]), "binary")
     task = find_task(np.array([1.0, 2.0]))

@@ -84,7 +84,7 @@ def test_a_geometry_from_outside_takes_composite_terms(sketch):
     agrees(sketch, l1=0.01, l2=0.1)
 
 
-def test_a_geometry_from_outside_averages_sleeping_features():
+def test_a_registered_geometry_averages_absent_features():
     agrees("diagonal", average=True)
 
 
@@ -96,7 +96,7 @@ def test_impossible_pairs_are_refused_with_the_reason(sketch, reason):
         onsketch.compose(sketch, NAME)
 
 
-def test_a_saved_learner_of_a_geometry_from_outside_goes_on(tmp_path):
+def test_a_saved_learner_of_a_registered_geometry_resumes(tmp_path):
     X, y = sparse_stream()
     whole = onsketch.compose("fd", NAME, sketch_size=3)
     split = onsketch.compose("fd", NAME, sketch_size=3)
@@ -137,7 +137,7 @@ def test_a_sketch_from_outside_takes_composite_terms():
 
 
 @pytest.mark.parametrize("sketch", [LAST.name, DENSE.name])
-def test_a_saved_learner_of_a_sketch_from_outside_goes_on(tmp_path, sketch):
+def test_a_saved_learner_of_a_registered_sketch_resumes(tmp_path, sketch):
     X, y = sparse_stream()
     whole, split = (onsketch.compose(sketch, "newton", sketch_size=3, ridge=1.0) for _ in range(2))
     split.learn(X[:30], y[:30])

@@ -130,7 +130,7 @@ def test_memory_is_that_of_the_packed_rows(method: str) -> None:
     assert size["total"] <= 1.3 * size["packed"] + 200_000  # the second part: what does not grow with the features
 
 
-def test_a_learner_grows_with_the_stream_unless_told_its_width() -> None:
+def test_a_learner_grows_with_the_stream_unless_n_features_is_given() -> None:
     X, y = sparse_stream(n=60)
     for method in ("adagrad", "rfd-son", "ons"):
         learner = make(method, sketch_size=3)

@@ -77,7 +77,7 @@ def test_a_matrix_that_is_none_is_refused_and_nothing_learned(X: Any) -> None:
     st.lists(st.integers(-2, WIDTH + 1), max_size=6),
     st.integers(0, 4),
 )
-def test_both_doors_let_the_same_matrices_in(indptr: list[int], indices: list[int], rows: int) -> None:
+def test_learners_and_sketches_accept_the_same_matrices(indptr: list[int], indices: list[int], rows: int) -> None:
     sound = len(indptr) == rows + 1 and indptr[0] == 0 and indptr == sorted(indptr) and indptr[-1] <= len(indices)
     sound = sound and all(0 <= j < WIDTH for j in indices[: indptr[-1]])
     X = raw(np.array(indptr, np.int64), np.array(indices, np.int64), np.ones(len(indices)), rows)

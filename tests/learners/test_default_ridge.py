@@ -91,7 +91,7 @@ def test_merging_keeps_the_higher_ridge_once(sketch: str) -> None:
 
 @pytest.mark.parametrize("sketch", GROWING)
 @pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4, 1e8])
-def test_no_blow_up_whatever_the_units(sketch: str, unit: float) -> None:
+def test_no_blow_up_in_any_units(sketch: str, unit: float) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 30)) * np.geomspace(1.0, 1e3, 30) * unit
     y = np.where(X @ rng.normal(size=30) > 0, 1.0, -1.0)

@@ -87,7 +87,7 @@ def test_adagrad_is_its_definition(forget: float) -> None:
     np.testing.assert_allclose(learner.weights, w, atol=1e-9)
 
 
-def test_a_sleeping_feature_fades_like_any_other() -> None:
+def test_an_absent_feature_decays_like_any_other() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 6)) * (rng.random((400, 6)) < 0.7)
     X[:, 5] = 0.0
@@ -113,7 +113,7 @@ def turning(n: int = 8000, d: int = 10, period: int = 2000) -> tuple[np.ndarray,
         ("adagrad", {"step_size": 0.3}),
     ],
 )
-def test_a_stream_that_turns_is_followed(method: str, options: dict[str, Any]) -> None:
+def test_a_drifting_stream_is_followed(method: str, options: dict[str, Any]) -> None:
     X, y = turning()
     error = {}
     for forget in (1.0, 0.98):

@@ -39,7 +39,7 @@ def test_curvature_rows_on_the_squared_loss_merge_exactly(sketch: str) -> None:
 @pytest.mark.parametrize("update", ["mirror", "dual"])
 @pytest.mark.parametrize("geometry", ["newton", "adagrad"])
 @pytest.mark.parametrize("sketch", [*SHRINKING, "rp", "oja"])
-def test_a_merged_learner_predicts_as_it_should_and_goes_on(sketch: str, geometry: str, update: str) -> None:
+def test_a_merged_learner_predicts_well_and_keeps_learning(sketch: str, geometry: str, update: str) -> None:
     first, second, (X, _) = halves()
     options: dict[str, Any] = {"update": update, "sketch_size": 4, "ridge": 4.0, "clip": 2.0, "average": True}
     one = onsketch.compose(sketch=sketch, geometry=geometry, **options)
@@ -150,7 +150,7 @@ def test_newton_learners_that_know_the_same_do_not_overshoot(method: str, start:
 
 
 @pytest.mark.parametrize("method", NEWTON)
-def test_a_feature_that_one_learner_has_met_keeps_its_weight(method: str) -> None:
+def test_a_feature_seen_by_one_learner_keeps_its_weight(method: str) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(400, 20))
     y = X.sum(axis=1)

@@ -24,7 +24,7 @@ SKETCHED = ("fd-son", "rfd-son", "cfd-son", "oja-son", "rp-son", "ada-fd", "ada-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("update", ["mirror", "dual"])
-def test_features_that_sleep_through_thousands_of_shrinks_catch_up(update: str) -> None:
+def test_features_absent_for_thousands_of_shrinks_catch_up(update: str) -> None:
     """Against the definition, in which 200 features that are always equal are one of √200 times their value."""
     rng, groups, equal, n = np.random.default_rng(0), 20, 200, 4000
     few = rng.normal(size=(n, 10)) * (rng.random((n, 10)) < 0.5)
@@ -44,7 +44,7 @@ def test_features_that_sleep_through_thousands_of_shrinks_catch_up(update: str) 
 
 
 @pytest.mark.parametrize("update", ["mirror", "dual"])
-def test_between_changes_of_basis_no_feature_goes_on_sleeping(update: str, tmp_path: Path) -> None:
+def test_between_changes_of_basis_all_features_are_brought_up_to_date(update: str, tmp_path: Path) -> None:
     """Saved and loaded on the way or not, the model is the same file, and its weights are the definition's."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 40)) * np.where(np.arange(40) == 0, 30.0, 1.0)

@@ -24,7 +24,7 @@ def refuse(*arguments: object, **sizes: object) -> None:
         ("adagrad", {"scaling": "magnitude"}, RowScales, "_grow"),
     ],
 )
-def test_rows_without_room_have_not_come(name, options, owner, attribute, monkeypatch):
+def test_rows_refused_for_lack_of_memory_are_not_counted(name, options, owner, attribute, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 3))
     y = np.sign(X[:, 0])

@@ -120,7 +120,7 @@ def test_options_are_plain_values() -> None:
     assert {field.name for field in dataclasses.fields(Options)} == set(DECLARED)
 
 
-def test_the_end_of_a_range_that_is_not_in_it_is_told_as_such():
+def test_an_excluded_end_of_a_range_is_reported_as_such():
     for level in (1.0, 0.0):
         with pytest.raises(OptionError, match=r"expected a number in \(0, 1\)"):
             onsketch.learner("adagrad", loss="quantile", quantile=level)

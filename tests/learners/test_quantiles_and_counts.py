@@ -275,7 +275,7 @@ def test_what_does_not_fit_is_refused_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize("key", ["quantile 0.8", "poisson", "huber 0.5", "epsilon_insensitive 0.5"])
-def test_figures_are_those_of_the_definitions_whatever_the_cut(key: str) -> None:
+def test_figures_equal_the_definitions_for_any_cut(key: str) -> None:
     X, y = counts(500)
     z, weights = X @ [0.4, -0.3, 0.2, 0.1] + 1.0, np.random.default_rng(2).random(500)
     judges = []

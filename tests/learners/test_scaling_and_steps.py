@@ -162,7 +162,7 @@ def test_importance_of_an_implicit_step_is_like_repetition() -> None:
     assert float(once.predict(x)[0]) < float(heavy.predict(x)[0]) <= 1.0
 
 
-def test_steps_that_a_dense_learner_does_not_have_are_refused_and_no_door_asks_for_them() -> None:
+def test_unsupported_steps_of_dense_learners_are_refused_and_not_recommended() -> None:
     with pytest.raises(OptionError, match="explicit steps"):
         onsketch.learner("ada-fd", l1=0.01, step="implicit")
     learner = onsketch.safe_learner("ada-fd", l1=0.01)

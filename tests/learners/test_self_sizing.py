@@ -47,7 +47,7 @@ def test_another_size_changes_no_prediction(method: str, options: dict[str, Any]
 
 
 @pytest.mark.parametrize("method", ["rfd-son", "fd-son"])
-def test_a_larger_sketch_goes_on_as_one_that_was_always_large(method: str) -> None:
+def test_a_grown_sketch_equals_one_that_was_always_large(method: str) -> None:
     """As long as nothing has escaped yet, the two know the same."""
     X, y = sparse_stream()
     small = onsketch.learner(method, sketch_size=6, ridge=1.0)
@@ -58,7 +58,7 @@ def test_a_larger_sketch_goes_on_as_one_that_was_always_large(method: str) -> No
     np.testing.assert_allclose(grown.learn(X[11:20], y[11:20]), large.learn(X[11:20], y[11:20]), atol=1e-9)
 
 
-def test_light_spectra_keep_a_small_sketch_and_heavy_ones_grow() -> None:
+def test_decaying_spectra_keep_a_small_sketch_and_flat_ones_grow() -> None:
     sizes = []
     for heavy in (False, True):
         X, y = streams(heavy)
@@ -69,7 +69,7 @@ def test_light_spectra_keep_a_small_sketch_and_heavy_ones_grow() -> None:
     assert sizes == [START, CEILING]
 
 
-def test_a_sketch_that_has_grown_falls_back_when_the_stream_turns_light() -> None:
+def test_a_grown_sketch_shrinks_when_the_spectrum_decays_faster() -> None:
     heavy, light = streams(True, 600), streams(False, 6000)
     learner = onsketch.learner("rfd-son", sketch_size="auto", summary="data", forget=0.99)
     learner.learn(*heavy)

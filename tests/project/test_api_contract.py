@@ -263,7 +263,7 @@ def test_every_command_explains_itself(command):
     assert command in shown.output
 
 
-def test_the_program_trains_goes_on_and_predicts(ten, tmp_path):
+def test_the_program_trains_resumes_and_predicts(ten, tmp_path):
     model, answers = tmp_path / "model", tmp_path / "p.txt"
     assert run("train", ten, "--save", model).exit_code == 0
     assert run("train", ten, "--from", model, "--save", model).exit_code == 0

@@ -308,7 +308,7 @@ def test_errors_name_row_and_column_and_can_be_collected():
         assert faults.rows.tolist() == [False, False, False, True]
 
 
-def test_a_category_that_is_met_again_after_the_memory_was_emptied(monkeypatch):
+def test_a_category_that_recurs_after_the_cache_was_emptied(monkeypatch):
     from onsketch.rows import encoder as module
 
     rows = [{"a": f"w{k % 7}", "t": f"one w{k % 5} w{k % 3}"} for k in range(40)]

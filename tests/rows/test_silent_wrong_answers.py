@@ -61,7 +61,7 @@ def test_a_model_has_the_same_error_on_every_format(tmp_path: Path, form: str) -
 
 
 @pytest.mark.parametrize("first", ["csv", "jsonl", "parquet"])
-def test_going_on_with_another_format_does_not_fork_the_categories(tmp_path: Path, first: str) -> None:
+def test_resuming_with_another_format_keeps_the_categories(tmp_path: Path, first: str) -> None:
     train(save(people(), tmp_path / f"a.{first}"), tmp_path / "m")
     for other in ("csv", "jsonl", "parquet"):
         job = train(save(people(seed=1), tmp_path / f"b.{other}"), tmp_path / "n", start=str(tmp_path / "m"))

@@ -39,7 +39,7 @@ def test_nothing_gives_nan(name: str, size: int, rows: Array) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SKETCHES if name not in ("rp", "oja", "block-oja", "diagonal")])
-def test_with_room_for_all_rows_or_features_it_is_exact(name: str) -> None:
+def test_with_capacity_for_all_rows_or_features_it_is_exact(name: str) -> None:
     few, many = some_rows(6), some_rows(60, 5)
     ridge = SKETCHES[name](12, 7).ridge
     s = SKETCHES[name](12, 7).update(few)
@@ -90,7 +90,7 @@ def test_refused_rows_leave_the_sketch_as_it_was(name: str) -> None:
     assert_same_state(before, state(s))
 
 
-def test_one_long_entry_may_stand_alone() -> None:
+def test_one_long_entry_is_allowed() -> None:
     row = np.array([LARGEST, 0.0, 0.0, 0.0])
     for form in (row, csr_array(row[None])):
         assert sketch.FrequentDirections(4, 2).update(form).spectrum[0] == pytest.approx(1e300)

@@ -116,7 +116,7 @@ def test_merge_is_in_place_and_leaves_the_other_alone(name: str, size: int) -> N
 
 
 @every_sketch
-def test_a_merged_sketch_goes_on_alike_for_any_split(name: str) -> None:
+def test_a_merged_sketch_continues_equally_for_any_split(name: str) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(60, 8))
     pieces = [rng.normal(size=(37, 8)), rng.normal(size=(26, 8))]
@@ -128,7 +128,7 @@ def test_a_merged_sketch_goes_on_alike_for_any_split(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SKETCHES if name not in ("rp", "oja", "block-oja", "diagonal")])
-def test_merging_is_exact_while_there_is_room(name: str) -> None:
+def test_merging_is_exact_while_the_rows_fit(name: str) -> None:
     rng = np.random.default_rng(0)
     pieces = [rng.normal(size=(3, 12)), rng.normal(size=(4, 12))]
     s = merged(SKETCHES[name], 8, pieces)

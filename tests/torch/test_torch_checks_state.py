@@ -75,7 +75,7 @@ def test_can_load_older_state_dict(info):
 @flattened
 @devices
 @pytest.mark.parametrize("decay", [1.0, 0.99])
-def test_an_older_checkpoint_without_newer_entries_goes_on(info, decay, device):
+def test_an_older_checkpoint_without_newer_entries_resumes(info, decay, device):
     """Written before there were grafting and momentum, and loaded where both are asked for: neither has a state yet."""
     (weight, _, _), (bias, _, _) = problem(device), problem(device, seed=1)
     before = info.optim_cls.paper([weight, bias], ridge=0.1, lr=0.0)
@@ -151,7 +151,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(info):
 
 @flattened
 @devices
-def test_options_may_change_on_the_way_or_say_that_they_may_not(info, device):
+def test_options_may_change_between_steps_or_are_refused(info, device):
     weight, bias, x = problem(device)
     optimizer = info.optim_cls([weight, bias], ridge=0.5, lr=0.01)
     for options in ({}, {"momentum": 0.5}, {"graft": True}, {"decay": 0.9, "ridge": 1.0, "update_every": 2}):

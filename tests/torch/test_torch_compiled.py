@@ -56,7 +56,7 @@ def test_a_step_is_one_graph_as_adams_is(name):
 
 
 @pytest.mark.parametrize("name", ["Sketchy", "FDSON"])
-def test_a_step_is_compiled_once_whatever_numbers_change(name):
+def test_a_step_is_compiled_once_for_changing_numbers(name):
     """Counts, rates and checkpoints are none of the compiler's business; parameters are."""
     torch._dynamo.reset()
     compiled = []

@@ -98,7 +98,7 @@ def test_kernels_that_do_not_compile_are_said_to_be_missing_on_cuda(monkeypatch)
     assert kernels.ready(device)
 
 
-def test_kernels_are_kept_on_disk_and_a_broken_file_is_made_anew_on_cuda(monkeypatch, tmp_path):
+def test_kernels_are_cached_on_disk_and_a_broken_file_is_compiled_again_on_cuda(monkeypatch, tmp_path):
     from onsketch.torch import kernels, nvrtc
 
     monkeypatch.setenv("ONSKETCH_CUDA_KERNELS", str(tmp_path))

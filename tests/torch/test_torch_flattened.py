@@ -39,7 +39,7 @@ def test_tiny_and_huge_gradients_leave_everything_finite(name, size):
 
 @pytest.mark.parametrize("decay", [1.0, 0.5])
 @pytest.mark.parametrize("name", SKETCHED)
-def test_a_sketch_that_outgrows_its_type_starts_anew(name, decay):
+def test_a_sketch_that_overflows_its_type_restarts(name, decay):
     huge = [[4e18 * g[0] / g[0].abs().max()] for g in stream([(8, 8)], 20)]
     after = stream([(8, 8)], 100, seed=3)
     (w,) = start([(8, 8)], "cpu", torch.float32)

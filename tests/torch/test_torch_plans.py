@@ -133,7 +133,7 @@ def test_numbers_that_change_in_every_step_keep_the_plan(taken):
     assert [known.plan for known in cache.known.values()] == [taken[-1]]
 
 
-def test_a_plan_is_told_the_numbers_as_they_are_now():
+def test_a_plan_reads_the_current_numbers():
     params = start(SHAPES, "cpu", torch.float32)
     optimizer = Sketchy(params, lr=torch.tensor(0.1), betas=(0.8, 0.99), weight_decay=0.01)
     (group,), layers = optimizer.param_groups, _layers(optimizer, params)

@@ -72,7 +72,7 @@ def test_where_the_first_refresh_fails_it_is_adam_until_one_does_not(monkeypatch
     assert (optimizer.state[w]["left"].norm(dim=1) > 0.0).all()
 
 
-def test_a_checkpoint_from_before_there_was_damping_goes_on_without_it():
+def test_a_checkpoint_without_damping_resumes_without_damping():
     (w,) = start([(9, 8)], "cpu", torch.float32)
     old = Sketchy([w], ridge=1e-2, damping=0.0)
     steps(old, [w], stream([(9, 8)], 2))

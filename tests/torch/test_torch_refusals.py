@@ -76,7 +76,7 @@ def test_what_can_be_squared_depends_on_what_the_squares_are_kept_in():
     assert finite([torch.zeros(0)]) == [True]
 
 
-def test_kernels_are_told_of_a_gradient_that_is_left_out():
+def test_kernels_receive_a_mask_of_skipped_gradients():
     """Where nobody waits to know: what reaches a sketch is NaN, and the average of squares stays as it was."""
     from onsketch.torch import diagonal
 
@@ -146,7 +146,7 @@ def test_one_failed_eigendecomposition_of_a_batch_is_one(monkeypatch):
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "AdaFull"])
 @pytest.mark.parametrize("decay", [1.0, 0.5])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_a_sketch_that_outgrows_its_type_starts_anew(name, dtype, decay, device):
+def test_a_sketch_that_overflows_its_type_restarts(name, dtype, decay, device):
     """Gradients so large that products of rows overflow: the steps after them are finite, and go on."""
     (w,) = start([(8, 8)], device, torch.float32)
     optimizer = make(name, [w], lr=0.1, ridge=0.5, sketch_size=3, sketch_dtype=dtype, decay=decay)

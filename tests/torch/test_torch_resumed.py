@@ -23,7 +23,7 @@ SHAPES = [(6, 5), (7,)]
 @device_of
 @name_of
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_resumed_run_goes_on_bit_for_bit(name, dtype, device):
+def test_a_resumed_run_equals_an_uninterrupted_one(name, dtype, device):
     gradients = stream(SHAPES, 31)
     options = {"lr": 0.05, "ridge": 0.1, "sketch_size": 3, "momentum": 0.5, "graft": True, "decay": 0.95}
     straight = start(SHAPES, device, dtype)
@@ -263,7 +263,7 @@ def _run_twice(script, folder):
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # one process
 @device_of
 @name_of
-def test_a_distributed_checkpoint_on_disk_goes_on_bit_for_bit(name, device, tmp_path):
+def test_a_distributed_checkpoint_on_disk_resumes_bit_for_bit(name, device, tmp_path):
     """It is read into the tensors that are there, so that no two may share their memory."""
     if not torch.distributed.is_available():
         pytest.skip("this PyTorch has no torch.distributed")

@@ -197,7 +197,7 @@ def test_the_loss_may_be_multiplied(device):
 @device_of
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("state_dtype", [None, torch.bfloat16])
-def test_a_resumed_run_goes_on_bit_for_bit(dtype, state_dtype, device):
+def test_a_resumed_run_equals_an_uninterrupted_one(dtype, state_dtype, device):
     shapes = [(9, 8), (9, 8), (4, 2, 3), (7,)]
     gradients = stream(shapes, 27)
     options = {"lr": 0.05, "refresh_every": 4, "rank": 3, "weight_decay": 0.1, "state_dtype": state_dtype}

@@ -212,7 +212,7 @@ def test_a_full_disk_refuses_rows_and_loses_none(tmp_path, monkeypatch):
     assert _saved(engine.model, tmp_path / "a") == _saved(whole.model, tmp_path / "b")
 
 
-def test_a_service_starts_on_a_full_disk_predicts_and_learns_when_there_is_room(tmp_path, monkeypatch):
+def test_a_service_on_a_full_disk_predicts_and_learns_once_space_is_freed(tmp_path, monkeypatch):
     engine = _engine(tmp_path)
     rows = objects(30)
     _learn(engine, rows[:10])
@@ -402,7 +402,7 @@ def test_the_model_of_the_service_is_one_that_the_program_reads(tmp_path):
     assert os.path.getsize(tmp_path / "m") > 0
 
 
-def test_a_failure_of_the_writer_is_told_to_those_who_wait(monkeypatch):
+def test_a_failure_of_the_writer_reaches_the_waiting_requests(monkeypatch):
     engine = _engine()
 
     def broken(*arguments):

@@ -283,7 +283,7 @@ def test_endless_heads_are_refused():
         assert big.status_code == 200  # a body is no head
 
 
-def test_the_clock_of_a_later_request_is_not_started_anew_by_each_byte():
+def test_the_timeout_of_a_later_request_is_not_restarted_by_each_byte():
     with served(limits=Limits(header_seconds=0.5)) as (_, running), socket.socket() as slow:
         slow.connect(("127.0.0.1", running.port))
         slow.settimeout(10)
@@ -470,7 +470,7 @@ def test_rates_and_labels_are_answered_as_they_were_given():
         assert figures["baseline"]["loss"] == pytest.approx(0.25)  # the variance of labels 0 and 1
 
 
-def test_a_model_of_the_program_goes_on(tmp_path):
+def test_a_model_of_the_program_resumes(tmp_path):
     from program import run
 
     (tmp_path / "rows.vw").write_text("".join(as_vw(row) + "\n" for row in objects(50)))
@@ -484,7 +484,7 @@ def test_a_model_of_the_program_goes_on(tmp_path):
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
 
 
-def test_a_model_of_numbered_features_or_of_a_table_goes_on(tmp_path):
+def test_a_model_of_numbered_features_or_of_a_table_resumes(tmp_path):
     from program import run
 
     (tmp_path / "rows.svm").write_text("1 1:1 2:0.5\n-1 2:1\n" * 5)

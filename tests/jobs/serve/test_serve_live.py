@@ -111,7 +111,7 @@ def test_a_redis_stream_is_polled_from_a_position_on(redis_url, redis_client):
         nobody.poll(1, 0.1)
 
 
-def test_a_service_that_is_killed_goes_on_with_the_stream_exactly_once(redis_url, redis_client, tmp_path):
+def test_a_killed_service_resumes_the_stream_exactly_once(redis_url, redis_client, tmp_path):
     rows = objects(400)
     for row in rows[:200]:
         redis_client.xadd("clicks", {"row": json.dumps(row)})
@@ -138,7 +138,7 @@ def test_a_service_that_is_killed_goes_on_with_the_stream_exactly_once(redis_url
     assert onsketch.load(tmp_path / "m").weights.tobytes() == learner.weights.tobytes()
 
 
-def test_training_on_a_stream_that_is_killed_goes_on_exactly_once(redis_url, redis_client, tmp_path):
+def test_killed_training_on_a_stream_resumes_exactly_once(redis_url, redis_client, tmp_path):
     rows = objects(300)
     for row in rows[:200]:
         redis_client.xadd("train", {"row": as_vw(row)})

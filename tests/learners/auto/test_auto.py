@@ -114,7 +114,7 @@ def test_blocks_and_layouts_do_not_matter(seed: int, loss: str, cuts: list[int],
     assert (parts.weights == whole.weights).all()
 
 
-def test_a_heavy_row_does_not_decide_between_the_experts() -> None:
+def test_a_row_of_large_weight_does_not_decide_between_the_experts() -> None:
     X, y = stream("logistic", n=400, d=6)
     heavy: Any = onsketch.learner("auto", loss="logistic", sketch_size=4)
     heavy.learn(X[:20], y[:20], np.where(np.arange(20) == 10, 1e6, 1.0))
@@ -156,7 +156,7 @@ def test_predictions_stay_within_the_labels_seen_where_asked_for() -> None:
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
-def test_regression_is_as_good_as_offline_ridge_whatever_the_offset(offset: float) -> None:
+def test_regression_is_as_good_as_offline_ridge_for_any_offset(offset: float) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(7000, 30)) @ rng.normal(size=(30, 30))
     y = X @ rng.normal(size=30) + 40.0 * rng.normal(size=7000)
@@ -171,7 +171,7 @@ def test_regression_is_as_good_as_offline_ridge_whatever_the_offset(offset: floa
     assert ours > theirs - 0.01
 
 
-def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path: Any) -> None:
+def test_a_saved_and_loaded_learner_resumes_bit_for_bit(tmp_path: Any) -> None:
     X, y = stream("logistic", n=300, d=30)
     whole, half = (onsketch.learner("auto", loss="logistic", sketch_size=4, forget=0.99) for _ in range(2))
     expected = whole.learn(csr_array(X), y)
@@ -303,7 +303,7 @@ def test_two_standard_deviations_cover_what_they_should() -> None:
         onsketch.learner("auto", loss="logistic").deviation(X)  # type: ignore[attr-defined]
 
 
-def test_a_pickle_has_no_room_to_work_in():
+def test_a_pickle_has_no_scratch_memory():
     X = np.random.default_rng(0).normal(size=(50, 30))
     learner = onsketch.learner("auto", loss="squared")
     learner.learn(X, X[:, 0])

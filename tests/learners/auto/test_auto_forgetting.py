@@ -42,7 +42,7 @@ def test_forgetting_by_itself_is_nearly_as_good_as_the_best_rate() -> None:
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
-def test_forgetting_by_itself_costs_little_on_a_stream_that_stands_still(loss: str) -> None:
+def test_automatic_forgetting_costs_little_on_a_stationary_stream(loss: str) -> None:
     X, y = stream(loss, n=3000, d=6)
     still, chosen = (onsketch.learner("auto", loss=loss, forget=rate).learn(X, y) for rate in (1.0, "auto"))
     cost = [
@@ -52,7 +52,7 @@ def test_forgetting_by_itself_costs_little_on_a_stream_that_stands_still(loss: s
     assert cost[1] <= 1.05 * cost[0]
 
 
-def test_forgetting_by_itself_is_linear_and_goes_on_bit_for_bit(tmp_path: Any) -> None:
+def test_automatic_forgetting_is_linear_and_resumes_bit_for_bit(tmp_path: Any) -> None:
     X, y = flipping(600)
     whole, half = (onsketch.learner("auto", loss="logistic", sketch_size=4, forget="auto") for _ in range(2))
     expected = whole.learn(X, y)

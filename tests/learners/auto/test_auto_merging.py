@@ -130,7 +130,7 @@ def test_units_do_not_matter() -> None:
     np.testing.assert_allclose(*predictions, rtol=1e-5, atol=1e-6)
 
 
-def test_a_feature_that_one_has_met_keeps_its_weight() -> None:
+def test_a_feature_seen_by_one_part_keeps_its_weight() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(800, 20))
     X[:400, 10:] = X[400:, :10] = 0.0
@@ -141,7 +141,7 @@ def test_a_feature_that_one_has_met_keeps_its_weight() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_saved_after_merging_it_goes_on_bit_for_bit(tmp_path: Any, dtype: str) -> None:
+def test_a_merged_and_saved_learner_resumes_bit_for_bit(tmp_path: Any, dtype: str) -> None:
     X, y = sparse_stream("logistic", n=300, seed=3)
     options: dict[str, Any] = {"sketch_size": 4, "dtype": dtype}
     one, two = learners("logistic", [(X[:100], y[:100]), (X[100:200], y[100:200])], **options)

@@ -107,7 +107,7 @@ def test_offsets_of_features_change_little() -> None:
     assert errors[1] < 1.1 * errors[0]
 
 
-def test_a_line_goes_on_and_normal_rows_reach_ridge_regression() -> None:
+def test_a_line_extrapolates_and_normal_rows_reach_ridge_regression() -> None:
     t = np.arange(200.0)[:, None]
     model = onsketch.learner("untuned", clip=None)
     model.learn(t, 100.0 + t[:, 0])
@@ -129,7 +129,7 @@ def test_one_strange_value_spoils_no_later_row() -> None:
     assert np.mean(strange**2) < 1.05 * np.mean(plain**2)
 
 
-def test_numbers_are_bounded_unless_told_otherwise() -> None:
+def test_numbers_are_bounded_by_default() -> None:
     X, y = rows_of()
     bounded, free = onsketch.learner("untuned"), onsketch.learner("untuned", clip=None)
     for model in (bounded, free):

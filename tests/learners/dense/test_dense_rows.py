@@ -108,7 +108,7 @@ def test_random_maps_grow_with_the_stream(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["ada-lr", "radagrad"])
-def test_random_maps_that_grew_go_on_from_a_file_and_know_nothing_of_refused_rows(method: str, tmp_path: Path) -> None:
+def test_grown_random_maps_resume_from_a_file_and_ignore_refused_rows(method: str, tmp_path: Path) -> None:
     X, y = stream(d=9)
     learner = make(method, sketch_size=3)
     learner.learn(X[:20, :5], y[:20])
@@ -237,7 +237,7 @@ def test_composite_terms_are_refused_where_they_mean_nothing() -> None:
         make("ada-full", l1=0.1, ridge=0.0)
 
 
-def test_least_squares_has_a_free_intercept_whatever_is_added_to_the_labels(tmp_path: Path) -> None:
+def test_least_squares_has_a_free_intercept_for_any_offset_of_the_labels(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 5)) + 1.0
     y = X @ rng.normal(size=5) + rng.normal(size=400)

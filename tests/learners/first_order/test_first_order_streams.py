@@ -109,7 +109,7 @@ def dense_recursion(
 @pytest.mark.parametrize(("l1", "l2"), [(1e-4, 0.0), (0.0, 1e-3), (1e-6, 3e-2), (1e-4, 1e-9), (1e-5, 100.0)])
 @pytest.mark.parametrize("update", ["mirror", "dual"])
 @pytest.mark.parametrize("name", ["ogd", "adagrad"])
-def test_long_sleeps(name: str, update: str, l1: float, l2: float, start: int) -> None:
+def test_long_absences(name: str, update: str, l1: float, l2: float, start: int) -> None:
     """Features met once in 2 … 20,000 rounds, over 200,000 rounds from the first or the ten millionth on."""
     rng = np.random.default_rng(5)
     n, d = 200_000, 5

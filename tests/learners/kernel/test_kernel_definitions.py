@@ -159,7 +159,7 @@ def test_wide_sparse_rows_are_the_same_rows(method: str, kernel: str) -> None:
 
 
 @pytest.mark.parametrize("width", [20, 10**9])
-def test_a_feature_no_row_had_is_as_far_away_as_it_is(width: int) -> None:
+def test_an_unseen_feature_counts_in_distances(width: int) -> None:
     X, y = sparse_stream("logistic", n=50, d=9)
     learner = onsketch.learner("pros-n-kons", gamma=0.3, loss="logistic")
     learner.learn(csr_array((csr_array(X).data, csr_array(X).indices, csr_array(X).indptr), shape=(50, width)), y)

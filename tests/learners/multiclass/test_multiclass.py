@@ -159,7 +159,7 @@ def test_wide_sparse_rows_stay_sparse_and_the_width_grows() -> None:
 
 
 @pytest.mark.parametrize("kind", [OneVersusRest, SharedSketch])
-def test_a_saved_model_goes_on_bit_for_bit(kind: Any, tmp_path: Any) -> None:
+def test_a_saved_model_resumes_bit_for_bit(kind: Any, tmp_path: Any) -> None:
     X, codes = blobs(n=300)
     model = kind("rfd-son", 5, sketch_size=4, loss="logistic")
     model.learn(X[:150], codes[:150])

@@ -97,7 +97,7 @@ def test_sparse_and_dense_rows_are_the_same(way: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("way", STREAMS)
-def test_a_saved_model_goes_on_bit_for_bit(way: str, dtype: str, tmp_path: Any) -> None:
+def test_a_saved_model_resumes_bit_for_bit(way: str, dtype: str, tmp_path: Any) -> None:
     X, codes = STREAMS[way]()
     half = len(codes) // 2
     model = SoftmaxAuto("auto", codes.max() + 1, dtype=dtype)
@@ -138,7 +138,7 @@ def test_float32_is_close_to_float64() -> None:
 # --- how it learns
 
 
-def test_the_way_follows_the_rows_and_what_was_learned_is_kept() -> None:
+def test_the_regime_follows_the_rows_and_keeps_what_was_learned() -> None:
     """Few features, then many, then wide text: accuracy on the first rows survives both changes."""
     rng = np.random.default_rng(0)
     n, K = 1500, 4
@@ -161,7 +161,7 @@ def test_the_way_follows_the_rows_and_what_was_learned_is_kept() -> None:
     assert min(right) > right[0] - 0.1
 
 
-def test_the_way_is_chosen_by_what_has_been_seen() -> None:
+def test_the_regime_is_chosen_by_the_rows_seen() -> None:
     for way, make in STREAMS.items():
         X, codes = make()
         model = SoftmaxAuto("auto", codes.max() + 1)
@@ -359,7 +359,7 @@ def test_classes_that_are_added_at_once_get_no_metrics_that_are_given_up_with_th
     assert (model.predict(rows)[:, :1] <= before).all()
 
 
-def test_a_file_of_a_smaller_sketch_and_other_ridges_goes_on() -> None:
+def test_a_file_of_a_smaller_sketch_and_other_ridges_resumes() -> None:
     X, codes = blobs(n=200, d=250)
     model, again = SoftmaxAuto("auto", 4, sketch_size=3), SoftmaxAuto("auto", 4, sketch_size=3)
     model._common.tally[TALLY.classes] = 1  # the size of before, whatever the classes

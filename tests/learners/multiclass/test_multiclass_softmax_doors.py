@@ -28,7 +28,7 @@ def test_the_estimators_use_it_for_many_classes_and_not_for_two() -> None:
     assert np.mean(declared.predict(X) == codes) > 0.7
 
 
-def test_river_meets_new_labels_at_any_time() -> None:
+def test_river_accepts_new_labels_at_any_time() -> None:
     river = pytest.importorskip("onsketch.river")
     X, codes = blobs(n=300)
     labels = np.array(["a", "b", "c", "d"])[np.where(np.arange(300) < 100, codes % 2, codes)]

@@ -92,7 +92,7 @@ def test_features_that_change_every_few_rows_are_given_up(monkeypatch):
     assert model._fast._free  # and taken up again
 
 
-def test_a_whole_number_beyond_float64_goes_the_long_way_which_says_so():
+def test_an_integer_beyond_float64_leaves_the_fast_path_with_an_error():
     model = OnlineClassifier(method="adagrad")
     for k in range(40):
         model.learn_one({"a": 1.0 + k, "b": 2.0}, k % 2 == 0)

@@ -62,7 +62,7 @@ def part(folder: Path, name: str, form: str, task: str, X: np.ndarray, score: np
     block=st.integers(1, 64),
     holdout=st.sampled_from([0, 3]),
 )
-def test_going_on_is_one_run(form, case, first, others, block, holdout):
+def test_resuming_is_one_run(form, case, first, others, block, holdout):
     task, method, options = case
     rng = np.random.default_rng(first)
     sizes = [first, *others]

@@ -99,3 +99,64 @@ def test_many_collisions_are_reported(tmp_path: Path) -> None:
     said = run("train", path, "-l", "adagrad", "--bits", 14).stdout
     assert "about 16% of the features share a column with another one; try --bits 18" in said.replace("\n", " ")
     assert "share a column" not in run("train", path, "-l", "adagrad", "--bits", 20).stdout
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_columns_are_passed_through(form: str, ending: str, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    rows, model, path = table(tmp_path / "t.csv", ["no", "yes"]), tmp_path / "m.model", tmp_path / f"p.{ending}"
+    assert run("train", rows, "--label", "y", "-l", "adagrad", "--save", model).exit_code == 0
+    words = [None if k % 7 == 0 else f'"{k}", é\nz' for k in range(ROWS)]
+    frame = pd.read_csv(rows).assign(who=words)
+    source = tmp_path / f"new.{form}"
+    if form == "csv":
+        frame.to_csv(source, index=False)
+    elif form == "jsonl":
+        frame.to_json(source, orient="records", lines=True)
+    else:
+        frame.to_parquet(source)
+    options = ["--columns", "who", "--columns", "a", "--block-rows", "50", "-o", path]
+    said = run("predict", model, source, *options)
+    assert said.exit_code == 0, said.output
+    found = read(path)
+    assert list(found[0]) == ["who", "a", "prediction", "probability", "margin"]
+    assert [float(row["a"]) for row in found] == frame.a.tolist()
+    assert [row["who"] or None for row in found] == words
+    alone = run("predict", model, source, "--kind", "label").stdout.split()
+    assert [row["prediction"] for row in found] == alone
+
+
+def test_rows_that_are_skipped_have_no_columns(tmp_path: Path) -> None:
+    rows, model, path = table(tmp_path / "t.csv", ["no", "yes"]), tmp_path / "m.model", tmp_path / "p.csv"
+    assert run("train", rows, "--label", "y", "-l", "adagrad", "--save", model).exit_code == 0
+    lines = rows.read_text().splitlines()
+    bad = tmp_path / "bad.csv"
+    bad.write_text("\n".join([*lines[:5], "soon,1,x,no", "1e300,1,y,no", *lines[5:9]]) + "\n")
+    assert run("predict", model, bad, "--on-error", "skip", "--columns", "a", "-o", path).exit_code == 0
+    assert [row["a"] for row in read(path)] == [line.split(",")[0] for line in lines[1:9]]
+
+
+def test_columns_need_a_table_and_names_of_their_own(tmp_path: Path) -> None:
+    rows, model = table(tmp_path / "t.csv", ["no", "yes"]), tmp_path / "m.model"
+    assert run("train", rows, "--label", "y", "-l", "adagrad", "--save", model).exit_code == 0
+    for options, reason in (
+        (["--columns", "a"], "it needs a table"),
+        (["--columns", "aa", "-o", tmp_path / "p.csv"], "there is no such column"),
+    ):
+        said = run("predict", model, rows, *options)
+        assert said.exit_code != 0
+        assert reason in said.output
+    other = tmp_path / "o.csv"
+    other.write_text("a,b,job,margin\n1,2,x,3\n")
+    said = run("predict", model, other, "--columns", "margin", "-o", tmp_path / "p.csv")
+    assert "the predictions have a column of this name" in said.output
+
+
+def test_json_on_the_standard_output_is_all_there_is(tmp_path: Path) -> None:
+    rows, model = table(tmp_path / "t.csv", ["no", "yes"]), tmp_path / "m.model"
+    assert run("train", rows, "--label", "y", "-l", "adagrad", "--save", model).exit_code == 0
+    assert json.loads(run("inspect", model, "--json", "-").stdout)["kind"] == "learner"
+    said = run("compare", rows, "--label", "y", "-l", "adagrad", "-l", "ogd", "--json", "-")
+    assert json.loads(said.stdout)["rows"] == ROWS
+    assert json.loads(run("predict", model, rows, "-o", tmp_path / "p.csv", "--json", "-").stdout)["rows"] == ROWS

@@ -90,7 +90,7 @@ def compare(
         if text is not None
     }
     options = learner_options(learning)
-    console = out()
+    console = out(json_file)
     with told_plainly():
         from onsketch.jobs.models import asked_task
 

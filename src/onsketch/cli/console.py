@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, cast
 import click
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
     from rich.table import Table
 
@@ -30,8 +32,17 @@ class _Plain:
         return nullcontext()
 
 
-def out() -> Console:
-    """Return the console of standard output; Rich respects NO_COLOR and similar variables."""
+class _Silent(_Plain):
+    """Prints nothing."""
+
+    def print(self, text: str = "", soft_wrap: bool = True) -> None:
+        """Do nothing."""
+
+
+def out(json_file: Path | None = None) -> Console:
+    """Return the console of standard output, silent if ``--json -`` writes there; Rich respects NO_COLOR."""
+    if str(json_file) == "-":
+        return cast("Console", _Silent())
     if not sys.stdout.isatty() and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys():
         return cast("Console", _Plain())
     from rich.console import Console

@@ -57,10 +57,12 @@ def inspect(
         from onsketch.files import model_file
         from onsketch.jobs.notes import read_noted
 
-        content = read_noted(model)
+        content, console = read_noted(model), out(json_file)
         if content.kind not in ("learner", "sketch", "classes"):
             facts = [(name, str(value)) for name, value in content.header.items()]
-            print_rows(out(), (content.kind, str(model)), facts)
+            print_rows(console, (content.kind, str(model)), facts)
+            if json_file is not None:
+                write_json(json_file, {"kind": content.kind, "facts": dict(facts)})
             return
         thing = model_file.build(content)
         kernel = content.kind == "learner" and hasattr(thing, "history")
@@ -68,7 +70,6 @@ def inspect(
             raise OptionError("--report is for kernel learners, such as pros-n-kons; train --report has the others'.")
         if content.kind == "sketch" and (data or weights):
             raise OptionError("--data and --weights are for models, not for sketches.")
-        console = out()
         if content.kind == "sketch":
             facts = [("sketch", repr(thing)), ("rows", f"{thing.n_rows:,}"), ("ridge", f"{thing.ridge:g}")]
         else:

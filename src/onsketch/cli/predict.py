@@ -31,11 +31,17 @@ from onsketch.cli.outputs import check_outputs, write_json
     metavar="N",
     help="Tell the N largest contributions behind each prediction.",
 )
+@option(
+    "--columns",
+    multiple=True,
+    metavar="NAME",
+    help="Column of the rows to write before the predictions of a table; repeat for more.",
+)
 @option("--json", "json_file", type=FILE, metavar="FILE", help="Write the figures for other programs.")
 @flag("--quiet", help="Do not compare with the labels in the file.")
 def predict(
-    model: Path, files: list[str], output: Path | None, kind: str | None, explain: int, json_file: Path | None,
-    quiet: bool, reading: dict[str, Any],
+    model: Path, files: list[str], output: Path | None, kind: str | None, explain: int, columns: tuple[str, ...],
+    json_file: Path | None, quiet: bool, reading: dict[str, Any],
 ) -> None:  # fmt: skip
     """Predict with a saved model, a line for each row; the model does not change.
 
@@ -45,6 +51,7 @@ def predict(
     \b
     Examples:
       onsketch predict churn.model new.csv -o predictions.csv
+      onsketch predict churn.model new.csv -o predictions.parquet --columns customer --columns plan
       onsketch predict churn.model new.csv --kind probability -o p.txt
       onsketch predict churn.model new.csv --kind label --explain 3
       tail -f log.csv | onsketch predict churn.model -
@@ -58,7 +65,9 @@ def predict(
         from onsketch.jobs.predictions import TABLES
 
         tabular = output is not None and output.suffix.lower() in TABLES
-        outcomes = predict_stream(model, files, kind, {**reading, "eager": True}, explain, tabular)
+        refuse((columns and not tabular, "it needs a table: -o FILE.csv, .jsonl or .parquet", "--columns"))
+        asked = {**reading, "eager": True, **({"columns": columns} if columns else {})}
+        outcomes = predict_stream(model, files, kind, asked, explain, tabular)
         outcome, interrupted = _written(outcomes, output, tabular)
     if outcome is None:
         leave(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from onsketch.core.errors import InputError, ReadError
 from onsketch.data.arrow_messages import open_file, open_pipe
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import Roles, decide, refuse_changed, sampled
+from onsketch.data.columns import Roles, decide, place_of, refuse_changed, sampled
 from onsketch.data.parquet import in_a_line, open_parquet, row_groups
 from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES
 from onsketch.data.sources import STDIN, Bytes, shown
@@ -155,7 +155,9 @@ class Tables:
         )  # fmt: skip
         weights = None if weights is None else weights[kept]
         tags = None if tags is None else [tag for tag, good in zip(tags, kept, strict=True) if good]
-        return Block(X, y[kept], here, weights, tags), here, None if skipping else error
+        carried = [names[place_of(path, names, name, "columns")] for name in self.roles.columns]
+        cells = {name: list(compress(columns[name].to_pylist(), kept)) for name in carried}
+        return Block(X, y[kept], here, weights, tags, columns=cells or None), here, None if skipping else error
 
 
 def read_arrow(

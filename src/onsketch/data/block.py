@@ -91,6 +91,8 @@ class Block:
     """Names of rows."""
     groups: NDArray[np.int64] | None = None
     """Query ids (``qid:``), −1 for rows without."""
+    columns: dict[str, list[Any]] | None = None
+    """Cells of the columns that ``columns`` of ``stream`` names, as in the file."""
     initial: Floats | None = None
     """Initial predictions of VW lines, 0 for rows without. The program refuses them; Python code may use them."""
 

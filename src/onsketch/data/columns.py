@@ -82,6 +82,8 @@ class Roles:
     """True if columns of label, weight and tag may be absent, and labels missing: for prediction."""
     everyday: bool = False
     """True if labels may be words and columns of row names are left out, as in the program."""
+    columns: tuple[Column, ...] = ()
+    """Columns whose cells are passed through."""
     sparse: bool = False
     """True if rows may have columns that are not among the first ones."""
 

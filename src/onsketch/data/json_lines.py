@@ -83,6 +83,8 @@ class JSONLines(TextFormat):
         self.labels: list[float] = []
         self.weights: list[float] = []
         self.tags: list[str] = []
+        self.cells: dict[str, list[Any]] = {str(name): [] for name in self.roles.columns}
+        """Cells of the columns passed through."""
 
     def begin(self, source: Bytes) -> int:
         """Decide the columns by the first lines of the first file."""
@@ -180,6 +182,8 @@ class JSONLines(TextFormat):
         self.labels.append(label)
         self.weights.append(weight)
         self.tags.append("" if parts.tag is None else str(parts.tag))
+        for name, cells in self.cells.items():
+            cells.append(row[name] if name in row else flattened(row).get(name))
 
     def _compare(self, features: Mapping[str, Any]) -> None:
         """Take note of the listed columns that have not been met, and of keys that are not listed."""
@@ -218,6 +222,7 @@ class JSONLines(TextFormat):
             y=np.array(self.labels),
             sample_weight=weights if (weights != 1.0).any() else None,
             tags=tags if any(tags) else None,
+            columns=self.cells or None,
             position=replace(position, width=X.shape[1]),
         )
         self._start()

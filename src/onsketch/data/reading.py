@@ -35,7 +35,7 @@ _CONCERNS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("ignore", "keep"), ("vw", "csv", "json", "parquet", "arrow")),
     **dict.fromkeys(("label", "weight", "tag"), ("csv", "json", "parquet", "arrow")),
     **dict.fromkeys(
-        ("categorical", "numeric", "text", "dates", "word_pairs", "day_first", "missing", "interact"),
+        ("categorical", "numeric", "text", "dates", "word_pairs", "day_first", "missing", "interact", "columns"),
         ("csv", "json", "parquet", "arrow"),
     ),
 }
@@ -61,6 +61,7 @@ _DEFAULTS: dict[str, Any] = {
     "day_first": None,
     "missing": None,
     "interact": (),
+    "columns": (),
 }
 
 
@@ -248,6 +249,7 @@ class Stream:
                 dates=as_columns(options["dates"]),
                 word_pairs=options["word_pairs"],
                 day_first=options["day_first"],
+                columns=as_columns(options["columns"]),
                 positive=None if positive is None else str(positive),
                 missing=options["missing"] or ("indicate" if everyday else plain),
                 unlabelled=options["unlabelled"],
@@ -328,6 +330,7 @@ def stream(
     n_features: int | None = None,
     label: Column | None = "auto",
     unlabelled: bool = False,
+    columns: Column | Iterable[Column] = (),
     weight: Column | None = None,
     tag: Column | None = None,
     ignore: Column | Iterable[Column] = (),
@@ -377,6 +380,7 @@ def stream(
         label: tables: the label's column, by name or place; None or "none" for no label; "auto" is the one column
             named label, target, y or class.
         unlabelled: tables: labels may be missing (NaN then), and the columns of label, weight and tag absent.
+        columns: tables: columns whose cells each block holds as they are, in ``Block.columns``.
         weight: tables: the column of sample weights.
         tag: tables: the column that names rows.
         ignore: tables: columns left out; VW: namespaces left out, by their first letter or in full.

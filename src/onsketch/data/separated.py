@@ -235,7 +235,7 @@ def _category(text, start, stop, prefix, begin, end, key):
 @inlined
 def _put(into, count, column, value, origin, mark):
     """Append a value of a sparse row; ``mark`` is the column of a category, or −1."""
-    indices, values, _, _, _, _, marks, spaces, _ = into
+    indices, values, _, _, _, _, marks, spaces, _, _ = into
     indices[count], values[count], marks[count, 0], spaces[count] = column, value, mark, origin
 
 
@@ -428,6 +428,8 @@ def parse_csv(text, state, stop, budget, room, skipping, table, aim, key, indptr
             return
         if state[OPEN] < LAST_TEXT:
             state[OPEN] = MORE
+        if code == 0:
+            into[9][state[ROWS], 0], into[9][state[ROWS], 1] = start, at
         first_bad = state[CODE] == 0
         going = end_line(text, state, OPEN_QUOTE if code == UNFINISHED else code, at, end, skipping, indptr)
         if breaks[0]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError, ReadError, meant, some
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import MISSING, Roles, decide, number, refuse_changed
+from onsketch.data.columns import MISSING, Roles, decide, number, place_of, refuse_changed
 from onsketch.data.sampling import (
     LOOKED_AT,
     SAMPLE_LINES,
@@ -92,6 +92,10 @@ class CSV(TextFormat):
         self.tag_spans = np.zeros((rows, 2), dtype=np.int64)
         self.word_spans = np.zeros((rows, 2), dtype=np.int64)
         self.tags: list[str] = []
+        self.record_spans = np.zeros((rows, 2), dtype=np.int64)
+        self._carried: dict[str, int] = {}
+        """Places of the columns passed through, by name."""
+        self._cells: dict[str, list[Any]] = {}
         self.marks = np.empty((0, 3), dtype=np.int64)
         self.spaces = np.empty(0, dtype=np.uint8)
         self.key = np.empty(0, dtype=np.uint8)
@@ -127,6 +131,9 @@ class CSV(TextFormat):
             rows = split(first_lines(source, LOOKED_AT).lines, self.delimiter)[int(schema.header) :]
             sample = {name: [row[k] for row in rows if len(row) > k] for k, name in enumerate(columns.names)}
             refuse_changed(source.name, schema.fields, sample)
+        carried = [place_of(source.name, names, name, "columns") for name in self.roles.columns]
+        self._carried = {names[place]: place for place in carried}
+        self._cells = {name: [] for name in self._carried}
         self.width = columns.width
         self.names.known.update(columns.features)
         indicated = self.roles.missing == "indicate"
@@ -225,7 +232,7 @@ class CSV(TextFormat):
         )
         into = (
             self.indices, self.values, self.labels, self.weights, self.tag_spans, self.word_spans, self.marks,
-            self.spaces, self.breaks,
+            self.spaces, self.breaks, self.record_spans,
         )  # fmt: skip
         parse_csv(text, state, stop, budget, self.rows, skipping, table, self.aim, self.key, self.indptr, into)
 
@@ -240,6 +247,11 @@ class CSV(TextFormat):
         if schema.word_labels and (columns.kinds == LABEL).any():
             spans = self.word_spans[rows[0] : rows[1]].tolist()
             self.labels[rows[0] : rows[1]] = [self._code(text, start, stop) for start, stop in spans]
+        if self._carried:
+            for start, stop in self.record_spans[rows[0] : rows[1]].tolist():
+                (record,) = split([text[start:stop].decode("utf-8", "replace")], self.delimiter)
+                for name, place in self._carried.items():
+                    self._cells[name].append(record[place])
         part = slice(*values)
         if (columns.kinds == TEXT).any():
             array, texts = np.frombuffer(text, dtype=np.uint8), np.flatnonzero(self.indices[part] == TEXT_HERE)
@@ -276,6 +288,7 @@ class CSV(TextFormat):
         columns = self.columns
         assert columns is not None
         tags, self.tags = self.tags, []
+        cells, self._cells = self._cells, {name: [] for name in self._carried}
         values = self.values[:count]
         if columns.dense:
             X: Any = values.reshape(rows, self.width).copy()
@@ -305,6 +318,7 @@ class CSV(TextFormat):
             y=self.labels[:rows].copy(),
             sample_weight=self.weights[:rows].copy() if weighted else None,
             tags=tags if (columns.kinds == TAG).any() else None,
+            columns=cells or None,
             position=replace(position, width=X.shape[1]),
         )
 

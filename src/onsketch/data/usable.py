@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -30,6 +31,8 @@ class Usable(NamedTuple):
     tags: list[str] | None
     passed_over: int
     """Number of unusable rows."""
+    columns: dict[str, list[Any]] | None = None
+    """Cells of the columns passed through."""
 
     @property
     def X(self) -> Any:
@@ -93,11 +96,14 @@ def refuse_nothing(sources: list[str], skipped: int, done: str = "learned") -> N
 def _without(block: Block, unfit: NDArray[np.bool_]) -> Usable:
     count = int(np.count_nonzero(unfit))
     if count == 0:
-        return Usable(block.rows, block.y, block.sample_weight, block.tags, 0)
+        return Usable(block.rows, block.y, block.sample_weight, block.tags, 0, block.columns)
     kept = ~unfit
     weights = None if block.sample_weight is None else block.sample_weight[kept]
     tags = None if block.tags is None else [tag for tag, fits in zip(block.tags, kept, strict=True) if fits]
-    return Usable(block.X[kept], block.y[kept], weights, tags, count)
+    columns = block.columns
+    if columns is not None:
+        columns = {name: list(compress(cells, kept)) for name, cells in columns.items()}
+    return Usable(block.X[kept], block.y[kept], weights, tags, count, columns)
 
 
 def refuse_initial(block: Block) -> None:

@@ -135,6 +135,8 @@ def predict_stream(
                 else:
                     pairs = zip(said, told, strict=True)
                     said = [f"{answer}  # {_in_a_line(reason, names)}" for answer, reason in pairs]
+            if table is not None and kept.columns is not None:
+                table = _beside(kept.columns, table)
             y = task.encode(kept.y, blocks.classes)
             labelled = ~np.isnan(kept.y) & ~task.strange(y)
             unknown += int(np.count_nonzero(~np.isnan(kept.y))) - int(np.count_nonzero(labelled))
@@ -145,6 +147,16 @@ def predict_stream(
             text = "" if tabular else words(said, kept.tags)
             yield Outcome(tally, judge, rows, blocks.skipped + passed_over, text, unknown, tuple(blocks.notes), table)
     yield Outcome(tally, judge, rows, blocks.skipped + passed_over, "", unknown, tuple(blocks.notes))
+
+
+def _beside(columns: dict[str, list[Any]], table: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns passed through, followed by the predictions."""
+    twice = columns.keys() & table.keys()
+    if twice:
+        raise OptionError(
+            f"columns={min(twice)!r}: the predictions have a column of this name; rename one.", columns=...
+        )
+    return columns | table
 
 
 def _as_columns(reasons: list[Reason], names: Mapping[int, str], most: int) -> dict[str, Any]:

@@ -87,13 +87,19 @@ class TableFile:
             from onsketch.rows.encoder import import_pyarrow
 
             import_pyarrow()
-            from pyarrow import parquet
+            from pyarrow import ArrowException, parquet, schema, string
             from pyarrow import table as made
+            from pyarrow.types import is_null
 
-            rows = made(table)
-            if self._writer is None:
-                self._writer = parquet.ParquetWriter(self._path, rows.schema)
-            self._writer.write_table(rows.cast(self._writer.schema))
+            try:
+                rows = made(table)
+                if self._writer is None:
+                    kinds = [field.with_type(string()) if is_null(field.type) else field for field in rows.schema]
+                    self._writer = parquet.ParquetWriter(self._path, schema(kinds))
+                self._writer.write_table(rows.cast(self._writer.schema))
+            except ArrowException as error:
+                reason = f"a column holds values of several types ({error}); write .csv or .jsonl"
+                raise InputError(f"{self._path}: {reason}.".replace("\n", " ")) from None
             return
         first = self._file is None
         if self._file is None:
@@ -105,7 +111,7 @@ class TableFile:
                 writer.writerow(table)
             writer.writerows(rows)
         else:
-            self._file.writelines(json.dumps(dict(zip(table, row, strict=True))) + "\n" for row in rows)
+            self._file.writelines(json.dumps(dict(zip(table, row, strict=True)), default=str) + "\n" for row in rows)
         self._file.flush()
 
     def close(self) -> None:

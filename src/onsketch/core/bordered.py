@@ -11,12 +11,33 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from onsketch.core.eigen import eigh
 from onsketch.core.shrinking import left_of
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined
 
 _left_of = inlined(left_of)
+
+
+def measure(rows, count, start, n, gram):
+    """Compute K = SSᵀ from S itself, which is in n columns of ``rows`` from ``start`` on; O(count·n²).
+
+    K follows the rows of S exactly, but rows in float32 are rounded whenever they change. So they drift away from K.
+    """
+    for i in range(n):
+        for j in range(i + 1):
+            gram[i, j] = 0.0
+    for slot in range(count):
+        for i in range(n):
+            s = np.float64(rows[slot, start + i])
+            if s != 0.0:
+                for j in range(i + 1):
+                    gram[i, j] += s * np.float64(rows[slot, start + j])
+    for i in range(n):
+        for j in range(i):
+            gram[j, i] = gram[i, j]
 
 
 def rebuild(gram, inverses, ridges, n, values, vectors, work):

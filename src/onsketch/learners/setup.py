@@ -10,7 +10,7 @@ from onsketch.core.errors import OptionError
 from onsketch.core.geometry import geometry_of
 from onsketch.core.losses import Form, loss_of
 from onsketch.core.spectral_step import setup_class
-from onsketch.core.tolerances import LARGEST, STEEPEST
+from onsketch.core.tolerances import LARGEST, RESOLUTION, STEEPEST
 from onsketch.learners.methods import FIRST_RIDGE, Method, ridge_share
 from onsketch.learners.options import Options
 
@@ -84,6 +84,8 @@ class Setup(NamedTuple):
     """Rounds below this need no undoing."""
     rounding: float
     """A few rounding errors of the dtype of numbers stored per feature."""
+    resolution: float
+    """The share of the largest energy below which the rows of a sketch cannot tell an energy from 0."""
     ridge: float
     """Where the ridge starts."""
     share: float
@@ -199,6 +201,7 @@ def make_setup(method: Method, options: Options, *, capacity: int = 0) -> Setup:
         steepest=STEEPEST[options.dtype],
         safe=1e25 if options.dtype == "float64" else 1e5,
         rounding=1e-15 if options.dtype == "float64" else 5e-7,
+        resolution=RESOLUTION[options.dtype],
         ridge=FIRST_RIDGE if options.ridge is None else options.ridge,
         share=ridge_share(method, options.sketch_size) if newton and options.ridge is None else 0.0,
         forget=float(options.forget),

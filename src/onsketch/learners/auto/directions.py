@@ -17,10 +17,11 @@ import math
 from onsketch.core import bordered
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
-from onsketch.learners.auto.state import FIGURE, FIRST_ROW, ROOT, TALLY
+from onsketch.learners.auto.state import FIGURE, FIRST_ROW, HEADS, ROOT, SKETCHED, TALLY
+from onsketch.learners.sketched.packed import CLOCK
 
-_rebuild, _border, _shrink, _restart = map(
-    inner, (bordered.rebuild, bordered.border, bordered.shrink, bordered.restart)
+_rebuild, _border, _shrink, _restart, _measure = map(
+    inner, (bordered.rebuild, bordered.border, bordered.shrink, bordered.restart, bordered.measure)
 )
 
 
@@ -28,7 +29,9 @@ _rebuild, _border, _shrink, _restart = map(
 def ridge_with(settings, numbers, k, escaped):
     """The ridge of expert k where so much has escaped; the first one's is more where rows have weights."""
     heavier = math.sqrt(numbers[FIGURE.heaviest]) if k == 0 else 1.0
-    return settings.ridges[k] * heavier * numbers[FIGURE.norm] + settings.growths[k] * escaped
+    return max(
+        settings.ridges[k] * heavier * numbers[FIGURE.norm] + settings.growths[k] * escaped, numbers[FIGURE.least]
+    )
 
 
 @inlined
@@ -120,6 +123,26 @@ def rebuild(settings, small):
     """The small inverses from the Gram matrix."""
     ridges = _ridges(settings, small)
     _rebuild(small.gram, small.inverses, ridges, small.counts[TALLY.rows], small.values, small.vectors, small.work)
+
+
+@inner
+def measure(settings, small, light, table):
+    """Compute the Gram matrix from the rows of the sketch, which are in float32, and the inverses from it.
+
+    Heavy heads are folded into light ones. Both grow while their sum does not, until float32 has no digits for it.
+    Rows in the buffer, if there are any, are of features without sketch columns: they are zero.
+    """
+    n = min(small.counts[TALLY.rows], settings.size - 1)
+    _measure(table.rows, table.clock[CLOCK.seen], FIRST_ROW, n, small.gram)
+    top = 0.0
+    for i in range(n):
+        top = max(top, small.gram[i, i])
+    for place in range(1, table.clock[CLOCK.seen]):
+        for k in range(SKETCHED):
+            light.rows[place, k] += table.rows[place, HEADS[k]]
+            table.rows[place, HEADS[k]] = 0.0
+    small.numbers[FIGURE.least] = settings.resolution * top
+    rebuild(settings, small)
 
 
 @inner

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onsketch.core import state
 from onsketch.core.arrays import Arrays, require, take
 from onsketch.core.errors import OptionError
-from onsketch.core.tolerances import LARGEST, STEEPEST
+from onsketch.core.tolerances import LARGEST, RESOLUTION, STEEPEST
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
 from onsketch.jit.vectors import padded
@@ -107,6 +107,7 @@ class AutoLearner(Learner):
             patience=PATIENCE,
             largest=LARGEST if options.dtype == "float64" else 1e30,
             steepest=STEEPEST[options.dtype],
+            resolution=RESOLUTION[options.dtype],
         )
         self._small = Mixture.empty(capacity, kept)
         self._table = self._new_table(16)

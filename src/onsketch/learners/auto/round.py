@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onsketch.core.losses import POISSON, slope_unit
+from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.auto.counting import (
     count_label,
@@ -24,7 +25,7 @@ from onsketch.learners.auto.counting import (
     seen_label,
 )
 from onsketch.learners.auto.diagonal import FIRST_ENERGY, diagonal_lengths, expert_steps, slopes_of
-from onsketch.learners.auto.directions import append, shrink, sketched_lengths, worth_sketching
+from onsketch.learners.auto.directions import append, measure, shrink, sketched_lengths, worth_sketching
 from onsketch.learners.auto.heavy import add_heads, close_buffer, list_heavy, shift_heads, sketch_products, write_heavy
 from onsketch.learners.auto.mixing import EXPERTS, LANES
 from onsketch.learners.auto.passes import (
@@ -40,6 +41,7 @@ from onsketch.learners.auto.passes import (
 )
 from onsketch.learners.auto.scaling import length_factor, next_regime
 from onsketch.learners.auto.state import FIGURE, FIRST_ROW, LAPLACE, SKETCHED, TALLY, WIDTH, Light, Settings
+from onsketch.learners.sketched.epochs import is_due
 from onsketch.learners.sketched.packed import CLOCK, SCRATCH, Table
 
 LEAST_FADE = 0.5
@@ -260,4 +262,6 @@ def learn_rows(settings, light, table, small, room, indptr, slots, values, label
         elif numbers[FIGURE.fade] < LEAST_FADE:
             numbers[FIGURE.escaped] *= numbers[FIGURE.fade]
             numbers[FIGURE.fade] = 1.0
+        if settings.resolution > CUTOFF and settings.size >= 2 and is_due(table, have):
+            measure(settings, small, light, table)
     return indptr.size - 1

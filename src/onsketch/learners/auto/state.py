@@ -133,9 +133,11 @@ class Figures(NamedTuple):
     """what rows that were not sketched would have told"""
     heaviest: int
     """1, doubled by every row whose sample weight is larger"""
+    least: int
+    """ridges are no less: what rows in float32 cannot tell from 0 (0: they are in float64)"""
 
 
-FIGURE = Figures(*range(19))
+FIGURE = Figures(*range(20))
 
 _FAR = float(np.finfo(np.float64).max)
 """The range of labels starts here and at its negative: no label has been met."""
@@ -180,6 +182,8 @@ class Settings(NamedTuple):
     """Bound on what is written per feature …"""
     steepest: float
     """… and on gradients, whose squares are summed up."""
+    resolution: float
+    """The share of the largest energy below which the rows of the sketch cannot tell an energy from 0."""
 
 
 class Light(NamedTuple):
@@ -234,7 +238,7 @@ class Mixture(NamedTuple):
     """What is not kept for each feature: tallies, the mixture of the experts, and the small algebra of their sketch."""
 
     counts: Annotated[NDArray[np.int64], Array("12", "i8", start=(0, -1, *[0] * 10))]
-    numbers: Annotated[Floats, Array("19", start=_FIGURES, within={FIGURE.heaviest: (1.0, LARGEST)})]
+    numbers: Annotated[Floats, Array("20", start=_FIGURES, within={FIGURE.heaviest: (1.0, LARGEST)})]
     sums: Annotated[Floats, Array("3 8", within=(-_SQUARED, _SQUARED))]
     """(3, LANES): Σ loss of the experts, of the calibrated experts, and of the three stages."""
     shares: Annotated[Floats, Array("3 8", within=(0.0, 1.001))]

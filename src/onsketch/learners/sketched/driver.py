@@ -4,7 +4,7 @@ The weights are ``w = base·head + Sᵀa`` with the sketch rows S in the packed 
 non-zero of x, one packed row (``gather``), does a little algebra of the sketch's size, and writes it back
 (``write``); its cost depends on the non-zeros and the sketch size, not on d.
 
-What differs between sketches is in six functions, chosen by the type of the sketch's state:
+What differs between sketches is in seven functions, chosen by the type of the sketch's state:
 
 ============  ==================================================================================================
 enter         add a feature that occurs for the first time
@@ -13,6 +13,7 @@ metric        ``P x = c·x + Sᵀq`` for the current preconditioner P, from Sx a
 absorb        absorb the row ``ρ·x``, change a, and compute the change of the packed rows of x's features
 write         add that change to the packed rows
 follow_ridge  adapt to a raised ridge
+measure       compute the small matrices from the packed rows, which are in float32
 ============  ==================================================================================================
 """
 
@@ -25,11 +26,11 @@ from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.jit.vectors import dot, within
 from onsketch.learners.clip import clipped, shortest_move
-from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, look_after_sleepers
+from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, is_due, look_after_sleepers
 from onsketch.learners.sketched.forgetting import write_fade
 from onsketch.learners.sketched.implicit import implicit_gradient
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
-from onsketch.learners.sketched.parts import VERDICT, absorb, enter, follow_ridge, metric, prepare, write
+from onsketch.learners.sketched.parts import VERDICT, absorb, enter, follow_ridge, measure, metric, prepare, write
 from onsketch.learners.sketched.passes import gather, newest
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
 from onsketch.learners.stages import slope_and_scale
@@ -318,6 +319,8 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
             close_full(setup, table, sketch)
         elif asleep:
             look_after_sleepers(table, count)
+        if setup.resolution > CUTOFF and is_due(table, count):
+            measure(setup, table, sketch)
         # 7 Count: the round, and the iterate for averaging.
         sketch.numbers[NUMBER.fade] *= setup.forget
         if setup.average:

@@ -36,6 +36,9 @@ TINY = 1e-140
 PATIENCE = 4
 """Non-zeros per feature, read without the end of an epoch, before all features are brought up to date."""
 
+DUE = 512
+"""Non-zeros per feature, met between two computations of the small matrices from rows in float32."""
+
 
 @inlined
 def _without_tiny(entries):
@@ -197,6 +200,21 @@ def settle(table):
         table.rows[slot, COLUMN.epoch] = 0
     table.clock[CLOCK.epoch] = 0
     table.clock[CLOCK.current] = 1
+
+
+@inlined
+def is_due(table, count):
+    """Count non-zeros met; returns True when the small matrices are to be computed from the rows again.
+
+    All features are up to date then. Such a computation costs about a hundredth of the rounds since the last one.
+    """
+    clock = table.clock
+    clock[CLOCK.unmeasured] += count
+    if clock[CLOCK.touched] > 0 or clock[CLOCK.unmeasured] <= DUE * clock[CLOCK.seen]:
+        return False
+    clock[CLOCK.unmeasured] = 0
+    settle(table)
+    return True
 
 
 @inlined

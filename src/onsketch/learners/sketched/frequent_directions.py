@@ -36,6 +36,7 @@ from onsketch.learners.sketched.small_gram import (
     is_spectral,
     last_column,
     last_column_of_spectrum,
+    measure,
     metric,
     step_weight,
 )
@@ -243,4 +244,6 @@ def _dual_step(setup, sketch, p, square, rho, g, full, change):
             a[j] += along * sketch.squares[SQUARE.vectors, e, j]
 
 
-register_parts(Directions, metric=metric, absorb=_absorb, write=write_buffer, follow_ridge=follow_ridge)
+register_parts(
+    Directions, metric=metric, absorb=_absorb, write=write_buffer, follow_ridge=follow_ridge, measure=measure
+)

@@ -33,6 +33,7 @@ from onsketch.learners.sketched.oja_basis import OJA_SQUARE, OJA_WORK, factorise
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_rows
+from onsketch.learners.sketched.small_gram import hold_ridge, measure_rows
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, State
 
 STRETCH = 1e4
@@ -266,4 +267,22 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     return verdict
 
 
-register_parts(Subspace, enter=_enter, metric=_metric, prepare=_prepare, absorb=_absorb, write=write_rows)
+def _measure(setup, table, sketch):
+    m = sketch.counts[COUNT.rows]
+    measure_rows(setup, table, sketch, m, sketch.squares[OJA_SQUARE.gram])
+    factorise(setup, sketch)
+    top = 0.0
+    for i in range(m):
+        top = max(top, sketch.lines[LINE.values, i])
+    hold_ridge(setup, sketch, top)
+
+
+register_parts(
+    Subspace,
+    enter=_enter,
+    metric=_metric,
+    prepare=_prepare,
+    absorb=_absorb,
+    write=write_rows,
+    measure=_measure,
+)

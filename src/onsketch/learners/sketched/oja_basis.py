@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import fma, load, product, quotient, root, spread, store
 from onsketch.learners.sketched.epochs import fold_coefficients, turn_line
@@ -114,7 +113,6 @@ def factorise(setup, sketch):
     gram = sketch.squares[OJA_SQUARE.gram]
     factor = sketch.squares[OJA_SQUARE.factor]
     m = sketch.counts[COUNT.rows]
-    cutoff = max(CUTOFF, 20.0 * setup.rounding)  # Z is rounded to float32 when written, its Gram matrix is not
     rank = 0
     for i in range(m):
         for j in range(m):
@@ -127,7 +125,7 @@ def factorise(setup, sketch):
             left -= along * along
             for k in range(j + 1):
                 factor[i, k] -= along * factor[j, k]
-        if left > cutoff * gram[i, i] and left > 0.0:
+        if left > setup.resolution * gram[i, i] and left > 0.0:
             factor[i, i] = 1.0
             for k in range(i + 1):
                 factor[i, k] /= math.sqrt(left)

@@ -104,9 +104,11 @@ class Clock(NamedTuple):
     """1 if all features are up to date, so that no epoch need be checked"""
     met: int
     """non-zeros read since the last epoch ended, while some features are behind"""
+    unmeasured: int
+    """non-zeros read since the small matrices were computed from the rows; counted if the rows are in float32"""
 
 
-CLOCK = Clock(*range(6))
+CLOCK = Clock(*range(7))
 
 
 class Table(NamedTuple):
@@ -116,7 +118,7 @@ class Table(NamedTuple):
     """Packed rows, in float64 or float32."""
     features: Annotated[NDArray[np.int64], Array("slots", "i8", borrowed=True)]
     """The feature of each slot: the feature map's own array."""
-    clock: Annotated[NDArray[np.int64], Array("6", "i8", start=(0, 0, 0, 0, 1, 0), within=COUNTED)]
+    clock: Annotated[NDArray[np.int64], Array("7", "i8", start=(0, 0, 0, 0, 1, 0, 0), within=COUNTED)]
     touched: Annotated[NDArray[np.int32], Array("slots", "i4", scratch=True)]
     """Slots that have buffer rows in this epoch, in order; also given by the rows' epochs."""
     running: Annotated[NDArray[np.float64], Array("units k entry")]

@@ -2,8 +2,8 @@
 
 A sketch's state is a subclass of ``State`` (state.py). Its module registers ``metric``, ``absorb`` and ``write`` (see
 driver.py) with ``register_parts``. It also registers ``enter``, if a new feature has entries in the sketch's rows,
-``prepare``, if ``metric`` and ``absorb`` share their first part, and ``follow_ridge``, if something depends on the
-ridge.
+``prepare``, if ``metric`` and ``absorb`` share their first part, ``follow_ridge``, if something depends on the ridge,
+and ``measure``, if it keeps small matrices.
 """
 
 from __future__ import annotations
@@ -44,6 +44,10 @@ def _nothing_to_follow(setup, sketch):
     pass
 
 
+def _nothing_to_measure(setup, table, sketch):
+    pass
+
+
 def register_parts(
     state: type,
     *,
@@ -53,6 +57,7 @@ def register_parts(
     enter: Any = _nothing_to_enter,
     prepare: Any = _nothing_to_prepare,
     follow_ridge: Any = _nothing_to_follow,
+    measure: Any = _nothing_to_measure,
 ) -> None:
     """Have the driver use these compiled functions for sketches with this type of state."""
     registered = {
@@ -62,6 +67,7 @@ def register_parts(
         "absorb": absorb,
         "write": write,
         "follow_ridge": follow_ridge,
+        "measure": measure,
     }
     for part, function in registered.items():
         _parts[part][state] = function
@@ -96,5 +102,9 @@ def follow_ridge(setup, sketch):
     """The ridge has been raised: bring what the sketch has computed from it up to date."""
 
 
-for _part in (enter, prepare, metric, absorb, write, follow_ridge):
+def measure(setup, table, sketch):
+    """Compute the small matrices from the rows of S, all of which are up to date and outside of a buffer."""
+
+
+for _part in (enter, prepare, metric, absorb, write, follow_ridge, measure):
     _parts[_part.__name__] = chosen_by_type(_part)

@@ -24,7 +24,7 @@ from onsketch.learners.merging import less_base
 from onsketch.learners.sketched.packed import COLUMN
 from onsketch.learners.sketched.parts import VERDICT, register_parts
 from onsketch.learners.sketched.passes import write_rows
-from onsketch.learners.sketched.small_gram import decompose
+from onsketch.learners.sketched.small_gram import decompose, hold_ridge, measure_rows
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE, State
 
 _REFRESH = 512
@@ -121,6 +121,15 @@ def _decompose(setup, sketch):
 
 def _follow_ridge(setup, sketch):
     _decompose(setup, sketch)
+
+
+def _measure(setup, table, sketch):
+    measure_rows(setup, table, sketch, sketch.counts[COUNT.rows], sketch.squares[SQUARE.gram])
+    _decompose(setup, sketch)
+    ridge = sketch.numbers[NUMBER.ridge]
+    hold_ridge(setup, sketch, sketch.lines[LINE.values, 0])
+    if sketch.numbers[NUMBER.ridge] > ridge:
+        _decompose(setup, sketch)
 
 
 @inlined
@@ -246,4 +255,6 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     return VERDICT.absorbed
 
 
-register_parts(Projection, metric=_row_metric, absorb=_absorb, write=write_rows, follow_ridge=_follow_ridge)
+register_parts(
+    Projection, metric=_row_metric, absorb=_absorb, write=write_rows, follow_ridge=_follow_ridge, measure=_measure
+)

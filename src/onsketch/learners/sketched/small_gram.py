@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from onsketch.core import bordered
 from onsketch.core.eigen import eigh
 from onsketch.core.geometry import NEWTON
@@ -15,10 +17,10 @@ from onsketch.core.spectral_step import inverse_metric, spectral_weight
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import dot, fma, load, spread, store
-from onsketch.learners.sketched.packed import COLUMN
+from onsketch.learners.sketched.packed import CLOCK, COLUMN
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER, SQUARE
 
-_rebuild = inner(bordered.rebuild)
+_rebuild, _measure = inner(bordered.rebuild), inner(bordered.measure)
 
 TINY = 1e-5
 """If the independent part of a new row has a smaller share of the energies than this, the spectrum replaces the inverse
@@ -127,6 +129,55 @@ def follow_ridge(setup, sketch):
     _rebuild(sketch.squares[SQUARE.gram], inverses, (ridge,), n, values, vectors, sketch.room[0])
     if n > 0 and not ridge + values[n - 1] > TINY * values[0]:
         inverses[0, 0, 0] = 0.0  # there is none
+
+
+_follow_ridge = inner(follow_ridge)
+
+
+@inner
+def measure_rows(setup, table, sketch, n, gram):
+    """Compute SSᵀ from the packed rows, and Sḡ (dual averaging), or fold Sᵀa into the heads.
+
+    Heads move along x by 1/ridge where the weights move by 1/(ridge + λ), and a makes up for it. What both have in
+    common would grow until float32 has no digits left for their sum.
+    """
+    lines, rows, base_sum = sketch.lines, table.rows, sketch.numbers[NUMBER.base_sum]
+    _measure(rows, table.clock[CLOCK.seen], COLUMN.sketch, n, gram)
+    for i in range(n):
+        lines[LINE.dual, i] = 0.0
+    for slot in range(table.clock[CLOCK.seen]):
+        head, total = 0.0, 0.0
+        for i in range(n):
+            s = np.float64(rows[slot, COLUMN.sketch + i])
+            head += lines[LINE.a, i] * s
+            total += lines[LINE.a_sum, i] * s
+            lines[LINE.dual, i] += np.float64(rows[slot, COLUMN.head]) * s
+        if not setup.dual:
+            rows[slot, COLUMN.head] += head
+            total -= base_sum * head
+        rows[slot, COLUMN.sum] += total
+    for i in range(n):
+        lines[LINE.a_sum, i] = 0.0
+        if not setup.dual:
+            lines[LINE.a, i] = 0.0
+
+
+@inlined
+def hold_ridge(setup, sketch, top):
+    """Keep the ridge above what the rows cannot tell from 0 next to the largest energy; no ridge stays none."""
+    if setup.geometry == NEWTON and sketch.numbers[NUMBER.ridge] > 0.0:
+        sketch.numbers[NUMBER.ridge] = max(sketch.numbers[NUMBER.ridge], setup.resolution * top)
+
+
+def measure(setup, table, sketch):
+    """K from the rows, which a shrink has just made orthogonal, and all that follows from it."""
+    gram = sketch.squares[SQUARE.gram]
+    measure_rows(setup, table, sketch, sketch.counts[COUNT.rows], gram)
+    top = 0.0
+    for i in range(sketch.counts[COUNT.rows]):
+        top = max(top, gram[i, i])
+    hold_ridge(setup, sketch, top)
+    _follow_ridge(setup, sketch)
 
 
 @inner

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from definitions.auto import DEGREE, implicit, in_unit, slope, slope_unit, value, with_epsilon
+from definitions.auto import DEGREE, implicit, in_unit, slope, slope_unit, value
 from definitions.softmax import Pool, softmax
 from definitions.softmax import implicit as implicit_classes
 from streams import REAL
@@ -31,7 +31,8 @@ class Definition:
         self.many, self.real = classes > 1, loss in REAL
         self.signs = not (self.many or self.real or loss == "poisson")
         n = d + 1
-        self.magnitude, self.values, self.mean, self.square, self.visits = np.zeros((5, n))
+        self.magnitude, self.values, self.mean, self.square = np.zeros((4, n))
+        self.visits, self.changes, self.last = np.zeros((3, n))
         self.centre, self.scale, self.in_use = np.zeros((3, n))
         self.listed: list[int] = []
         self.seen: list[int] = []
@@ -44,8 +45,8 @@ class Definition:
         self.label = self.mean_label = self.unit = self.total = 0.0
         self.low, self.high, self.heaviest = math.inf, -math.inf, 1.0
         self.temper, self.hard, self.sums, self.shares = np.ones(5), np.full(5, 10.0), np.zeros(5), PRIORS.copy()
-        self.stack, self.hessian = np.eye(1, 6)[0], np.zeros((6, 6))
-        self.ways, self.way, self.bias, self.firm = np.zeros(2), np.full(2, 0.5), 0.0, 10.0
+        self.stack, self.hessian = np.eye(1, 7)[0], np.zeros((7, 7))
+        self.ways, self.way = np.zeros(2), np.full(2, 0.5)
         self.pool = Pool(5, classes)
 
     def ridge(self, e: int) -> float:
@@ -93,9 +94,9 @@ class Definition:
     @property
     def mix(self) -> Array:
         """(6,): coefficients of the experts in the prediction, and the constant's."""
-        stacked = self.stack[0] - self.stack[1:].sum()
-        by = (self.way[0] + self.way[1] * stacked) * self.shares + self.way[1] * self.stack[1:]
-        return np.append(self.temper * by, self.way[1] * self.bias)
+        stacked = self.stack[0] - self.stack[1:6].sum()
+        by = (self.way[0] + self.way[1] * stacked) * self.shares + self.way[1] * self.stack[1:6]
+        return np.append(self.temper * by, self.way[1] * self.stack[6])
 
     def predict(self, features: Array) -> float:
         if self.t == 0:
@@ -121,6 +122,8 @@ class Definition:
         self.mean[j] += min(max(v - self.mean[j], -widest), widest) / n
         away = min(abs(v - self.mean[j]), widest)
         self.square[j] += (1 / n if n < 10 else 2 / (n + 1)) * (away**2 - self.square[j])
+        self.changes[j] += v != self.last[j]
+        self.last[j] = v
 
     def visit(self, v: Array, visited: list[int]) -> None:
         gone = []
@@ -133,7 +136,7 @@ class Definition:
             centre, scale = 0.0, self.magnitude[j]
             if j in self.listed and j not in gone:
                 centre = self.mean[j]
-                scale = math.sqrt(self.square[j]) + self.magnitude[j] / math.sqrt(self.visits[j])
+                scale = math.sqrt(self.square[j]) + self.magnitude[j] / math.sqrt(self.changes[j])
                 scale = scale if scale > 1e-9 * abs(centre) else 0.0
             used = self.scale[j]
             moved = scale > 1.1 * used or used > 1.1 * scale or abs(centre - self.centre[j]) > 0.1 * used
@@ -210,7 +213,7 @@ class Definition:
         if not self.many:
             target, h_here = self.see_label(y, h)
             unit = self.unit if self.real else 1.0
-            self.mix_learns(z[:, 0], target, h, h_here, unit)
+            self.mix_learns(z[:, 0], by[0, 1], target, h, h_here, unit)
             h = h_here
         else:
             self.pool.teach(int(y), h)
@@ -257,7 +260,7 @@ class Definition:
             self.label += away
             self.mean_label -= away if self.real else 0.0
 
-    def mix_learns(self, z: Array, y: float, weight: float, h: float, unit: float) -> None:
+    def mix_learns(self, z: Array, one: float, y: float, weight: float, h: float, unit: float) -> None:
         if self.loss != "poisson":
             self.heaviest *= 2 if weight > self.heaviest else 1
             h = min(h, self.heaviest)
@@ -273,31 +276,21 @@ class Definition:
         loss = in_unit(self.loss, unit)
         f = self.temper * z
         mean = self.shares @ f
-        g = self.stack[0] * mean + self.stack[1:] @ (f - mean) + self.bias
-        row = np.append(mean, f - mean)
-        slopes = np.array([slope(loss, v, y) for v in f])
-        bends = np.array([self.bend(v, y, loss) for v in f])
+        row = np.concatenate([[mean], f - mean, [one]])
+        g = self.stack @ row
         self.sums = keep * self.sums + h * np.array([value(loss, v, y) for v in f])
-        self.hard = keep * self.hard + (1 - keep) * 10 + h * bends * z * z
-        self.temper = np.clip(self.temper - h * slopes * z / self.hard, 0.05, 20)
         self.ways = keep * self.ways + h * np.array([value(loss, mean, y), value(loss, g, y)])
-        s, bend = slope(loss, g, y), self.bend(g, y, loss)
-        self.hessian = keep * self.hessian + h * bend * np.outer(row, row)
-        step = np.linalg.solve(self.hessian + 10 * np.eye(6), h * s * row)
-        self.stack = np.clip(self.stack - step, -20, 20)
-        self.firm = keep * self.firm + (1 - keep) * 10 + h * bend
-        self.bias -= h * s / self.firm
+        hard = self.forget * self.hard + (1 - self.forget) * 10
+        steps = [implicit(loss, v, y, h * x * x / w) for v, x, w in zip(f, z, hard, strict=True)]
+        slopes, bends = np.array(steps).T
+        self.temper = np.clip(self.temper - h * slopes * z / hard, 0.05, 20)
+        self.hard = hard + h * bends * z * z
+        self.hessian *= self.forget
+        along = np.linalg.solve(self.hessian + 3 * np.eye(7), row)
+        s, bend = implicit(loss, g, y, h * (along @ row))
+        self.hessian += h * bend * np.outer(row, row)
+        self.stack = np.clip(self.stack - h * s * along, -20, 20)
         self.shares, self.way = self.weigh(self.sums, PRIORS), self.weigh(self.ways, np.full(2, 0.5))
-
-    def bend(self, z: float, y: float, loss: str) -> float:
-        if loss == "logistic":
-            s = abs(slope(loss, z, y))
-            return s * (1 - s)
-        name, epsilon = with_epsilon(loss)
-        if name == "huber":
-            return 2.0 * min(1.0, epsilon / max(abs(z - y), 1e-300))
-        curved = {"squared": 2.0, "squared_hinge": 2.0 * (y * z < 1), "poisson": math.exp(min(z, 700.0))}
-        return curved.get(loss, slope(loss, z, y) ** 2)
 
     def weigh(self, sums: Array, priors: Array) -> Array:
         degree = DEGREE.get(self.loss, 0)

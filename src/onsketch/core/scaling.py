@@ -8,14 +8,17 @@ Running statistics of a feature, with winsorised updates, so that one value in w
 
 A feature that is not zero in more than 60 % of the rows is *centred* until that falls below 40 %. The scale in use is
 
-    s = D + M/√visits   and the centre is c,   for a centred feature; M/√visits allows for the error of a new centre
-    s = M               and the centre is 0,   otherwise
+    s = D + M/√changes   and the centre is c,   for a centred feature; M/√changes allows for errors of D and c
+    s = M                and the centre is 0,   otherwise
+
+A *change* is a value other than the one before: in ordered rows, a value that stays for long counts as one. A feature
+that was constant for a thousand rows says nothing about the size of its next step.
 
 The scale and the centre in use follow the statistics when the scale has moved by a factor of ``LEAP`` or the centre by
 ``MOVED`` scales. Then x' = r·x + b with constants r and b, and the owner rewrites its state for the feature exactly.
 There is no common scale: a column in other units does not change the others.
 
-Statistics of different rows can be merged (:func:`merged`). Cost: O(1) per value and nine numbers per feature.
+Statistics of different rows can be merged (:func:`merged`). Cost: O(1) per value and eleven numbers per feature.
 Reference: Ross, Mineiro and Langford, "Normalized online learning", UAI 2013, for rewriting weights.
 """
 
@@ -28,10 +31,11 @@ from numpy.typing import NDArray
 
 from onsketch.jit.decorators import inlined, inner
 
-MAGNITUDE, VALUES, MEAN, SQUARE, VISITS, CENTRE, SCALE, MAGNITUDE_USED, CENTRED = range(9)
-"""Figures of a feature: M and its count; c, D² and their count; centre, scale and magnitude in use; 1 if centred."""
+MAGNITUDE, VALUES, MEAN, SQUARE, VISITS, CHANGES, LAST, CENTRE, SCALE, MAGNITUDE_USED, CENTRED = range(11)
+"""Figures of a feature: M and its count; c, D² and their count; changes of value and the last value; centre, scale and
+magnitude in use; 1 if centred."""
 
-FIGURES = 9
+FIGURES = 11
 
 CUT = 10.0
 """Scaled values are cut at ± this."""
@@ -70,6 +74,9 @@ def follow(figures, value):
     away = min(abs(value - figures[MEAN]), widest)
     figures[SQUARE] += (1.0 / n if n < EARLY else 2.0 / (n + 1.0)) * (away * away - figures[SQUARE])
     figures[VISITS] = n
+    if value != figures[LAST]:
+        figures[CHANGES] += 1.0
+        figures[LAST] = value
 
 
 @inner
@@ -77,7 +84,7 @@ def wanted(figures):
     """Return the centre and the scale given by the running statistics; scale 0 for a constant feature."""
     if figures[CENTRED] == 1.0:
         centre = figures[MEAN]
-        scale = math.sqrt(figures[SQUARE]) + figures[MAGNITUDE] / math.sqrt(figures[VISITS])
+        scale = math.sqrt(figures[SQUARE]) + figures[MAGNITUDE] / math.sqrt(max(figures[CHANGES], 1.0))
         return centre, scale if scale > LEAST * abs(centre) else 0.0
     return 0.0, figures[MAGNITUDE]
 
@@ -107,7 +114,7 @@ def typical(length, square, t):
 
 
 def merged(parts: list[NDArray[np.float64]], signs: tuple[float, ...]) -> NDArray[np.float64]:
-    """Return the running statistics (features, 9) of the rows of all parts; sign −1 subtracts a part.
+    """Return the running statistics (features, 11) of the rows of all parts; sign −1 subtracts a part.
 
     Means are weighted by counts, and squares include the distance of the parts' means. No scale is in use yet.
     """
@@ -120,5 +127,7 @@ def merged(parts: list[NDArray[np.float64]], signs: tuple[float, ...]) -> NDArra
             terms = [part[:, SQUARE] + (part[:, MEAN] - out[:, MEAN]) ** 2 for part in parts]
         summed = sum(n * term for n, term in zip(counts, terms, strict=True))
         out[:, count], out[:, figure] = total, summed / np.where(total > 0.0, total, 1.0)
+    changes = sum(sign * part[:, CHANGES] for sign, part in zip(signs, parts, strict=True))
+    out[:, CHANGES], out[:, LAST] = np.maximum(changes, 0.0), parts[0][:, LAST]
     out[:, [MAGNITUDE, SQUARE]] = np.maximum(out[:, [MAGNITUDE, SQUARE]], 0.0)
     return out

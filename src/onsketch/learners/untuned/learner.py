@@ -248,7 +248,8 @@ class Core:
         require_within(run[[RUN.fade, RUN.thin]], 1e-13, 1.0, "state.running")
         require_within(run[RUN.heaviest], 1.0, 1e51, "state.running")
         require_within(run[[RUN.norm, RUN.used, RUN.wide]], 0.0, 1e100, "state.running")
-        require_within(state.figures[:, [scaling.MAGNITUDE, scaling.SQUARE, scaling.VALUES, scaling.VISITS]],
+        require_within(state.figures[:, [scaling.MAGNITUDE, scaling.SQUARE, scaling.VALUES, scaling.VISITS,
+                                       scaling.CHANGES]],
                        0.0, 1e301, "state.figures")  # fmt: skip
         if width:
             require(places <= have["places"] and have["square"] == 0, "its sketch has impossible counts")

@@ -29,10 +29,11 @@ from onsketch.learners.untuned.state import (
     HOTTEST,
     LONG,
     NEWTON,
-    OUTPUTS,
     OWN,
     PRIOR,
     RUN,
+    STACK_PRIOR,
+    STACKED,
     Mixture,
     Scratch,
     State,
@@ -294,14 +295,12 @@ def _mixture(parts: list[Mixture], rounds: Floats) -> Mixture:
     merged.hardness[:] = np.maximum(summed["hardness"], PRIOR)
     merged.losses[:] = np.maximum(summed["losses"], 0.0)
     merged.hessian[:] = summed["hessian"]
-    prior = PRIOR * np.eye(OUTPUTS + 1)
+    prior = STACK_PRIOR * np.eye(STACKED)
     target = sum(s * (part.hessian + prior) @ part.stack for s, part in zip(SIGNS, parts, strict=True))
     merged.stack[:] = np.clip(np.linalg.solve(merged.hessian + prior, target), -HOTTEST, HOTTEST)
     merged.costs[:] = np.maximum(summed["costs"], 0.0)
     merged.ways[:] = np.clip(_mean([part.ways for part in parts], rounds), 0.0, 1.0)
     merged.shares[:] = np.clip(_mean([part.shares for part in parts], rounds), 0.0, 1.0)
-    merged.bias[0] = _mean([part.bias[0] for part in parts], [part.bias[1] for part in parts])
-    merged.bias[1] = max(sum(s * part.bias[1] for s, part in zip(SIGNS, parts, strict=True)), PRIOR)
     merged.mix[:] = _mean([part.mix for part in parts], rounds)
     return merged
 

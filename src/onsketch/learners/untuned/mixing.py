@@ -1,12 +1,12 @@
-"""The mixture of one output: temperatures, exponential weights, and a stack by Newton's method.
+"""The mixture of one output: temperatures, exponential weights, and a stack by implicit Newton steps.
 
 With expert margins m_o in units of labels and kept within bounds,
 
-    f_o = temperature_o·m_o,   f = Σ share_o·f_o,   g = s₀·f + Σ s_o·(f_o − f) + bias,
+    f_o = temperature_o·m_o,   f = Σ share_o·f_o,   g = s₀·f + Σ s_o·(f_o − f) + s_c·one,
 
 the prediction is ``way₀·f + way₁·g``. Shares and ways are exponential weights on the losses; for numbers on the log
-likelihood under Gaussian or Laplace noise of unknown size. Row t counts as t in all sums. All is linear in the m_o, and
-``mixture.mix`` holds the coefficients. Cost: O(K³) a row for K experts.
+likelihood under Gaussian or Laplace noise of unknown size. Row t counts as t in these sums of losses. All is linear in
+the m_o, and ``mixture.mix`` holds the coefficients. Cost: O(K³) a row for K experts.
 """
 
 from __future__ import annotations
@@ -14,28 +14,11 @@ from __future__ import annotations
 import math
 
 from onsketch.core import losses
-from onsketch.core.losses import HUBER, LOGISTIC, POISSON, SQUARED, SQUARED_HINGE, STEEPEST_RATE
+from onsketch.core.implicit import implicit_step
 from onsketch.jit.decorators import inner
-from onsketch.learners.untuned.state import COOLEST, HOTTEST, OUTPUTS, PRIOR, RATE, TRUSTS
+from onsketch.learners.untuned.state import COOLEST, HOTTEST, OUTPUTS, PRIOR, RATE, STACK_PRIOR, STACKED, TRUSTS
 
 TINY = 1e-290
-
-
-@inner
-def bend_at(loss, z, y, slope):
-    """Return the curvature of the loss at z, where its slope is given; the square of the slope for straight pieces."""
-    code = loss.code
-    if code == SQUARED:
-        return 2.0
-    if code == LOGISTIC:
-        return abs(slope) * (1.0 - abs(slope))
-    if code == POISSON:
-        return math.exp(min(z, STEEPEST_RATE))
-    if code == SQUARED_HINGE:
-        return 2.0 if y * z < 1.0 else 0.0
-    if code == HUBER:
-        return losses.curvature(loss, z, y)
-    return slope * slope
 
 
 @inner
@@ -75,40 +58,47 @@ def solve(hessian, prior, gradient, factor):
 
 
 @inner
-def learn_mixture(loss, mixture, m, y, weight, keep, count, heaviest, scratch):
+def learn_mixture(loss, mixture, m, one, y, weight, past, scratch):
     """Let the mixture learn from the experts' margins m (OUTPUTS, 1) and the label, both in units of labels.
 
-    ``keep`` is the share of the past that remains, ``count`` the weight of all rows in the sums.
+    ``one`` is the stack's constant feature. ``past`` holds the shares of the past that remain in curvatures and in
+    losses, the total weight of the rows in losses, and the heaviest weight. All steps are implicit: a confident and
+    wrong margin has no curvature to divide its slope by.
     """
-    f, gradient, prior = scratch.features, scratch.gradient, (1.0 - keep) * PRIOR
+    forget, keep, count, heaviest = past
+    f, along, prior = scratch.features, scratch.gradient, (1.0 - forget) * PRIOR
     f[0] = 0.0
     for o in range(OUTPUTS):
         f[o + 1] = mixture.temperatures[o] * m[o, 0]
         f[0] += mixture.shares[o] * f[o + 1]
-    g = mixture.stack[0] * f[0] + mixture.bias[0]
+    f[OUTPUTS + 1] = one
+    g = mixture.stack[0] * f[0] + mixture.stack[OUTPUTS + 1] * one
     for o in range(OUTPUTS):
         z, v = m[o, 0], f[o + 1]
-        slope = losses.slope(loss, v, y)
         mixture.losses[o] = keep * mixture.losses[o] + weight * losses.value(loss, v, y)
-        mixture.hardness[o] = keep * mixture.hardness[o] + prior + weight * bend_at(loss, v, y, slope) * z * z
-        better = mixture.temperatures[o] - weight * slope * z / mixture.hardness[o]
+        hardness = forget * mixture.hardness[o] + prior
+        _, slope, bend = implicit_step(loss, v, y, weight * z * z / hardness)
+        better = mixture.temperatures[o] - weight * slope * z / hardness
         mixture.temperatures[o] = min(max(better, COOLEST), HOTTEST)
+        mixture.hardness[o] = hardness + weight * bend * z * z
         f[o + 1] -= f[0]
         g += mixture.stack[o + 1] * f[o + 1]
     mixture.costs[0] = keep * mixture.costs[0] + weight * losses.value(loss, f[0], y)
     mixture.costs[1] = keep * mixture.costs[1] + weight * losses.value(loss, g, y)
-    slope = losses.slope(loss, g, y)
-    bend = bend_at(loss, g, y, slope)
-    for i in range(OUTPUTS + 1):
-        gradient[i] = weight * slope * f[i]
+    for i in range(STACKED):
+        along[i] = f[i]
+        for j in range(STACKED):
+            mixture.hessian[i, j] *= forget
+    solve(mixture.hessian, STACK_PRIOR, along, scratch.factor)
+    leverage = 0.0
+    for i in range(STACKED):
+        leverage += along[i] * f[i]
+    _, slope, bend = implicit_step(loss, g, y, weight * max(leverage, 0.0))
+    for i in range(STACKED):
+        mixture.stack[i] = min(max(mixture.stack[i] - weight * slope * along[i], -HOTTEST), HOTTEST)
         for j in range(i + 1):
-            mixture.hessian[i, j] = keep * mixture.hessian[i, j] + weight * bend * f[i] * f[j]
+            mixture.hessian[i, j] += weight * bend * f[i] * f[j]
             mixture.hessian[j, i] = mixture.hessian[i, j]
-    solve(mixture.hessian, PRIOR, gradient, scratch.factor)
-    for i in range(OUTPUTS + 1):
-        mixture.stack[i] = min(max(mixture.stack[i] - gradient[i], -HOTTEST), HOTTEST)
-    mixture.bias[1] = keep * mixture.bias[1] + prior + weight * bend
-    mixture.bias[0] -= weight * slope / mixture.bias[1]
     weigh(loss, mixture.losses, TRUSTS, count, RATE / heaviest, mixture.shares)
     weigh(loss, mixture.costs, (0.5, 0.5), count, RATE / heaviest, mixture.ways)
     fill_mix(mixture)
@@ -123,4 +113,4 @@ def fill_mix(mixture):
     for o in range(OUTPUTS):
         mixed = (mixture.ways[0] + stacked * along) * mixture.shares[o] + stacked * mixture.stack[o + 1]
         mixture.mix[o] = mixture.temperatures[o] * mixed
-    mixture.mix[OUTPUTS] = stacked * mixture.bias[0]
+    mixture.mix[OUTPUTS] = stacked * mixture.stack[OUTPUTS + 1]

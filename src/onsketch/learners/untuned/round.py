@@ -412,7 +412,8 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
             inside *= factor * factor
             for r in range(int(run[RUN.rows])):
                 scratch.products[r] *= factor
-            _count_mixture(setup, run, mixture, scratch, target, h, unit, label[0], t)
+            one = factor if setup.intercept else 0.0
+            _count_mixture(setup, run, mixture, scratch, one, target, h, unit, label[0], t)
             if loss.code == SQUARED:
                 away = min(abs(y - out[i, 0]), setup.largest)
                 run[RUN.squares] = setup.forget * run[RUN.squares] + min(h, run[RUN.heaviest]) * away * away
@@ -465,7 +466,7 @@ def _start_metrics(state, low, size, classes):
 
 
 @inner
-def _count_mixture(setup, run, mixture, scratch, target, weight, unit, centre, t):
+def _count_mixture(setup, run, mixture, scratch, one, target, weight, unit, centre, t):
     """Let the mixture of one output learn from the margins, in units of labels and within their range."""
     heaviest = run[RUN.heaviest]
     if weight > heaviest and not setup.counts:
@@ -482,7 +483,8 @@ def _count_mixture(setup, run, mixture, scratch, target, weight, unit, centre, t
     for o in range(OUTPUTS):
         scratch.before[o, 0] = max(min(scratch.margins[o, 0] / unit, high), low)
     count = run[RUN.weight] / (1.0 + FADE)
-    learn_mixture(in_unit(setup.loss, unit), mixture, scratch.before, target / unit, h, keep, count, heaviest, scratch)
+    past = setup.forget, keep, count, heaviest
+    learn_mixture(in_unit(setup.loss, unit), mixture, scratch.before, one, target / unit, h, past, scratch)
 
 
 @kernel

@@ -22,6 +22,8 @@ NEWTON = 2
 OUTPUTS = 5
 OWN, WIDE, BOLD, FIRST = 0, 1, 2, 3
 """Outputs: AdaGrad in own scales, two AdaGrads in the wide form, and from FIRST on the Newton experts."""
+STACKED = OUTPUTS + 2
+"""Features of the stack: the mean of the experts, each expert from it, and a constant."""
 EXPERT_NAMES = ("AdaGrad in own scales", "AdaGrad", "bold AdaGrad", "Newton", "second Newton")
 
 # Metrics
@@ -61,14 +63,14 @@ BROADEST = 3.0
 """Bound of a feature's magnitude over the common one in the wide form."""
 
 # Mixture
-PRIOR = 10.0
-"""Rows that the priors of temperatures, stack and biases count as."""
+PRIOR, STACK_PRIOR = 10.0, 3.0
+"""Precisions of the priors of temperatures and of the stack, in rows of curvature 1 and margin 1."""
 RATE = 0.5
 """Rate of exponential weights; 1 is Bayes' rule for the logistic loss."""
 TRUSTS = (1 / 11, 1 / 11, 1 / 11, 4 / 11, 4 / 11)
 """Prior shares of the experts: a Newton expert counts four times."""
 FADE = 1.0
-"""Row t counts as t^FADE in the mixture."""
+"""Row t counts as t^FADE in the losses by which experts and combinations are weighted."""
 FARTHEST = 50.0
 """Margins of classes count as at most ± this in the mixture."""
 COOLEST, HOTTEST = 0.05, 20.0
@@ -183,14 +185,12 @@ class Mixture(NamedTuple):
     hardness: Annotated[Floats, Array(f"{OUTPUTS}", start=PRIOR, within=(1.0, math.inf))]
     losses: Annotated[Floats, Array(f"{OUTPUTS}")]
     shares: Annotated[Floats, Array(f"{OUTPUTS}", start=tuple(TRUSTS), within=(0.0, 1.0))]
-    stack: Annotated[Floats, Array(f"{OUTPUTS + 1}", start=(1.0, *[0.0] * OUTPUTS), within=(-HOTTEST, HOTTEST))]
-    hessian: Annotated[Floats, Array(f"{OUTPUTS + 1} {OUTPUTS + 1}")]
+    stack: Annotated[Floats, Array(f"{STACKED}", start=(1.0, *[0.0] * (STACKED - 1)), within=(-HOTTEST, HOTTEST))]
+    hessian: Annotated[Floats, Array(f"{STACKED} {STACKED}")]
     """Without the prior."""
     costs: Annotated[Floats, Array("2")]
     ways: Annotated[Floats, Array("2", start=0.5, within=(0.0, 1.0))]
     """Losses of the mixture and of the stack, and their shares."""
-    bias: Annotated[Floats, Array("2", start=(0.0, PRIOR), within={1: (1.0, math.inf)})]
-    """The stack's constant, and its curvature."""
     mix: Annotated[Floats, Array(f"{OUTPUTS + 1}", start=(*TRUSTS, 0.0))]
     """Coefficients of the experts in the prediction, and the constant's, in units of labels."""
 
@@ -214,9 +214,9 @@ class Scratch(NamedTuple):
     products: Annotated[Floats, Array("width")]
     inner: Annotated[Floats, Array(f"{NEWTON} width")]
     turned: Annotated[Floats, Array("2 width")]
-    features: Annotated[Floats, Array(f"{OUTPUTS + 1}")]
-    gradient: Annotated[Floats, Array(f"{OUTPUTS + 1}")]
-    factor: Annotated[Floats, Array(f"{OUTPUTS + 1} {OUTPUTS + 1}")]
+    features: Annotated[Floats, Array(f"{STACKED}")]
+    gradient: Annotated[Floats, Array(f"{STACKED}")]
+    factor: Annotated[Floats, Array(f"{STACKED} {STACKED}")]
     label: Annotated[Floats, Array("4")]
     marks: Annotated[Longs, Array("slots", "i8")]
     """The stamp of the last row that had the feature."""

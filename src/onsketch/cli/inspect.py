@@ -55,9 +55,14 @@ def inspect(
     check_outputs([model, *([data] if data else [])], report=report, weights=weights, json=json_file)
     with told_plainly():
         from onsketch.files import model_file
+        from onsketch.jobs.estimators import read_trained
         from onsketch.jobs.notes import read_noted
 
-        content, console = read_noted(model), out(json_file)
+        try:
+            content = read_trained(model)
+        except OptionError:  # an estimator that the program cannot use
+            content = read_noted(model)
+        console = out(json_file)
         if content.kind not in ("learner", "sketch", "classes"):
             facts = [(name, str(value)) for name, value in content.header.items()]
             print_rows(console, (content.kind, str(model)), facts)

@@ -106,7 +106,7 @@ def _collisions(job: Training | Run) -> Iterator[str]:
     from onsketch.jobs.evaluation import collisions, features_seen
     from onsketch.rows.hashing import DEFAULT_BITS
 
-    bits = job.plan.reading.get("bits") or DEFAULT_BITS
+    bits = getattr(job, "reading", job.plan.reading).get("bits") or DEFAULT_BITS
     if getattr(job.learner, "n_features", 0) != 1 << bits:  # features that are not hashed
         return
     share = collisions(features_seen(job.learner) or 0, bits)

@@ -208,7 +208,9 @@ def _continued(
                 "the options of a model stay as they are."
             )
     before = model.told["reading"]
-    free = ("on_error", "block_rows", "format", *SAFETY)
+    kinds = {field["kind"] for field in (model.told.get("schema") or {}).get("fields", ())}
+    unnamed = () if "label" in kinds or "label" in before else ("label",)  # by estimators and services
+    free = ("on_error", "block_rows", "format", *unnamed, *SAFETY)
     for name, value in reading.items():
         if name not in free and before.get(name) != value:
             raise OptionError(

@@ -13,7 +13,7 @@ import numpy as np
 from onsketch.core.errors import InputError, ReadError
 from onsketch.data.arrow_messages import open_file, open_pipe
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import Roles, decide, place_of, refuse_changed, sampled
+from onsketch.data.columns import Roles, decide, place_of, refuse_changed, sampled, with_label
 from onsketch.data.parquet import in_a_line, open_parquet, row_groups
 from onsketch.data.sampling import LOOKED_AT, SAMPLE_LINES
 from onsketch.data.sources import STDIN, Bytes, shown
@@ -101,6 +101,8 @@ class Tables:
         elif self.columns is None and (batch := sample()) is not None:
             cells = {name: column.to_pylist() for name, column in columns_of(batch.slice(0, LOOKED_AT)).items()}
             refuse_changed(path, self.schema.fields, cells)
+        if self.columns is None:
+            self.schema = with_label(path, self.schema, [*types], self.roles)
         names, schema, unlabelled = list(types), self.schema, self.roles.unlabelled
         columns = fitted(schema, path, names, self.bits, unlabelled, self.roles.missing)
         self.notes += columns.notes

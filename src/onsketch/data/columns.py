@@ -6,7 +6,7 @@ import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from onsketch.rows.schema import (
     PAIRS,
     TRUTHS,
     Field,
+    Schema,
     is_gap,
     number_of,
     second_of,
@@ -258,6 +259,19 @@ def _field(name: str, kind: str, why: str, seen: Sampled, roles: Roles) -> Field
         order = told if told and "" not in seen.dates else next(iter(seen.dates), "")
         return Field(name, kind, why or _REASONS[order], True, order, seen.dates.get(order, 0))
     return Field(name, kind, why, seen.words > 0.5, COMMA if seen.comma and kind != "category" else "")
+
+
+def with_label(path: str, schema: Schema, names: Sequence[str], roles: Roles) -> Schema:
+    """Return the schema with the file's column of labels, if it lists none: estimators and services know no name."""
+    known, label = {field.name for field in schema.fields}, roles.label
+    if schema.of("label"):
+        return schema
+    if label not in names and (isinstance(label, int) or _is_place(str(label))):
+        label = names[place_of(path, names, label or 0, "label")]
+    others = [name for name in names if name not in known]
+    nothing = [Sampled(0.0, False, 0)] * len(others)
+    place = _label(path, others, ["any"] * len(others), nothing, replace(roles, label=label, ignore=(), keep=()))
+    return schema if place is None else replace(schema, fields=(*schema.fields, Field(others[place], "label")))
 
 
 def _named_by_option(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.errors import InputError, OptionError, ReadError, meant, some
 from onsketch.data.block import Block, Position
-from onsketch.data.columns import MISSING, Roles, decide, number, place_of, refuse_changed
+from onsketch.data.columns import MISSING, Roles, decide, number, place_of, refuse_changed, with_label
 from onsketch.data.sampling import (
     LOOKED_AT,
     SAMPLE_LINES,
@@ -126,6 +126,8 @@ class CSV(TextFormat):
         self.delimiter, self.header = schema.delimiter, schema.header
         fields = split(head.lines[:1], self.delimiter)
         names = fields[0] if schema.header else [str(k) for k in range(len(fields[0]))]
+        if self.columns is None and self._given:
+            self.schema = schema = with_label(source.name, schema, names, self.roles)
         self.columns = columns = self._fitted(schema, source.name, names)
         if self._given and os.path.isfile(source.name):  # a pipe may not have brought enough to look at
             rows = split(first_lines(source, LOOKED_AT).lines, self.delimiter)[int(schema.header) :]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.errors import ModelFileError, OptionError
+from onsketch.data.block import SAFETY
 from onsketch.data.task import Task
 from onsketch.files import model_file
 from onsketch.jobs.judging import Judge
@@ -80,8 +81,15 @@ class Resumable:
         """Rows of the passes finished."""
         self._predictions = Predictions(predictions)
         self._kind = kind
+        self._reading_before: dict[str, Any] = {}
+        """Options of reading of the model that this job continues from."""
         self._whole = True
         """True if this is the whole job, so that there must be rows; a shard may have none."""
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Options of reading: those of the model that this job continues from, updated by those of the plan."""
+        return {**self._reading_before, **self.plan.reading}
 
     @property
     def rows(self) -> int:
@@ -152,7 +160,7 @@ class Resumable:
         self._gather_names()
         return {
             "task": self.task.state(),
-            "reading": self.plan.reading,
+            "reading": self.reading,
             "schema": self.schema,
             "format": self.format,
             "holdout": self.plan.holdout,
@@ -181,13 +189,14 @@ class Resumable:
         self.refused, self.positives = told["refused"], told["positives"]
         self.unusable = told.get("unusable", self.refused)  # the usual cause, in a file without this count
         self.schema, self.format = told["schema"], told["format"]
+        self._reading_before = {name: value for name, value in told["reading"].items() if name not in SAFETY}
         self.names = {int(feature): name for feature, name in told["names"].items()}
 
     def go_on_from(self, path: model_file.PathLike) -> None:
         """Continue from a saved model, as if its rows and these were one stream."""
-        from onsketch.jobs.notes import read_noted
+        from onsketch.jobs.estimators import read_trained
 
-        content = read_noted(path)
+        content = read_trained(path)
         told = content.notes.get("training")
         if told is None or not told.keys() >= _NEEDED:
             raise ModelFileError(f"{os.fspath(path)}: not a model that 'onsketch train --save' of this version wrote.")

@@ -67,7 +67,7 @@ class Model:
         assert job.schema is not None
         self.task: Task = job.task
         self.schema = Schema.from_state(job.schema)
-        reading = job.plan.reading
+        reading = job.reading
         products = {name: reading[name] for name in ("quadratic", "cubic", "interact") if name in reading}
         bits, missing = reading.get("bits") or DEFAULT_BITS, reading.get("missing") or "indicate"
         self._encoder = Encoder(self.schema, bits, missing, pairs=as_interactions(**products))

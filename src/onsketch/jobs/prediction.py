@@ -14,10 +14,11 @@ from onsketch.data.task import Task
 from onsketch.data.usable import refuse_initial, usable
 from onsketch.files import model_file
 from onsketch.jobs.answers import answers, check_kind, columns_of, default_kind
+from onsketch.jobs.estimators import read_trained
 from onsketch.jobs.explaining import Reason, Reasons
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import loss_of
-from onsketch.jobs.notes import check_fit, read_noted
+from onsketch.jobs.notes import check_fit
 from onsketch.jobs.plans import check_format
 from onsketch.jobs.predictions import words
 from onsketch.jobs.tally import Progress
@@ -73,7 +74,7 @@ class Model(NamedTuple):
 
 def open_model(path: model_file.PathLike) -> Model:
     """A model that 'onsketch train' wrote."""
-    content = read_noted(path)
+    content = read_trained(path)
     if content.kind not in ("learner", "classes"):
         raise OptionError(f"{path}: holds a {content.kind}, not a model that 'onsketch train' wrote.")
     told = content.notes.get("training")

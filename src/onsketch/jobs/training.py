@@ -68,7 +68,7 @@ class Training(Resumable):
         try:
             while self.finished_passes < self.plan.passes and not self.stopped_early:
                 self.waiting = True  # a pipe may bring too few lines to detect its format
-                reading = {**READ_BY_THE_PROGRAM, **self.plan.reading, "schema": self.schema}
+                reading = {**READ_BY_THE_PROGRAM, **self.reading, "schema": self.schema}
                 with stream(self.plan.sources, resume=self._position, **reading) as blocks:
                     check_format(self.format, blocks.format, str(self.plan.sources[0]))
                     self._blocks = blocks
@@ -168,12 +168,12 @@ class Training(Resumable):
 
     @property
     def _skipping(self) -> bool:
-        return self.plan.reading.get("on_error") == "skip"
+        return self.reading.get("on_error") == "skip"
 
     def _begin(self, y: Array, words_met: list[str] | None) -> None:
         """Make the learner when the first labels have been seen."""
         kind = asked_task(self.plan.task, self.plan.options.get("loss"))
-        self.task = find_task(y, kind, self.plan.reading.get("positive"), words_met)
+        self.task = find_task(y, kind, self.reading.get("positive"), words_met)
         self.learner = make_learner(self.task, self.plan.method, **self.plan.options)
         if self._kind is not None:
             check_kind(self._kind, self.task, self.loss)

@@ -16,9 +16,9 @@ from onsketch.core.probabilities import probabilities
 from onsketch.core.tolerances import LARGEST
 from onsketch.data.task import Task
 from onsketch.files import model_file
+from onsketch.jobs.estimators import read_trained
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import asked_task, make_learner
-from onsketch.jobs.notes import read_noted
 from onsketch.jobs.serve.batch import Batch, Floats, Rows, part_of
 from onsketch.jobs.serve.watch import Watch
 from onsketch.jobs.tally import Progress
@@ -77,7 +77,7 @@ class Model:
         self.kind = kinds[self.task.kind]
         self.watch = Watch(self.task, job.loss)
         job.on_judged = self.watch.add
-        self.reading = job.plan.reading
+        self.reading = job.reading
         """Options of the reader, as a model file keeps them."""
         self._step = 64
         self._seconds: list[float] = []
@@ -373,7 +373,7 @@ class _Fed(Training):
 
 def load_model(path: model_file.PathLike) -> tuple[Model, dict[str, Any]]:
     """Load the model and the notes of a file that the program or the service wrote."""
-    content = read_noted(path)
+    content = read_trained(path)
     told = content.notes.get("training")
     if content.kind not in ("learner", "classes") or told is None:
         raise OptionError(

@@ -20,7 +20,7 @@ class EstimatorOptions(TypedDict, total=False):
     sketch_size: int | str | None
     """Rows of the sketch: m in SON, τ in Ada-*; 0 keeps no sketch, auto lets frequent directions choose."""
     ridge: float | None
-    """What the metric starts from: α in SON and KONS, δ or σ in Ada-*."""
+    """Start of the metric: α in SON and KONS, δ or σ in Ada-*."""
     step_size: float | None
     """Factor of each step, η; it multiplies Newton steps too."""
     clip: float | str | None

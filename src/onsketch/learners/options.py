@@ -105,7 +105,7 @@ class Options:
     ridge: float | None = _option(
         None,
         Number(),
-        "What the metric starts from: α in SON and KONS, δ or σ in Ada-*.",
+        "Start of the metric: α in SON and KONS, δ or σ in Ada-*.",
         lambda m: not (m.mixture or (m.geometry == "gradient" and (m.steps or m.kernel))),
         shown="the method's",
     )

@@ -121,6 +121,16 @@ def test_a_pipe_of_batches_is_checked_as_a_file_is() -> None:
         assert b"max_unpack_bytes" in subprocess.run(command, input=data, capture_output=True, check=False).stderr
 
 
+def test_a_message_whose_head_names_an_impossible_length_is_refused_in_a_line() -> None:
+    data = written(pa.table({"y": np.arange(100.0)}), "stream")
+    message = list(pa.ipc.MessageReader.open_stream(data))[1]
+    damaged = data.replace(message.body.size.to_bytes(8, "little"), (1 << 60).to_bytes(8, "little"), 1)
+    program = "from onsketch.data import stream\nprint(sum(map(len, stream('-', label='y'))))"
+    done = subprocess.run([sys.executable, "-c", program], input=damaged, capture_output=True, check=False)
+    assert b"ReadError: standard input: not a readable Arrow file" in done.stderr
+    assert b"damaged?" in done.stderr
+
+
 def test_a_dictionary_that_unpacks_to_much_is_refused() -> None:
     words = pa.DictionaryArray.from_arrays(pa.array([0] * 10), pa.array(["x" * (1 << 22)]))
     data = written(pa.table({"y": [1.0] * 10, "w": words}), "file", compression="zstd")

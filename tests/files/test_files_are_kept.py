@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,26 @@ def test_a_file_being_written_is_no_leftover(tmp_path: Path) -> None:
         assert inside.wait(60)
         with held(target):
             pass
+        write_atomically(target, lambda name: Path(name).write_bytes(b"other"))
+        assert target.read_bytes() == b"other"
     finally:
         go_on.set()
         writer.join(60)
     assert target.read_bytes() == b"whole"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_save_removes_what_a_killed_save_of_the_same_file_left(tmp_path: Path) -> None:
+    model, other = tmp_path / "model", tmp_path / ".model2.abcd1234"
+    program = (
+        "import os, signal, sys\nfrom onsketch.files.model_file import write_atomically\n"
+        "write_atomically(sys.argv[1], lambda name: os.kill(os.getpid(), signal.SIGKILL))"
+    )
+    subprocess.run([sys.executable, "-c", program, str(model)], check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    other.write_bytes(b"of another file")
+    onsketch.learner("adagrad").save(model)
+    assert set(tmp_path.iterdir()) == {model, other}
 
 
 @pytest.mark.parametrize("option", ["--json", "--csv", "--report", "--save"])

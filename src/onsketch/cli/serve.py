@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from onsketch.cli.console import told_plainly
-from onsketch.cli.declaring import FOLDER, command, flag, option, refuse
+from onsketch.cli.declaring import FOLDER, Option, command, refuse
 from onsketch.cli.options import known_method, learner_options, learning, reading
 
 _WITHOUT = (
@@ -18,10 +18,66 @@ _WITHOUT = (
 )  # fmt: skip
 """Options of reading that concern files."""
 
-_DOORS, _SAFETY, _LIMITS = "Doors", "Durability", "Limits"
+
+def _known(ctx: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    return None if name is None else known_method(name)
 
 
-@command(shared=(*learning(), *reading(_WITHOUT)))
+def _milliseconds(ctx: click.Context, parameter: click.Parameter, value: float) -> float:
+    return value / 1000.0
+
+
+def _one(switches: str, field: str, sentence: str, default: Any = None, *, group: str = "wish", **more: Any) -> Option:
+    """Create an option whose value is a field of the record ``group``: Wish, Settings or Limits."""
+    panels = {"settings": "Durability", "limits": "Limits"}
+    given = {"panel": panels.get(group, "Options"), **more}
+    return Option([*switches.split(), field], help=sentence, default=default, group=group, **given)
+
+
+def _flag(switch: str, field: str, sentence: str, **more: Any) -> Option:
+    return _one(switch, field, sentence, is_flag=True, show_default=False, **more)
+
+
+_PORT, _NETWORK, _COUNT, _SECONDS = click.IntRange(0, 65535), "Network", click.IntRange(1), click.FloatRange(0.0)
+_SERVED = (
+    _one("--learner -l", "method", "The method of an empty model.", "auto", metavar="NAME", callback=_known),
+    _one("--task", "task", "binary, multiclass or regression.", show_default="binary"),
+    _one("--log", "log", "Keep the learned rows here; a restart continues with them.", type=FOLDER, metavar="FOLDER"),
+    _one("--shadow", "shadow", "A second model that learns the same rows without answering.", type=FOLDER,
+         metavar="MODEL"),
+    _one("--shadow-learner", "shadow_method", "The same, empty, with this method.", metavar="NAME", callback=_known),
+    _one("--consume", "consume", "Also learn a live stream: redis://… or kafka://….", metavar="ADDRESS"),
+    _one("--host", "host", "The address to listen on.", "127.0.0.1", panel=_NETWORK),
+    _one("--port", "port", "0 for any free one.", 8000, type=_PORT, panel=_NETWORK),
+    _one("--vw-port", "vw_port", "Vowpal Wabbit's daemon protocol.", type=_PORT, panel=_NETWORK),
+    _one("--tokens", "tokens", "File with lines 'read TOKEN' and 'learn TOKEN'.", type=FOLDER, panel=_NETWORK),
+    _flag("--insecure", "insecure", "Listen for other machines without tokens.", panel=_NETWORK),
+    _one("--tls-cert", "tls_cert", "Certificate (PEM).", type=FOLDER, panel=_NETWORK),
+    _one("--tls-key", "tls_key", "Its key (PEM).", type=FOLDER, panel=_NETWORK),
+    _flag("--keep-log", "keep_log", "Keep the log before snapshots in FOLDER/archive.", panel="Durability"),
+    _flag("--cut-damaged", "cut_damaged", "Continue from a damaged log, without the rows after the damage.",
+          panel="Durability"),
+    _one("--durability", "durability", "none, batch (one fsync for all waiting requests) or row.", "batch",
+         group="settings"),
+    _one("--commit-delay", "delay", "Milliseconds to gather rows before an fsync.", 0.0, type=_SECONDS,
+         callback=_milliseconds, group="settings"),
+    _one("--snapshot-every", "snapshot_rows", "Write a snapshot and cut the log.", 100_000, type=_COUNT,
+         metavar="ROWS", group="settings"),
+    _one("--queue", "queue_rows", "Rows that may wait; more get 503.", 100_000, type=_COUNT, metavar="ROWS",
+         group="settings", panel="Limits"),
+    _one("--max-body", "body", "Bytes of a request.", 16 << 20, type=_COUNT, group="limits"),
+    _one("--max-rows", "rows", "Rows of a request.", 10_000, type=_COUNT, group="limits"),
+    _one("--max-features", "features", "Features of a row.", 10_000, type=_COUNT, group="limits"),
+    _one("--max-waiting", "waiting", "Rows that may wait for labels.", 100_000, type=_COUNT, group="limits"),
+    _one("--label-timeout", "label_seconds", "Seconds that a row waits for its label.", 3600.0, type=_SECONDS,
+         group="limits"),
+    _one("--header-timeout", "header_seconds", "Seconds for the head of a request.", 10.0, type=click.FloatRange(0.1),
+         group="limits"),
+)  # fmt: skip
+"""The options of the service, each with the field that takes its value."""
+
+
+@command(shared=(*_SERVED, *learning(), *reading(_WITHOUT)))
 @click.argument(
     "model",
     type=FOLDER,
@@ -29,70 +85,9 @@ _DOORS, _SAFETY, _LIMITS = "Doors", "Durability", "Limits"
     metavar="[MODEL]",
     help="A file that 'onsketch train --save' wrote; none: empty.",
 )
-@option("--learner", "-l", default="auto", metavar="NAME", help="The method of an empty model.")
-@option("--task", show_default="binary", help="binary, classes or regression.")
-@option("--log", type=FOLDER, metavar="FOLDER", help="Keep what is learned here; a restart goes on from it.")
-@option("--shadow", type=FOLDER, metavar="MODEL", help="A second model that learns the same rows without answering.")
-@option("--shadow-learner", metavar="NAME", help="The same, empty, with this method.")
-@option("--consume", metavar="ADDRESS", help="Learn a live stream, too: redis://… or kafka://….")
-@option("--host", default="127.0.0.1", panel=_DOORS, help="The address to listen on.")
-@option("--port", type=click.IntRange(0, 65535), default=8000, panel=_DOORS, help="0 for any free one.")
-@option("--vw-port", type=click.IntRange(0, 65535), panel=_DOORS, help="Vowpal Wabbit's daemon protocol.")
-@option("--tokens", type=FOLDER, panel=_DOORS, help="Lines 'read TOKEN' and 'learn TOKEN'.")
-@flag("--insecure", panel=_DOORS, help="Listen for other machines without tokens.")
-@option("--tls-cert", type=FOLDER, panel=_DOORS, help="Certificate (PEM).")
-@option("--tls-key", type=FOLDER, panel=_DOORS, help="Its key (PEM).")
-@option("--durability", default="batch", panel=_SAFETY, help="none, batch (one fsync for all that wait) or row.")
-@option(
-    "--commit-delay",
-    type=click.FloatRange(0.0),
-    default=0.0,
-    panel=_SAFETY,
-    help="Milliseconds to gather rows before an fsync.",
-)
-@option(
-    "--snapshot-every",
-    type=click.IntRange(1),
-    default=100_000,
-    metavar="ROWS",
-    panel=_SAFETY,
-    help="Write a snapshot and cut the log.",
-)
-@flag("--keep-log", panel=_SAFETY, help="Keep the log behind snapshots in FOLDER/archive.")
-@flag("--cut-damaged", panel=_SAFETY, help="Go on from a damaged log, without what follows the damage.")
-@option(
-    "--queue",
-    type=click.IntRange(1),
-    default=100_000,
-    metavar="ROWS",
-    panel=_LIMITS,
-    help="Rows that may wait; more get 503.",
-)
-@option("--max-body", type=click.IntRange(1), default=16 << 20, panel=_LIMITS, help="Bytes of a request.")
-@option("--max-rows", type=click.IntRange(1), default=10_000, panel=_LIMITS, help="Rows of a request.")
-@option("--max-features", type=click.IntRange(1), default=10_000, panel=_LIMITS, help="Features of a row.")
-@option("--max-waiting", type=click.IntRange(1), default=100_000, panel=_LIMITS, help="Rows that may wait for labels.")
-@option(
-    "--label-timeout",
-    type=click.FloatRange(0.0),
-    default=3600.0,
-    panel=_LIMITS,
-    help="Seconds that a row waits for its label.",
-)
-@option(
-    "--header-timeout",
-    type=click.FloatRange(0.1),
-    default=10.0,
-    panel=_LIMITS,
-    help="Seconds for the head of a request.",
-)
 def serve(
-    model: Path | None, learner: str, task: str | None, log: Path | None, shadow: Path | None,
-    shadow_learner: str | None, consume: str | None, host: str, port: int, vw_port: int | None, tokens: Path | None,
-    insecure: bool, tls_cert: Path | None, tls_key: Path | None, durability: str, commit_delay: float,
-    snapshot_every: int, keep_log: bool, cut_damaged: bool, queue: int, max_body: int, max_rows: int,
-    max_features: int, max_waiting: int, label_timeout: float, header_timeout: float, learning: dict[str, Any],
-    reading: dict[str, Any],
+    model: Path | None, wish: dict[str, Any], settings: dict[str, Any], limits: dict[str, Any],
+    learning: dict[str, Any], reading: dict[str, Any],
 ) -> None:  # fmt: skip
     """Serve a model over HTTP that learns while it predicts.
 
@@ -115,28 +110,15 @@ def serve(
         from onsketch.jobs.serve.engine import Settings
         from onsketch.jobs.serve.limits import Limits
 
-        refuse(((tls_cert is None) != (tls_key is None), "a certificate and its key go together", "--tls-cert"))
-        wish = running.Wish(
+        refuse((("tls_cert" in wish) != ("tls_key" in wish), "a certificate and its key go together", "--tls-cert"))
+        asked = running.Wish(
             model=model,
-            method=known_method(learner),
-            task=task,
             options=learner_options(learning),
             reading=reading,
-            log=log,
-            host=host,
-            port=port,
-            vw_port=vw_port,
-            shadow=shadow,
-            shadow_method=None if shadow_learner is None else known_method(shadow_learner),
-            consume=consume,
-            tokens=tokens,
-            insecure=insecure,
-            tls=None if tls_cert is None else (str(tls_cert), str(tls_key)),
-            cut_damaged=cut_damaged,
-            keep_log=keep_log,
-            settings=Settings(durability, commit_delay / 1000.0, queue, snapshot_rows=snapshot_every),
-            limits=Limits(max_body, max_rows, max_features, max_waiting, label_timeout, header_timeout),
+            settings=Settings(**settings),
+            limits=Limits(**limits),
+            **wish,
         )
-        code = running.run(wish, click.echo)
+        code = running.run(asked, click.echo)
     if code:
         raise SystemExit(code)

@@ -140,7 +140,10 @@ class _Checked(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         if not self._waiting:
-            message = next(self._messages, None)
+            try:
+                message = next(self._messages, None)
+            except MemoryError:
+                raise OSError("a message is longer by its head than memory allows: damaged?") from None
             if message is not None:
                 body = message.body
                 metadata = message.metadata.to_pybytes()

@@ -21,7 +21,7 @@ def held(*paths: str | os.PathLike[str] | None) -> Iterator[None]:
     with ExitStack() as all_of_them:
         for target in sorted({Path(path).resolve() for path in paths if path is not None}):
             all_of_them.enter_context(_held(target))
-            _remove_leftovers(target)
+            remove_leftovers(target)
         yield
 
 
@@ -64,7 +64,7 @@ def lock_now(descriptor: int) -> bool:
     return True
 
 
-def _remove_leftovers(target: Path) -> None:
+def remove_leftovers(target: Path) -> None:
     """Remove files that a killed run was writing to put them in the place of ``target``; live ones are locked."""
     name = re.compile(re.escape(f".{target.name}.") + "[a-z0-9_]{8}")
     for entry in list(os.scandir(target.parent)):

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from onsketch.core.arrays import Arrays
 from onsketch.core.errors import ModelFileError
-from onsketch.files.locks import lock_now
+from onsketch.files.locks import lock_now, remove_leftovers
 
 FORMAT = 7
 """The only format that is read and written. It increases with every change of the content of files."""
@@ -211,8 +211,8 @@ def write_atomically(path: PathLike, write_to: Any) -> None:
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)}: not a plain file, so it cannot be replaced by one.")
+    remove_leftovers(target)
     handle, beside, mode = _made_beside(target)
-    lock_now(handle)  # so that no other process removes it as a leftover
     try:
         write_to(beside)
         _flush(beside)
@@ -228,7 +228,9 @@ def write_atomically(path: PathLike, write_to: Any) -> None:
 
 
 def _made_beside(target: Path) -> tuple[int, str, int]:
-    """Make an empty file that only this user can read; return its descriptor, name and the mode that it gets later.
+    """Make an empty, locked file that only this user can read; return its descriptor, name and the mode it gets later.
+
+    The lock says that it is no leftover of a killed process.
 
     The mode is that of any new file. It is what the system made of 0666, because asking for the umask changes it for a
     moment, also for other threads.
@@ -238,8 +240,11 @@ def _made_beside(target: Path) -> tuple[int, str, int]:
         with suppress(FileExistsError):
             handle = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
             mode = stat.S_IMODE(os.fstat(handle).st_mode)
-            os.chmod(beside, 0o600)
-            return handle, beside, mode
+            with suppress(FileNotFoundError):  # removed as a leftover before it was locked
+                if lock_now(handle) and os.path.samestat(os.fstat(handle), os.stat(beside)):
+                    os.chmod(beside, 0o600)
+                    return handle, beside, mode
+            os.close(handle)
 
 
 def _flush(path: str) -> None:

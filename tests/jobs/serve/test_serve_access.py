@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +15,7 @@ for needed in ("starlette", "uvicorn", "msgspec", "prometheus_client", "httpx", 
 
 import httpx
 
+from checkout import ROOT
 from onsketch.core.errors import OptionError
 from onsketch.jobs.serve.access import Access, read_tokens
 from onsketch.jobs.serve.run import Wish
@@ -74,6 +78,22 @@ def test_a_bad_file_of_tokens_is_refused(tmp_path, text, words):
     path.chmod(0o600)
     with pytest.raises(OptionError, match=words):
         read_tokens(path)
+
+
+def test_the_container_s_user_can_read_its_token_file(tokens, monkeypatch):
+    image = (ROOT / "deploy/Dockerfile").read_text("utf-8")
+    user = int(re.search(r"useradd .*--uid (\d+)", image)[1])
+    owner, mode = re.search(r"install -o (\d+) -m (\d+) tokens", image).groups()
+    assert int(owner) == user
+    tokens.chmod(int(mode, 8))
+    assert read_tokens(tokens)
+    monkeypatch.setattr(Path, "read_text", _refused)
+    with pytest.raises(OptionError, match=rf"user {os.geteuid()} .* cannot read it; chown"):
+        read_tokens(tokens)
+
+
+def _refused(*arguments):
+    raise PermissionError
 
 
 def test_tokens_that_everyone_can_read_are_refused(tokens):

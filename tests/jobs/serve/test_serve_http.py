@@ -1,4 +1,4 @@
-"""The HTTP door: what is asked is answered, what is wrong is named, and nothing of it changes the model."""
+"""HTTP requests: answers, errors that name the fault, limits, and the description of the API."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ import onsketch
 from onsketch.data.json_rows import rows_of
 from onsketch.jobs.serve import http
 from onsketch.jobs.serve.limits import Limits
+from onsketch.jobs.serve.openapi import Answer, Health, Readiness, Status, description
 from onsketch.jobs.serve.run import _listen
 from onsketch.jobs.serve.waiting import Waitlist
 from serving import as_vw, objects, served
@@ -44,7 +46,8 @@ def test_learning_answers_with_the_prediction_before_it(client):
     assert answer.json() == before
     after = client.post("/predict", json={"features": row["features"]}).json()
     assert after["margin"] > before["margin"]
-    assert after["label"] == 1
+    assert after["prediction"] == 1
+    assert "label" not in after
     assert after["probability"] == pytest.approx(1 / (1 + np.exp(-after["margin"])))
 
 
@@ -238,6 +241,72 @@ def test_health_metrics_and_description(client):
     assert "Row" in described["components"]["schemas"]
 
 
+def test_the_description_is_complete_for_generators_of_clients():
+    found = description()
+    names = set()
+
+    def walk(part):
+        if isinstance(part, list):
+            for one in part:
+                walk(one)
+        elif isinstance(part, dict):
+            if part.get("type") == "array":
+                assert part.get("items"), part
+            if "$ref" in part:
+                assert part["$ref"].removeprefix("#/components/schemas/") in found["components"]["schemas"]
+            for one in part.values():
+                walk(one)
+
+    walk(found)
+    for path, methods in found["paths"].items():
+        for method, operation in methods.items():
+            names.add(operation["operationId"])
+            assert operation["responses"].keys() >= {"200"}, (path, method)
+            for answer in [*operation["responses"].values(), *([operation["requestBody"]] if method == "post" and
+                                                               "requestBody" in operation else [])]:  # fmt: skip
+                assert answer["content"], path
+                assert all(one["schema"] for one in answer["content"].values()), path
+    assert len(names) == len(found["paths"])
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_answers_are_those_of_the_description(task):
+    body = {"features": {"a": 1, "b": "red"}, "label": 1, "id": 7, "tag": "t"}
+    with served(task=task, method="auto") as (client, _):
+        plain = {name: value for name, value in body.items() if name != "label"}
+        sent = [("/predict", plain), ("/learn", body), ("/learn", {**body, "label": 0}), ("/predict?explain=1", plain),
+                ("/label", {"id": 7, "label": 1}), ("/label", {"id": "none", "label": 1})]  # fmt: skip
+        for path, one in sent:
+            answer = msgspec.json.decode(client.post(path, json=one).content, type=Answer)
+            assert (answer.error is None) == (one.get("id") != "none")
+        status = msgspec.json.decode(client.get("/status").content, type=Status)
+        assert (status.rows, status.task) == (3, task)
+        for path, record in (("/healthz", Health), ("/readyz", Readiness)):
+            msgspec.json.decode(client.get(path).content, type=record)
+        paths = {route for route, methods in description()["paths"].items() if "get" in methods}
+        for path in paths - {"/events"}:
+            assert client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "remedy"),
+    [
+        ({"age": 31}, '{"features":{"age":31}}'),
+        ([{"age": 31, "label": 1}], '{"features":{"age":31},"label":1}'),
+        ({"age": 31, "id": 3, "colour": "red"}, '{"features":{"age":31,"colour":"red"},"id":3}'),
+    ],
+)
+def test_features_at_the_top_are_answered_with_the_body_to_send(client, body, remedy):
+    answer = client.post("/predict", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"].endswith(f"send {remedy}")
+    assert client.post("/predict", json=json.loads(remedy)).status_code == 200
+    line = client.post("/predict?format=ndjson", content=b'{"age": 31}\n{"age": 32}\n')
+    assert 'send {"features":{"age":31}}' in line.json()["error"]
+    for other in ({}, [], {"features": {}, "labels": 1}, 3):
+        assert "Features go" not in client.post("/predict", json=other).text
+
+
 def test_limits_are_kept():
     limits = Limits(body=1000, rows=3, features=4)
     with served(limits=limits) as (client, _):
@@ -420,12 +489,12 @@ def test_a_full_queue_says_when_to_come_back():
 
 
 def test_many_classes_by_name():
-    with served(task="classes") as (client, _):
+    with served(task="multiclass") as (client, _):
         assert client.post("/predict", json={"features": {"a": 1}}).json()["prediction"] is None
         rows = [{"features": row["features"], "label": row["features"]["colour"]} for row in objects(60)]
         client.post("/learn", json=rows)
         answer = client.post("/predict", json={"features": {"colour": "blue"}}).json()
-        assert answer["label"] == "blue"
+        assert answer["prediction"] == "blue"
         assert sum(answer["probabilities"].values()) == pytest.approx(1.0)
         assert set(client.get("/status").json()["classes"]) == {"red", "green", "blue"}
         client.post("/learn", json={"features": {"new": 1}, "label": 7})
@@ -434,13 +503,13 @@ def test_many_classes_by_name():
 
 def test_contributions_of_the_class_predicted():
     rows = [{"features": row["features"], "label": row["features"]["colour"]} for row in objects(60)]
-    with served(task="classes") as (client, _):  # a weight for each feature and class
+    with served(task="multiclass") as (client, _):  # a weight for each feature and class
         client.post("/learn", json=rows)
         answer = client.post("/predict?explain=1", json={"features": {"colour": "blue"}}).json()
         share = answer["contributions"]
         total = sum(share["features"].values()) + share["intercept"]
-        assert total == pytest.approx(answer["margins"][answer["label"]])
-    with served(task="classes", method="auto") as (client, _):  # no weights: a feature is left out
+        assert total == pytest.approx(answer["margins"][answer["prediction"]])
+    with served(task="multiclass", method="auto") as (client, _):  # no weights: a feature is left out
         client.post("/learn", json=rows)
         whole, without = (
             client.post("/predict?explain=1", json={"features": row}).json()

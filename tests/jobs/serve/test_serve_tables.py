@@ -107,6 +107,11 @@ def test_a_model_of_named_values_refuses_lines(tmp_path, ending):
             assert refused.status_code in (400, 422)
             assert "objects, not lines" in refused.json()["error"]
         assert client.post("/predict", json={"features": {"job": "x"}}).json()["margin"] > 0.0
+    with (
+        pytest.raises(OptionError, match=r"--vw-port: .*objects, not lines"),
+        served(model=_trained(tmp_path, ending, rows[ending]), vw_port=0),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("other", [{"quadratic": ["xz"]}, {"bits": 20}])

@@ -166,7 +166,7 @@ def test_connections_are_bounded():
 
 
 def test_before_a_class_has_come_lines_have_an_answer_each():
-    with served(task="classes", vw_port=0) as (_, running), Client(running.vw_port) as vw:
+    with served(task="multiclass", vw_port=0) as (_, running), Client(running.vw_port) as vw:
         assert vw.ask("| a\n'tag| a:1\n") == ["0", "0 tag"]
 
 

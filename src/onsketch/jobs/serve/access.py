@@ -6,6 +6,7 @@ import base64
 import binascii
 import hmac
 import ipaddress
+import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +85,14 @@ def read_tokens(path: Path) -> tuple[tuple[str, bytes], ...]:
     """The tokens of a file: lines ``read TOKEN`` and ``learn TOKEN``; a token to learn may read, too."""
     if path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
         raise OptionError(f"{path}: everyone on this machine can read these tokens; chmod 600 it.")
+    try:
+        text = path.read_text("utf-8")
+    except PermissionError:
+        raise OptionError(
+            f"{path}: the user {os.geteuid()} of this process cannot read it; chown {os.geteuid()} it, with mode 400."
+        ) from None
     tokens = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue

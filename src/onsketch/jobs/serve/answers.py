@@ -17,7 +17,7 @@ def answers(model: Model, margins: Floats) -> list[dict[str, Any]]:
     ``prediction`` is the label or number predicted; ``probability`` that of the positive label or of the class
     predicted, where the loss gives one.
     """
-    if model.kind == "classes":
+    if model.kind == "multiclass":
         return _classes(model, margins)
     if model.kind == "regression":
         said = in_units_of_labels(model.learner.loss, margins)
@@ -26,8 +26,7 @@ def answers(model: Model, margins: Floats) -> list[dict[str, Any]]:
     logistic = model.learner.loss == "logistic"
     found = []
     for margin in margins.tolist():
-        label = positive if margin > 0.0 else negative
-        answer = {"prediction": label, "label": label, "margin": margin}
+        answer = {"prediction": positive if margin > 0.0 else negative, "margin": margin}
         if logistic:
             answer["probability"] = probability(margin)
         found.append(answer)
@@ -62,13 +61,12 @@ def _fast(label: float | None) -> Any:
 
 def _classes(model: Model, margins: Floats) -> list[dict[str, Any]]:
     if not margins.shape[1]:
-        return [{"prediction": None, "label": None, "probabilities": {}} for _ in range(len(margins))]
+        return [{"prediction": None, "probabilities": {}} for _ in range(len(margins))]
     probabilities = model.probabilities(margins)
     names = model.names[: margins.shape[1]]
     found = []
     for row, best in enumerate(probabilities.argmax(axis=1).tolist()):
-        answer: dict[str, Any] = {"prediction": names[best], "label": names[best]}
-        answer["probability"] = float(probabilities[row, best])
+        answer: dict[str, Any] = {"prediction": names[best], "probability": float(probabilities[row, best])}
         answer["probabilities"] = dict(zip(names, probabilities[row].tolist(), strict=True))
         answer["margins"] = {name: m for name, m in zip(names, margins[row].tolist(), strict=True) if math.isfinite(m)}
         found.append(answer)

@@ -220,11 +220,16 @@ class Engine:
                     if self._log is None:  # the disk was full when the service started
                         self._log = self.store.log(self._number)
                     self._log.append(batch.encode())
-                    if self.durability == "row":
-                        self._log.sync(self._log.number)
-                    self.disk_full = False
                 except OSError as error:
                     self._unwritten(error, tickets)
+                    return
+                self.disk_full = False
+                try:
+                    if self.durability == "row":
+                        self._log.sync(self._log.number)
+                except (OSError, LogError) as error:  # the record may be on the disk: a restart decides
+                    self._unsynced(error, tickets)
+                    self._finish(tickets)
                     return
             self._number += 1
             learned = self._apply(batch)
@@ -276,6 +281,11 @@ class Engine:
             ticket.result = DiskFull(why) if full else Broken(why)
         self._finish(tickets)
 
+    def _unsynced(self, error: OSError | LogError, tickets: list[Ticket]) -> None:
+        """End learning: a record is in the log, but perhaps not on the disk."""
+        what = f"errno {error.errno}" if isinstance(error, OSError) else "half a record in it"
+        self._fail(f"the log could not be put on the disk ({what}); restart the service", tickets)
+
     # The committer ----------------------------------------------------------------------------------------
 
     def _commit(self) -> None:
@@ -301,8 +311,7 @@ class Engine:
             except (OSError, LogError) as error:
                 failure = error
             if failure is not None:
-                what = f"errno {failure.errno}" if isinstance(failure, OSError) else "half a record in it"
-                self._fail(f"the log could not be put on the disk ({what}); restart the service", tickets)
+                self._unsynced(failure, tickets)
             self._finish(tickets)
             if gathered[-1][0] < 0:
                 return

@@ -41,10 +41,9 @@ MOST_CLASSES = 1000
 KINDS = {
     "binary": "binary",
     "classification": "binary",
-    "classes": "classes",
-    "multiclass": "classes",
+    "multiclass": "multiclass",
+    "classes": "multiclass",
     "regression": "regression",
-    "numbers": "regression",
 }
 """Values of ``--task`` and the kind of task that each stands for."""
 
@@ -73,8 +72,7 @@ class Model:
 
     def __init__(self, job: Training) -> None:
         self.job = job
-        kinds = {"classification": "binary", "multiclass": "classes", "regression": "regression"}
-        self.kind = kinds[self.task.kind]
+        self.kind = KINDS[self.task.kind]
         self.watch = Watch(self.task, job.loss)
         job.on_judged = self.watch.add
         self.reading = job.reading
@@ -210,7 +208,7 @@ class Model:
         if self._usual:
             return (
                 "labels of two classes are 1 and 0, 1 and -1, or true and false; for others start the service with "
-                "--positive LABEL, --task classes or --task regression."
+                "--positive LABEL, --task multiclass or --task regression."
             )
         negative, positive = self.task.two_names
         return f"this model tells {positive} from {negative}."
@@ -330,7 +328,7 @@ def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str
     """An empty model for a task."""
     kind = KINDS.get(task)
     if kind is None:
-        raise OptionError(f"task={task!r}: expected binary, classes or regression.", task=task)
+        raise OptionError(f"task={task!r}: expected binary, multiclass or regression.", task=task)
     named, loss = reading.get("positive"), options.get("loss")
     if kind != "regression" and asked_task(None, loss) == "regression":
         raise OptionError(f"--loss {loss} is for numbers: it goes with --task regression.")
@@ -338,7 +336,7 @@ def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str
         raise OptionError(f"--positive names a class; it does not go with --task {task}.")
     if kind == "regression":
         meaning = Task("regression")
-    elif kind == "classes":
+    elif kind == "multiclass":
         meaning = Task("multiclass", names=[])
     elif named is not None:
         meaning = Task("classification", -1.0, 1.0, str(named))

@@ -1,68 +1,187 @@
-"""Description of the API in OpenAPI format."""
+"""Description of the API in OpenAPI 3.1, complete enough for generators of clients.
+
+The schemas of bodies and answers are those of msgspec records. A test converts real answers to them.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 import onsketch
-from onsketch.jobs.serve.requests import schemas
+from onsketch.jobs.serve.requests import Label, Row
 
-_ANSWER = {
-    "type": "object",
-    "properties": {
-        "prediction": {"description": "The label or number predicted; before learning, for rows that are learned."},
-        "label": {"description": "The likelier label."},
-        "probability": {"type": "number", "description": "Of the positive label, or of the class predicted."},
-        "probabilities": {"type": "object", "additionalProperties": {"type": "number"}},
-        "margin": {"type": "number"},
-        "margins": {"type": "object", "additionalProperties": {"type": "number"}},
-        "contributions": {"type": "object", "description": "With ?explain=1: what each feature adds to the margin."},
-        "ignored": {
-            "type": "array",
-            "items": {"type": "string"},
-            "description": "Features of the row that the model's table does not have.",
-        },
-        "id": {},
-        "tag": {"type": "string"},
-        "error": {"type": "string", "description": "Why this row was not learned."},
-    },
-}
-_ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
-_STATUS = {
-    "type": "object",
-    "properties": {"rows": {"type": "integer", "description": "Learned since the model began."}},
-}
+Task = Literal["binary", "multiclass", "regression"]
+
+
+class Answer(msgspec.Struct, forbid_unknown_fields=True):
+    """Prediction for a row, made before it is learned; or the reason why it was not learned."""
+
+    prediction: str | float | None = None
+    """The class or number predicted."""
+    probability: float | None = None
+    """Of the positive class, or of the predicted one of many."""
+    probabilities: dict[str, float] | None = None
+    margin: float | None = None
+    margins: dict[str, float] | None = None
+    contributions: Contributions | None = None
+    """With ``?explain=1``."""
+    predicted: Answer | None = None
+    """After ``/label``: the answer that was given under this id."""
+    id: str | int | None = None
+    tag: str | None = None
+    ignored: list[str] | None = None
+    """Names that the model's table does not have; they were left out."""
+    error: str | None = None
+
+
+class Contributions(msgspec.Struct, forbid_unknown_fields=True):
+    """Share of each feature in a margin, by name."""
+
+    features: dict[str, float]
+    intercept: float | None = None
+    left_out: bool = False
+    """True if a share is what the margin loses without the feature, and the shares do not add up."""
+
+
+class Error(msgspec.Struct, forbid_unknown_fields=True):
+    """Reason for which a request was refused."""
+
+    error: str
+
+
+class Average(msgspec.Struct, forbid_unknown_fields=True):
+    """Mean loss, and share of mistakes if labels are classes; of a window, the number of its rows too."""
+
+    loss: float | None
+    error: float | None
+    rows: int | None = None
+
+
+class Figures(msgspec.Struct, forbid_unknown_fields=True):
+    """Quality since the service started."""
+
+    rows: int
+    loss: float
+    error: float | None
+    recent: Average
+    baseline: Average
+    """Of the best constant prediction."""
+    rows_a_second: float
+    drift: float
+    """Standard errors by which the recent loss exceeds the long-run loss."""
+
+
+class Labels(msgspec.Struct, forbid_unknown_fields=True):
+    """Rows that wait for labels, and labels so far by outcome."""
+
+    waiting: int
+    labelled: int
+    expired: int
+    evicted: int
+    unknown: int
+    repeated: int
+    late: int
+
+
+class Shadow(msgspec.Struct, forbid_unknown_fields=True):
+    """The second model."""
+
+    rows: int
+    average: Average
+    since_start: Figures
+
+
+class Stream(msgspec.Struct, forbid_unknown_fields=True):
+    """The live stream that is consumed."""
+
+    address: str
+    bad_messages: int
+    problem: str | None
+
+
+class Status(msgspec.Struct, forbid_unknown_fields=True):
+    """State of the service."""
+
+    rows: int
+    """Rows learned since the model began."""
+    version: str
+    learner: str
+    task: Task
+    ready: bool
+    average: Average
+    since_start: Figures
+    queue: int
+    durability: str
+    disk_full: bool
+    failure: str | None
+    unsaved_rows: int
+    labels: Labels
+    seconds: float
+    features: int
+    classes: list[str] | None = None
+    shadow: Shadow | None = None
+    position: dict[str, Any] | None = None
+    stream: Stream | None = None
+    latency: dict[str, dict[str, float]] | None = None
+
+
+class Health(msgspec.Struct, forbid_unknown_fields=True):
+    """Answer of ``/healthz``: the process is well."""
+
+    ok: bool
+
+
+class Readiness(msgspec.Struct, forbid_unknown_fields=True):
+    """Answer of ``/readyz``: rows are taken."""
+
+    ready: bool
+
 
 _REASONS = {
     "400": "The body is not of its kind.",
     "401": "A token is needed.",
     "403": "The token may not do this.",
+    "404": "No row waits under this id.",
+    "409": "The label of this id has come already.",
+    "410": "The row of this id is no longer kept.",
     "413": "The body is too large.",
     "422": "A row cannot be used; nothing was learned.",
     "500": "The service is broken; restart it.",
     "503": "The queue is full or the service is stopping; see Retry-After.",
     "507": "The disk is full: nothing was learned; predictions go on.",
 }
+_ACCESS = ("401", "403", "500")
+_BODY = ("400", "413", "422", "503")
 
 
 def description() -> dict[str, Any]:
-    """The whole description."""
+    """Return the whole description."""
     paths = {
-        "/predict": {"post": _rows("Predict rows; those with an id wait for their labels.", ("400", "413", "422"))},
-        "/learn": {"post": _rows("Learn rows; answers with predictions made before.", tuple(_REASONS))},
+        "/predict": {"post": _rows("predict", "Predict rows; those with an id wait for their labels.", _BODY)},
+        "/learn": {"post": _rows("learn", "Learn rows; answers with predictions made before.", (*_BODY, "507"))},
         "/label": {
             "post": _operation(
-                "Give the label of a row that was predicted under an id.", _json(_one_or_more("Label")), _answer_list()
+                "label", "Give the label of a row that was predicted under an id.", _json(_one_or_more("Answer")),
+                (*_BODY, "404", "409", "410", "507"), _json(_one_or_more("Label")),
             )
         },
-        "/promote": {"post": _operation("Let the second model answer from now on.", None, _ref("Status"))},
-        "/status": {"get": _operation("How it goes.", None, _ref("Status"), ())},
-        "/model": {"get": _binary("The current model file, which the program takes.")},
-        "/healthz": {"get": _operation("Whether the process is well.", None, {"type": "object"}, ("500",))},
-        "/readyz": {"get": _operation("Whether rows are taken.", None, {"type": "object"}, ("503",))},
-        "/metrics": {"get": _text("Figures for Prometheus.")},
-        "/": {"get": _text("The live page.")},
-    }
+        "/promote": {
+            "post": _operation("promote", "Let the second model answer from now on.", _json(_ref("Status")),
+                               ("422", "503", "507"))
+        },
+        "/status": {"get": _operation("status", "State of the service.", _json(_ref("Status")))},
+        "/model": {
+            "get": _operation("model", "The current model file.", _text("application/octet-stream", "binary"))
+        },
+        "/healthz": {"get": _health("healthz", "Health")},
+        "/readyz": {"get": _health("readyz", "Readiness")},
+        "/metrics": {"get": _operation("metrics", "Figures for Prometheus.", _text("text/plain"))},
+        "/openapi.json": {"get": _operation("openapi", "This description.", _json({"type": "object"}))},
+        "/events": {"get": _operation("events", "Figures of the live page.", _text("text/event-stream"), ("503",))},
+        "/": {"get": _operation("page", "The live page.", _text("text/html"))},
+    }  # fmt: skip
     return {
         "openapi": "3.1.0",
         "info": {
@@ -72,11 +191,21 @@ def description() -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": {**schemas(), "Answer": _ANSWER, "Error": _ERROR, "Status": _STATUS},
+            "schemas": _schemas(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"token": []}],
     }
+
+
+def _schemas() -> dict[str, Any]:
+    """Return the JSON Schema of the records; lists of features hold numbers."""
+    records = (Row, Label, Answer, Error, Status, Health, Readiness)
+    _, found = msgspec.json.schema_components(records, ref_template="#/components/schemas/{name}")
+    for kind in found["Row"]["properties"]["features"]["anyOf"]:
+        if kind.get("type") == "array":
+            kind["items"] = {"type": "number"}
+    return dict(found)
 
 
 def _ref(name: str) -> dict[str, Any]:
@@ -87,41 +216,41 @@ def _one_or_more(name: str) -> dict[str, Any]:
     return {"anyOf": [_ref(name), {"type": "array", "items": _ref(name)}]}
 
 
-def _answer_list() -> dict[str, Any]:
-    return _one_or_more("Answer")
-
-
 def _json(schema: dict[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
-def _rows(words: str, errors: tuple[str, ...]) -> dict[str, Any]:
-    lines = {"schema": {"type": "string"}}
-    body = {**_json(_one_or_more("Row")), "application/x-ndjson": lines, "text/x-vw": lines, "text/x-libsvm": lines}
-    found = _operation(words, body, _answer_list(), errors)
+def _text(kind: str, form: str | None = None) -> dict[str, Any]:
+    return {kind: {"schema": {"type": "string", **({"format": form} if form else {})}}}
+
+
+def _rows(name: str, words: str, errors: tuple[str, ...]) -> dict[str, Any]:
+    found = _operation(name, words, _json(_one_or_more("Answer")), errors, _json(_one_or_more("Row")))
+    found["description"] = (  # not as content types: generators of clients leave out requests with unknown ones
+        "Bodies may also be NDJSON (application/x-ndjson), lines of Vowpal Wabbit (text/x-vw or ?format=vw) or of "
+        "LIBSVM (text/x-libsvm or ?format=libsvm). With Accept: text/plain the answer to lines is a margin a line."
+    )
     found["parameters"] = [
-        {"name": "format", "in": "query", "schema": {"enum": ["json", "ndjson", "vw", "libsvm"]}},
-        {"name": "explain", "in": "query", "schema": {"enum": ["0", "1"]}},
+        {"name": "format", "in": "query", "schema": {"type": "string", "enum": ["json", "ndjson", "vw", "libsvm"]}},
+        {"name": "explain", "in": "query", "schema": {"type": "string", "enum": ["0", "1"]}},
     ]
     return found
 
 
 def _operation(
-    words: str, body: dict[str, Any] | None, answer: dict[str, Any], errors: tuple[str, ...] = tuple(_REASONS)
+    name: str, words: str, answer: dict[str, Any], errors: tuple[str, ...] = (), body: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    responses: dict[str, Any] = {"200": {"description": "Done.", "content": _json(answer)}}
-    for status in errors:
+    responses: dict[str, Any] = {"200": {"description": "Done.", "content": answer}}
+    for status in sorted({*errors, *_ACCESS}):
         responses[status] = {"description": _REASONS[status], "content": _json(_ref("Error"))}
-    found: dict[str, Any] = {"summary": words, "responses": responses}
+    found: dict[str, Any] = {"operationId": name, "summary": words, "responses": responses}
     if body is not None:
         found["requestBody"] = {"required": True, "content": body}
     return found
 
 
-def _binary(words: str) -> dict[str, Any]:
-    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-    return {"summary": words, "responses": {"200": {"description": "Done.", "content": content}}}
-
-
-def _text(words: str) -> dict[str, Any]:
-    return {"summary": words, "responses": {"200": {"description": "Done.", "content": {"text/plain": {}}}}}
+def _health(name: str, record: str) -> dict[str, Any]:
+    answer = _json(_ref(record))
+    responses = {status: {"description": words, "content": answer} for status, words in
+                 (("200", "Well."), ("500" if name == "healthz" else "503", "Not well."))}  # fmt: skip
+    return {"operationId": name, "summary": f"Answer of /{name}.", "responses": responses}

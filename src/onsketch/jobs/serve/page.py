@@ -36,7 +36,7 @@ def figures(service: Service, number: int) -> dict[str, Any]:
 def _inside(model: Model, names: dict[int, str]) -> dict[str, Any]:
     """The largest weights by name, the spectrum of the sketch, and the experts of ``auto``."""
     found: dict[str, Any] = {"weights": [], "spectrum": [], "experts": []}
-    if model.kind == "classes":
+    if model.kind == "multiclass":
         return found
     learner = model.learner
     with contextlib.suppress(OnsketchError):  # a kernel learner has no weights of features

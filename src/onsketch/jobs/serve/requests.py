@@ -42,18 +42,18 @@ class Bad(InputError):
 
 
 def rows_of_body(body: bytes, ndjson: bool) -> tuple[list[Row], bool]:
-    """The rows of a body, and whether it was one row rather than a list."""
+    """Return the rows of a body, and True if it is one row and not a list."""
     try:
         if ndjson:
             return _ROW.decode_lines(body), False
         found = _ROWS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Bad(_words(error)) from None
+        raise Bad(_words(error) + _remedy(body, ndjson)) from None
     return (found, False) if isinstance(found, list) else ([found], True)
 
 
 def labels_of_body(body: bytes) -> tuple[list[Label], bool]:
-    """Labels with the ids of their rows."""
+    """Return the labels of a body with the ids of their rows, and True if it is one label and not a list."""
     try:
         found = _LABELS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -66,7 +66,23 @@ def _words(error: Exception) -> str:
     return f"not a body of this kind: {error}" if str(error) else f"not a body of this kind ({type(error).__name__})"
 
 
-def schemas() -> dict[str, Any]:
-    """JSON Schema of the bodies, for the OpenAPI description."""
-    _, found = msgspec.json.schema_components([Row, Label], ref_template="#/components/schemas/{name}")
-    return dict(found)
+def _remedy(body: bytes, ndjson: bool) -> str:
+    """Return the body to send in place of one whose first row has its features at the top; empty for other bodies.
+
+    >>> _remedy(b'{"age": 31, "label": 1}', False)
+    '. Features go into "features": send {"features":{"age":31},"label":1}'
+    """
+    try:
+        found = msgspec.json.decode(body.split(b"\n", 1)[0] if ndjson else body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    row = found[0] if isinstance(found, list) and found else found
+    if not isinstance(row, dict) or "features" in row or not row:
+        return ""
+    own = {name: row.pop(name) for name in Row.__struct_fields__ if name in row}
+    text = msgspec.json.encode({"features": row, **own}).decode()
+    return f'. Features go into "features": send {text if len(text) <= _LONGEST else text[:_LONGEST] + "…"}'
+
+
+_LONGEST = 300
+"""Characters of a body that an answer shows."""

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import uvicorn
 
-from onsketch.core.errors import OptionError
+from onsketch.core.errors import InputError, OptionError
 from onsketch.jobs.serve.access import Access, is_loopback, read_tokens
 from onsketch.jobs.serve.engine import DURABILITY, Engine, Settings
 from onsketch.jobs.serve.http import HttpApi
 from onsketch.jobs.serve.limits import Limits, limited
 from onsketch.jobs.serve.model import Model, beside, load_model, new_model
+from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.service import Service
 from onsketch.jobs.serve.store import Store
 from onsketch.jobs.serve.vw_daemon import VWDaemon
@@ -50,7 +51,8 @@ class Wish:
     consume: str | None = None
     tokens: Path | None = None
     insecure: bool = False
-    tls: tuple[str, str] | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
     cut_damaged: bool = False
     keep_log: bool = False
     settings: Settings = field(default_factory=Settings)
@@ -89,6 +91,8 @@ def make_engine(wish: Wish, say: Callable[[str], None]) -> Engine:
         shadow, notes = None, {}
     if shadow is None:
         shadow = _shadow(wish, model)
+    if wish.vw_port is not None:
+        _check_lines(model)
     engine = Engine(model, shadow, store, wish.settings)
     engine.position.update(notes.get("position", {}))
     engine.recover(number, wish.cut_damaged)
@@ -107,6 +111,14 @@ def _same_wish(wish: Wish, model: Model) -> None:
             f"{wish.log}: holds a model of {name}, not of {wish.method}. Leave out --learner to go on with it, or give "
             "another folder to start anew."
         )
+
+
+def _check_lines(model: Model) -> None:
+    """Refuse ``--vw-port`` for a model that cannot read lines, which would answer each of them with ``nan``."""
+    try:
+        RowReader(model, {}, 1).lines(b"| a", "vw")
+    except InputError as error:
+        raise OptionError(f"--vw-port: {error}") from None
 
 
 def _shadow(wish: Wish, model: Model) -> Model | None:
@@ -145,8 +157,8 @@ def warm_up(model: Model) -> None:
         from onsketch.jobs.serve.batch import Batch
 
         label = np.array([1.0])
-        notes = {"classes": ["a"]} if model.kind == "classes" and not model.names else {}
-        if model.kind == "classes":
+        notes = {"classes": ["a"]} if model.kind == "multiclass" and not model.names else {}
+        if model.kind == "multiclass":
             label = np.array([0.0])
         elif model.kind == "binary":
             label = np.array([float(model.task.positive or 1.0)])
@@ -176,8 +188,8 @@ async def serve(
         timeout_graceful_shutdown=30,
         limit_concurrency=None,
         backlog=4096,
-        ssl_certfile=None if wish.tls is None else wish.tls[0],
-        ssl_keyfile=None if wish.tls is None else wish.tls[1],
+        ssl_certfile=wish.tls_cert,
+        ssl_keyfile=wish.tls_key,
     )
     server = _Server(config, api)
     listening = _listen(wish.host, wish.port)
@@ -194,7 +206,7 @@ async def serve(
             consumer = Consumer(service, wish.consume)
             service.consumer = consumer
             consumer.start()
-        scheme = "http" if wish.tls is None else "https"
+        scheme = "http" if wish.tls_cert is None else "https"
         host, port = listening.getsockname()[:2]
         say(f"Serving on {scheme}://{f'[{host}]' if ':' in host else host}:{port}")
         started(Running(port, vw_port, service, lambda: loop.call_soon_threadsafe(server.stop)))

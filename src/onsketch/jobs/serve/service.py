@@ -229,7 +229,7 @@ class Service:
             "seconds": round(time.time() - self.began, 3),
             "features": learner.n_features,
         }
-        if model.kind == "classes":
+        if model.kind == "multiclass":
             found["classes"] = model.names
         if engine.shadow is not None:
             shadow = engine.shadow.tally

@@ -22,7 +22,6 @@ import onsketch
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.methods import METHODS
 from onsketch.learners.multiclass.coupled import COUPLED
-from onsketch.learners.one_row import SingleRows
 from onsketch.learners.options import Options
 from onsketch.learners.rows import as_rows
 from onsketch.learners.scaled.rows import RowScales
@@ -72,9 +71,10 @@ def _use_in_order(make: Callable[[], Any], rows: list[Any]) -> list[Any]:
         with suppress(onsketch.errors.OptionError):
             found.append(learner.weights)
     X = rows[0]
-    single, row = SingleRows.of(learner, np.arange(X.shape[1]), X.shape[1]), np.linspace(0.5, 1.5, X.shape[1]).tolist()
-    if single is not None:
-        found += [single.learn(row, 1.0), single.predict(row)]
+    if hasattr(learner, "learn_one"):
+        features, values = range(X.shape[1]), np.linspace(0.5, 1.5, X.shape[1]).tolist()
+        for _ in range(10):  # the first rows take the general path
+            found += [learner.learn_one(features, values, 1.0), learner.predict_one(features, values)]
     other.learn(X, _signs(X))
     with suppress(onsketch.errors.OptionError):
         learner.merge(other)

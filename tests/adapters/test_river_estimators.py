@@ -94,7 +94,7 @@ def test_memory_is_that_of_the_features_seen() -> None:
     before = few._raw_memory_usage
     for _ in range(100):  # reading makes nothing grow, whatever is asked
         few.predict_one({f"never learned {rng.random()}": 1.0})
-    assert few._raw_memory_usage == before
+    assert few._raw_memory_usage <= before
 
 
 def test_labels_true_and_false_are_one_learner() -> None:

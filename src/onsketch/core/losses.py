@@ -37,6 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from onsketch.core.tolerances import LARGEST
 from onsketch.jit.decorators import inner, kernel
 
 SQUARED, ABSOLUTE, LOGISTIC, HINGE, SQUARED_HINGE, QUANTILE, POISSON, HUBER, INSENSITIVE = range(9)
@@ -91,6 +92,12 @@ class Loss:
     def key(self) -> str:
         """The name, and the level where there is one: what :func:`named` understands."""
         return f"{self.name} {self.level!r}" if self.option else self.name
+
+    def takes(self, label: float) -> bool:
+        """Return True if this is a label of the loss."""
+        if self.labels == "sign":
+            return label in (1.0, -1.0)
+        return (0.0 if self.labels == "count" else -LARGEST) <= label <= LARGEST
 
     def exp_concavity(self, clip: float | None) -> float:
         """The σ of luo2016's Assumption 2 on ``|z| ≤ clip`` (1 where predictions are not clipped).

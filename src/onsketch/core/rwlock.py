@@ -176,9 +176,11 @@ class Locked:
     Copies and pickles hold it, too.
     """
 
-    __slots__ = ("_lock",)  # no entry of ``vars``: it is not part of the state
+    __slots__ = ("_lock", "_single")  # no entries of ``vars``: they are not part of the state
 
     _lock: RWLock
+    _single: Any
+    """Prepared calls, for classes that have some."""
     reads: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = ()
 

@@ -35,6 +35,8 @@ MISMATCH, NO_MEMORY = 1, 2
 """Status codes of compiled code: an array of another type or layout than compiled for, and a failed allocation."""
 
 _HEAD = object.__basicsize__
+_arrays: dict[tuple[str, bool, int, bool], str] = {}
+"""Forms of arrays met so far, by type code, byte order, dimensions and layout."""
 _NUMBERS = {"i8": "q", "i4": "q", "i2": "q", "i1": "q", "u8": "Q", "u4": "Q", "u2": "Q", "u1": "Q", "b1": "q",
             "f8": "d", "f4": "d"}  # fmt: skip
 
@@ -59,11 +61,14 @@ def form_of(value: Any) -> Form:
     (<class 'tuple'>, 'i8', 'f8', 'f8:1', 'f4:2')
     """
     kind = type(value)
-    if isinstance(value, np.ndarray):
-        layout = "" if value.flags.c_contiguous else "*"
-        if value.dtype.str[0] == ">" or value.dtype.str[1:] not in _NUMBERS:
-            raise TypeError(f"compiled code takes no arrays of {value.dtype}.")
-        return f"{value.dtype.str[1:]}:{value.ndim}{layout}"
+    if kind is np.ndarray or isinstance(value, np.ndarray):
+        dtype, order = value.dtype, value.flags.c_contiguous
+        key = dtype.char, dtype.isnative, value.ndim, order
+        if key not in _arrays:
+            if dtype.str[0] == ">" or dtype.str[1:] not in _NUMBERS:
+                raise TypeError(f"compiled code takes no arrays of {dtype}.")
+            _arrays[key] = f"{dtype.str[1:]}:{value.ndim}{'' if order else '*'}"
+        return _arrays[key]
     if kind is bool:
         return "b1"
     if kind is int:
@@ -156,6 +161,8 @@ def known() -> list[tuple[Kernel, tuple[Form, ...]]]:
 def _code(kernel: Kernel, forms: tuple[Form, ...]) -> MachineCode:
     """The machine code of a kernel for arguments of these forms."""
     which = kernel, forms
+    if which in _codes:
+        return _codes[which]
     with _finding.setdefault(which, RLock()):  # threads may need the same kernel at once
         if which not in _codes:
             from onsketch.jit.machine_code import find

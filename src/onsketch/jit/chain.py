@@ -1,4 +1,4 @@
-"""Kernels one after the other, without Python in between."""
+"""Run several kernels one after the other, without Python in between."""
 
 from __future__ import annotations
 
@@ -13,37 +13,54 @@ from onsketch.jit.decorators import Intrinsic, kernel
 call, word_at = Intrinsic("call"), Intrinsic("word_at")
 
 
+class Words(NamedTuple):
+    """Columns of the array that describes the steps."""
+
+    code: int
+    slots: int
+    place: int
+    """Address of the word that shows success."""
+    word: int
+    undo_code: int
+    """0 if there is nothing to undo."""
+    undo_slots: int
+
+
+AT = Words(*range(6))
+
+
 @kernel
 def run_steps(steps: Any) -> Any:
-    """Run the steps until one fails, or leaves another word than it should; returns how many were fine."""
+    """Run the steps in order; return 1 if all succeed. If one fails, undo it and those before it and return 0."""
     for i in range(steps.shape[0]):
-        if steps[i, 0] != 0 and call(steps[i, 0], steps[i, 1]) != 0:
-            return i
-        if word_at(steps[i, 2]) != steps[i, 3]:
-            return i
-    return steps.shape[0]
+        if call(steps[i, AT.code], steps[i, AT.slots]) != 0 or word_at(steps[i, AT.place]) != steps[i, AT.word]:
+            for j in range(i, -1, -1):
+                if steps[j, AT.undo_code] != 0:
+                    call(steps[j, AT.undo_code], steps[j, AT.undo_slots])
+            return 0
+    return 1
 
 
 class Step(NamedTuple):
-    """A call, if any, and the expected value of an array's first word or of the result (0 if there is none)."""
+    """A call, and the word that shows its success."""
 
-    call: Prepared | None
+    call: Prepared
     word: int = 0
+    """Expected as the result (0 if the kernel returns nothing), or as the first eight bytes of ``place``."""
     place: NDArray[Any] | None = None
+    undo: Prepared | None = None
+    """Undoes the step, and also what a failed one has done."""
 
 
 class Chain(Prepared):
-    """Run steps in order, as long as each gives its expected value.
-
-    A call returns the number of steps that succeeded. The ordinary calls then report why the next one failed.
-    """
+    """Calls the steps in order. If one fails, those before it are undone. No signal is handled in between."""
 
     def __init__(self, steps: list[Step]) -> None:
         super().__init__(run_steps, np.array([_words(step) for step in steps], dtype=np.int64))
-        self._steps = steps  # keeps alive what they are for
+        self._steps = steps  # keeps the arguments alive
 
 
-def _words(step: Step) -> tuple[int, int, int, int]:
-    """Return a step as words: machine code, slots, address of the value (results are the first slots), expectation."""
-    code, slots = (0, 0) if step.call is None else step.call.address
-    return code, slots, slots if step.place is None else step.place.ctypes.data, step.word
+def _words(step: Step) -> Words:
+    code, slots = step.call.address  # results stand first in the slots
+    place = slots if step.place is None else step.place.ctypes.data
+    return Words(code, slots, place, step.word, *((0, 0) if step.undo is None else step.undo.address))

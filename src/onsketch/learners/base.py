@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from operator import index
 from typing import TYPE_CHECKING, Any, Self
+from weakref import proxy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,14 @@ from onsketch.core.interrupts import uninterrupted
 from onsketch.core.losses import loss_of
 from onsketch.core.memory import refuse_beyond_memory
 from onsketch.core.rwlock import Locked, reading, together
+from onsketch.core.tolerances import LARGEST
 from onsketch.files import model_file
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, RowPlan
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights, finite, refuse_endless
+from onsketch.learners.single import OneRow, RowPlan, SingleRows
+from onsketch.rows.sparse import Sparse
 
 if TYPE_CHECKING:
     from onsketch.learners.certificate import Certificate
@@ -122,6 +126,52 @@ class Learner(Locked, ABC):
             if not count:
                 self._width = max(width, rows.n_features)
         return predictions
+
+    @property
+    def single(self) -> SingleRows:
+        """Prepared calls for single rows; no part of the state."""
+        try:
+            found: SingleRows = self._single
+        except AttributeError:
+            found = self._single = SingleRows(proxy(self))  # a reference would keep the learner in memory
+        return found
+
+    def learn_one(
+        self, features: Sequence[int], values: Sequence[float], label: float, sample_weight: float = 1.0
+    ) -> float:
+        """Learn one row, given by its features and their values; all others are 0.
+
+        The result is that of ``learn`` on a sparse row, in a tenth of the time. A learner without this fast path
+        (dense matrices, kernels) uses ``learn``.
+
+        Returns:
+            the (clipped) margin predicted before the row was learned.
+
+        >>> import onsketch
+        >>> model = onsketch.learner("adagrad", loss="logistic")
+        >>> for _ in range(20):
+        ...     margin = model.learn_one([2, 5], [1.0, 0.5], 1.0)
+        >>> model.predict_one([2, 5], [1.0, 0.5]) > margin > 0.0
+        True
+        """
+        margin, width = None, self._width_of(features)
+        if width and self._loss.takes(label) and 0.0 <= sample_weight <= LARGEST:
+            margin = self.single.learn(features, values, label, sample_weight, width, sort=False)
+        if margin is None:
+            margin = float(self.learn(_as_sparse(features, values, width), [label], [sample_weight])[0])
+        return margin
+
+    def predict_one(self, features: Sequence[int], values: Sequence[float]) -> float:
+        """The clipped margin of one row, given as for ``learn_one``; the state does not change."""
+        width = self._width_of(features)
+        margin = self.single.predict(features, values, sort=False) if width else None
+        return float(self.predict(_as_sparse(features, values, width))[0]) if margin is None else margin
+
+    def _width_of(self, features: Sequence[int]) -> int:
+        """The width of a row with these features; 0 if there is none, or one that is out of range."""
+        low, high = min(features, default=-1), max(features, default=-1)
+        width = self.options.n_features or high + 1
+        return width if 0 <= low <= high < width else 0
 
     def shared(self, rows: Rows, *, learn: bool) -> Rows:
         """The rows as learners can share them that have seen the same rows as this one; see ``FeatureMap.shared``."""
@@ -315,11 +365,11 @@ class Learner(Locked, ABC):
         raise NotImplementedError
 
     def learning_row(self, row: OneRow) -> RowPlan | None:
-        """Return prepared calls that learn a row held in fixed arrays; None if there are none."""
+        """The stages that learn a prepared row; None if rows of this learner always take the general path."""
         return None
 
     def predicting_row(self, row: OneRow) -> RowPlan | None:
-        """How such a row is predicted."""
+        """The stages that predict a prepared row."""
         return None
 
     @abstractmethod
@@ -348,6 +398,16 @@ class Learner(Locked, ABC):
     def room(cls, method: Method, options: Options) -> int:
         """Return the bytes needed to build a learner, checked before a file's options are used."""
         return 0
+
+
+def _as_sparse(features: Sequence[int], values: Sequence[float], width: int) -> Sparse:
+    """One row as a sparse matrix."""
+    width = width or max(features, default=-1) + 1
+    try:
+        indices = np.array([index(feature) for feature in features], np.int64)
+        return Sparse(np.array(values, float), indices, np.array([0, len(indices)]), (1, width))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"a row of features and their values: {error}.") from None
 
 
 def _chunks(rows: Rows) -> list[tuple[int, int]]:

@@ -9,12 +9,14 @@ If the indices from 0 up are densely used, their slots are listed; the others ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core.arrays import require, require_within
 from onsketch.core.errors import InputError
+from onsketch.core.state import GROWTH
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.learners.rows import GOLDEN, Rows, Slotted
 
@@ -24,8 +26,8 @@ INTERCEPT = -1
 MOST_FEATURES = (1 << 31) - 1
 """Slots are counted in 32 bits."""
 
-COUNT, HASHED = range(2)
-"""Entries of a map's tally: features seen, and those of them that are not listed."""
+COUNT, HASHED, KNOWN = range(3)
+"""Entries of a map's tally: features seen, those of them that are not listed, and features that ``take_out`` keeps."""
 
 _EMPTY = np.int32(-1)
 _SPARSEST = 2
@@ -195,11 +197,45 @@ def translate_rows(parts, rows, intercept, learn, copying, out_ptr, slots, kept)
     return indptr.size - 1, copying
 
 
+@kernel
+def translate_row(parts, rows, intercept, room, out_ptr, slots, kept):
+    """Rewrite one row in slots, with new slots for new features. Return 1, or 0 where these exceed ``room`` slots."""
+    tally = parts[3]
+    tally[KNOWN] = tally[COUNT]
+    done, _ = translate_rows(parts, rows, intercept, True, True, out_ptr, slots, kept)
+    return 1 if done == 1 and tally[COUNT] <= room else 0
+
+
+@kernel
+def take_out(parts):
+    """Remove all features but the first ``tally[KNOWN]``: they are as if they had never been seen."""
+    listed, table, features, tally = parts
+    if tally[KNOWN] < tally[COUNT]:
+        tally[COUNT] = tally[KNOWN]
+        for i in range(listed.size):
+            listed[i] = _EMPTY
+        for i in range(table.size):
+            table[i] = _EMPTY
+        _refill(listed, table, features, tally)
+
+
+def grown_size(slots: int) -> int:
+    """Return the next of a fixed series of sizes, each an eighth above the last, so that several tables grow together.
+
+    >>> grown_size(10), grown_size(17), grown_size(1000)
+    (16, 18, 1060)
+    """
+    size = 16
+    while size < slots:
+        size += size // GROWTH
+    return size
+
+
 class FeatureMap:
     """Feature index → slot, by a list or by open addressing, over the features in order of appearance."""
 
     def __init__(self) -> None:
-        self._tally = np.zeros(2, dtype=np.int64)
+        self._tally = np.zeros(3, dtype=np.int64)
         self._features = np.empty(16, dtype=np.int64)
         self._listed = np.full(16, _EMPTY)
         self._table = np.full(32, _EMPTY)
@@ -213,6 +249,15 @@ class FeatureMap:
     def parts(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
         """Return the arrays that compiled loops use."""
         return self._listed, self._table, self._features, self._tally
+
+    def holds(self, parts: tuple[NDArray[Any], ...]) -> bool:
+        """Return True if ``parts`` are still the arrays of this map."""
+        return self._table is parts[1] and self._features is parts[2] and self._listed is parts[0]
+
+    @property
+    def room(self) -> int:
+        """Number of slots. Tables of as many rows grow with the map, and not at other times."""
+        return self._features.size
 
     @property
     def features(self) -> NDArray[np.int64]:
@@ -229,7 +274,7 @@ class FeatureMap:
         if self.count + more > MOST_FEATURES:
             raise InputError(f"X: more than {MOST_FEATURES:,} features; hash them to fewer.")
         if self.count + more > self._features.size:
-            size = max(self.count + more, self._features.size + self._features.size // 8)
+            size = grown_size(self.count + more)
             self._features = np.append(self.features, np.empty(size - self.count, dtype=np.int64))
         if self._table.size // 4 * 3 < self._tally[HASHED] + hashed:
             self._file(self._dense_part(), hashed)
@@ -320,10 +365,8 @@ class FeatureMap:
     def forget(self, count: int) -> None:
         """Keep only the first ``count`` features, and forget the others."""
         if count < self.count:
-            self._tally[COUNT] = count
-            self._listed.fill(_EMPTY)  # in place: there may be no memory, which is why they are forgotten
-            self._table.fill(_EMPTY)
-            _refill(self._listed, self._table, self._features, self._tally)
+            self._tally[KNOWN] = count
+            take_out(self.parts)  # in place: there may be no memory, which is why they are forgotten
 
     def refill(self, features: NDArray[np.int64], width: int | None = None, intercept: bool = True) -> None:
         """Let an empty map have seen these features, in this order, if rows of this width can have had them."""

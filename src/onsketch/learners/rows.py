@@ -330,6 +330,102 @@ def _whole(array: Any, dtype: Any) -> NDArray[Any]:
     return _plain(array, dtype)
 
 
+_FEW = 96
+"""Number of entries up to which a row is sorted by insertion."""
+
+
+@inlined
+def _sort_row(features, values, count):
+    """Sort a row by feature, unless it is sorted: by insertion if short, else by heapsort."""
+    for i in range(1, count):
+        if features[i] < features[i - 1]:
+            break
+    else:
+        return
+    if count <= _FEW:
+        for i in range(1, count):
+            feature, value, j = features[i], values[i], i
+            while j > 0 and features[j - 1] > feature:
+                features[j], values[j] = features[j - 1], values[j - 1]
+                j -= 1
+            features[j], values[j] = feature, value
+        return
+    start, end = count // 2, count
+    while end > 1:
+        if start > 0:
+            start -= 1
+        else:
+            end -= 1
+            features[0], features[end] = features[end], features[0]
+            values[0], values[end] = values[end], values[0]
+        at = start
+        feature, value = features[at], values[at]
+        while 2 * at + 1 < end:
+            child = 2 * at + 1
+            child += child + 1 < end and features[child] < features[child + 1]
+            if features[child] <= feature:
+                break
+            features[at], values[at] = features[child], values[child]
+            at = child
+        features[at], values[at] = feature, value
+
+
+@inlined
+def _join_repeats(features, values, count, places, base):
+    """Sum the values of a feature that comes twice, where it first stands; return the number of entries that remain.
+
+    ``places`` is a hash table of 2^k entry numbers, counted from ``base``; smaller numbers are of earlier rows.
+    """
+    end, mask = 0, np.uint64(places.size - 1)
+    for i in range(count):
+        place = (np.uint64(features[i]) * GOLDEN) >> np.uint64(32) & mask
+        while places[place] >= base and features[places[place] - base] != features[i]:
+            place = (place + np.uint64(1)) & mask
+        if places[place] >= base:
+            values[places[place] - base] += values[i]
+        else:
+            places[place] = base + end
+            features[end], values[end] = features[i], values[i]
+            end += 1
+    return end
+
+
+class Header(NamedTuple):
+    """Entries of the header of a packed row."""
+
+    entries: int
+    sort: int
+    """1 if the row is to be sorted by feature; then no feature comes twice."""
+    base: int
+    """Number of entries of all rows so far; see ``_join_repeats``."""
+
+
+HEADER = Header(*range(3))
+
+
+@kernel
+def arrange(header, given, numbers, places, largest, indptr, features, values):
+    """Make a row of CSR form of packed features and numbers. Return 1 if it is finite and within bounds, else 0.
+
+    Shapes: header as in HEADER, given and numbers (count or more,), where a feature of −1 is left out. Cost: O(count).
+    """
+    end = 0
+    for i in range(header[HEADER.entries]):
+        if given[i] >= 0:
+            features[end], values[end] = given[i], numbers[i]
+            end += 1
+    if header[HEADER.sort]:
+        _sort_row(features, values, end)
+    else:
+        end = _join_repeats(features, values, end, places, header[HEADER.base])
+        header[HEADER.base] += header[HEADER.entries]
+    total = 0.0
+    for i in range(end):
+        total += values[i] * values[i]
+    indptr[1] = end
+    return 1 if total <= largest * largest else 0
+
+
 @kernel
 def unseen_squares(indptr, values, kept_ptr, kept, out):
     """Σ x² over the entries of each row that are not among those kept, which come in the same order."""

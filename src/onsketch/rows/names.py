@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -76,15 +77,27 @@ class Numbers:
 
     def __init__(self) -> None:
         self.of: dict[Any, int] = {}
+        self.forgotten = 0
+        """How often names have been forgotten: a number may stand for another name since."""
+        self.entering = RLock()
+        """Held while names are entered and rows are learned under them, so that no thread forgets another's names."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"of": self.of}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, forgotten=0, entering=RLock())
 
     def enter(self, names: Iterable[Hashable]) -> None:
         """Number the new names."""
+        numbers = self.of
         for name in names:
-            self.of.setdefault(name, len(self.of))
+            numbers.setdefault(name, len(numbers))
 
     def forget(self, count: int) -> None:
         """Keep the first ``count`` names only. The dictionary stays the same object."""
-        for name in list(islice(self.of, count, None)):
+        for name in list(islice(reversed(self.of), max(len(self.of) - count, 0))):
+            self.forgotten += 1
             del self.of[name]
 
     @contextmanager
@@ -94,8 +107,8 @@ class Numbers:
         Args:
             rounds: returns the number of rows learned so far.
         """
-        count, before = len(self.of), rounds()
-        with uninterrupted:
+        with uninterrupted, self.entering:
+            count, before = len(self.of), rounds()
             try:
                 yield
             except BaseException:

@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 
 from onsketch.adapters.options import described, learner_options, merged, revived
-from onsketch.adapters.river.fast_path import FastPath
 from onsketch.adapters.river.features import FeatureNames
 from onsketch.core.errors import OptionError
 
@@ -23,7 +22,6 @@ class OnlineEstimator:
 
     _learner: Any
     _names: FeatureNames
-    _fast: FastPath
     _codes: dict[Any, int]
     """The code of each class; empty where labels are numbers."""
 
@@ -31,7 +29,6 @@ class OnlineEstimator:
         self._learner = None
         self._codes = {}
         self._names = FeatureNames()
-        self._fast = FastPath()
 
     def _rounds(self) -> int:
         """Return the number of rows learned so far."""
@@ -83,7 +80,7 @@ class OnlineEstimator:
         state = dict(state)
         if state["_learner"] is not None:
             state["_learner"] = revived(*state["_learner"])
-        vars(self).update({"_fast": FastPath()} | state)  # older pickles have no fast path
+        vars(self).update(state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to a model file, without pickle; :func:`onsketch.load` restores it."""

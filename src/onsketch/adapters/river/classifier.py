@@ -27,6 +27,9 @@ from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.options import documents_options
 from onsketch.learners.rows import Rows, as_weights
 
+Packed = tuple[bytes, float]
+"""A row as ``PreparedRow.packed`` returns it, and the label −1 or +1."""
+
 _ROOM, _CALL = 1 << 18, 16
 """Largest number of values in stored rows of labels 0 and 1; values that each row adds to its own."""
 
@@ -69,7 +72,8 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     ) -> None:
         keep_parameters(self, locals())
         self._start()
-        self._first_rows: list[tuple[Rows, list[Any], NDArray[np.float64]]] | None = []
+        self._first_rows: list[tuple[Rows, list[Any], NDArray[np.float64]] | Packed] | None = None
+        """Rows of labels 0 and 1; None if they are not stored."""
         self._room = _ROOM
 
     @property
@@ -83,20 +87,17 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one row of weight w; a row of weight 0 is ignored."""
-        kind = type(y)
-        if w == 1.0 and (kind is bool or (kind is int and 0 <= y <= 1)):
-            if self._fast.learn(self._learner, x, 1.0 if y else -1.0):
-                return
-        elif w == 0.0:
+        kind, learner = type(y), self._learner
+        if w == 0.0:
+            return
+        plain = w == 1.0 and (kind is bool or (kind is int and 0 <= y <= 1)) and isinstance(learner, Learner)
+        kept = self._first_rows
+        if plain and self._names.learn_one(learner.single, x, 1.0 if y else -1.0, kept):
+            if kept is not None:
+                self._spend(len(x))
             return
         with self._names.learning(self._rounds):
             self._learn(self._names.row(x, learn=True), [y], as_weights([w], 1))
-        self._notice(x)
-
-    def _notice(self, x: dict[Any, Any]) -> None:
-        """Prepare the fast path for rows like this one, if one learner learns them and they need not be stored."""
-        if isinstance(self._learner, Learner) and (self._first_rows is None or not self._two):
-            self._fast.notice(self._learner, x, self._names.of)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""
@@ -171,6 +172,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         )
         numbers = truths and not any(isinstance(label, (bool, np.bool_)) for label in labels)
         self._codes = ({0: 0, 1: 1} if numbers else {False: 0, True: 1}) if truths else {}
+        self._first_rows, self._room = [] if numbers else None, _ROOM
 
     @property
     def _two(self) -> bool:
@@ -181,13 +183,17 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         """Store the first rows of labels 0 and 1, to learn them again if a third label appears."""
         if self._two and self._first_rows is not None:
             self._first_rows.append((rows.copy(), labels, weights))
-            self._room -= rows.values.size + _CALL
-            if self._room < 0:
-                self._first_rows = None
+            self._spend(rows.values.size)
+
+    def _spend(self, values: int) -> None:
+        """Count a stored row; store none if there are too many."""
+        self._room -= values + _CALL
+        if self._room < 0:
+            self._first_rows = None
 
     def _become_many(self) -> None:
         """Handle a third label: relearn the stored rows with classes, or restart if there were too many."""
-        rows, self._first_rows = self._first_rows, []
+        rows, self._first_rows = self._first_rows, None
         if rows is None:
             told = "the labels were 0 and 1 until now, which was one learner; with a third label it starts anew."
             warnings.warn(told, UserWarning, stacklevel=4)
@@ -196,7 +202,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         self._codes = {}
         try:
             for block in rows or ():
-                self._learn_classes(*block)
+                self._learn_classes(*(block if len(block) == 3 else _unpacked(*block)))
         except BaseException:
             (self._learner, self._codes), self._first_rows = before, rows
             raise
@@ -206,24 +212,28 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         if not self._codes:
             return {}
         if self.loss == "logistic" and self.method != "arow":
-            margin = self._fast.predict(self._learner, x)
+            margin = self._margin(x)
             if margin is not None:
-                return dict(zip(self._codes, _two_probabilities(margin), strict=True))
+                no, yes = self._codes
+                unlikely, likely = _two_probabilities(margin)
+                return {no: unlikely, yes: likely}
         margins = self._learner.predict(self._names.row(x, learn=False))
-        self._notice(x)
         return dict(zip(self._codes, self._probabilities(margins)[0].tolist(), strict=True))
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the most probable class, None before any label."""
         if not self._codes:
             return None
-        margin = self._fast.predict(self._learner, x)
+        margin = self._margin(x)
         if margin is not None:
             no, yes = self._codes
             return yes if margin > 0.0 else no
-        code = self._likeliest(self._names.row(x, learn=False))[0]
-        self._notice(x)
-        return list(self._codes)[code]
+        return list(self._codes)[self._likeliest(self._names.row(x, learn=False))[0]]
+
+    def _margin(self, x: dict[Any, Any]) -> float | None:
+        """Return the margin of a row of two classes by prepared calls; None if that is not possible."""
+        learner = self._learner
+        return self._names.predict_one(learner.single, x) if isinstance(learner, Learner) else None
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return the probabilities of each class so far, as a data frame."""
@@ -261,6 +271,16 @@ def _two_probabilities(margin: float) -> tuple[float, float]:
     small = float(np.exp(-abs(margin)))
     likely, unlikely = 1.0 / (1.0 + small), small / (1.0 + small)
     return (unlikely, likely) if margin > 0.0 else (likely, unlikely)
+
+
+def _unpacked(entries: bytes, label: float) -> tuple[Rows, list[int], NDArray[np.float64]]:
+    """Return a stored row of ``PreparedRow.packed``, its label and its weight."""
+    features, values = np.frombuffer(entries, np.int64), np.frombuffer(entries, np.float64)
+    count = features.size // 2
+    order = features[:count].argsort()
+    features, values = features[:count][order], values[count:][order]
+    rows = Rows(np.array([0, count]), features, values, int(features.max(initial=-1)) + 1, dense=False)
+    return rows, [int(label > 0.0)], np.ones(1)
 
 
 def _is_truth(label: Any) -> bool:

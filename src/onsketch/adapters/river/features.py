@@ -8,29 +8,105 @@ change a single bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from itertools import repeat
 from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.adapters.river.fast_path import PLAIN
 from onsketch.core.errors import InputError
 from onsketch.core.matrices import sound
 from onsketch.core.tolerances import LARGEST
 from onsketch.learners.rows import Rows, as_rows
+from onsketch.learners.single import NOT_NUMBERS, PreparedRow, SingleRows
 from onsketch.rows.encoder import refuse_twice
 from onsketch.rows.names import Numbers
 from onsketch.rows.schema import is_gap, number_of, word_of
+
+PLAIN = frozenset({float, int, bool, np.float64})
+"""Types of values that need no further check."""
+
+_DICTIONARIES = frozenset({dict, Counter, OrderedDict, defaultdict})
+"""Types of rows whose names are looked up without copying the row."""
+
+_UNKNOWN = repeat(-1)
 
 
 class FeatureNames(Numbers):
     """Rows from dictionaries and frames; a word is the feature ``name=word``, and None is ignored."""
 
+    def learn_one(self, single: SingleRows, x: Mapping[Any, Any], label: float, kept: list[Any] | None = None) -> bool:
+        """Learn a row of plain numbers by prepared calls; return False, with nothing changed, if that is not possible.
+
+        The row is appended to ``kept`` in packed form, with its label.
+        """
+        values = x.values()
+        if type(x) not in _DICTIONARIES or not _plain(values):
+            return False
+        row, margin = single.take(len(values)), None
+        if row is None:
+            return False
+        try:
+            names, forgotten = tuple(x), self.forgotten
+            key = row.key
+            if key is not None and key[1] == forgotten and key[0] == names:
+                margin = row.learn(values, label, 1.0, len(self.of))
+            else:
+                margin = self._learn_others(row, x, label)
+                if margin is not None:
+                    row.key = names, forgotten
+            if margin is not None and kept is not None:
+                kept.append((row.packed(), label))
+        except NOT_NUMBERS:
+            pass
+        return single.give_back(row, margin) is not None
+
+    def _learn_others(self, row: PreparedRow, x: Mapping[Any, Any], label: float) -> float | None:
+        """Learn a row with other features than the one before."""
+        numbers, count = self.of, len(x)
+        try:
+            row.put(map(numbers.__getitem__, x), count, sort=True)
+        except KeyError:  # new names: they are forgotten if the row is not learned
+            with self.entering:
+                known, margin = len(numbers), None
+                try:
+                    self._enter(set(x).difference(numbers))
+                    row.put(map(numbers.__getitem__, x), count, sort=True)
+                    margin = row.learn(x.values(), label, 1.0, len(numbers))
+                finally:
+                    if margin is None:
+                        self.forget(max(known, row.width))  # an interrupt may come after the row was learned
+                return margin
+        return row.learn(x.values(), label, 1.0, len(numbers))
+
+    def predict_one(self, single: SingleRows, x: Mapping[Any, Any]) -> float | None:
+        """Return the margin of a row of plain numbers by prepared calls; None if that is not possible."""
+        values = x.values()
+        if type(x) not in _DICTIONARIES or not _plain(values):
+            return None
+        row, margin = single.take(len(values)), None
+        if row is None:
+            return None
+        try:
+            names, forgotten = tuple(x), self.forgotten
+            key = row.key
+            if key is not None and key[1] == forgotten and key[0] == names:
+                margin = row.predict(values)
+            else:
+                row.put(map(self.of.get, names, _UNKNOWN), len(names), sort=True)
+                margin = row.predict(values)
+                if margin is not None and row.complete:
+                    row.key = names, forgotten
+        except NOT_NUMBERS:
+            pass
+        return single.give_back(row, margin)
+
     def _enter(self, names: Iterable[Any]) -> None:
         """Number new names, in an order that does not depend on that of the row."""
-        fresh = [name for name in names if name not in self.of]
-        self.enter(sorted(fresh, key=lambda name: (type(name).__name__, str(name))))
+        words = set(map(type, names)) == {str}
+        self.enter(sorted(names, key=None if words else lambda name: (type(name).__name__, str(name))))
 
     def row(self, x: Mapping[Any, Any], *, learn: bool) -> Rows:
         """Return a dictionary as one checked row; new features get numbers when learning, else they are left out."""
@@ -41,7 +117,7 @@ class FeatureNames(Numbers):
             x = _as_numbers(x)
         if not x.keys() <= numbers.keys():
             if learn:
-                self._enter(x)
+                self._enter(set(x).difference(numbers))
             else:
                 x = {name: value for name, value in x.items() if name in numbers}
         try:
@@ -67,7 +143,7 @@ class FeatureNames(Numbers):
         except (TypeError, ValueError):  # words
             return self._by_row(X, learn)
         if learn:
-            self._enter(names)
+            self._enter(set(names).difference(self.of))
         known = sorted((name for name in names if name in self.of), key=self.of.__getitem__)
         if known != names:
             block = block[:, [names.index(name) for name in known]]
@@ -85,6 +161,14 @@ class FeatureNames(Numbers):
         indptr = np.cumsum([0, *(row.values.size for row in rows)])
         features, values = (np.concatenate([row[k] for row in rows]) for k in (1, 2))
         return Rows(indptr, features, values, len(self.of), dense=False)
+
+
+def _plain(values: Collection[Any]) -> bool:
+    """Return True if all values are of plain types. Then their sum is a float, which Python computes fast."""
+    try:
+        return type(sum(values, 0.0)) is float or PLAIN.issuperset(map(type, values))
+    except (TypeError, OverflowError):  # no number, or beyond float64
+        return False
 
 
 def index_of(X: Any) -> Any:

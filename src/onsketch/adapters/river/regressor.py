@@ -13,7 +13,6 @@ from onsketch.adapters.river.base import OnlineEstimator
 from onsketch.adapters.river.features import index_of
 from onsketch.core.errors import InputError
 from onsketch.core.losses import in_units_of_labels
-from onsketch.core.tolerances import LARGEST
 from onsketch.learners.keywords import EstimatorOptions
 from onsketch.learners.options import documents_options
 from onsketch.learners.rows import Rows
@@ -52,20 +51,15 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
 
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one row of weight w; a row of weight 0 is ignored."""
-        if w == 1.0 and type(y) in (float, int) and self._limits[0] <= y <= self._limits[1]:
-            if self._fast.learn(self._learner, x, y):
-                return
-        elif w == 0.0:
+        learner = self._learner
+        if w == 0.0:
+            return
+        plain = learner is not None and w == 1.0 and type(y) in (float, int)
+        if plain and learner._loss.takes(y) and self._names.learn_one(learner.single, x, y):
             return
         with self._names.learning(self._rounds):
             rows = self._names.row(x, learn=True)
             self._ready().learn(rows, [y], [w])
-        self._fast.notice(self._learner, x, self._names.of)
-
-    @property
-    def _limits(self) -> tuple[float, float]:
-        """Return the least and the largest valid label."""
-        return (0.0, LARGEST) if self.loss == "poisson" else (-LARGEST, LARGEST)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a data frame (pandas or polars), one after the other, in one compiled pass."""
@@ -77,11 +71,9 @@ class OnlineRegressor(OnlineEstimator, base.MiniBatchRegressor):
         """Return the prediction, 0 before any learning."""
         if self._learner is None:
             return 0.0
-        margin = self._fast.predict(self._learner, x)
+        margin = self._names.predict_one(self._learner.single, x)
         if margin is None:
-            margins = self._learner.predict(self._names.row(x, learn=False))
-            self._fast.notice(self._learner, x, self._names.of)
-            margin = margins[0]
+            margin = self._learner.predict(self._names.row(x, learn=False))[0]
         return float(in_units_of_labels(self.loss, margin))
 
     def predict_many(self, X: Any) -> Any:

@@ -34,9 +34,9 @@ from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.merging import spectrum
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, RowPlan, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, Slotted
+from onsketch.learners.single import OneRow, RowPlan
 from onsketch.learners.sketched.packed import CLOCK, Table, new_table, roomy, used
 
 Floats = NDArray[np.float64]
@@ -164,7 +164,7 @@ class AutoLearner(Learner):
     def _learn_translated(self, slotted: Slotted, labels: Floats, weights: Floats, out: Floats) -> int:
         indptr, slots, values = slotted
         if self._map.count > len(self._light.places):
-            self._light = state.grow(self._light, slots=self._map.count)
+            self._light = state.grow(self._light, slots=self._map.room)
         done = 0
         while True:
             parts = self._settings, self._light, self._table, self._small, self._working_room(0)
@@ -193,20 +193,20 @@ class AutoLearner(Learner):
         return self._room
 
     def learning_row(self, row: OneRow) -> RowPlan:
-        """As ``_learn``, for a row in arrays that stay."""
-        translated = Translation(self._map, row.rows, learn=True, intercept=self.options.fit_intercept)
-        light, table, block = self._light, self._table, (*translated.slotted, row.label, row.weight, row.out)
-        room = self._working_room(row.rows.indices.size + 1)
-        learn = Prepared(learn_rows, self._settings, light, table, self._small, room, *block)
-        return translated.then([Step(learn, 1)], lambda: self._light is light and self._table is table)
+        """As ``_learn``, for a prepared row."""
+        light, table = self._light, self._table
+        slotted, steps, same = row.translated(self._map, self.options.fit_intercept, len(light.places))
+        state = self._settings, light, table, self._small, self._working_room(slotted[1].size)
+        learn = Prepared(learn_rows, *state, *slotted, row.label, row.weight, row.out)
+        return RowPlan([*steps, Step(learn, 1)], lambda: self._light is light and self._table is table and same())
 
     def predicting_row(self, row: OneRow) -> RowPlan:
-        """As ``_predict``, for such a row."""
-        translated = Translation(self._map, row.rows, learn=False, intercept=self.options.fit_intercept)
+        """As ``_predict``, for a prepared row."""
         light, table = self._light, self._table
+        slotted, steps, same = row.translated(self._map, self.options.fit_intercept)
         state = self._settings, light, table, self._small, new_room(table, self._small)
-        predict = Prepared(predict_rows, *state, *translated.slotted, row.out)
-        return translated.then([Step(predict)], lambda: self._light is light and self._table is table)
+        predict = Prepared(predict_rows, *state, *slotted, row.out)
+        return RowPlan([*steps, Step(predict)], lambda: self._light is light and self._table is table and same())
 
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._translated(rows, learn=False)

@@ -164,13 +164,13 @@ def learn_lazily(setup, terms, clock, window, table, indptr, slots, values, labe
 
 
 @kernel
-def read_lazily(setup, terms, clock, window, table, slots, out):
-    """The weights of these slots, or their mean over the rounds."""
+def read_lazily(setup, terms, clock, window, table, indptr, slots, out):
+    """Write the weights of the slots of rows that end at ``indptr``, or their mean over the rounds."""
     rounds = max(clock[TIMER.rounds], 1)
     flat = flat_part(setup, terms, rounds)
     start = clock[TIMER.start]
     now = clock[TIMER.rounds] - start
-    for i in range(slots.size):
+    for i in range(indptr[indptr.size - 1]):
         row = table[slots[i]]
         head, more = wake(
             setup, terms, window, start, now, np.float64(row[CELL.head]), row[CELL.energy], row[CELL.stamp]

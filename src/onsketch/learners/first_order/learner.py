@@ -8,7 +8,6 @@ dense, as published). What a round does is in ``steps``, ``lazy`` and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,10 +29,10 @@ from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, le
 from onsketch.learners.first_order.sleep import MIRROR
 from onsketch.learners.first_order.steps import CELL, TIMER, State, Terms, learn_steps, read_steps, row_products
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, RowPlan, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import knowledge, make_setup
+from onsketch.learners.single import OneRow, RowPlan
 
 Floats = NDArray[np.float64]
 
@@ -41,13 +40,13 @@ DENSE_LIMIT = 1_000_000
 """Most features for Adam as published, which moves all of them in every round."""
 
 
-LOOPS: dict[str, Callable[..., int]] = {
-    "adam": lambda setup, terms, *state: learn_adam(setup, terms, False, *state),
-    "lazy-adam": lambda setup, terms, *state: learn_adam(setup, terms, True, *state),
-    "ftrl": learn_ftrl,
-    "arow": learn_arow,
+LOOPS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "adam": (learn_adam, (False,)),
+    "lazy-adam": (learn_adam, (True,)),
+    "ftrl": (learn_ftrl, ()),
+    "arow": (learn_arow, ()),
 }
-"""The loops of rules that are not steps in a metric."""
+"""The loops of the rules of their own, and their arguments after ``setup`` and ``terms``."""
 
 
 class FirstOrderLearner(Learner):
@@ -106,7 +105,7 @@ class FirstOrderLearner(Learner):
         if not dual:
             self._state.window[0, MIRROR.growth] = 1.0
         self._map = FeatureMap()
-        self._learn_steps = Bound(learn_steps)
+        self._learn_rows = Bound(self._loop[0])
 
     @property
     def rounds(self) -> int:
@@ -127,14 +126,7 @@ class FirstOrderLearner(Learner):
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         known = self._map.count
         slotted = self._map.admit(rows, self._make_room, intercept=self.options.fit_intercept)
-        block = (*slotted, labels, weights, out)
-        fixed = (self._setup, self._terms)
-        if self._lazy:
-            done = learn_lazily(*fixed, self._state.clock, self._state.window, self._state.table, *block)
-        elif self.method.steps:
-            done = self._learn_steps((*fixed, self._state.clock, self._state.fade, self._state.table), *block)
-        else:
-            done = LOOPS[self.method.rule](*fixed, self._state.clock, self._state.table, *block)
+        done = self._learn_rows(self._loop[1], *slotted, labels, weights, out)
         if done < rows.count:
             self._map.keep_learned(known, slotted, done)
         return int(done)
@@ -150,45 +142,54 @@ class FirstOrderLearner(Learner):
                 "use lazy-adam, which moves those of the row only."
             )
         if self._map.count > len(self._state.table):
-            self._state = state.grow(self._state, slots=self._map.count)
+            self._state = state.grow(self._state, slots=self._map.room)
 
-    def learning_row(self, row: OneRow) -> RowPlan | None:
-        """As ``_learn``, for a row in arrays that stay."""
-        if self._lazy or not self.method.steps:
-            return None
-        translated = Translation(self._map, row.rows, learn=True, intercept=self.options.fit_intercept)
-        table, parts = (
-            self._state.table,
-            (self._setup, self._terms, self._state.clock, self._state.fade, self._state.table),
-        )
-        learn = Prepared(learn_steps, *parts, *translated.slotted, row.label, row.weight, row.out)
-        return translated.then([Step(learn, 1)], lambda: self._state.table is table)
+    @property
+    def _loop(self) -> tuple[Any, tuple[Any, ...]]:
+        """The loop that learns rows, and its first arguments."""
+        kept, fixed = self._state, (self._setup, self._terms)
+        if self._lazy:
+            return learn_lazily, (*fixed, kept.clock, kept.window, kept.table)
+        if self.method.steps:
+            return learn_steps, (*fixed, kept.clock, kept.fade, kept.table)
+        loop, more = LOOPS[self.method.rule]
+        return loop, (*fixed, *more, kept.clock, kept.table)
 
-    def predicting_row(self, row: OneRow) -> RowPlan | None:
-        """As ``_predict``, for such a row."""
-        if self._lazy or not self.method.steps or not len(self._state.table):
-            return None
-        translated = Translation(self._map, row.rows, learn=False, intercept=self.options.fit_intercept)
-        indptr, slots, values = translated.slotted
-        weights, table, clip = np.zeros(slots.size), self._state.table, self._setup.clip
-        read = Prepared(read_steps, self._setup, self._terms, self._state.clock, table, slots, weights)
-        multiply = Prepared(row_products, indptr, weights, values, row.out)
-        way = translated.then([Step(read), Step(multiply)], lambda: self._state.table is table)
-        return way._replace(finish=lambda margin: margin if -clip <= margin <= clip else min(max(margin, -clip), clip))
+    @property
+    def _reading(self) -> tuple[Any, tuple[Any, ...]]:
+        """The loop that reads weights, means of iterates with ``average``, and its first arguments."""
+        kept, fixed = self._state, (self._setup, self._terms)
+        if self._lazy:
+            return read_lazily, (*fixed, kept.clock, kept.window, kept.table)
+        if self.method.steps:
+            return read_steps, (*fixed, kept.clock, kept.table)
+        return read_rules, (*fixed, *self._sum_column(), self.method.moves.sums, kept.clock, kept.table)
+
+    def learning_row(self, row: OneRow) -> RowPlan:
+        """As ``_learn``, for a prepared row."""
+        table, (loop, state) = self._state.table, self._loop
+        room = min(len(table), DENSE_LIMIT) if self.method.moves.every_feature else len(table)
+        slotted, steps, same = row.translated(self._map, self.options.fit_intercept, room)
+        learn = Prepared(loop, *state, *slotted, row.label, row.weight, row.out)
+        return RowPlan([*steps, Step(learn, 1)], lambda: self._state.table is table and same())
+
+    def predicting_row(self, row: OneRow) -> RowPlan:
+        """As ``_predict``, for a prepared row."""
+        table, (read, state), clip = self._state.table, self._reading, self._setup.clip
+        (indptr, slots, values), steps, same = row.translated(self._map, self.options.fit_intercept)
+        weights = np.zeros(slots.size)
+        steps.append(Step(Prepared(read, *state, indptr, slots, weights)))
+        steps.append(Step(Prepared(row_products, indptr, weights, values, row.out)))
+        finish = None if clip == math.inf else lambda margin: min(max(margin, -clip), clip)
+        return RowPlan(steps, lambda: self._state.table is table and same(), finish)
 
     # Reading ----------------------------------------------------------------------------------------------
 
-    def _weights_at(self, slots: NDArray[np.int32]) -> Floats:
-        """The weights of these slots, means of iterates with ``average``."""
+    def _weights_at(self, indptr: NDArray[np.int64], slots: NDArray[np.int32]) -> Floats:
+        """The weights of the slots of these rows, means of iterates with ``average``."""
         out = np.empty(slots.size)
-        state = (self._setup, self._terms, self._state.clock)
-        if not self.method.steps:
-            column, summed = self._sum_column()
-            read_rules(*state, self._state.table, column, summed, self.method.moves.sums, slots, out)
-        elif self._lazy:
-            read_lazily(*state, self._state.window, self._state.table, slots, out)
-        else:
-            read_steps(*state, self._state.table, slots, out)
+        read, state = self._reading
+        read(*state, indptr, slots, out)
         return out
 
     def _sum_column(self) -> tuple[int, bool]:
@@ -201,7 +202,7 @@ class FirstOrderLearner(Learner):
     def _predict(self, rows: Rows) -> Floats:
         indptr, slots, values = self._map.translate(rows, learn=False, intercept=self.options.fit_intercept)
         out = np.empty(rows.count)
-        row_products(indptr, self._weights_at(slots), values, out)
+        row_products(indptr, self._weights_at(indptr, slots), values, out)
         np.maximum(out, -self._setup.clip, out=out)
         return np.minimum(out, self._setup.clip, out=out)  # a fifth of the time of np.clip
 
@@ -219,7 +220,8 @@ class FirstOrderLearner(Learner):
         return out + unseen / flat
 
     def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
-        return self._map.features.copy(), self._weights_at(np.arange(self._map.count, dtype=np.int32))
+        count = self._map.count
+        return self._map.features.copy(), self._weights_at(np.array([0, count]), np.arange(count, dtype=np.int32))
 
     # Merging ----------------------------------------------------------------------------------------------
 

@@ -231,13 +231,15 @@ def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weight
 
 
 @kernel
-def read_rules(setup, terms, clock, table, column, summed, dual, slots, out):
-    """The weights of these slots: the head, FTRL's from [z, n] (``dual``), or the mean of iterates.
+def read_rules(setup, terms, column, summed, dual, clock, table, indptr, slots, out):
+    """Write the weights of the slots of rows that end at ``indptr``.
+
+    A weight is the head, FTRL's from [z, n] (``dual``), or the mean of iterates.
 
     The mean is kept in ``column`` (0: none) as their sum (``summed``), or as that sum less rounds·weight.
     """
     rounds = max(clock[TIMER.rounds], 1)
-    for i in range(slots.size):
+    for i in range(indptr[indptr.size - 1]):
         w = np.float64(table[slots[i], CELL.head])
         if dual:
             w = ftrl_weight(setup, terms, w, table[slots[i], CELL.energy])

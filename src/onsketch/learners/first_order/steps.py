@@ -273,11 +273,11 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
 
 
 @kernel
-def read_steps(setup, terms, clock, table, slots, out):
-    """The weights of these slots."""
+def read_steps(setup, terms, clock, table, indptr, slots, out):
+    """Write the weights of the slots of rows that end at ``indptr``."""
     rounds = max(clock[TIMER.rounds], 1)
     flat = flat_part(setup, terms, rounds)
-    for i in range(slots.size):
+    for i in range(indptr[indptr.size - 1]):
         w = table[slots[i], CELL.head]
         if setup.dual:
             w = dual_weight(setup, terms, w, metric_at(setup, terms, flat, table[slots[i], CELL.energy]), rounds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,10 +14,10 @@ from onsketch.core.arrays import Arrays, named, under
 from onsketch.core.errors import OptionError
 from onsketch.learners.base import Learner
 from onsketch.learners.methods import Method
-from onsketch.learners.one_row import OneRow, RowPlan
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows
-from onsketch.learners.scaled.rows import Passed, RowScales, ScaledRow
+from onsketch.learners.scaled.rows import Passed, RowScales
+from onsketch.learners.single import OneRow, RowPlan
 
 Floats = NDArray[np.float64]
 
@@ -105,21 +106,22 @@ class ScaledLearner(Learner):
         return rows.count
 
     def learning_row(self, row: OneRow) -> RowPlan | None:
-        """As ``_learn``, for a row in arrays that stay; what it would have predicted, nobody asks."""
-        passed = ScaledRow(self._scales, row, learn=True)
+        """As ``_learn``, for a prepared row."""
+        scaled, plan, units = self._scales.learning_row(row)
         plain = self.options.fit_intercept and not self._measured
-        inner = self._inner.learning_row(passed.row) if plain else None
-        return inner and passed.then(inner)
+        inner = self._inner.learning_row(scaled) if plain else None
+        return inner and plan.then(inner, self._in_units(lambda: units.item(0)))
 
     def predicting_row(self, row: OneRow) -> RowPlan | None:
-        """As ``_predict``, for such a row."""
-        passed = ScaledRow(self._scales, row, learn=False)
-        inner, clip = self._inner.predicting_row(passed.row), self._clip
-        if inner is None or not self._real:
-            return inner and passed.then(inner)
-        first = inner.finish or (lambda margin: margin)
-        in_units = lambda margin: min(max(first(margin) * self._scales.unit, -clip), clip)  # noqa: E731
-        return passed.then(inner._replace(finish=in_units))
+        """As ``_predict``, for a prepared row."""
+        scaled, plan = self._scales.predicting_row(row)
+        inner = self._inner.predicting_row(scaled)
+        return inner and plan.then(inner, self._in_units(lambda: self._scales.unit))
+
+    def _in_units(self, unit: Callable[[], float]) -> Callable[[float], float] | None:
+        """Return the function from a margin of the inner learner to one in the units of the labels, clipped."""
+        clip = self._clip
+        return (lambda margin: min(max(margin * unit(), -clip), clip)) if self._real else None
 
     # Reading ----------------------------------------------------------------------------------------------
 

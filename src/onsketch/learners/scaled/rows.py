@@ -12,7 +12,6 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.jit.calling import Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.features import INTERCEPT, FeatureMap
-from onsketch.learners.one_row import OneRow, RowPlan, Translation
 from onsketch.learners.rows import Rows, Slotted
 from onsketch.learners.scaled.scales import (
     COUNT,
@@ -25,6 +24,7 @@ from onsketch.learners.scaled.scales import (
     scale_rows,
     take_back,
 )
+from onsketch.learners.single import OneRow, RowPlan
 
 Floats = NDArray[np.float64]
 
@@ -114,9 +114,38 @@ class RowScales:
     def _grow(self) -> None:
         have = len(self._features)
         if self._map.count > have:
-            fresh = np.zeros((max(self._map.count, have + have // 8, 16), 3))
+            fresh = np.zeros((self._map.room, 3))
             fresh[:have] = self._features
             self._features = fresh
+
+    def learning_row(self, row: OneRow) -> tuple[OneRow, RowPlan, Floats]:
+        """As ``enter``, for a prepared row: the scaled row, how to scale it, and the unit of its label.
+
+        A row that is to be shortened is refused.
+        """
+        features = self._features
+        slotted, steps, same = row.translated(self._map, intercept=False, room=len(features))
+        x, indices, label, length = (
+            np.zeros(slotted[2].size),
+            np.zeros(slotted[2].size, np.int64),
+            np.zeros(1),
+            np.zeros(1),
+        )
+        units, undo = np.zeros(int(self._of_labels)), (np.zeros((x.size, 3)), np.zeros((1, 2, 3)))
+        scale = Prepared(scale_rows, *self._state, *slotted, row.label, x, indices, label, length, units, *undo)
+        back = Prepared(take_back, *self._state[:2], *slotted[:2], 0, *undo)
+        scaled = row._replace(indptr=slotted[0], features=indices, values=x, label=label)
+        plan = RowPlan([*steps, Step(scale, _ONE, length, back)], lambda: self._features is features and same())
+        return scaled, plan, units
+
+    def predicting_row(self, row: OneRow) -> tuple[OneRow, RowPlan]:
+        """As ``scaled``, for a prepared row."""
+        features = self._features
+        slotted, steps, same = row.translated(self._map, intercept=False)
+        x, indices = np.zeros(slotted[2].size), np.zeros(slotted[2].size, np.int64)
+        steps.append(Step(Prepared(scale_known, *self._state, *slotted, x, indices)))
+        scaled = row._replace(indptr=slotted[0], features=indices, values=x)
+        return scaled, RowPlan(steps, lambda: self._features is features and same())
 
     def arrays(self) -> Arrays:
         """The state, for a model file."""
@@ -137,40 +166,5 @@ class RowScales:
         self._features, self._others = scales, others
 
 
-class ScaledRow:
-    """One row in arrays that stay, through the scales; see ``one_row.py``."""
-
-    def __init__(self, scales: RowScales, row: OneRow, *, learn: bool) -> None:
-        self._scales, self._features, size = scales, scales._features, row.rows.indices.size
-        self._translated = Translation(scales._map, row.rows, learn=learn, intercept=False)
-        slotted, state = self._translated.slotted, scales._state
-        x, indices, label = np.zeros(size), np.zeros(size, dtype=np.int64), np.zeros(1)
-        self.row = row._replace(rows=row.rows._replace(indptr=slotted[0], indices=indices, values=x), label=label)
-        if not learn:
-            self._steps = [Step(Prepared(scale_known, *state, *slotted, x, indices))]
-            return
-        lengths, units, undo = np.zeros(1), np.zeros(int(scales._of_labels)), (np.zeros((size, 3)), np.zeros((1, 2, 3)))
-        said = row.label, x, indices, label, lengths, units
-        self._steps = [Step(Prepared(scale_rows, *state, *slotted, *said, *undo), _ONE, lengths)]  # not shortened
-        self._take_back = Prepared(take_back, *state[:2], *slotted[:2], 0, *undo)
-
-    def then(self, inner: RowPlan) -> RowPlan:
-        """A way that goes on like this with the scaled row."""
-        scales, features = self._scales, self._features
-        way = self._translated.then([*self._steps, *inner.steps], lambda: scales._features is features and inner.same())
-
-        def undo(done: int) -> None:
-            if done > _SCALING:  # it was scaled
-                inner.undo(0)
-            if done >= _SCALING:
-                self._take_back()
-            way.undo(0)
-
-        return way._replace(undo=undo, finish=inner.finish)
-
-
 _ONE = int(np.ones(1).view(np.int64)[0])
 """The bits of 1.0."""
-
-_SCALING = 2
-"""Which of the steps scales the row."""

@@ -17,10 +17,10 @@ from onsketch.learners.base import Learner
 from onsketch.learners.features import FeatureMap
 from onsketch.learners.first_order.steps import row_products
 from onsketch.learners.methods import FIRST_RIDGE, Method
-from onsketch.learners.one_row import OneRow, RowPlan, Translation
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, unseen_squares
 from onsketch.learners.setup import make_setup
+from onsketch.learners.single import OneRow, RowPlan
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL, learn_rows
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy, used
 from onsketch.learners.sketched.random_projection import Projection
@@ -90,26 +90,26 @@ class SketchedLearner(Learner):
         """A packed row for each feature of the map, whose list of them the table borrows."""
         features = self._map.parts[2]
         if self._map.count > len(self._table.rows) or self._table.features is not features:
-            self._table = roomy(self._table, self._map.count)._replace(features=features)
+            self._table = roomy(self._table, self._map.room)._replace(features=features)
             self._predict_rows.forget()
 
     def _divide_labels(self, unit: float) -> None:
         self._setup = self._setup._replace(loss=in_unit.py_func(self._loss.form, unit))
 
     def learning_row(self, row: OneRow) -> RowPlan:
-        """As ``_learn``, for a row in arrays that stay."""
-        translated = Translation(self._map, row.rows, learn=True, intercept=self.options.fit_intercept)
-        table, state, values = self._table, (self._setup, self._table, self._sketch, self._spare), translated.slotted[2]
-        x = np.zeros_like(values) if self.options.diagonal else values
-        learn = Prepared(learn_rows, *state, *translated.slotted, x, row.label, row.weight, row.out)
-        return translated.then([Step(learn, 1)], lambda: self._table is table)
+        """As ``_learn``, for a prepared row."""
+        table, state = self._table, (self._setup, self._table, self._sketch, self._spare)
+        slotted, steps, same = row.translated(self._map, self.options.fit_intercept, len(table.rows))
+        x = np.zeros_like(slotted[2]) if self.options.diagonal else slotted[2]
+        learn = Prepared(learn_rows, *state, *slotted, x, row.label, row.weight, row.out)
+        return RowPlan([*steps, Step(learn, 1)], lambda: self._table is table and same())
 
     def predicting_row(self, row: OneRow) -> RowPlan:
-        """As ``_predict``, for such a row."""
-        translated = Translation(self._map, row.rows, learn=False, intercept=self.options.fit_intercept)
+        """As ``_predict``, for a prepared row."""
         table, state = self._table, (self._setup, self._table, self._sketch)
-        predict = Prepared(predict_rows, *state, *translated.slotted, self.options.average, row.out)
-        return translated.then([Step(predict)], lambda: self._table is table)
+        slotted, steps, same = row.translated(self._map, self.options.fit_intercept)
+        predict = Prepared(predict_rows, *state, *slotted, self.options.average, row.out)
+        return RowPlan([*steps, Step(predict)], lambda: self._table is table and same())
 
     def _predict(self, rows: Rows) -> NDArray[np.float64]:
         indptr, slots, values = self._translated(rows, learn=False)

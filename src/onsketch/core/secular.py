@@ -156,6 +156,8 @@ def _deflate(values, vectors, n, held, work, scale):
     """Move the eigenvectors that ``z`` (in WEIGHT_ABOVE) concerns to ``held``, ascending, the others to the end.
 
     Fills POLES, COUPLINGS and SQUARES with their λ and z, over ``scale``; returns their number.
+
+    Shapes: values (n,), vectors and held (n, n rounded up to whole vectors), work (LINES, n rounded up to eight).
     """
     stride = vectors.shape[1]
     whole = (n + 3) // 4 * 4
@@ -168,12 +170,14 @@ def _deflate(values, vectors, n, held, work, scale):
     for j in range(n - 1, -1, -1):
         pole = values[j] / scale
         z = work[WEIGHT_ABOVE, j] / math.sqrt(scale)
+        # An eigenvector without a part in v stays: it moves to the end.
         if abs(z) * length <= NEGLIGIBLE:
             end -= 1
             values[end] = values[j]
             for c in range(0, whole, 4):
                 store(vectors, end * stride + c, load(vectors, j * stride + c, 4))
             continue
+        # Of two eigenvalues so close that any basis of their plane will do, rotate the second out of v. It stays, too.
         for c in range(0, whole, 4):
             store(held, active * stride + c, load(vectors, j * stride + c, 4))
         last = active - 1
@@ -191,6 +195,7 @@ def _deflate(values, vectors, n, held, work, scale):
                 for c in range(0, whole, 4):
                     store(vectors, end * stride + c, load(held, active * stride + c, 4))
                 continue
+        # All others take part.
         work[POLES, active] = pole
         work[COUPLINGS, active] = z
         active += 1

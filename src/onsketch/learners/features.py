@@ -160,6 +160,9 @@ def translate_rows(parts, rows, intercept, learn, copying, out_ptr, slots, kept)
 
     The values are copied to ``kept`` only from the moment on when one of them must be left out.
     Returns the number of rows done (fewer when the tables are full) and whether values were copied.
+
+    Shapes: ``parts`` are those of the map, ``rows`` is indptr (n+1,), indices and values (nnz,) and two flags; out_ptr
+    (n+1,), slots and kept (nnz,), with n more entries for an intercept.
     """
     listed, table, features, tally = parts
     indptr, indices, values, dense, zeros = rows
@@ -170,12 +173,15 @@ def translate_rows(parts, rows, intercept, learn, copying, out_ptr, slots, kept)
         stop = indptr[row + 1]
         more = stop - start + 1
         hashed = 1 if dense else more
+        # Stop before a row whose features may not fit into the tables.
         if learn and (tally[COUNT] + more > features.size or tally[HASHED] + hashed > table.size // 4 * 3):
             return row, copying
+        # Rows of listed features without zeros, in one loop over the list.
         known = start
         if not (copying or zeros) and _listed_row(parts, indices[start:stop], slots[end : end + stop - start], learn):
             end += stop - start
             known = stop
+        # Stretches of known features; new ones are added between them. The first value to be left out begins the copy.
         while known < stop and not copying:
             known, end = _known_run(parts, mask, shift, indices, values, zeros, known, stop, slots, end)
             if known < stop:
@@ -187,6 +193,7 @@ def translate_rows(parts, rows, intercept, learn, copying, out_ptr, slots, kept)
                     copying = True
                     for j in range(end):
                         kept[j] = values[known - end + j]
+        # With a copy, value by value.
         for i in range(known, stop):
             end = _put(
                 parts, np.int64(i - start) if dense else np.int64(indices[i]), values[i], learn, slots, kept, end

@@ -12,13 +12,14 @@ since. A displacement counts in full in directions where the other learner gaine
 did. The second is for steps that shrink no faster than 1/√t, where sums of displacements would overshoot. In directions
 without any metric, displacements add: a feature that only one learner has seen keeps its weight.
 
-A metric is ``diag(flat) + RᵀR``, with n rows R. Everything here costs O(n²) for each feature.
+A ``Metric`` is ``diag(flat) + RᵀR``, with n rows R; dense learners have metrics of their own. Everything here costs
+O(n²) for each feature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,22 +63,33 @@ class Metric(NamedTuple):
         scaled = target * root
         return np.asarray(root * (scaled - directions.T @ (directions @ scaled * values / (1.0 + values))))
 
+    def solve_sum(self, others: Sequence[Metric], target: Array, otherwise: Array) -> Array:
+        """Return the inverse of the sum of this metric and others times a vector, or ``otherwise`` as in ``solve``."""
+        metrics = [self, *others]
+        summed = Metric(sum(metric.flat for metric in metrics), np.vstack([metric.rows for metric in metrics]))
+        return summed.solve(target, otherwise)
 
-def together(metrics: Sequence[Metric]) -> Metric:
-    """Return the sum of metrics."""
-    return Metric(sum(metric.flat for metric in metrics), np.vstack([metric.rows for metric in metrics]))
+
+class AnyMetric(Protocol):
+    """A metric in the form that a family of learners has: the one above, or those of ``learners.dense``."""
+
+    def times(self, x: Array) -> Array:
+        """Return the product with a vector."""
+
+    def solve_sum(self, others: Sequence[Any], target: Array, otherwise: Array) -> Array:
+        """Return the inverse of the sum of this metric and others times a vector."""
 
 
-def by_knowledge(base: Metric, gained: Sequence[Metric], moved: Sequence[Array]) -> Array:
+def by_knowledge(base: AnyMetric, gained: Sequence[AnyMetric], moved: Sequence[Array]) -> Array:
     """Return the displacement of the merged weights, for Newton steps."""
     target = sum(base.times(way) + part.times(way) for part, way in zip(gained, moved, strict=True))
-    return together([base, *gained]).solve(np.asarray(target), np.asarray(sum(moved)))
+    return base.solve_sum(gained, np.asarray(target), np.asarray(sum(moved)))
 
 
-def by_mean(metrics: Sequence[Metric], moved: Sequence[Array]) -> Array:
+def by_mean(metrics: Sequence[AnyMetric], moved: Sequence[Array]) -> Array:
     """Return the mean of the displacements, each in its metric."""
     target = sum(metric.times(way) for metric, way in zip(metrics, moved, strict=True))
-    return together(metrics).solve(np.asarray(target), np.asarray(sum(moved)))
+    return metrics[0].solve_sum(metrics[1:], np.asarray(target), np.asarray(sum(moved)))
 
 
 # Unpacked sketches: rows B, with BᵀB the matrix that the sketch represents -------------------------------------

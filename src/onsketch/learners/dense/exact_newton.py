@@ -13,6 +13,8 @@ projection).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +42,7 @@ from onsketch.learners.dense.inverse_factor import (
     wider_factor,
 )
 from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
+from onsketch.learners.merging import by_knowledge
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.setup import knowledge, make_setup
@@ -51,6 +54,21 @@ def _solved(factor: Factor, right: Array) -> Array:
     """A⁻¹·right, or the pseudo-inverse's."""
     F = factor.rows[: factor.rank[0]]
     return np.asarray(F.T @ (F @ right) / factor.unit)
+
+
+class FullMetric(NamedTuple):
+    """A metric of d×d numbers, for merging."""
+
+    matrix: Array
+    ridge: float
+
+    def times(self, x: Array) -> Array:
+        """Return the product with a vector."""
+        return np.asarray(self.matrix @ x)
+
+    def solve_sum(self, others: Sequence[FullMetric], target: Array, otherwise: Array) -> Array:
+        """Return the inverse of the sum of this metric and others, or its pseudo-inverse, times a vector."""
+        return _solved(factor_of(self.matrix + sum(other.matrix for other in others), self.ridge), target)
 
 
 @inner
@@ -244,21 +262,18 @@ class ExactNewton(Engine):
         loss: recursive least squares. Dual averaging steps from the sum of all gradients.
         """
         start, first = common.weights.astype(np.float64), matrix_of(base.factor)
-        matrix, metric, right = first.copy(), first.copy(), np.zeros_like(start)
         began, theirs_end = int(common.clock[0]), int(theirs.clock[0])
         ends = int(mine.clock[0]) - theirs_end + began, theirs_end  # mine is merged already
-        for end, engine, iterate in zip(ends, (self, other), (mine, theirs), strict=True):
-            gained = matrix_of(engine.factor) - first
-            worth = knowledge(self.setup, began, end)
-            matrix += gained
-            metric += worth * gained
-            right += (first + worth * gained) @ (iterate.weights - start)
+        gained, ridge = [matrix_of(engine.factor) - first for engine in (self, other)], self.factor.ridge
         try:
-            factor = factor_of(matrix, self.factor.ridge)
+            factor = factor_of(first + gained[0] + gained[1], ridge)
             if self.setup.dual:
                 weights = _solved(factor, -self.setup.step * mine.gradient_sum.astype(np.float64))
             else:
-                weights = start + _solved(factor_of(metric, self.factor.ridge), right)
+                worth = [knowledge(self.setup, began, end) for end in ends]
+                known = [FullMetric(s * part, ridge) for s, part in zip(worth, gained, strict=True)]
+                moved = [iterate.weights - start for iterate in (mine, theirs)]
+                weights = start + by_knowledge(FullMetric(first, ridge), known, moved)
         except np.linalg.LinAlgError:
             raise OptionError("merge: these learners did not start from the base given.") from None
         self.factor = factor

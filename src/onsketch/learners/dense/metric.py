@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,6 +46,19 @@ class Metric(NamedTuple):
         """``H + ridge·I``."""
         return self._replace(inside=self.inside + ridge, outside=self.outside + ridge)
 
+    def scaled(self, factor: float) -> Metric:
+        """``factor·H``."""
+        return self._replace(inside=factor * self.inside, outside=factor * self.outside)
+
+    def solve_sum(self, others: Sequence[Metric], target: Array, otherwise: Array) -> Array:
+        """``(Σ H_i)⁻¹ target`` for this metric and others, by Woodbury's identity."""
+        metrics = [self, *others]
+        scalar = math.fsum(metric.outside for metric in metrics)
+        V = np.vstack([metric.directions for metric in metrics])
+        rest = np.concatenate([metric.inside - metric.outside for metric in metrics])
+        small = scalar * np.eye(len(V)) + (V @ V.T) * rest
+        return np.asarray((target - (rest * np.linalg.solve(small, V @ target)) @ V) / scalar)
+
     def project(self, u: Array, x: Array, margin: float, bound: float) -> Array:
         """Bring ``margin = u·x`` within the bound (clip.py)."""
         direction = self.solve(x)
@@ -65,12 +79,3 @@ def from_spectrum(
     """
     *inside, flat = geometry_of(geometry).metrics([*energy, 0.0], ridge, escaped)
     return Metric(directions, np.array(inside), flat if outside is None else outside)
-
-
-def solve_sum(parts: list[tuple[float, Metric]], right: Array) -> Array:
-    """The w with ``(Σ s_i H_i) w = right``, for signs s_i and metrics of scalar plus low rank (Woodbury)."""
-    scalar = math.fsum(sign * metric.outside for sign, metric in parts)
-    V = np.vstack([metric.directions for _, metric in parts])
-    rest = np.concatenate([sign * (metric.inside - metric.outside) for sign, metric in parts])
-    small = scalar * np.eye(len(V)) + (V @ V.T) * rest
-    return np.asarray((right - (rest * np.linalg.solve(small, V @ right)) @ V) / scalar)

@@ -15,8 +15,9 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.learners.clip import clipped
 from onsketch.learners.dense.composite import Terms, proximal
 from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
-from onsketch.learners.dense.metric import Metric, from_spectrum, solve_sum
+from onsketch.learners.dense.metric import Metric, from_spectrum
 from onsketch.learners.dense.summaries import Summary
+from onsketch.learners.merging import by_mean
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.setup import make_setup
@@ -179,15 +180,14 @@ class SpectralRounds(Engine):
 
     def _mean_displacement(self, parts: tuple[tuple[float, SpectralRounds, Iterate], ...], start: Array) -> Array:
         assert self.options.ridge is not None
-        metrics = []
-        right = np.zeros_like(start)
+        metrics, moved = [], []
         for share, engine, iterate in parts:
             metric = engine.metric
             if np.isinf(metric.outside):
                 metric = metric._replace(outside=self.options.ridge)
-            metrics.append((share, metric))
-            right += share * metric.times(iterate.weights.astype(np.float64) - start)
-        return solve_sum(metrics, right)
+            metrics.append(metric.scaled(share))
+            moved.append(iterate.weights.astype(np.float64) - start)
+        return by_mean(metrics, moved)
 
     @property
     def nbytes(self) -> int:

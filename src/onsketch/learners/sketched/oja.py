@@ -205,14 +205,42 @@ def _gain(setup, sketch, square, energy, t):
     return STRETCH / energy if energy * gamma > STRETCH else gamma
 
 
+@inlined
+def _follow_row(setup, sketch, p, rho, lifted, growth):
+    """Let λ and F follow the row ρ·x, which has lifted ZZᵀ and lengthened Zx by ``growth``.
+
+    Fills COEFFICIENTS with q of ``P x = flat·x + Zᵀq`` for the new Z and P, and returns flat.
+    """
+    m = sketch.counts[COUNT.rows]
+    work = sketch.work
+    stride = work.shape[1]
+    width = sketch.lines.shape[1]
+    # λ ← λ + v² for v = Vĝ, which is left in SCALED.
+    for k in range(0, width, 4):
+        u = product(spread(rho, 4), load(work, OJA_WORK.along * stride + k, 4))
+        store(work, OJA_WORK.scaled * stride + k, u)
+        at = LINE.values * width + k
+        store(sketch.lines, at, fma(u, u, load(sketch.lines, at, 4)))
+    # F ← L⁻¹F and q in one pass, or by a new factorisation while rows of Z are dependent.
+    if sketch.counts[COUNT.rank] == m:
+        set_pivots(width, work, lifted, growth)
+        flat = _weigh(setup, sketch, OJA_WORK.weighed)
+        turn(sketch.squares[OJA_SQUARE.factor], m, work)
+    else:
+        _add_square(sketch.squares[OJA_SQUARE.gram], m, lifted * rho * rho, p, COLUMN.sketch)
+        factorise(setup, sketch)
+        _along(sketch, p, COLUMN.sketch)
+        flat = _precondition(setup, sketch)
+        put(work, OJA_WORK.coefficients * stride, growth, work, OJA_WORK.coefficients * stride, width)
+    return flat
+
+
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     """See ``parts.absorb``. Shapes: p and change (width of a packed row,), with Zx from COLUMN.sketch on in p."""
-    m = sketch.counts[COUNT.rows]
     work = sketch.work
     stride = work.shape[1]
     lines = sketch.lines
     width = lines.shape[1]
-    factor = sketch.squares[OJA_SQUARE.factor]
     energy = rho * rho * square
     if not energy <= limit * limit:
         return VERDICT.refused
@@ -226,24 +254,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     if not (abs(moved) <= limit and within(change, COLUMN.sketch, width, limit)):
         return VERDICT.refused
     change[COLUMN.sum] -= stretch * dot(lines, LINE.a_sum * width, p, COLUMN.sketch, width)
-    # λ ← λ + v² for v = Vĝ, which is left in SCALED.
-    for k in range(0, width, 4):
-        u = product(spread(rho, 4), load(work, OJA_WORK.along * stride + k, 4))
-        store(work, OJA_WORK.scaled * stride + k, u)
-        store(lines, LINE.values * width + k, fma(u, u, load(lines, LINE.values * width + k, 4)))
-    # F ← L⁻¹F for the new Z, and P x = flat·x + Zᵀq with q in COEFFICIENTS: in one pass, or by a new factorisation
-    # while rows of Z are dependent.
-    lifted = 2.0 * gamma + gamma * gamma * energy
-    if sketch.counts[COUNT.rank] == m:
-        set_pivots(width, work, lifted, growth)
-        flat = _weigh(setup, sketch, OJA_WORK.weighed)
-        turn(factor, m, work)
-    else:
-        _add_square(sketch.squares[OJA_SQUARE.gram], m, lifted * rho * rho, p, COLUMN.sketch)
-        factorise(setup, sketch)
-        _along(sketch, p, COLUMN.sketch)
-        flat = _precondition(setup, sketch)
-        put(work, OJA_WORK.coefficients * stride, growth, work, OJA_WORK.coefficients * stride, width)
+    flat = _follow_row(setup, sketch, p, rho, 2.0 * gamma + gamma * gamma * energy, growth)
     # Step along P x, or add the gradient to Zḡ for dual averaging.
     if not setup.dual:
         lever = flat * square
@@ -257,7 +268,7 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
         add(lines, LINE.dual * width, stretch * p[COLUMN.head] + g * growth, p, COLUMN.sketch, width)
     # Change the basis before F becomes ill-conditioned. Dual averaging then forms the weights in the new metric.
     verdict = VERDICT.absorbed
-    if is_stretched(factor, m):
+    if is_stretched(sketch.squares[OJA_SQUARE.factor], sketch.counts[COUNT.rows]):
         rebase(setup, sketch)
         verdict = VERDICT.full
     if setup.dual:

@@ -207,6 +207,18 @@ def _mirror_step(setup, sketch, p, square, rho, g, margin, energy, along, follow
         sketch.lines[LINE.a, i] -= step * q[i]
 
 
+@inlined
+def _follow_row(setup, sketch, t):
+    """``K ← K + qrᵀ + rqᵀ`` with its inverse or its spectrum; returns True if H times both is in the scratch."""
+    q = sketch.work[RP_WORK.shifted]
+    r = sketch.work[RP_WORK.drawn]
+    _add_outer(sketch.squares[SQUARE.gram], sketch.counts[COUNT.rows], q, r, r, q)
+    followed = setup.geometry == NEWTON and t % _REFRESH != 0 and _follow(sketch)
+    if not followed:
+        _decompose(setup, sketch)
+    return followed
+
+
 def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     """See ``parts.absorb``. Shapes: p and change (width of a packed row,), with Sx from COLUMN.sketch on in p."""
     n = sketch.counts[COUNT.rows]
@@ -232,21 +244,8 @@ def _absorb(setup, sketch, p, square, rho, g, margin, t, change, limit):
     if setup.dual:  # S(ḡ + g·x) of the new S, from Sḡ of the old one; p[head] is x·ḡ
         for i in range(n):
             sketch.lines[LINE.dual, i] += rho * work[RP_WORK.drawn, i] * p[COLUMN.head] + g * p[COLUMN.sketch + i]
-    # K ← K + qrᵀ + rqᵀ and its inverse, or its spectrum.
-    followed = False
-    if rho != 0.0:
-        _add_outer(
-            sketch.squares[SQUARE.gram],
-            n,
-            work[RP_WORK.shifted],
-            work[RP_WORK.drawn],
-            work[RP_WORK.drawn],
-            work[RP_WORK.shifted],
-        )
-        followed = setup.geometry == NEWTON and t % _REFRESH != 0 and _follow(sketch)
-        if not followed:
-            _decompose(setup, sketch)
-    # Step in the new metric.
+    # Step in the metric that has taken in the row.
+    followed = rho != 0.0 and _follow_row(setup, sketch, t)
     if setup.dual:
         change[COLUMN.head] = g
         _form_weights(setup, sketch)

@@ -61,6 +61,13 @@ def test_the_regressor(method: str) -> None:
     assert failures(OnlineRegressor(method), {} if method in EXACT_KERNELS else NOT_REPETITION) == {}
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("loss", ["poisson", "huber"])
+def test_the_regressor_of_other_losses(loss: str) -> None:
+    assert failures(OnlineRegressor(loss=loss), NOT_REPETITION) == {}
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("method", EXACT)
 def test_the_regressor_whose_scales_no_row_moves(method: str) -> None:

@@ -19,7 +19,8 @@ import httpx
 import onsketch
 from onsketch.core.errors import InputError, OptionError
 from onsketch.data.json_rows import rows_of
-from onsketch.data.live import is_live, open_live
+from onsketch.data.live import Message, is_live, open_live
+from onsketch.jobs.serve import consume
 from program import environment
 from serving import PROGRAM, Process, as_vw, objects, served
 
@@ -200,3 +201,54 @@ def test_a_service_learns_a_kafka_topic(kafka, tmp_path):
     with served(log=tmp_path / "log", consume=f"{address}/learn") as (client, _):
         time.sleep(0.5)
         assert client.get("/status").json()["rows"] == 50
+
+
+class _Polled:
+    """A live stream that returns these messages, one block after the other, and then fails once in a while."""
+
+    address = "fake://host/rows"
+
+    def __init__(self, *blocks: list[bytes]) -> None:
+        self.blocks, self.position, self.calls = list(blocks), 0, 0
+
+    def poll(self, most: int, seconds: float) -> list[Message]:
+        self.calls += 1
+        if not self.blocks:
+            if self.calls % 3 == 0:
+                raise RuntimeError("an error that no client of a stream is known for")
+            time.sleep(0.01)
+            return []
+        found = self.blocks.pop(0)
+        self.position += len(found)
+        return [Message(text, "here") for text in found]
+
+    def seek(self, position: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_messages_that_are_no_rows_are_counted_and_logged_and_the_others_count_by_weight(monkeypatch, caplog):
+    good = [{"features": {"a": 1, "b": "x"}, "label": 1, "weight": 2.5}, {"a": 2.0, "_label": 0}]
+    bad = [b"{", b"17", b'{"features": {"a": 1}}', b'{"features": {"a": 1}, "label": "red"}', b"| a:1", b"\xff\xfe",
+           b'{"features": {"a": 1}, "label": 1, "weight": -1}', b"[" * 3000]  # fmt: skip
+    line = b"1 3.0 | a:2 b=x"
+    stream = _Polled([json.dumps(good[0]).encode(), *bad[:4]], [*bad[4:], json.dumps(good[1]).encode(), line])
+    monkeypatch.setattr(consume, "open_live", lambda address: stream)
+    with (
+        caplog.at_level("WARNING", logger="onsketch.jobs.serve"),
+        served(consume="fake://host/rows") as (client, running),
+    ):
+        until = time.monotonic() + 60
+        while (status := client.get("/status").json())["rows"] < 3 or not status["stream"]["problem"]:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert status["stream"]["bad_messages"] == len(bad)
+        assert "no client of a stream" in status["stream"]["problem"]
+        assert running.service.engine.model.progress.weight == 2.5 + 1.0 + 3.0
+        assert status["position"] == {"fake://host/rows": len(good) + len(bad) + 1}
+    told = [record.getMessage() for record in caplog.records if "is no row of this model" in record.getMessage()]
+    assert [int(text.rpartition("(")[2].split()[0]) for text in told] == [1, 2, 4, 8]
+    assert "expected an object" in told[1]
+    assert any(record.exc_info for record in caplog.records if "no client of a stream" in record.getMessage())

@@ -153,8 +153,10 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = shares_a_sketch(self.method)
-        tags.target_tags.positive_only = self.loss == "poisson"
+        counts = self.loss == "poisson"
+        tags.target_tags.positive_only = counts
+        # scikit-learn's check of several targets has negative ones whatever positive_only says
+        tags.target_tags.multi_output = shares_a_sketch(self.method) and not counts
         return tags
 
 

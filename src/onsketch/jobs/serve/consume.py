@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from onsketch.core.errors import InputError, shown
+from onsketch.core.tolerances import LARGEST
 from onsketch.data.json_rows import example
 from onsketch.data.live import Message, open_live
+from onsketch.jobs.serve.batch import Rows, joined
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.service import Service
 from onsketch.jobs.serve.tickets import Outcome, Refused, Ticket
@@ -56,53 +58,48 @@ class Consumer:
             try:
                 messages = self.stream.poll(_MOST, _WAIT)
                 self.problem = None
-            except InputError as error:
+            except Exception as error:
                 if self.problem is None:
-                    _LOGGER.warning("%s: %s", self.stream.address, error)
-                self.problem = str(error)
+                    _LOGGER.warning("%s: %s", self.stream.address, error, exc_info=not isinstance(error, InputError))
+                self.problem = str(error) or type(error).__name__
                 self._stop.wait(1.0)
                 continue
             if messages:
                 self._learn(messages)
 
     def _learn(self, messages: list[Message]) -> None:
-        rows, labels = [], []
+        rows = []
         for message in messages:
             try:
-                parts = example(json.loads(message.text))
-                matrix = self._reader.objects([parts.features])
-                if parts.label is None or self.service.engine.model.admit([parts.label]).refused:
-                    raise InputError("label")
-            except (ValueError, RecursionError):
-                line = self._line(message.text)
-                if line is None:
-                    self.bad += 1
-                    if self.bad & (self.bad - 1) == 0:  # the 1st, 2nd, 4th, 8th, ...
-                        _LOGGER.warning(
-                            "%s: message %s is no row of this model, passed over (%d so far)",
-                            self.stream.address, shown(message.text.decode("utf-8", "replace")), self.bad,
-                        )  # fmt: skip
-                    continue
-                matrix, label = line
-                rows.append(matrix)
-                labels.append(label)
-                continue
-            rows.append(matrix)
-            labels.append(parts.label)
-        from onsketch.jobs.serve.batch import joined
-
+                rows.append(self._row(message.text))
+            except (ValueError, RecursionError) as error:
+                self.bad += 1
+                if self.bad & (self.bad - 1) == 0:  # the 1st, 2nd, 4th, 8th, ...
+                    _LOGGER.warning(
+                        "%s: message %s is no row of this model (%s), passed over (%d so far)",
+                        self.stream.address, shown(message.text.decode("utf-8", "replace")), error, self.bad,
+                    )  # fmt: skip
         notes = {"position": {self.stream.address: self.stream.position}}
-        self._queue(Ticket(joined(rows) if rows else None, labels, None, lambda result: None, notes))
+        matrices, labels, weights = zip(*rows, strict=True) if rows else ((), (), ())
+        shares = None if {*weights} <= {1.0} else np.array(weights)
+        self._queue(Ticket(joined(matrices) if rows else None, list(labels), shares, lambda result: None, notes))
 
-    def _line(self, text: bytes) -> tuple[Any, float] | None:
-        """A message that is a VW line."""
-        if b"|" not in text or text.lstrip()[:1] == b"{":
-            return None
-        try:
+    def _row(self, text: bytes) -> tuple[Rows, Any, float]:
+        """Return features, label and weight of a message: a JSON object or a VW line; a ValueError refuses others."""
+        if b"|" in text and text.lstrip()[:1] != b"{":
             block = self._reader.lines(text.strip(), "vw")
-        except InputError:
-            return None
-        return (block.rows, float(block.y[0])) if len(block) == 1 and not np.isnan(block.y[0]) else None
+            if len(block) != 1 or np.isnan(block.y[0]):
+                raise InputError("expected one line with a label")
+            return block.rows, float(block.y[0]), 1.0 if block.sample_weight is None else float(block.sample_weight[0])
+        parts = example(json.loads(text))
+        matrix, weight = self._reader.objects([parts.features]), 1.0 if parts.weight is None else parts.weight
+        if parts.label is None:
+            raise InputError("it has no label")
+        for why in self.service.engine.model.admit([parts.label]).refused.values():
+            raise InputError(why)
+        if not isinstance(weight, (int, float)) or not 0.0 <= weight <= LARGEST:
+            raise InputError(f"weight: {shown(weight)} is no weight")
+        return matrix, parts.label, float(weight)
 
     def _queue(self, ticket: Ticket) -> None:
         """Hand rows over; wait while the queue is full, and until they are learned."""

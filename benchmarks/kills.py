@@ -1,11 +1,10 @@
-"""Kill runs by SIGKILL at random moments, resume them, and compare their results with the bytes of an uninterrupted
-run.
+"""Kill runs by SIGKILL at random moments, resume them, and compare the bytes with those of uninterrupted runs.
 
     python benchmarks/kills.py --kills 200
 
-Every kind of learner takes turns: ``onsketch train`` with a checkpoint, predictions and a model; the driver of a
-cluster; estimators that save themselves now and then. A run is a process of its own, forked from one that has imported
-and compiled everything, so that a kill meets the work and not the start.
+It alternates all kinds of runs: ``onsketch train`` with a checkpoint, predictions and a model; the driver of a
+cluster; estimators that save themselves regularly. A run is a separate process, forked from one that has imported
+and compiled everything, so that a kill arrives during the work and not at the start.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def _train(*options: str, rows: str = "two.svm") -> Callable[[], None]:
 
 
 def _estimator(made: Callable[[], object], learn: Callable[[object, int], None]) -> Callable[[], None]:
-    """An estimator that is saved every so many rows, with the row it stands at in its file's name."""
+    """Train an estimator that is saved regularly, with the number of its last row in the file's name."""
 
     def run() -> None:
         import onsketch
@@ -148,7 +147,7 @@ def _ended(folder: Path) -> dict[str, bytes]:
 
 
 def kill_often(kind: str, kills: int, seed: int = 0) -> int:
-    """Kill runs of this kind so many times; raises where one ends with other bytes. Returns how often one was met."""
+    """Kill runs of this kind this many times; raise if one ends with other bytes. Return the number of runs killed."""
     rng, met = random.Random(seed), 0
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
         rows = Path("rows")
@@ -192,7 +191,7 @@ def kill_often(kind: str, kills: int, seed: int = 0) -> int:
 
 
 def main() -> None:
-    """Kill as often as asked, and tell."""
+    """Kill runs and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200, help="in all")
     parser.add_argument("--seed", type=int, default=0)

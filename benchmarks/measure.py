@@ -1,4 +1,4 @@
-"""Timing side by side: engines take turns, so that noise hits all alike, and the best pass of each counts."""
+"""Timing of several engines: they alternate, so that noise affects all equally, and the best pass of each counts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 class Engine:
     """Something that can pass over ``rows`` examples; ``run`` returns the CPU seconds of one pass.
 
-    ``prepare``, where given, makes ``run``: it is called once, just before the timing. ``baseline`` names
-    an engine whose time per example is subtracted: what is around the learning and not part of it.
+    ``prepare``, if given, makes ``run``: it is called once, just before the timing. ``baseline`` names
+    an engine whose time per example is subtracted: the overhead around the learning.
     """
 
     name: str
@@ -47,7 +47,7 @@ def race(engines: Sequence[Engine], repeats: int) -> dict[str, Timing]:
     def attempt(engine: Engine, action: Callable[[], Any]) -> Any:
         try:
             return action()
-        except Exception as error:  # whatever is wrong with one engine must not stop the others
+        except Exception as error:  # errors of one engine must not stop the others
             why[engine.name] = f"missing ({type(error).__name__}: {error})".splitlines()[0][:70]
             return None
 
@@ -102,7 +102,7 @@ class Report:
 
 
 def limit(value: float | None, bound: float, *, at_least: bool = False) -> str:
-    """A target beside its verdict: ``≤ 3: met`` or ``≥ 10: missed``."""
+    """Return a target with its verdict: ``≤ 3: met`` or ``≥ 10: missed``."""
     sign = "≥" if at_least else "≤"
     if value is None:
         return f"{sign} {bound:g}"

@@ -1,8 +1,8 @@
-"""Reading alone, in megabytes per CPU second: onsketch, ``vw --noop``, scikit-learn and pandas on the same rows.
+"""Speed of reading, in megabytes per CPU second: onsketch, ``vw --noop``, scikit-learn and pandas on the same rows.
 
     python benchmarks/reading.py [--rows 300000] [--repeats 3] [--json FILE]
 
-Engines take turns in one run and the best pass of each counts. CPU time is user and system time of all threads, for
+Engines alternate in one run and the best pass of each counts. CPU time is user and system time of all threads, for
 Vowpal Wabbit that of the child process less that of reading an empty file (starting Python and loading the library).
 """
 

@@ -1,4 +1,4 @@
-"""Does this checkout compute what another one computes?
+"""Compare the results of this checkout with those of another one.
 
     git worktree add ../before f2b7c4f
     python benchmarks/records.py ../before             # runs both, one process each, and compares
@@ -6,8 +6,8 @@
     python benchmarks/records.py --write now.npz       # only this checkout; two such files can be compared, too
     python benchmarks/records.py before.npz now.npz
 
-Every method × loss × dense or sparse rows × dtype, as ``onsketch.learner`` makes it and with the recommended defaults;
-options that choose other code; the estimators of scikit-learn and River; the sketches. Each configuration learns a few
+Every method × loss × dense or sparse rows × dtype, from ``onsketch.learner`` and with the recommended defaults;
+options that select other code; the estimators of scikit-learn and River; the sketches. Each configuration learns a few
 hundred rows in calls of different lengths and records its predictions, weights, leverages, certificate and mean loss.
 A configuration that refuses its options or rows records the error instead.
 
@@ -237,7 +237,7 @@ def of_sketch(name: str, X: np.ndarray) -> Record:
 
 
 def makers() -> dict[str, Callable[..., Any]]:
-    """The learner of the paper, and that with the recommended defaults under the name that this checkout has for it."""
+    """Return functions for the published learner and for that with recommended defaults, by this checkout's names."""
     import onsketch
 
     recommended = getattr(onsketch, "safe_learner", None) or partial(onsketch.learner, defaults="recommended")
@@ -336,7 +336,7 @@ def difference(before: np.ndarray, now: np.ndarray) -> float:
 
 
 def judged(before: Record, now: Record, tolerance: float) -> tuple[str, float, str]:
-    """The result of a configuration, its largest difference, and what a line says of it."""
+    """Return the result of a configuration, its largest difference, and its description."""
     if "refused" in before and "refused" in now:
         return "equal", 0.0, ""
     for one, other in ((before, "now"), (now, "before")):

@@ -1,10 +1,10 @@
-"""Single rows through River's interface, beside River's own models: microseconds a row, and ratios within the run.
+"""Single rows through River's interface, compared with River's own models: microseconds a row, and ratios within the run.
 
     python benchmarks/river_rows.py [--methods adagrad auto oja-son] [--rows 3000] [--repeats 3]
 
 Dense rows are dictionaries of 20 numbers with the same keys in every row, with boolean labels and with labels 0 and 1.
 Text rows are bags of 40 words drawn by Zipf's law, so that most rows bring a new word. Rows of many classes have 20
-numbers and 5 classes, beside River's ``SoftmaxRegression``.
+numbers and 5 classes, compared with River's ``SoftmaxRegression``.
 
 Each model is shown a third of the rows first. Then it predicts and learns the others in blocks, all models in turn.
 The CPU time of a block is the least of all repeats, and a figure is the mean over the blocks.

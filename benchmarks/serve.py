@@ -1,4 +1,4 @@
-"""The service under load, beside ``vw --daemon``: client and servers on the same cores, in one run.
+"""The service under load, compared with ``vw --daemon``: client and servers on the same cores, in one run.
 
     python benchmarks/serve.py [--seconds 4] [--learner adagrad auto oja-son] [--memory 10000000] [--fuzz 100000]
         [--idle 1000]
@@ -8,8 +8,8 @@ JSON objects of the same rows), and the median and 99th percentile of a predicti
 at half the highest rate. The rows are those of the a9a-like stream, 14 features each. VW's daemon gets the same lines
 over its own protocol, 1,000 at a time.
 
-``--idle N`` opens so many connections that ask once and then say nothing, and times predictions beside them.
-``--memory ROWS`` sends so many rows instead and watches the memory of the service; ``--fuzz N`` sends so many mutated
+``--idle N`` opens N connections that send one request and then stay idle, and times predictions meanwhile.
+``--memory ROWS`` sends that many rows instead and watches the memory of the service. ``--fuzz N`` sends N mutated
 requests and compares the model before and after.
 """
 
@@ -183,7 +183,7 @@ def latencies(port: int, requests: list[bytes], seconds: float) -> tuple[float, 
 
 
 def under_load(port: int, batches: list[bytes], predicts: list[bytes], rate: float, seconds: float):
-    """The same while batches are learned at ``rate`` rows a second, from a process of its own."""
+    """Measure the same while another process sends batches at ``rate`` rows per second."""
     program = (
         "import sys, time, pickle\nsys.path.insert(0, sys.argv[1])\nimport serve\n"
         "port, batches, gap, seconds = pickle.load(sys.stdin.buffer)\n"
@@ -237,7 +237,7 @@ def measure(learner: str, durability: str, lines: list[str], seconds: float) -> 
 
 
 def memory(total: int, lines: list[str]) -> None:
-    """Memory of the service over so many rows, the same features all the time."""
+    """Measure the memory of the service over this many rows with the same features."""
     with tempfile.TemporaryDirectory() as folder, service("--learner", "adagrad", "--log", folder) as (process, port):
         texts = ["\n".join(lines[k : k + BATCH]).encode() for k in range(0, len(lines), BATCH)]
         batches = [Http.request("/learn?format=vw", text, "text/x-vw", "text/plain") for text in texts]
@@ -250,7 +250,7 @@ def memory(total: int, lines: list[str]) -> None:
 
 
 def idle(count: int, lines: list[str], seconds: float) -> None:
-    """Predictions beside connections that are open and silent."""
+    """Time predictions while other connections are open and idle."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     objects = [as_object(line) for line in lines[:BATCH]]
     predicts = [Http.request("/predict", json.dumps({"features": row["features"]}).encode()) for row in objects]

@@ -1,12 +1,12 @@
-"""Streams that go on and on: memory stays flat, everything stays finite, sleeping features are as if they never slept.
+"""Long streams: memory stays constant, numbers stay finite, deferred updates equal immediate ones.
 
     python benchmarks/soak.py                          # 10^8 rows for adagrad, 10^7 for each sketch
     python benchmarks/soak.py --rows 1000000 --sketched 100000
 
-Rows are short, two to four of 2,000 features that come and go for good, so that most features sleep most of the time.
-Beside each sketched learner goes a twin that never sleeps, on the first rows: after every block all its features are
-brought up to date. Both say the same, but for rounding. Some, such as fd-son, magnify rounding as they go on; so a
-third learner goes beside them whose values differ in the last digit, as a measure of what rounding may do.
+Rows are short, with two to four of 2,000 features that appear and disappear, so that most features are absent most of
+the time. On the first rows each sketched learner is compared with a twin whose features are all brought up to date
+after every block. Both agree up to rounding. Some, such as fd-son, magnify rounding errors; a third learner, whose
+values differ in the last digit, measures this effect.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def resident() -> float:
 
 
 def soak(method: str, rows: int) -> None:
-    """Learn so many rows, from blocks that come again, and tell."""
+    """Learn this many rows, from repeated blocks, and print the results."""
     options: dict[str, Any] = {"loss": "logistic"} | ({} if method == "adagrad" else {"sketch_size": 5, "ridge": 1.0})
     learner, blocks = onsketch.learner(method, **options), [block(k) for k in range(50)]
     early, began = 0.0, time.monotonic()
@@ -82,7 +82,7 @@ def _wake(table):  # type: ignore[no-untyped-def]
 
 
 def twins(method: str, options: dict[str, Any], X: Any, y: Any) -> tuple[float, float]:
-    """How far a learner's predictions are from those of one that never sleeps, and of one with rounded rows."""
+    """Return the distance of predictions to those of the twin without deferred updates, and of one with rounded rows."""
     sleepy, awake, rounded = (onsketch.learner(method, **options) for _ in range(3))
     apart = np.zeros(2)
     for start in range(0, TWIN_ROWS, 100):
@@ -95,7 +95,7 @@ def twins(method: str, options: dict[str, Any], X: Any, y: Any) -> tuple[float, 
 
 
 def main() -> None:
-    """Soak every learner asked for."""
+    """Run every chosen learner."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=float, default=1e8, help="for adagrad, the fastest")
     parser.add_argument("--sketched", type=float, default=1e7, help="for each sketch")

@@ -1,15 +1,15 @@
-"""How fast is onsketch? Side by side with its peers, everything as ratios within one run.
+"""Speed of onsketch compared with its peers, as ratios within one run.
 
     python benchmarks/speed.py [--quick] [--only SECTION ...] [--json FILE]
 
-Figures are CPU time (user and system, one thread), the best of several passes, engines taking turns. Peers
+Figures are CPU time (user and system, one thread), the best of several passes, with alternating engines. Peers
 that are not installed and methods that do not exist are reported as missing. The sections:
 
     sparse    learning per example on two sparse streams, against AdaGrad and against the peers
     index     the same features scattered over a larger and larger index space
     live      more and more features with state, at the steady state
     dense     a dense round against reading the buffer twice with BLAS
-    startup   importing, and the first use with a cold and a warm compilation cache
+    startup   importing, and the first use with an empty and a full compilation cache
     memory    bytes of state against the bytes of its packed arrays
 """
 
@@ -241,7 +241,7 @@ def startup(report: Report, quick: bool) -> None:
 
 
 def _child(script: str, cache: str) -> list[tuple[float, float]]:
-    """The (CPU, wall) pairs that the script prints; fewer of them when it fails half-way."""
+    """The (CPU, wall) pairs that the script prints; fewer if it fails."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -284,7 +284,7 @@ SECTIONS = {run.__name__: run for run in (sparse, index, live, dense, startup, m
 
 
 def main() -> None:
-    """Run the sections asked for and print their tables."""
+    """Run the chosen sections and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small streams: a check, not a measurement")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), metavar="SECTION")

@@ -1,12 +1,12 @@
-"""How long it takes until something has been learned: from a wheel that carries its kernels, and by the compiler.
+"""Time until the first rows are learned, from a wheel with kernels and with the compiler.
 
     python benchmarks/start.py onsketch-…-py3-none-<platform>.whl
 
-makes two environments of its own, one with the wheel and no compiler, one with Numba and the checkout, and prints
-seconds of CPU beside Vowpal Wabbit's, the best of some processes: "cold" is the first process in a fresh environment,
-which may compile, "warm" those after it. From the wheel every method learns; by the compiler, which takes up to half a
-minute each, a few of them. Then what both environments take on the disk, package by package where it is much, and what
-loops in machine code take from either. Nothing that is measured runs beside anything else.
+makes two environments, one with the wheel and no compiler, one with Numba and the checkout. It prints CPU seconds next
+to those of Vowpal Wabbit, the best of several processes: "cold" is the first process in a fresh environment, which may
+compile, "warm" a later one. From the wheel every method learns; with the compiler, which takes up to half a minute
+each, some of them. Then it prints the disk space of both environments, by package if large, and the size of machine
+code. Measurements never run in parallel.
 """
 
 import os

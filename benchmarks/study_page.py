@@ -1,4 +1,4 @@
-"""The study's page: docs/studies/auto.md, from the results alone; what is lost comes first."""
+"""Write docs/studies/auto.md from the results, losses first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sets of the study: real ones from a folder of files, as they are, and the synthetic ones of luo2016.
+"""The sets of the study: unmodified real ones from a folder of files, and the synthetic ones of luo2016.
 
 Multiclass sets become one class against the rest: the most frequent class (covtype's is 2, as in LIBSVM's binary
 version). Features are raw. A set is shuffled by its seed, then cut to so many rows and so many non-zeros.

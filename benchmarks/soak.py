@@ -82,7 +82,7 @@ def _wake(table):  # type: ignore[no-untyped-def]
 
 
 def twins(method: str, options: dict[str, Any], X: Any, y: Any) -> tuple[float, float]:
-    """Return the distance of predictions to those of the twin without deferred updates, and of one with rounded rows."""
+    """Return the distance of predictions to those without deferred updates, and with rounded rows."""
     sleepy, awake, rounded = (onsketch.learner(method, **options) for _ in range(3))
     apart = np.zeros(2)
     for start in range(0, TWIN_ROWS, 100):

@@ -213,7 +213,7 @@ def test_without_scikit_learn_the_message_names_the_extra() -> None:
 
 def mnist(rows: int) -> tuple[Any, Any, Any, Any]:
     if not (DATA / "mnist-train-images-idx3-ubyte.gz").exists():
-        pytest.skip("the MNIST files are not at hand")
+        pytest.skip("the MNIST files are missing")
 
     def read(name: str, offset: int) -> Any:
         return np.frombuffer(gzip.decompress((DATA / name).read_bytes()), np.uint8, offset=offset)
@@ -233,7 +233,7 @@ def test_mnist_in_one_pass_beats_gradient_descent() -> None:
 
 def test_letter_in_one_pass_beats_gradient_descent(tmp_path: Path) -> None:
     if not (DATA / "letter.scale.xz").exists():
-        pytest.skip("the letter files are not at hand")
+        pytest.skip("the letter files are missing")
     for name in ("letter.scale", "letter.scale.t"):
         (tmp_path / name).write_bytes(lzma.decompress((DATA / f"{name}.xz").read_bytes()))
     X, y = load_svmlight_file(tmp_path / "letter.scale", n_features=16)

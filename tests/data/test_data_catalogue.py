@@ -206,7 +206,7 @@ def test_the_program_lists_and_describes(tmp_path):
     assert all(name in listed.stdout for name in CATALOGUE)
     told = run("data", "info", "a9a").stdout
     assert "123 features" in told
-    assert "at hand: no" in told
+    assert "stored locally: no" in told
     assert run("data", "info", "nonsense").exit_code == 1
 
 
@@ -217,7 +217,7 @@ def test_the_program_fetches(server, tmp_path, monkeypatch):
     for _ in range(2):
         result = run("data", "get", "a9a", "--to", str(tmp_path))
         assert result.exit_code == 0
-    assert "at hand" in result.stdout
+    assert "stored locally" in result.stdout
     assert asked == [0]
     assert found(file, tmp_path).read_bytes() == CONTENT
     refused = run("data", "get", "gisette-like")
@@ -240,7 +240,7 @@ def test_a_checksum_that_nobody_publishes_is_noted_at_the_first_download(server,
     assert "checksum" in refused.stderr
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not at hand; set ONSKETCH_DATA")
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is missing; set ONSKETCH_DATA")
 def test_contents_of_the_copies_at_hand_are_those_listed():
     compared = 0
     for known in CATALOGUE.values():
@@ -255,7 +255,7 @@ def test_contents_of_the_copies_at_hand_are_those_listed():
     assert compared > 0
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not at hand; set ONSKETCH_DATA")
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is missing; set ONSKETCH_DATA")
 @pytest.mark.parametrize("name", ["heart", "a9a", "farm-ads", "ionosphere", "mushrooms", "letter"])
 def test_real_sets_have_the_size_they_should(name):
     X, y = load(name, DATA)

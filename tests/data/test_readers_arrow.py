@@ -58,7 +58,7 @@ def test_what_is_written_is_read(tmp_path, name, X, weighted, tagged, data):
 
 
 def test_writing_says_what_does_not_fit(tmp_path):
-    with pytest.raises(OptionError, match="cannot tell the format"):
+    with pytest.raises(OptionError, match="cannot detect the format"):
         write(tmp_path / "rows", np.ones((1, 1)), [1])
     with pytest.raises(OptionError, match="no place"):
         write(tmp_path / "f.svm", np.ones((1, 1)), [1], tags=["a"])

@@ -223,5 +223,5 @@ def test_errors_travel_between_processes():
 
 
 def test_an_undetectable_format_is_refused():
-    with pytest.raises(InputError, match="cannot tell the format"):
+    with pytest.raises(InputError, match="cannot detect the format"):
         stream(io.BytesIO(b"Dear reader\nthis is a letter\n"))

@@ -259,7 +259,7 @@ def test_what_does_not_fit_is_refused_with_the_reason() -> None:
             onsketch.learner("adagrad", loss="quantile", quantile=level)
     with pytest.raises(OptionError, match="level of loss='huber' and loss='epsilon_insensitive'"):
         onsketch.learner("adagrad", loss="squared", epsilon=0.9)
-    with pytest.raises(OptionError, match="each target would have a scale of its own"):
+    with pytest.raises(OptionError, match="each target would have its own scale"):
         OnlineRegressor("ada-fd", loss="huber").fit(np.eye(3), np.eye(3))
     with pytest.raises(OptionError, match="has no curvature"):
         onsketch.learner("rfd-son", loss="quantile", summary="curvature")

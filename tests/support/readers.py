@@ -35,7 +35,7 @@ def read_libsvm(name: str) -> tuple[csr_array, Any]:
     """A real data set in LIBSVM format, read line by line; the test is skipped where it is missing."""
     path = DATA / f"{name}.xz"
     if not path.exists():
-        pytest.skip(f"{path} is not at hand; set ONSKETCH_DATA to the folder with {name}.xz")
+        pytest.skip(f"{path} is missing; set ONSKETCH_DATA to the folder with {name}.xz")
     labels, indices, values, indptr = [], [], [], [0]
     for line in lzma.decompress(path.read_bytes()).decode().splitlines():
         label, *pairs = line.split()

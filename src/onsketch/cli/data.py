@@ -69,10 +69,12 @@ def _info(name: str, folder: Path | None) -> None:
             lines.append(
                 f"  at hand: {path}, {path.stat().st_size:,} bytes, {_compared(path, file, known)}"
                 if path
-                else "  at hand: no"
+                else "  stored locally: no"
             )
         if known.partial:
-            lines.append("copies at hand may be a part of the set: count their rows before quoting them as the whole")
+            lines.append(
+                "local copies may be a part of the set: count their rows before you quote results for all of it"
+            )
         for line in lines:
             console.print(line, soft_wrap=True)
 
@@ -80,7 +82,7 @@ def _info(name: str, folder: Path | None) -> None:
 @data.command("get", cls=Command)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @option("--to", "folder", type=FOLDER, show_default="the cache", help="Where the files go.")
-@flag("--again", help="Fetch even what is at hand.")
+@flag("--again", help="Fetch even sets that are stored locally.")
 def _get(names: tuple[str, ...], folder: Path | None, again: bool) -> None:
     """Download sets, going on where an earlier attempt stopped, and verify them."""
     with told_plainly():
@@ -101,7 +103,7 @@ def _fetch(known: DataSet, folder: Path, again: bool) -> None:
     for file in known.files:
         path = found(file, folder)
         if path is not None and not again:
-            out().print(f"{known.name}: at hand, {path}", soft_wrap=True)
+            out().print(f"{known.name}: stored locally, {path}", soft_wrap=True)
             continue
         if file.address.endswith(".html"):
             raise OptionError(f"{known.name}: it cannot be fetched by address; see {file.address}")
@@ -130,7 +132,7 @@ def _compared(path: Path, file: File, known: DataSet) -> str:
         return "the same as the copy known to work" if same else "not the copy known here: check its rows and features"
     if file.checksum is not None:
         same = digest(path, file.checksum.split(":")[0]) == file.checksum
-        return "checksum right" if same else "not the file as published (compressed anew, or another version)"
+        return "checksum right" if same else "not the published file (recompressed, or another version)"
     noted = recorded(path)
     if noted is not None:
         same = digest(path, "sha256") == noted

@@ -48,7 +48,7 @@ def _from(least: int) -> dict[str, Any]:
 _READING = (
     _read("label", "Label column of a table, by name or place; none for no label.", "label, target, y or class"),
     _read(
-        "positive", "Tell this label from all others.", "of two, the larger or the later in the alphabet",
+        "positive", "The positive label; all others are negative.", "of two, the larger or the later in the alphabet",
         metavar="LABEL",
     ),
     _read("format", "libsvm, vw, csv, json, parquet or arrow.", "by the name, then by the content"),
@@ -56,10 +56,10 @@ _READING = (
     _read("tag", "Column that names rows.", "none"),
     _read("ignore", "Column (VW: namespace) to leave out; repeat for more.", multiple=True),
     _read("keep", "Column (VW: namespace) to use, and no other; repeat for more.", multiple=True),
-    _read("categorical", "Column of categories, beside those that hold words; repeat for more.", multiple=True),
+    _read("categorical", "Column of categories, in addition to columns of words; repeat for more.", multiple=True),
     _read("numeric", "Column of numbers; repeat for more.", multiple=True),
-    _read("text", "Column of free text, beside those of several words; repeat for more.", multiple=True),
-    _read("dates", "Column of dates, beside those that hold nothing else; repeat for more.", multiple=True),
+    _read("text", "Column of free text, in addition to columns of several words; repeat for more.", multiple=True),
+    _read("dates", "Column of dates, in addition to columns that hold only dates; repeat for more.", multiple=True),
     _read("word_pairs", "Count pairs of neighbouring words of texts, too.", is_flag=True),
     _read(
         "day_first", "Dates as 31/12/2026, or as 12/31/2026.", "by the first rows", "--day-first/--month-first",
@@ -129,7 +129,7 @@ def _learn(name: str, kind: Any) -> Option:
 @cache
 def _learning() -> tuple[Option, ...]:
     kinds = get_type_hints(Options)
-    sentence = "The method as its paper has it: no scales, implicit steps or intercept unless asked for."
+    sentence = "The method as published: no scaling, implicit steps or intercept unless given."
     plain = Option(
         ["--plain"], is_flag=True, default=None, show_default=False, help=sentence, panel=LEARNING, group="learning"
     )

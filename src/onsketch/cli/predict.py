@@ -29,7 +29,7 @@ from onsketch.cli.outputs import check_outputs, write_json
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Tell the N largest contributions behind each prediction.",
+    help="Show the N largest contributions to each prediction.",
 )
 @option(
     "--columns",

@@ -41,7 +41,7 @@ _EFFORTS = ("quick", "short", "full")
     default=Path("reproduced"),
     help="Where results go; runs found there are not repeated.",
 )
-@option("--jobs", type=click.IntRange(1), default=1, help="Runs at a time, each in a process of its own.")
+@option("--jobs", type=click.IntRange(1), default=1, help="Runs at a time, each in its own process.")
 @option(
     "--networks", type=FOLDER, show_default="cnn/runs.jsonl under --out", help="Runs of benchmarks/torch_cnn_study.py."
 )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @option("--save", type=FILE, metavar="FILE", help="Write the sketch here.")
 @option("--report", type=FILE, metavar="FILE", help="Write a page.")
 @option("--cluster", metavar="ADDRESS", help="Every file a shard, on Ray: auto, local or an address.")
-@option("--checkpoint", metavar="FILE", help="With --cluster: keep the unmerged parts beside this file.")
+@option("--checkpoint", metavar="FILE", help="With --cluster: store unmerged parts next to this file.")
 @flag("--resume", help="Go on from the parts that are there.")
 def sketch(
     files: list[str], kind: str, size: int, n_features: int | None, errors: str | None, merge: bool, save: Path | None,
@@ -52,7 +52,7 @@ def sketch(
     refuse(
         (cluster is not None and (merge or not single), "it does not go with --merge or --errors", "--cluster"),
         (checkpoint is not None and cluster is None, "it needs --cluster", "--checkpoint"),
-        (resume and checkpoint is None, "it needs --checkpoint FILE to go on from", "--resume"),
+        (resume and checkpoint is None, "it needs --checkpoint FILE to resume from", "--resume"),
     )
     console, skipped, interrupted, seen = out(), 0, False, Seen()
     with told_plainly():

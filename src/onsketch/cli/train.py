@@ -109,7 +109,7 @@ def train(
     kept_at = None if remote else checkpoint
     alone = cluster is None
     refuse(
-        (resume and checkpoint is None, "it needs --checkpoint FILE to go on from", "--resume"),
+        (resume and checkpoint is None, "it needs --checkpoint FILE to resume from", "--resume"),
         (every is not None and checkpoint is None, "it needs --checkpoint FILE to write to", "--every"),
         (every is not None and every < int(alone), "at least one row lies between two checkpoints", "--every"),
         (alone and sync is not None, "it needs --cluster", "--sync"),
@@ -220,7 +220,7 @@ def _continued(
     if task is not None and task != model.task.kind and not (task == "binary" and model.task.signs):
         raise OptionError(f"--task {task}: {start} is a model of a {model.task}.")
     if passes > 1:
-        raise OptionError("--passes: a model goes on with new rows, once; with --from they are read one time.")
+        raise OptionError("--passes: a model continues with new rows once; with --from they are read one time.")
     kept = model.told.get("holdout", 0)
     if holdout and holdout != kept:
         raise OptionError(f"--holdout {holdout}: {start} was trained with --holdout {kept}, which goes on.")
@@ -309,7 +309,7 @@ def _leave(job: Training, checkpoint: Path | None, save: Path | None) -> None:
         leave(0, "there is nothing to save")
     if checkpoint is not None:
         job.checkpoint(checkpoint)
-        kept.append(f"checkpoint {checkpoint} (go on with --resume)")
+        kept.append(f"checkpoint {checkpoint} (continue with --resume)")
     if save is not None:
         job.save(save)
         kept.append(f"model {save}")
@@ -324,7 +324,7 @@ def _introduce(console: Console, job: Training, quiet: bool) -> None:
     _say(console, quiet, wrapped(console, f"{job.task}, {job.loss} loss", 2))
     for field in (job.schema or (job.columns or {})).get("fields", ()):
         if field["kind"] == "ignored" and field["why"] not in ("", "as told"):
-            _say(console, quiet, f"column {field['name']!r} is left out: {field['why']} (--categorical takes it in)")
+            _say(console, quiet, f"column {field['name']!r} is left out: {field['why']} (--categorical keeps it)")
     error = "    error " if job.task.signs or job.task.many else ""
     if _narrow(console):
         _say(console, quiet, f"\n    counter   average     since{error[2:-1]}")

@@ -295,7 +295,7 @@ def _by_sample(name: str, seen: Sampled, everyday: bool) -> tuple[str, str]:
         return "text", "several words"
     unique = everyday and seen.rows >= _ENOUGH and seen.distinct == seen.rows
     if unique and (seen.words > 0.5 or (name.strip().lower() in _ROW_NUMBERS and seen.whole)):
-        return "ignored", "every row has another value"
+        return "ignored", "all values differ"
     if seen.wordy:
         return "category", ""
     if everyday and seen.coded:

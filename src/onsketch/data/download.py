@@ -60,8 +60,8 @@ def fetch(
     except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason, kept = getattr(error, "reason", None) or error, part.stat().st_size if part.exists() else 0
         raise DownloadError(
-            f"{address}: cannot be reached ({reason}). {kept:,} bytes are kept, and the next attempt goes on from "
-            "there. Without a network, copy the file from elsewhere and say where with --data or ONSKETCH_DATA."
+            f"{address}: cannot be reached ({reason}). {kept:,} bytes are kept, and the next attempt resumes "
+            "there. Without a network, copy the file from elsewhere and name its folder by --data or ONSKETCH_DATA."
         ) from None
     _check(address, part, version, size, checksum)
     part.replace(target)
@@ -94,7 +94,9 @@ def _check(address: str, part: Path, version: Path, size: int | None, checksum: 
     """Refuse an incomplete file, which may be resumed; delete a file that is too long or wrong."""
     there = part.stat().st_size
     if size is not None and there < size:
-        raise DownloadError(f"{address}: the connection ended after {there:,} of {size:,} bytes; try again to go on.")
+        raise DownloadError(
+            f"{address}: the connection ended after {there:,} of {size:,} bytes; try again to continue."
+        )
     version.unlink(missing_ok=True)
     if size is not None and there > size:
         part.unlink()

@@ -52,7 +52,9 @@ def by_content(name: str, head: bytes) -> str:
         return "vw"
     if any(mark in lines[0] for mark in (b",", b"\t", b";", b"|")):
         return "csv"
-    raise InputError(f"{name}: cannot tell the format from its first lines; give format= one of {', '.join(FORMATS)}.")
+    raise InputError(
+        f"{name}: cannot detect the format from its first lines; give format= one of {', '.join(FORMATS)}."
+    )
 
 
 def sniff(

@@ -46,7 +46,7 @@ def write(
     name = os.fspath(path)
     form = format or by_name(name)
     if form not in _WRITERS:
-        raise OptionError(f"write: cannot tell the format of {name!r}; give format= one of {', '.join(_WRITERS)}.")
+        raise OptionError(f"write: cannot detect the format of {name!r}; give format= one of {', '.join(_WRITERS)}.")
     if form == "libsvm" and not (sample_weight is None and tags is None and names is None):
         raise OptionError("write: LIBSVM files have no place for weights, tags or names.")
     sparse = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)

@@ -56,7 +56,7 @@ def described() -> list[tuple[str, str]]:
     else:
         kernels = "compiled when first used"
     kept = next((str(place) for place in _folders() if place.is_dir() and os.access(place, os.W_OK)), "nowhere yet")
-    return [("kernels", kernels), ("what is compiled is kept in", kept), ("ONSKETCH_KERNELS", chosen())]
+    return [("kernels", kernels), ("compilation cache", kept), ("ONSKETCH_KERNELS", chosen())]
 
 
 def name_of(kernel: Kernel, forms: tuple[Form, ...]) -> str:

@@ -73,7 +73,7 @@ def same_plan(now: dict[str, Any], then: dict[str, Any], path: str) -> None:
         if before != value and list_of(before) != list_of(value):
             raise OptionError(
                 f"{path} is a checkpoint of another job ({name}: {before!r} then, {value!r} now). "
-                "Resume with the same command or arguments, or start anew without resume."
+                "Resume with the same command or arguments, or start again without resume."
             )
 
 

@@ -301,7 +301,7 @@ class Learner(Locked, ABC):
             if not isinstance(learner, type(self)) or self.method != learner.method:
                 raise OptionError(f"merge: a {self.method.name} learner cannot take in {learner!r} ({role}).")
             if replace(self.options, seed=0) != replace(learner.options, seed=0):
-                raise OptionError(f"merge: {role} must have the same options (but for the seed).")
+                raise OptionError(f"merge: {role} must have the same options (except for the seed).")
         if self.options.forget != 1.0:
             raise OptionError("merge: learners that forget cannot be merged, for neither stream came first.")
         with together(self, other, *([] if base is None else [base])):

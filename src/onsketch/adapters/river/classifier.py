@@ -110,7 +110,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
     def merge(self, other: Self) -> Self:
         """Take in what another estimator has learned from other rows; see ``OnlineRegressor.merge``.
 
-        The first rows of labels 0 and 1 are no longer kept: a third label starts anew.
+        The first rows of labels 0 and 1 are no longer kept: a third label restarts.
         """
         super().merge(other)
         self._first_rows = None
@@ -195,7 +195,7 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         """Handle a third label: relearn the stored rows with classes, or restart if there were too many."""
         rows, self._first_rows = self._first_rows, None
         if rows is None:
-            told = "the labels were 0 and 1 until now, which was one learner; with a third label it starts anew."
+            told = "the labels were 0 and 1 until now, which was one learner; with a third label it starts again."
             warnings.warn(told, UserWarning, stacklevel=4)
         before = self._learner, self._codes
         self._learner = class_model(self.method, self.multiclass, 0, self._options(), open_ended=True)

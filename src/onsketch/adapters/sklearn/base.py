@@ -248,7 +248,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]
         changed = [name for name, value in self._made_with().items() if known and _differs(known.get(name), value)]
         if changed:
             raise ValueError(
-                f"partial_fit: {', '.join(changed)} changed since the learner was made; call fit, which starts anew, "
+                f"partial_fit: {', '.join(changed)} changed since the learner was made; call fit, which restarts, "
                 "or partial_fit of a clone."
             )
 

@@ -74,7 +74,7 @@ def fit(
         raise OptionError('learner: expected the name of a method, or a dictionary with one under "method".')
     method = options.pop("method")
     if resume and checkpoint is None:
-        raise OptionError("resume needs a checkpoint to go on from.")
+        raise OptionError("resume needs a checkpoint to resume from.")
     run = Run(Plan(manifest(files), method, options, dict(reading or {}), task, passes, sync, together))
     storage = None if checkpoint is None else Storage(checkpoint)
     if storage is not None:

@@ -66,7 +66,7 @@ def sketch(
     check_reading(options)
     make(kind, n_features or 1, size)  # refuses what there is not
     if resume and checkpoint is None:
-        raise OptionError("resume needs a checkpoint to go on from.")
+        raise OptionError("resume needs a checkpoint to resume from.")
     storage = None if checkpoint is None else Storage(checkpoint)
     plan = {"files": shards, "reading": options, "kind": kind, "size": size, "n_features": n_features}
     if storage is not None:

@@ -103,7 +103,9 @@ class Engine:
                 if not _is_full(error):
                     raise
                 self.disk_full = True
-                self.notes.append(f"{self.store.folder}: {error.strerror}: predictions go on, learning waits for room")
+                self.notes.append(
+                    f"{self.store.folder}: {error.strerror}: predictions continue, learning waits for free space"
+                )
 
     def start(self) -> None:
         """Begin to learn."""
@@ -276,7 +278,7 @@ class Engine:
         """The log could not be written: nothing was learned of these rows."""
         full = _is_full(error)
         self.disk_full = full
-        why = "the disk is full: nothing was learned; predictions go on" if full else "the log cannot be written"
+        why = "the disk is full: nothing was learned; predictions continue" if full else "the log cannot be written"
         for ticket in tickets:
             ticket.result = DiskFull(why) if full else Broken(why)
         self._finish(tickets)

@@ -242,7 +242,7 @@ def _torn(path: Path, content: bytes, end: int, number: int, last: bool, cut_dam
     if acknowledged and not cut_damaged:
         raise LogError(
             f"{path}: damaged at byte {end:,} (record {number:,}), among rows that had been acknowledged. Restore the "
-            "folder from a backup; or start once with --cut-damaged to go on with the rows before the damage only."
+            "folder from a backup; or start once with --cut-damaged to continue with the rows before the damage only."
         )
     kept = path.with_suffix(".torn")
     try:

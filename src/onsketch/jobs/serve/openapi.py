@@ -150,7 +150,7 @@ _REASONS = {
     "422": "A row cannot be used; nothing was learned.",
     "500": "The service is broken; restart it.",
     "503": "The queue is full or the service is stopping; see Retry-After.",
-    "507": "The disk is full: nothing was learned; predictions go on.",
+    "507": "The disk is full: nothing was learned; predictions continue.",
 }
 _ACCESS = ("401", "403", "500")
 _BODY = ("400", "413", "422", "503")

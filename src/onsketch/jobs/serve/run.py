@@ -108,8 +108,8 @@ def _same_wish(wish: Wish, model: Model) -> None:
     name = getattr(getattr(model.learner, "method", None), "name", None)
     if wish.model is None and wish.task is not None and name is not None and wish.method not in (name, "auto"):
         raise OptionError(
-            f"{wish.log}: holds a model of {name}, not of {wish.method}. Leave out --learner to go on with it, or give "
-            "another folder to start anew."
+            f"{wish.log}: holds a model of {name}, not of {wish.method}. Leave out --learner to continue with it, or "
+            "give another folder to start a new one."
         )
 
 

@@ -36,9 +36,7 @@ class Store:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise OptionError(
-                f"{folder}: another service is writing this log; each needs a folder of its own."
-            ) from None
+            raise OptionError(f"{folder}: another service is writing this log; each needs its own folder.") from None
         for leftover in folder.glob(".snapshot-*"):
             leftover.unlink(missing_ok=True)
 

@@ -92,7 +92,7 @@ class Waitlist:
         if reason is not None:
             self.late += 1
             limit = f"the label came later than {self.seconds:g} seconds" if reason == "expired" else (
-                f"more than {self.most:,} rows or {self.most_bytes >> 20:,} MiB were waiting, and the oldest made room"
+                f"more than {self.most:,} rows or {self.most_bytes >> 20:,} MiB were waiting; the oldest were dropped"
             )  # fmt: skip
             return 410, f"the features of this id are no longer kept: {limit}"
         self.unknown += 1

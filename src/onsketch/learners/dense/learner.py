@@ -214,7 +214,7 @@ class DenseLearner(Learner):
     def _merge(self, other: Any, base: Any) -> None:
         if self.options.diagonal:
             raise OptionError(
-                "merge: with diagonal=True each learner has coordinates of its own; they do not merge.", diagonal=True
+                "merge: with diagonal=True each learner has its own coordinates, which cannot be merged.", diagonal=True
             )
         if base is None:
             base = type(self)(self.method, self.options)

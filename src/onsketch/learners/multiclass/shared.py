@@ -90,7 +90,7 @@ class SharedSketch(ManyClasses):
         real = self._loss != SOFTMAX and loss_of(self.options).labels == "real" and not linear
         if real and self._scales is not None and loss_of(self.options).measured:
             raise OptionError(
-                f"{method}: loss={loss!r}: each target would have a scale of its own, and epsilon only one; give "
+                f"{method}: loss={loss!r}: each target would have its own scale, but there is one epsilon; give "
                 "scaling='none', loss='absolute' or one learner for each target.",
                 loss=loss,
                 scaling="none",

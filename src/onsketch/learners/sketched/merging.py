@@ -66,7 +66,7 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     if one.method.kind.independent and one.options.sketch_size and one.options.seed == two.options.seed:
         raise OptionError(
             "merge: random projections must come from different seeds; both have the same. "
-            "Give each learner a seed of its own, or fork(seed=...) a common start.",
+            "Give each learner its own seed, or fork(seed=...) a common start.",
             seed=...,
         )
     parts = (one, two, base)

@@ -54,7 +54,7 @@ class SelfSizingLearner(Learner):
         if not (method.kind.sizes_itself and method.steps):
             raise OptionError(
                 f"{method.name}: sketch_size='auto' is for frequent directions ({', '.join(able)}), whose shrinking "
-                "tells what escapes; give a number.",
+                "measures the lost energy; give a number.",
                 sketch_size="auto",
             )
         if options.update == "dual":

@@ -1,4 +1,4 @@
-"""Single rows through River's interface, compared with River's own models: microseconds a row, and ratios within the run.
+"""Single rows through River's interface, compared with River's own models: microseconds a row, and ratios.
 
     python benchmarks/river_rows.py [--methods adagrad auto oja-son] [--rows 3000] [--repeats 3]
 

@@ -87,6 +87,10 @@ class Learner(Locked, ABC):
             InputError: something in the input is not finite, of the wrong shape or no label; nothing was learned.
             UpdateError: a row's update would not be finite; the rows before it have been learned, it has not.
         """
+        if type(X) is Sparse and X.shape[0] == len(y) == 1:  # of the encoder, for example of a request
+            margin = self._learn_alone(X, y[0], 1.0 if sample_weight is None else sample_weight[0])
+            if margin is not None:
+                return np.array([margin])
         rows = as_rows(X, self.options.n_features)
         labels = as_labels(y, rows.count, self._loss)
         return self.learn_checked(rows, labels, as_weights(sample_weight, rows.count))
@@ -167,6 +171,16 @@ class Learner(Locked, ABC):
         margin = self.single.predict(features, values, sort=False) if width else None
         return float(self.predict(_as_sparse(features, values, width))[0]) if margin is None else margin
 
+    def _learn_alone(self, row: Sparse, label: float, weight: float) -> float | None:
+        """Learn a row by prepared calls; None if it needs the general path."""
+        fits = self._loss.takes(label) and 0.0 <= weight <= LARGEST and self._is_wide(row.shape[1])
+        entries = row.indices.tolist(), row.data.tolist()
+        return self.single.learn(*entries, label, weight, row.shape[1], sort=False) if fits else None
+
+    def _is_wide(self, width: int) -> bool:
+        """Return True if rows may have this width."""
+        return self.options.n_features in (None, width)
+
     def _width_of(self, features: Sequence[int]) -> int:
         """The width of a row with these features; 0 if there is none, or one that is out of range."""
         low, high = min(features, default=-1), max(features, default=-1)
@@ -179,6 +193,10 @@ class Learner(Locked, ABC):
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The clipped margins of these rows; the state does not change."""
+        if type(X) is Sparse and X.shape[0] == 1 and self._is_wide(X.shape[1]):
+            margin = self.single.predict(X.indices.tolist(), X.data.tolist(), sort=False)
+            if margin is not None:
+                return np.array([margin])
         rows = as_rows(X, self.options.n_features)
         chunks = _chunks(rows)
         with self.lock.reading:

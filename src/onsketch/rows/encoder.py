@@ -342,12 +342,31 @@ class Encoder:
             if origins is not None:
                 origins += [self.pairs.origin(self._plans[place].name)] * (len(indices) - len(origins))
         if self.schema.extra == "learn" and not row.keys() <= self.listed:
+            if origins is None and not self.listed and self._encode_known(row, indices, values):
+                return indices, values
             flat = flattened({name: cell for name, cell in row.items() if name not in self.listed})
             for name in sorted(flat.keys() - self.listed):
                 self._others(name).step(flat[name], indices, values)
                 if origins is not None:
                     origins += [self.pairs.origin(name)] * (len(indices) - len(origins))
         return indices, values
+
+    def _encode_known(self, row: Mapping[str, Any], indices: list[int], values: list[float]) -> bool:
+        """Encode a row of plain, finite numbers whose columns were encoded before; return False for another row."""
+        plans, names = self.hashes.plans, sorted(row)
+        numbers = list(map(row.__getitem__, names))
+        try:
+            total: Any = sum(numbers, 0.0)
+            slots = [plans[name].own for name in names]
+        except (TypeError, OverflowError, KeyError):
+            return False
+        if type(total) is not float or total - total != 0.0:
+            return False
+        if 0 in numbers:
+            slots = [slot for slot, number in zip(slots, numbers, strict=True) if number]
+        indices += slots
+        values += filter(None, numbers)
+        return True
 
     def objects(self, rows: Sequence[Any]) -> Sparse | Floats:
         """Encode objects, or lists of values in the order of the columns. An InputError names row and column."""

@@ -26,7 +26,9 @@ ALONE: dict[str, Any] = {"method": "adagrad", "scaling": "none", "step": "explic
 
 
 @pytest.mark.parametrize(
-    "documented", [onsketch.learner, onsketch.safe_learner, onsketch.compose, *SKLEARN, *RIVER], ids=str
+    "documented",
+    [onsketch.learner, onsketch.safe_learner, onsketch.compose, *SKLEARN, *RIVER],
+    ids=lambda documented: f"{documented.__module__}.{documented.__qualname__}",
 )
 def test_the_docstring_lists_every_option_with_a_sentence_and_its_default(documented: Any) -> None:
     text = inspect.getdoc(documented)

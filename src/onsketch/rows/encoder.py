@@ -832,6 +832,8 @@ def as_floats(cells: Any) -> Floats:
 
 def _hours(cells: Any) -> Any:
     """A column of dates by the hour, which is all that their features depend on."""
+    if isinstance(cells, list):  # as it arrives where pyarrow is not installed
+        return cells
     import pyarrow as pa
 
     if isinstance(cells, pa.Array) and (pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type)):

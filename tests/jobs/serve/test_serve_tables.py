@@ -114,7 +114,10 @@ def test_a_model_of_named_values_refuses_lines(tmp_path, ending):
         pass
 
 
-@pytest.mark.parametrize("other", [{"quadratic": ["xz"]}, {"bits": 20}])
+@pytest.mark.parametrize(
+    "other",
+    [{"quadratic": ["xz"]}, {"bits": 20}, {"cubic": ["xyz"]}, {"interact": ["a,b"]}, {"missing": "zero"}],
+)
 def test_a_second_model_with_other_columns_is_refused(tmp_path, other):
     for name, reading in (("first", {}), ("second", other)):
         made = new_model("adagrad", {}, "binary", reading)
@@ -125,6 +128,23 @@ def test_a_second_model_with_other_columns_is_refused(tmp_path, other):
         served(model=tmp_path / "first", shadow=tmp_path / "second"),
     ):
         pass
+
+
+@pytest.mark.parametrize("reading", [{}, {"zero_based": False}, {"zero_based": False, "quadratic": ["::"], "bits": 12}])
+def test_objects_and_lists_of_a_libsvm_model_are_the_rows_of_its_lines(tmp_path, reading):
+    """Names count from the same number as the indices of the file, and products are made."""
+    (tmp_path / "rows.svm").write_text("1 1:1 3:2\n-1 2:1\n" * 20)
+    job = Training(Plan([str(tmp_path / "rows.svm")], "adagrad", {}, reading))
+    list(job.run())
+    job.save(tmp_path / "m")
+    with served(model=tmp_path / "m") as (client, _):
+        line = client.post("/predict?format=libsvm", content="0 1:0.5 3:2\n").json()
+        assert client.post("/predict", json=[{"features": {"1": 0.5, "3": 2}}]).json() == line
+        listed = [0, 0.5, 0, 2] if reading.get("zero_based", True) else [0.5, 0, 2]
+        assert client.post("/predict", json=[{"features": listed}]).json() == line
+        assert line[0]["margin"] != 0.0
+        refused = client.post("/predict", json={"features": {"0": 1}})
+        assert (refused.status_code == 422) == (reading != {})
 
 
 def test_a_second_learner_takes_over_with_words_as_labels_and_snapshots_go_on(model, tmp_path):

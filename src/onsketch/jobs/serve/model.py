@@ -24,7 +24,7 @@ from onsketch.jobs.serve.watch import Watch
 from onsketch.jobs.tally import Progress
 from onsketch.jobs.training import Plan, Training
 from onsketch.rows.hashing import DEFAULT_BITS
-from onsketch.rows.interactions import as_pairs
+from onsketch.rows.interactions import as_interactions
 from onsketch.rows.schema import Schema
 
 STEP_SECONDS = 0.001
@@ -104,12 +104,12 @@ class Model:
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """Encoding of named values as columns, for comparison with another model."""
-        return (
-            self.job.schema or UNLISTED,
-            self.reading.get("bits") or DEFAULT_BITS,
-            tuple(as_pairs(self.reading.get("quadratic", ()))),
-        )
+        """All that decides the columns of a row, for comparison with another model."""
+        read = self.reading
+        products = as_interactions(**{name: read.get(name) or () for name in ("quadratic", "cubic", "interact")})
+        filters = [sorted(read.get(name) or ()) for name in ("ignore", "keep")]
+        others = read.get("bits") or DEFAULT_BITS, read.get("missing") or "indicate", read.get("zero_based", True)
+        return self.job.schema or UNLISTED, products, filters, others
 
     @property
     def progress(self) -> Progress:

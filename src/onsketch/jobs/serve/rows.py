@@ -28,13 +28,14 @@ from onsketch.rows.hashing import DEFAULT_BITS
 from onsketch.rows.interactions import as_interactions
 from onsketch.rows.names import Names
 from onsketch.rows.schema import Schema, is_gap, number_of
-from onsketch.rows.sparse import Sparse, csr
+from onsketch.rows.sparse import Sparse
 
 FORMATS = {
     "vw": ("bits", "quadratic", "cubic", "ignore", "keep"),
     "libsvm": ("bits", "quadratic", "cubic", "zero_based"),
 }
 """Formats of lines, and the options of a model's training that decide the columns of each."""
+_UNDECIDED = 'numbered features need a model that knows whether they count from 0 or 1; train it without "auto".'
 _FEWEST = 64
 """Least capacity of a parser of lines, in rows."""
 _MOST_NAMES = 1 << 17
@@ -52,7 +53,7 @@ class RowReader:
         schema = model.job.schema
         self.hashed = width in (0, 1 << bits) and not (model.reading.get("format") == "libsvm" and not width)
         self.width = (1 << bits) if self.hashed else width
-        self._forms: dict[tuple[str, int], TextFormat] = {}
+        self._forms: dict[tuple[str, int, bool], TextFormat] = {}
         self._encoder: Encoder | None = None
         self._table = schema is not None and Schema.from_state(schema).extra != "learn"
         self._format = model.job.format
@@ -65,8 +66,8 @@ class RowReader:
 
     def objects(self, features: Sequence[Any]) -> Rows:
         """Rows from objects or lists. An InputError names row and field."""
-        if self._encoder is None:
-            return self._checked(self._indexed(features))
+        if self._encoder is None or self._format == "libsvm":
+            return self._indexed(features)
         if self._format is not None and self._format not in NAMED_VALUES:
             for place, row in enumerate(features):
                 if (name := _first_word(row)) is not None:
@@ -90,31 +91,33 @@ class RowReader:
         listed = self._encoder.listed
         return [] if listed.issuperset(row) else [name for name in flattened(row) if name not in listed]
 
-    def _indexed(self, features: Sequence[Any]) -> Sparse:
-        """Rows whose names are the numbers of features, as in a LIBSVM file."""
-        ends, columns, values = [0], [], []
+    def _indexed(self, features: Sequence[Any]) -> Rows:
+        """Rows whose names are the numbers of features, as in a LIBSVM file; a list has its columns in order."""
+        zero_based, lines = self.reading.get("zero_based", True), []
         for place, row in enumerate(features):
-            pairs = row.items() if isinstance(row, Mapping) else enumerate(row) if isinstance(row, list) else None
-            if pairs is None:
+            if not isinstance(row, (Mapping, list)):
                 raise InputError(f"row {place}: features: expected an object or a list of numbers, found {shown(row)}.")
-            for name, value in pairs:
-                if isinstance(name, str) and not (name.isascii() and name.isdigit() and len(name) < 10):
+            if isinstance(row, Mapping) and zero_based == "auto":
+                raise InputError(_UNDECIDED)
+            base = 1 if isinstance(row, Mapping) and not zero_based else 0
+            line = ["0"]
+            for name, value in row.items() if isinstance(row, Mapping) else enumerate(row):
+                if isinstance(name, str) and not (name.isascii() and name.isdigit() and base <= int(name[:10]) < 10**9):
                     raise InputError(
-                        f"row {place}: {shown(name)}: features of this model are numbered, as in a LIBSVM file."
+                        f"row {place}: {shown(name)}: features of this model are numbered from {base}, as in a LIBSVM "
+                        "file."
                     )
                 number = 0.0 if value is None else _number(value, f"row {place}: {name}")
                 if number != 0.0:
-                    columns.append(int(name))
-                    values.append(number)
-            ends.append(len(columns))
-        width = max(self.width, max(columns, default=-1) + 1)
-        return csr(np.array(ends), np.array(columns, dtype=np.int64), np.array(values), width)
+                    line.append(f"{int(name) - base}:{number!r}")
+            lines.append(" ".join(line))
+        return self.lines("\n".join(lines).encode(), "libsvm", columns=True).rows
 
-    def lines(self, text: bytes, form: str) -> Block:
-        """Rows from LIBSVM or VW lines, with their labels, weights and tags."""
+    def lines(self, text: bytes, form: str, columns: bool = False) -> Block:
+        """Rows from LIBSVM or VW lines, with their labels, weights and tags; ``columns`` counts indices from 0."""
         count = text.count(b"\n") + 1
         size = max(_FEWEST, 1 << (count - 1).bit_length())
-        parser = self._form(form, size)
+        parser = self._form(form, size, columns)
         buffer = bytearray(text + b"\n" + PADDING)
         length = len(text) + 1
         array = np.frombuffer(buffer, dtype=np.uint8)
@@ -136,7 +139,7 @@ class RowReader:
         block.rows = self._checked(block.rows)
         return block
 
-    def _form(self, form: str, rows: int) -> TextFormat:
+    def _form(self, form: str, rows: int, columns: bool) -> TextFormat:
         """Return the compiled parser of a format, with capacity for this many rows."""
         if form not in FORMATS:
             raise InputError(f"format: {shown(form)}: lines are of format vw or libsvm.")
@@ -144,20 +147,20 @@ class RowReader:
             raise InputError("this model was trained on a table or on objects; send objects, not lines.")
         if form == "vw" and not self.hashed:
             raise InputError("VW lines need a model of hashed features; this one has numbered ones.")
-        found = self._forms.get((form, rows))
+        found = self._forms.get((form, rows, columns))
         if found is None:
             reading: dict[str, Any] = {name: self.reading[name] for name in FORMATS[form] if name in self.reading}
+            if columns:
+                reading["zero_based"] = True
             if reading.get("zero_based") == "auto":
-                raise InputError(
-                    'LIBSVM lines need a model that knows whether indices count from 0 or 1; train it without "auto".'
-                )
+                raise InputError(_UNDECIDED)
             if form == "libsvm" and self.hashed:
                 reading.setdefault("bits", DEFAULT_BITS)
             with stream(io.BytesIO(b""), form, block_rows=rows, prefetch=0, **reading) as opened:
                 made = opened._form
             if not isinstance(made, TextFormat):
                 raise OptionError(f"{form}: not a format of lines.")
-            found = self._forms[form, rows] = made
+            found = self._forms[form, rows, columns] = made
         return found
 
     def _checked(self, rows: Rows) -> Rows:

@@ -137,8 +137,8 @@ def _shadow(wish: Wish, model: Model) -> Model | None:
     width, other = model.learner.n_features, shadow.learner.n_features
     if shadow.columns != model.columns or (width and other and width != other):
         raise OptionError(
-            f"{wish.shadow}: the second model has other columns than the first (other files, --bits or --quadratic). "
-            "Both must be trained alike."
+            f"{wish.shadow}: the second model has other columns than the first (other files, --bits, products or the "
+            "like). Both must be trained alike."
         )
     return shadow
 

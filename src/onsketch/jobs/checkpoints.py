@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -117,9 +118,9 @@ class Resumable:
         """Schema of the current table, as far as it is known."""
         return self.schema or (None if self._blocks is None else self._blocks.schema)
 
-    def save(self, path: model_file.PathLike) -> None:
-        """Write the model, with the notes that ``predict``, ``inspect`` and ``--from`` need."""
-        self.learner.save(path, {"training": self._description()})
+    def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
+        """Write the model, with the notes that ``predict``, ``inspect`` and ``--from`` need; ``notes`` are added."""
+        self.learner.save(path, {"training": self._description(), **(notes or {})})
 
     def checkpoint(self, path: model_file.PathLike) -> None:
         """Write everything needed to resume from here."""
@@ -138,7 +139,7 @@ class Resumable:
             "predictions_written": self._predictions.written,
             "predictions": self._predictions.path,
         }
-        self.learner.save(path, {"training": self._description(), "checkpoint": going})
+        self.save(path, {"checkpoint": going})
 
     def _files(self) -> list[str]:
         from onsketch.data.sources import expand

@@ -423,7 +423,7 @@ def test_the_model_of_the_service_is_one_that_the_program_reads(tmp_path):
     result = run("predict", tmp_path / "m", tmp_path / "rows.vw", "--kind", "probability")
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 100
-    assert json.dumps(engine.model.tally)
+    assert json.dumps(engine.model.progress.state())
     assert os.path.getsize(tmp_path / "m") > 0
 
 

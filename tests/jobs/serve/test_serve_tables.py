@@ -51,7 +51,7 @@ def test_objects_are_rows_of_the_table(model, tmp_path):
         line for outcome in predict_stream(model, [str(file)], "margin", {}) for line in (outcome.text or "").split()
     ]
     loaded = load_model(model)[0]
-    reader = RowReader(loaded, dict(loaded.job.names), 1000)
+    reader = RowReader(loaded, dict(loaded.names), 1000)
     margins = loaded.learner.predict(reader.objects(ROWS))
     np.testing.assert_allclose([float(line) for line in said], margins, rtol=1e-8)
 
@@ -63,13 +63,13 @@ def test_objects_are_rows_of_the_table(model, tmp_path):
 def test_what_is_no_row_of_the_table_is_named(model, row, what):
     loaded = load_model(model)[0]
     with pytest.raises(InputError, match=what):
-        RowReader(loaded, dict(loaded.job.names), 1000).objects([ROWS[0], row])
+        RowReader(loaded, dict(loaded.names), 1000).objects([ROWS[0], row])
 
 
 def test_lines_are_refused(model):
     loaded = load_model(model)[0]
     with pytest.raises(InputError, match="table"):
-        RowReader(loaded, dict(loaded.job.names), 1000).lines(b"| age:3", "vw")
+        RowReader(loaded, dict(loaded.names), 1000).lines(b"| age:3", "vw")
 
 
 def _trained(tmp_path, ending, text):

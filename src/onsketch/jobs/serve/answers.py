@@ -63,7 +63,7 @@ def _classes(model: Model, margins: Floats) -> list[dict[str, Any]]:
     if not margins.shape[1]:
         return [{"prediction": None, "probabilities": {}} for _ in range(len(margins))]
     probabilities = model.probabilities(margins)
-    names = model.names[: margins.shape[1]]
+    names = model.classes[: margins.shape[1]]
     found = []
     for row, best in enumerate(probabilities.argmax(axis=1).tolist()):
         answer: dict[str, Any] = {"prediction": names[best], "probability": float(probabilities[row, best])}

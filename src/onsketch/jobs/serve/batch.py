@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,9 +17,9 @@ from onsketch.rows.sparse import Sparse
 Floats = NDArray[np.float64]
 Rows = Sparse | Floats
 
-_SHAPE = struct.Struct("<IQQBI")
-"""Rows, values, width, flags, bytes of notes."""
-_DENSE, _WEIGHTED, _WIDE = 1, 2, 4
+
+_DECODER = msgspec.msgpack.Decoder(tuple[str, int, list[bytes], str])
+"""A record: type of the indices of sparse rows (empty for dense rows), width, bytes of the arrays, notes as JSON."""
 
 
 @dataclass
@@ -38,46 +38,26 @@ class Batch:
 
     def encode(self) -> bytes:
         """As bytes that ``decode`` takes."""
-        notes = json.dumps(self.notes, ensure_ascii=False).encode() if self.notes else b""
-        parts = [self.labels.tobytes()]
-        flags = 0
-        if self.weights is not None:
-            flags |= _WEIGHTED
-            parts.append(self.weights.tobytes())
-        if isinstance(self.rows, Sparse):
-            values, width = self.rows.data, self.rows.shape[1]
-            if self.rows.indices.dtype == np.int64:
-                flags |= _WIDE
-            parts += [self.rows.indptr.tobytes(), self.rows.indices.tobytes()]
-        else:
-            values, width = np.ascontiguousarray(self.rows), self.rows.shape[1]
-            flags |= _DENSE
-        head = _SHAPE.pack(len(self), values.size, width, flags, len(notes))
-        return b"".join([head, *parts, values.tobytes(), notes])
+        rows = self.rows
+        kind, arrays = (rows.indices.dtype.name, rows[:3]) if isinstance(rows, Sparse) else ("", (rows,))
+        weights = np.empty(0) if self.weights is None else self.weights
+        parts = [array.tobytes() for array in (self.labels, weights, *arrays)]
+        return msgspec.msgpack.encode((kind, rows.shape[1], parts, json.dumps(self.notes)))
 
     @classmethod
     def decode(cls, payload: bytes) -> Batch:
-        """The batch that ``encode`` wrote; its checksum has been seen to."""
-        count, size, width, flags, noted = _SHAPE.unpack_from(payload)
-        at = _SHAPE.size
-
-        def part(kind: Any, length: int) -> NDArray[Any]:
-            nonlocal at
-            array = np.frombuffer(payload, kind, length, at)
-            at += array.nbytes
-            return array
-
-        labels = part(np.float64, count)
-        weights = part(np.float64, count) if flags & _WEIGHTED else None
-        if flags & _DENSE:
-            rows: Rows = part(np.float64, size).reshape(count, width)
-        else:
-            kind = np.int64 if flags & _WIDE else np.int32
-            indptr, indices = part(kind, count + 1), part(kind, size)
-            rows = Sparse(part(np.float64, size), indices, indptr, (count, width))
-        if at + noted != len(payload):
-            raise ModelFileError("a record of the log is not of the length that it says.")
-        return cls(rows, labels, weights, json.loads(payload[at:]) if noted else {})
+        """The batch that ``encode`` wrote; its checksum was right."""
+        try:
+            kind, width, parts, notes = _DECODER.decode(payload)
+            labels, weights, values = map(np.frombuffer, parts[:3])
+            shape = labels.size, width
+            if kind:
+                rows: Rows = Sparse(values, np.frombuffer(parts[3], kind), np.frombuffer(parts[4], kind), shape)
+            else:
+                rows = values.reshape(shape)
+        except (msgspec.DecodeError, ValueError, TypeError, IndexError) as error:
+            raise ModelFileError(f"a record of the log holds no rows ({error}).") from None
+        return cls(rows, labels, weights if weights.size else None, json.loads(notes))
 
 
 def part_of(rows: Rows, start: int, stop: int) -> Rows:

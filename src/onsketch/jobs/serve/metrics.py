@@ -66,14 +66,14 @@ class _State:
 
     def collect(self) -> Iterator[Any]:
         engine, waitlist = self.service.engine, self.service.waitlist
-        tally = engine.model.tally
-        yield _counter("onsketch_rows", "Rows learned since the model began.", tally["rows"])
+        progress = engine.model.progress
+        yield _counter("onsketch_rows", "Rows learned since the model began.", progress.rows)
         yield _counter("onsketch_refused_rows", "Rows whose update was refused.", engine.refused_rows)
         yield _counter("onsketch_snapshots", "Snapshots written.", engine.snapshots)
-        yield _gauge("onsketch_loss", "Mean loss of predictions made before learning.", tally["loss"])
-        if tally["error"] is not None:
-            yield _gauge("onsketch_error", "Share of rows mistaken before learning.", tally["error"])
-        figures = engine.model.watch.figures()
+        yield _gauge("onsketch_loss", "Mean loss of predictions made before learning.", progress.mean_loss)
+        if progress.error is not None:
+            yield _gauge("onsketch_error", "Share of rows mistaken before learning.", progress.error)
+        figures = engine.model.quality.figures()
         yield _gauge("onsketch_recent_loss", "Mean loss over the recent window.", figures["recent"]["loss"])
         yield _gauge("onsketch_drift", "Recent window above the long run, in standard errors.", figures["drift"])
         yield _gauge("onsketch_queue_rows", "Rows waiting to be learned.", engine.queued)

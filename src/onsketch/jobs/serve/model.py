@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -67,33 +67,31 @@ class Admitted(NamedTuple):
     """Classes met for the first time."""
 
 
-class Model:
-    """A training job fed by hand: learner, task and tallies. One thread learns; any may predict."""
+class Model(Training):
+    """A training job that is given its rows: learner, task and tallies. One thread learns; any may predict.
 
-    def __init__(self, job: Training) -> None:
-        self.job = job
-        self.kind = KINDS[self.task.kind]
-        self.watch = Watch(self.task, job.loss)
-        job.on_judged = self.watch.add
-        self.reading = job.reading
-        """Options of the reader, as a model file keeps them."""
+    Rows whose update would not be finite are skipped and reported.
+    """
+
+    task: Task
+    progress: Progress
+    _skipping = True
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
         self._step = 64
         self._seconds: list[float] = []
         """Of the last steps of this many rows."""
 
-    @property
-    def learner(self) -> Any:
-        """The learner."""
-        return self.job.learner
+    def ready(self) -> Model:
+        """Count what is learned from now on, too, and return the model."""
+        self.kind = KINDS[self.task.kind]
+        self.quality = Watch(self.task, self.loss)
+        self.on_judged = self.quality.add
+        return self
 
     @property
-    def task(self) -> Task:
-        """Meaning of the labels."""
-        assert self.job.task is not None
-        return self.job.task
-
-    @property
-    def names(self) -> list[str]:
+    def classes(self) -> list[str]:
         """Classes met so far, where there are many."""
         return self.task.names if self.task.many and self.task.names is not None else []
 
@@ -103,30 +101,18 @@ class Model:
         return self.kind, self.task.positive, self.task.named, self.task.names
 
     @property
-    def columns(self) -> tuple[Any, ...]:
+    def encoding(self) -> tuple[Any, ...]:
         """All that decides the columns of a row, for comparison with another model."""
         read = self.reading
-        products = as_interactions(**{name: read.get(name) or () for name in ("quadratic", "cubic", "interact")})
+        quadratic, cubic, interact = (read.get(name) or () for name in ("quadratic", "cubic", "interact"))
         filters = [sorted(read.get(name) or ()) for name in ("ignore", "keep")]
         others = read.get("bits") or DEFAULT_BITS, read.get("missing") or "indicate", read.get("zero_based", True)
-        return self.job.schema or UNLISTED, products, filters, others
-
-    @property
-    def progress(self) -> Progress:
-        """The running sums."""
-        assert self.job.progress is not None
-        return self.job.progress
+        return self.schema or UNLISTED, as_interactions(quadratic, cubic, interact), filters, others
 
     @property
     def rows(self) -> int:
         """Rows learned since the model began."""
         return self.progress.rows
-
-    @property
-    def tally(self) -> dict[str, Any]:
-        """Rows, mean loss and, where there are classes, error so far."""
-        progress = self.progress
-        return {"rows": progress.rows, "loss": progress.mean_loss, "error": progress.error}
 
     # Labels -----------------------------------------------------------------------------------------------
 
@@ -143,7 +129,11 @@ class Model:
                     codes[row] = self._number(label)
                 except InputError as error:
                     codes[row], refused[row] = np.nan, str(error)
-        unfit = self._strange(codes)
+        if self.kind == "regression":
+            least = 0.0 if self.learner.loss == "poisson" else -LARGEST
+            unfit = ~((codes >= least) & (codes <= LARGEST))
+        else:
+            unfit = ~np.isin(codes, (-1.0, 0.0, 1.0)) if self._usual else self.task.strange(codes)
         if unfit.any():
             for row in np.flatnonzero(unfit).tolist():
                 refused.setdefault(row, f"label: {codes[row]:g}: {self._expected()}")
@@ -167,7 +157,7 @@ class Model:
 
     def _classes(self, labels: Sequence[Any] | Floats) -> Admitted:
         """Codes of classes; new ones get the next codes, in order."""
-        known = {name: code for code, name in enumerate(self.names)}
+        known = {name: code for code, name in enumerate(self.classes)}
         codes, refused = np.full(len(labels), np.nan), {}
         fresh: list[str] = []
         for row, label in enumerate(labels.tolist() if isinstance(labels, np.ndarray) else labels):
@@ -183,15 +173,6 @@ class Model:
                 fresh.append(name)
             codes[row] = known[name]
         return Admitted(codes, refused, fresh)
-
-    def _strange(self, codes: Floats) -> NDArray[np.bool_]:
-        """Return a mask of the labels that are not of the task; NaN is one."""
-        if self.kind == "regression":
-            least = 0.0 if self.learner.loss == "poisson" else -LARGEST
-            return ~((codes >= least) & (codes <= LARGEST))
-        if self._usual:
-            return ~np.isin(codes, (-1.0, 0.0, 1.0))
-        return self.task.strange(codes)
 
     @property
     def _usual(self) -> bool:
@@ -224,10 +205,10 @@ class Model:
         if self.kind == "binary" and self.task.negative is None:
             others = batch.labels[batch.labels != 1.0]
             if others.size:
-                self.job.task = replace(self.task, negative=float(others[0]))
+                self.task = replace(self.task, negative=float(others[0]))
         for name in batch.notes.get("classes", ()):
-            if name not in self.names:
-                self.names.append(name)
+            if name not in self.classes:
+                self.classes.append(name)
 
     def learn(self, batch: Batch, pause: Callable[[], None] = lambda: None) -> Learned:
         """Learn a batch in short steps, with a pause after each, in which others look."""
@@ -239,10 +220,13 @@ class Model:
             began = time.perf_counter()
             weights = None if batch.weights is None else batch.weights[start:stop]
             y = self.signs(batch.labels[start:stop])
-            margins, taken, _ = self.job._absorb(part_of(batch.rows, start, stop), y, weights)
+            margins, taken, _ = self._absorb(part_of(batch.rows, start, stop), y, weights)
             if self.task.signs:
-                self.job.positives += int(np.count_nonzero(y[taken] > 0.0))
-            parts.append(Learned(self._padded(margins), taken))
+                self.positives += int(np.count_nonzero(y[taken] > 0.0))
+            if self.task.many:  # classes that were not met by then have no margin
+                new = len(self.classes) - margins.shape[1]
+                margins = np.pad(margins, ((0, 0), (0, new)), constant_values=-np.inf) if new else margins
+            parts.append(Learned(margins, taken))
             self._pace(stop - start, time.perf_counter() - began)
             start = stop
             pause()
@@ -251,12 +235,6 @@ class Model:
         if not parts:
             return Learned(np.empty(0), np.empty(0, dtype=bool))
         return Learned(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-    def _padded(self, margins: Floats) -> Floats:
-        """Classes that were not met by then have no margin (−∞)."""
-        if not self.task.many or margins.shape[1] == len(self.names):
-            return margins
-        return np.pad(margins, ((0, 0), (0, len(self.names) - margins.shape[1])), constant_values=-np.inf)
 
     def _pace(self, rows: int, seconds: float) -> None:
         """Rows of the next step. Where steps are cut changes no bit of a learner."""
@@ -286,25 +264,16 @@ class Model:
             if count == 0:
                 found[rows] = 1.0 / max(margins.shape[1], 1)
             else:
-                found[rows, :count] = probabilities(margins[rows, :count], self.job.loss) if count > 1 else 1.0
+                found[rows, :count] = probabilities(margins[rows, :count], self.loss) if count > 1 else 1.0
         return found
-
-    # Files ------------------------------------------------------------------------------------------------
-
-    def save(self, path: model_file.PathLike, notes: Mapping[str, Any] | None = None) -> None:
-        """Write the model as ``onsketch train --save`` does; ``notes`` are added to its own."""
-        self.learner.save(path, {"training": self.job._description(), **(notes or {})})
 
     def copy(self) -> Model:
         """Return a copy of the present model, to be written while this one continues to learn."""
         twin = copy.copy(self)
-        twin.job = copy.copy(self.job)
-        twin.job.on_judged = None  # rows that the copy learns are not rows of this model
-        learner = self.learner
-        twin.job.learner = learner.fork() if hasattr(learner, "fork") else copy.deepcopy(learner)
-        twin.job.task = copy.deepcopy(self.task)
-        twin.job.progress, twin.job.judge = copy.deepcopy((self.job.progress, self.job.judge))
-        twin.job.names = dict(self.job.names)
+        twin.on_judged = None  # rows that the copy learns are not rows of this model
+        twin.learner = self.learner.fork() if hasattr(self.learner, "fork") else copy.deepcopy(self.learner)
+        twin.task, twin.progress, twin.judge = copy.deepcopy((self.task, self.progress, self.judge))
+        twin.names = dict(self.names)
         return twin
 
 
@@ -342,31 +311,22 @@ def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str
         meaning = Task("classification", -1.0, 1.0, str(named))
     else:
         meaning = Task("classification", None, 1.0)
-    job = _Fed(Plan([], method, options, reading))
-    job.schema = None if reading.get("format") == "libsvm" else UNLISTED
-    return _empty(job, meaning)
+    model = Model(Plan([], method, options, reading))
+    model.schema = None if reading.get("format") == "libsvm" else UNLISTED
+    return _empty(model, meaning)
 
 
 def beside(model: Model, method: str) -> Model:
     """An empty model of another method for the same labels and columns as ``model``."""
-    job = _Fed(Plan([], method, {}, model.reading))
-    job.schema, job.format, job.names = model.job.schema, model.job.format, dict(model.job.names)
-    return _empty(job, copy.deepcopy(model.task))
+    other = Model(Plan([], method, {}, model.reading))
+    other.schema, other.format, other.names = model.schema, model.format, dict(model.names)
+    return _empty(other, copy.deepcopy(model.task))
 
 
-def _empty(job: _Fed, meaning: Task) -> Model:
-    job.task, job.learner = meaning, make_learner(meaning, job.plan.method, **job.plan.options)
-    job.progress = Progress(job.loss, meaning.signs or meaning.many)
-    job.judge = Judge(meaning, job.loss)
-    return Model(job)
-
-
-class _Fed(Training):
-    """A training job that is given its rows; it skips and reports rows whose update would not be finite."""
-
-    @property
-    def _skipping(self) -> bool:
-        return True
+def _empty(model: Model, meaning: Task) -> Model:
+    model.task, model.learner = meaning, make_learner(meaning, model.plan.method, **model.plan.options)
+    model.progress, model.judge = Progress(model.loss, meaning.signs or meaning.many), Judge(meaning, model.loss)
+    return model.ready()
 
 
 def load_model(path: model_file.PathLike) -> tuple[Model, dict[str, Any]]:
@@ -379,6 +339,6 @@ def load_model(path: model_file.PathLike) -> tuple[Model, dict[str, Any]]:
             "'onsketch train --save' wrote, or none to start empty."
         )
     method = content.header["method"]
-    job = _Fed(Plan([], method["name"] if isinstance(method, dict) else method, {}, told["reading"]))
-    job.go_on_from(path)
-    return Model(job), content.notes
+    model = Model(Plan([], method["name"] if isinstance(method, dict) else method, {}, told["reading"]))
+    model.go_on_from(path)
+    return model.ready(), content.notes

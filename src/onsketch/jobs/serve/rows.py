@@ -50,13 +50,13 @@ class RowReader:
         self.most_features = most_features
         width = model.learner.n_features
         bits = self.reading.get("bits") or DEFAULT_BITS
-        schema = model.job.schema
+        schema = model.schema
         self.hashed = width in (0, 1 << bits) and not (model.reading.get("format") == "libsvm" and not width)
         self.width = (1 << bits) if self.hashed else width
         self._forms: dict[tuple[str, int, bool], TextFormat] = {}
         self._encoder: Encoder | None = None
         self._table = schema is not None and Schema.from_state(schema).extra != "learn"
-        self._format = model.job.format
+        self._format = model.format
         if self._table or self.hashed:
             products = {name: model.reading.get(name, ()) for name in ("quadratic", "cubic", "interact")}
             collected = Names(names, _MOST_NAMES)

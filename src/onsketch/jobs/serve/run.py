@@ -135,7 +135,7 @@ def _shadow(wish: Wish, model: Model) -> Model | None:
             "Both must be trained for the same labels."
         )
     width, other = model.learner.n_features, shadow.learner.n_features
-    if shadow.columns != model.columns or (width and other and width != other):
+    if shadow.encoding != model.encoding or (width and other and width != other):
         raise OptionError(
             f"{wish.shadow}: the second model has other columns than the first (other files, --bits, products or the "
             "like). Both must be trained alike."
@@ -157,7 +157,7 @@ def warm_up(model: Model) -> None:
         from onsketch.jobs.serve.batch import Batch
 
         label = np.array([1.0])
-        notes = {"classes": ["a"]} if model.kind == "multiclass" and not model.names else {}
+        notes = {"classes": ["a"]} if model.kind == "multiclass" and not model.classes else {}
         if model.kind == "multiclass":
             label = np.array([0.0])
         elif model.kind == "binary":

@@ -33,7 +33,7 @@ class Service:
         self.limits = limits or Limits()
         self.waitlist = Waitlist(self.limits.waiting, self.limits.label_seconds, self.limits.waiting_bytes)
         model = engine.model
-        self.names: dict[int, str] = dict(model.job.names)
+        self.names: dict[int, str] = dict(model.names)
         self.reader = RowReader(model, self.names, self.limits.features)
         self.began = time.time()
         self.consumer: Consumer | None = None
@@ -209,17 +209,17 @@ class Service:
         """Return the answer to GET /status."""
         engine = self.engine
         model = engine.model
-        tally = model.tally
+        progress = model.progress
         learner = model.learner
         name = getattr(getattr(learner, "method", None), "name", None) or type(learner).__name__
         found = {
-            "rows": tally["rows"],
+            "rows": progress.rows,
             "version": onsketch.__version__,
             "learner": name,
             "task": model.kind,
             "ready": engine.ready,
-            "average": {"loss": tally["loss"], "error": tally["error"]},
-            "since_start": engine.model.watch.figures(),
+            "average": {"loss": progress.mean_loss, "error": progress.error},
+            "since_start": model.quality.figures(),
             "queue": engine.queued,
             "durability": engine.durability,
             "disk_full": engine.disk_full,
@@ -230,13 +230,13 @@ class Service:
             "features": learner.n_features,
         }
         if model.kind == "multiclass":
-            found["classes"] = model.names
+            found["classes"] = model.classes
         if engine.shadow is not None:
-            shadow = engine.shadow.tally
+            progress = engine.shadow.progress
             found["shadow"] = {
-                "rows": shadow["rows"],
-                "average": {"loss": shadow["loss"], "error": shadow["error"]},
-                "since_start": engine.shadow.watch.figures(),
+                "rows": progress.rows,
+                "average": {"loss": progress.mean_loss, "error": progress.error},
+                "since_start": engine.shadow.quality.figures(),
             }
         if engine.position:
             found["position"] = engine.position

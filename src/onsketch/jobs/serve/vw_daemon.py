@@ -131,7 +131,7 @@ class VWDaemon:
     def _words(self, margins: Any) -> list[str]:
         if margins.ndim == 1:
             return [f"{margin:.6g}" for margin in margins.tolist()]
-        names = self.service.engine.model.names
+        names = self.service.engine.model.classes
         if not margins.shape[1]:  # no class has come so far
             return ["0"] * len(margins)
         return [names[best] for best in margins.argmax(axis=1)]

@@ -206,8 +206,8 @@ def _summaries() -> list[Any]:
     from onsketch import sketch
     from onsketch.core import draws
     from onsketch.core.losses import LOSSES, loss_values
+    from onsketch.core.softmax import solve
     from onsketch.data import hash_name
-    from onsketch.learners.multiclass.softmax.implicit import solve
 
     X, found = np.random.default_rng(0).normal(size=(COUNT, WIDTH)), []
     for name in sketch.__all__:

@@ -154,7 +154,7 @@ def plain_class_of(method: Method, options: Options) -> type[Learner]:
     if method.mixture:
         refuse_own_size(options.sketch_size)
     if method.mixture and options.forget == "auto":
-        from onsketch.learners.auto.drifting import DriftingLearner
+        from onsketch.learners.untuned.drifting import DriftingLearner
 
         return DriftingLearner
     if method.name == "untuned":

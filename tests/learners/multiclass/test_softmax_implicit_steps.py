@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from definitions.softmax import implicit
-from onsketch.learners.multiclass.softmax.implicit import CLOSE, solve
+from onsketch.core.softmax import CLOSE, solve
 
 
 def slopes_of(z: Any, y: int, tau: Any, h: float) -> tuple[Any, int]:

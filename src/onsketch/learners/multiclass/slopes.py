@@ -22,8 +22,8 @@ from __future__ import annotations
 import math
 
 from onsketch.core import losses
+from onsketch.core.softmax import fill_softmax
 from onsketch.jit.decorators import inner
-from onsketch.learners.multiclass.softmax.implicit import fill_softmax
 from onsketch.learners.setup import SUMMARY
 from onsketch.learners.stages import row_scale
 

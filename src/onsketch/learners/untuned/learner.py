@@ -15,11 +15,11 @@ from onsketch.core.errors import OptionError
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
-from onsketch.learners.multiclass.softmax.pool import PRIOR, Pool
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Rows, Slotted
 from onsketch.learners.untuned import upkeep
 from onsketch.learners.untuned.merging import merge
+from onsketch.learners.untuned.pool import PRIOR, Pool
 from onsketch.learners.untuned.round import learn_rows, leverage_rows, predict_rows
 from onsketch.learners.untuned.state import (
     BOLD,

@@ -17,8 +17,8 @@ from __future__ import annotations
 import math
 
 from onsketch.core.implicit import implicit_step
+from onsketch.core.softmax import implicit_slopes
 from onsketch.jit.decorators import inlined, inner
-from onsketch.learners.multiclass.softmax.implicit import implicit_slopes
 from onsketch.learners.untuned.state import (
     EXACT_RIDGES,
     FIRST,

@@ -16,9 +16,9 @@ from onsketch.core import losses, scaling
 from onsketch.core.implicit import implicit_step
 from onsketch.core.losses import SQUARED, in_unit, slope_unit
 from onsketch.core.scaling import CENTRE, CENTRED, CUT, MAGNITUDE, MAGNITUDE_USED, SCALE, VALUES
+from onsketch.core.softmax import fill_softmax, implicit_slopes
 from onsketch.jit.decorators import inlined, inner, kernel
-from onsketch.learners.multiclass.softmax import pool as pools
-from onsketch.learners.multiclass.softmax.implicit import fill_softmax, implicit_slopes
+from onsketch.learners.untuned import pool as pools
 from onsketch.learners.untuned.metric import (
     change,
     exact_step,

@@ -179,7 +179,7 @@ class State(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """The mixture of one output; see ``mixing.py``. Several classes have the pool of ``softmax/pool.py``."""
+    """The mixture of one output; see ``mixing.py``. Several classes have the pool of ``pool.py``."""
 
     temperatures: Annotated[Floats, Array(f"{OUTPUTS}", start=1.0, within=(COOLEST, HOTTEST))]
     hardness: Annotated[Floats, Array(f"{OUTPUTS}", start=PRIOR, within=(1.0, math.inf))]
@@ -224,7 +224,7 @@ class Scratch(NamedTuple):
 
 
 class PoolScratch(NamedTuple):
-    """What ``softmax/pool.py`` needs of a round; z is ``Scratch.before``."""
+    """What ``pool.py`` needs of a round; z is ``Scratch.before``."""
 
     z: Floats
     f: Floats

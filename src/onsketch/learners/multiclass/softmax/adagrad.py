@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
+from onsketch.core.softmax import LONGEST, fill_softmax, implicit_slopes
 from onsketch.jit.decorators import exact
-from onsketch.learners.multiclass.softmax.implicit import LONGEST, fill_softmax, implicit_slopes
 
 FIRST = 0.1
 """Energy that a feature starts with, in units of its first value's square."""

@@ -18,9 +18,9 @@ import math
 
 from onsketch.core import bordered
 from onsketch.core.shrinking import HALF
+from onsketch.core.softmax import LONGEST, implicit_slopes
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import exact
-from onsketch.learners.multiclass.softmax.implicit import LONGEST, implicit_slopes
 from onsketch.learners.multiclass.softmax.state import AVERAGE, NEWTON, RUNNING, TALLY
 
 _rebuild, _border, _restart = map(exact, (bordered.rebuild, bordered.border, bordered.restart))

@@ -20,13 +20,13 @@ from onsketch.learners.multiclass.softmax import changes
 from onsketch.learners.multiclass.softmax.dense_rounds import learn_dense, predict_dense
 from onsketch.learners.multiclass.softmax.directions import ESCAPED, RIDGES, directions_for, fold
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, Wide
-from onsketch.learners.multiclass.softmax.pool import PRIOR, Pool
 from onsketch.learners.multiclass.softmax.saving import arrays_of, restored_state
 from onsketch.learners.multiclass.softmax.state import OUTPUTS, RUNNING, STOP, TALLY, Common, Dense, Scratch
 from onsketch.learners.multiclass.softmax.ways import FEW
 from onsketch.learners.multiclass.softmax.wide_rounds import learn_wide, predict_wide
 from onsketch.learners.options import own_loss, refuse_own_size, resolve
 from onsketch.learners.rows import Rows, Slotted, as_rows, as_weights, finite, refuse_endless, unseen_squares
+from onsketch.learners.untuned.pool import PRIOR, Pool
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class SoftmaxAuto(ManyClasses):
 
     Four experts learn side by side; what they are depends on the rows (``ways.py``): a metric for each class where
     features are few, one sketch for all where rows are dense, first-order experts for wide text. Their margins become
-    calibrated probabilities (``pool.py``). Steps are implicit in all classes at once (``implicit.py``).
+    calibrated probabilities (``untuned/pool.py``). Steps are implicit in all classes at once (``core/softmax.py``).
 
     ``learn`` and ``predict`` return **log-probabilities**, (rows, K). A class may be added at any time.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
+from onsketch.core.softmax import LONGEST, implicit_slopes
 from onsketch.jit.decorators import exact
-from onsketch.learners.multiclass.softmax.implicit import LONGEST, implicit_slopes
 from onsketch.learners.multiclass.softmax.state import AVERAGE
 
 RIDGES = (0.1, 0.001)

@@ -21,9 +21,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core.softmax import fill_softmax
 from onsketch.core.weighting import exponential_weights
 from onsketch.jit.decorators import exact
-from onsketch.learners.multiclass.softmax.implicit import fill_softmax
 
 Floats = NDArray[np.float64]
 

@@ -224,9 +224,7 @@ def test_experiments_are_declared_for_every_paper():
 
 def test_grids_grow_with_the_effort():
     for experiment in every().values():
-        counts = [
-            len(list(experiment.cells(Conditions(effort, Sources()), Results()))) for effort in (QUICK, SHORT, FULL)
-        ]
+        counts = [len(list(experiment.cells(Conditions(effort, Sources()), {}))) for effort in (QUICK, SHORT, FULL)]
         assert counts[0] <= counts[1] <= counts[2], experiment.name
 
 
@@ -312,7 +310,7 @@ def test_an_outcome_is_read_back_as_it_was(tmp_path):
     experiment = experiment_of(lambda conditions, results: [], lambda conditions, results: [
         {"learner": "a", "data": "d", "loss": 1.25, "bad": math.inf, "curve_x": [1, 2]},
     ])  # fmt: skip
-    outcome = made(experiment, Conditions(QUICK, Sources()), Results(), "onsketch reproduce x")
+    outcome = made(experiment, Conditions(QUICK, Sources()), {}, "onsketch reproduce x")
     outcome.save(tmp_path, experiment)
     back = read(tmp_path / "x.json")
     assert back.rows == [{"learner": "a", "data": "d", "loss": 1.25, "bad": None, "curve_x": [1, 2]}]

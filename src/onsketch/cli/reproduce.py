@@ -91,23 +91,18 @@ def _list(console: Console, data: Path | None) -> None:
 def _run(names: list[str], effort: str, sources: Sources, target: Path, jobs: int) -> None:
     from onsketch.experiments import chosen
     from onsketch.experiments.design import EFFORTS, Conditions
-    from onsketch.experiments.running import Bench, missing_needs
+    from onsketch.experiments.running import Bench
 
     experiments = chosen(names)
     bench = Bench(Conditions(EFFORTS[effort], sources), target / "runs", jobs)
     flag = {"quick": " --quick", "short": " --effort short", "full": ""}[effort]
     options = flag + (" --data DIR" if sources.folder else "")
     console = out()
-    ready = []
-    for experiment in experiments:
-        missing = missing_needs(experiment, bench.conditions)
-        if missing:
-            console.print(
-                f"\n{experiment.name}: left out; it needs one of {', '.join(missing)} (onsketch data get, or --data).",
-                soft_wrap=True,
-            )
-        else:
-            ready.append(experiment)
+    ready = [one for one in experiments if not one.needs or sources.among(*one.needs)]
+    for one in experiments:
+        if one not in ready:
+            needs = f"it needs one of {', '.join(one.needs)} (onsketch data get, or --data)."
+            console.print(f"\n{one.name}: left out; {needs}", soft_wrap=True)
     _pages(console, target, _outcomes(ready, bench, options, target))
 
 

@@ -31,30 +31,47 @@ def groups(rows: Sequence[Row], column: str) -> list[Any]:
     return list(dict.fromkeys(row[column] for row in rows if column in row))
 
 
+Check = Callable[[Sequence[Row]], Verdict]
+
+
+def in_each(column: str | None, named: str = "{}: ", trend: bool = True) -> Callable[[Callable[..., Any]], Check]:
+    """Return a decorator of checks of one group, which makes them check each value of ``column``.
+
+    The check of a group returns whether the claim holds there (None: not decided) and its figures in words. The claim
+    holds if it holds in every group. Its trend holds if that is so in more than half of them.
+    """
+
+    def decorated(judge: Callable[[Sequence[Row]], tuple[bool | None, str]]) -> Check:
+        def check(rows: Sequence[Row]) -> Verdict:
+            parts: dict[str, Sequence[Row]] = {"": rows}
+            if column is not None:
+                parts = {named.format(group): pick(rows, **{column: group}) for group in groups(rows, column)}
+            judged = [(name, *judge(mine)) for name, mine in parts.items()]
+            holds = [held for _, held, _ in judged if held is not None]
+            if not holds:
+                return Verdict(None, "none of the learners compared finished")
+            words = "; ".join(f"{name}{told}" for name, held, told in judged if held is not None)
+            return Verdict(all(holds), words, trend=trend and 2 * sum(holds) > len(holds))
+
+        return check
+
+    return decorated
+
+
 def ahead(
     metric: str, winners: Sequence[str], losers: Sequence[str], within: str | None = None, slack: float = 1.0
-) -> Callable[[Sequence[Row]], Verdict]:
+) -> Check:
     """Return a check that every winner's metric is below every loser's (times ``slack``), in each group of ``within``.
 
     The trend holds if that is so in more than half of the groups.
     """
 
-    def check(rows: Sequence[Row]) -> Verdict:
-        parts, holds = [], []
-        for group in groups(rows, within) if within else [None]:
-            mine = pick(rows, **{within: group}) if within else rows
-            best = {name: value(mine, metric, learner=name) for name in winners}
-            others = {name: value(mine, metric, learner=name) for name in losers}
-            best = {name: number for name, number in best.items() if not math.isnan(number)}
-            others = {name: number for name, number in others.items() if not math.isnan(number)}
-            if not best or not others:
-                continue
-            holds.append(max(best.values()) < slack * min(others.values()))
-            shown = ", ".join(f"{name} {number:.4g}" for name, number in {**best, **others}.items())
-            parts.append(f"{group}: {shown}" if group is not None else shown)
-        if not holds:
-            return Verdict(None, "none of the learners compared finished")
-        return Verdict(all(holds), "; ".join(parts), trend=2 * sum(holds) > len(holds))
+    @in_each(within)
+    def check(rows: Sequence[Row]) -> tuple[bool | None, str]:
+        found = {name: value(rows, metric, learner=name) for name in (*winners, *losers)}
+        best, others = ([found[name] for name in names if not math.isnan(found[name])] for names in (winners, losers))
+        holds = max(best) < slack * min(others) if best and others else None
+        return holds, ", ".join(f"{name} {number:.4g}" for name, number in found.items() if not math.isnan(number))
 
     return check
 
@@ -101,14 +118,14 @@ class Figure:
     by: str = ""
     keys: Mapping[str, str] = field(default_factory=dict)
     """The values of ``by`` to draw, with their short names; left out, all that the rows have."""
-    where: Mapping[str, Any] = field(default_factory=dict)
-    """Columns with the values of the rows to draw."""
+    only: Callable[[Row], bool] = lambda row: True
+    """Which rows to draw."""
     log_x: bool = False
     log_y: bool = False
 
     def charts(self, rows: Sequence[Row]) -> Iterator[Chart]:
         """Draw the charts."""
-        rows = pick(rows, **self.where)
+        rows = [row for row in rows if self.only(row)]
         for number, group in enumerate(self.keys or groups(rows, self.by) if self.by else [None], 1):
             mine = pick(rows, **{self.by: group}) if self.by else rows
             lines = against(mine, self.x, self.y) if self.x else curves(mine, self.y)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -54,7 +55,7 @@ class Cell:
     run: Callable[..., Result]
     given: Mapping[str, Any]
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Return a name made of the function and its arguments, the same in every process.
 
@@ -64,22 +65,12 @@ class Cell:
         text = json.dumps([self.run.__name__, self.given], sort_keys=True)
         return f"{self.run.__name__.strip('_')}-{sha256(text.encode()).hexdigest()[:16]}"
 
+    def __hash__(self) -> int:
+        return hash(self.key)
 
-class Results:
-    """The results of finished cells, by key."""
 
-    def __init__(self) -> None:
-        self._found: dict[str, Result] = {}
-
-    def __contains__(self, cell: Cell) -> bool:
-        return cell.key in self._found
-
-    def __getitem__(self, cell: Cell) -> Result:
-        return self._found[cell.key]
-
-    def put(self, cell: Cell, result: Result) -> None:
-        """Store a result."""
-        self._found[cell.key] = result
+Results = dict[Cell, Result]
+"""The results of finished cells."""
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ reads it (``--networks``; those of one study are in ``docs/results/torch-cnn``).
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from onsketch.experiments.checks import curves, groups, pick
-from onsketch.experiments.design import Cell, Chart, Conditions, Results, Row
+from onsketch.experiments.checks import Figure, figures
+from onsketch.experiments.design import Cell, Conditions, Results, Row
 
 HOW = (
     "The runs of benchmarks/torch_cnn_study.py (needs onsketch[torch], the pictures, and better a GPU): the papers' "
@@ -55,11 +54,11 @@ def rows_of(path: Path, learners: Sequence[str]) -> list[Row]:
             if label in learners and runs:
                 found[label] = runs
         timed = set.intersection(*({run["seed"] for run in runs} for runs in found.values())) if found else set()
-        rows += [_row(data, label, runs, timed) for label, runs in found.items()]
+        rows += [row_of(data, label, runs, timed) for label, runs in found.items()]
     return rows
 
 
-def _row(data: str, label: str, runs: Sequence[dict[str, Any]], timed: Collection[int]) -> Row:
+def row_of(data: str, label: str, runs: Sequence[Mapping[str, Any]], timed: Collection[int]) -> Row:
     """Return a learner's row; its seconds use only seeds that all compared learners share."""
     length = min(len(run["curve"]) for run in runs)
     row: Row = {"data": data, "learner": label, "repeats": len(runs)}
@@ -76,17 +75,11 @@ def _row(data: str, label: str, runs: Sequence[dict[str, Any]], timed: Collectio
     return row
 
 
-def charts_of(rows: Sequence[Row]) -> list[Chart]:
-    """Return training loss and test accuracy over the epochs, for each set."""
-    found = []
-    for data in groups(rows, "data"):
-        mine = pick(rows, data=data)
-        loss, accuracy = curves(mine, "loss"), curves(mine, "accuracy")
-        positive = all(math.isfinite(y) and y > 0 for line in loss for y in line.y)
-        found.append(Chart(f"{data}-loss", f"{data}: training loss", loss, "epoch", "training loss", log_y=positive))
-        found.append(Chart(f"{data}-accuracy", f"{data}: test accuracy", accuracy, "epoch", "test accuracy"))
-    return found
-
+charts_of = figures(
+    Figure("{group}-loss", "{group}: training loss", "loss", "training loss", "", "epoch", by="data", log_y=True),
+    Figure("{group}-accuracy", "{group}: test accuracy", "accuracy", "test accuracy", "", "epoch", by="data"),
+)
+"""Draws training loss and test accuracy over the epochs, for each set."""
 
 COLUMNS = {
     "data": "data", "learner": "learner", "loss": "training loss", "loss_sd": "±", "accuracy": "test accuracy",

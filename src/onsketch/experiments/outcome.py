@@ -50,14 +50,11 @@ class Outcome:
         judged = [(claim, claim.judge(self.rows)) for claim in experiment.claims]
         if self.effort == "full":
             return judged
+        small = "at a smaller size than the paper's, "
         return [
-            (claim, verdict._replace(holds=None, words=f"at a smaller size than the paper's, {_lowered(str(verdict))}"))
+            (claim, verdict._replace(holds=None, words=f"{small}{str(verdict)[:1].lower()}{str(verdict)[1:]}"))
             for claim, verdict in judged
         ]
-
-
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:]
 
 
 def made(experiment: Experiment, conditions: Conditions, results: Results, command: str) -> Outcome:
@@ -87,12 +84,11 @@ def table(experiment: Experiment, rows: Sequence[Row]) -> tuple[list[str], list[
     """Return headings and cells of the columns to be shown."""
     shown = [name for name in experiment.columns if any(row.get(name) is not None for row in rows)]
     headings = [experiment.columns[name] for name in shown]
-    return headings, [[_shown(row.get(name)) + _at_end(name, row) for name in shown] for row in rows]
-
-
-def _at_end(column: str, row: Row) -> str:
-    """Mark a tuned setting at the end of its grid: a longer grid might have had a better one."""
-    return " (end of the grid)" if column == "setting" and row.get("at_edge") else ""
+    edge = " (end of the grid)"  # a longer grid might have had a better setting
+    return headings, [
+        [_shown(row.get(name)) + edge * (name == "setting" and bool(row.get("at_edge"))) for name in shown]
+        for row in rows
+    ]
 
 
 def stated(claim: Claim) -> str:

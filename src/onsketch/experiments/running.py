@@ -38,7 +38,7 @@ class Bench:
 
     def __init__(self, conditions: Conditions, folder: Path, jobs: int = 1) -> None:
         self.conditions = conditions
-        self.results = Results()
+        self.results: Results = {}
         self._folder = folder
         self._jobs = jobs
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,24 +61,22 @@ class Bench:
     ) -> Iterator[Experiment]:
         waiting = list(experiments)
         while waiting:
-            missing: dict[str, Cell] = {}
-            rounds: list[tuple[Experiment, set[str], int]] = []
+            rounds: list[tuple[Experiment, dict[Cell, None], int]] = []
             for experiment in waiting:
-                wanted = {cell.key: cell for cell in experiment.cells(self.conditions, self.results)}
-                new = {key: cell for key, cell in wanted.items() if cell not in self.results}
-                lacking = {key: cell for key, cell in new.items() if not self._found(cell)}
+                wanted = dict.fromkeys(experiment.cells(self.conditions, self.results))
+                new = [cell for cell in wanted if cell not in self.results]
+                lacking = dict.fromkeys(cell for cell in new if not self._found(cell))
                 advance(experiment, len(wanted) - len(lacking), len(wanted))
                 if not new:
                     yield experiment
                     continue
-                missing |= lacking
-                rounds.append((experiment, set(lacking), len(wanted)))
-            for cell, result in run(list(missing.values())):
+                rounds.append((experiment, lacking, len(wanted)))
+            for cell, result in run(list(dict.fromkeys(cell for _, lacking, _ in rounds for cell in lacking))):
                 self._keep(cell, result)
-                for experiment, keys, total in rounds:
-                    if cell.key in keys:
-                        keys.remove(cell.key)
-                        advance(experiment, total - len(keys), total)
+                for experiment, lacking, total in rounds:
+                    if cell in lacking:
+                        del lacking[cell]
+                        advance(experiment, total - len(lacking), total)
             waiting = [experiment for experiment, _, _ in rounds]
 
     @contextmanager
@@ -110,7 +108,7 @@ class Bench:
             kept = json.loads(self._path(cell).read_text(encoding="utf-8"))
         except (OSError, ValueError):  # not there, or cut short: run it again
             return False
-        self.results.put(cell, kept["result"])
+        self.results[cell] = kept["result"]
         return True
 
     def _keep(self, cell: Cell, result: Result) -> None:
@@ -119,7 +117,7 @@ class Bench:
         partial = path.with_suffix(f".{os.getpid()}.part")
         partial.write_text(text, encoding="utf-8")
         partial.replace(path)  # whole or not at all, whenever the program is stopped
-        self.results.put(cell, json.loads(text)["result"])
+        self.results[cell] = json.loads(text)["result"]
 
 
 @cache
@@ -130,10 +128,3 @@ def _sources(folder: Path | None, networks: Path) -> Sources:
 
 def _in_process(folder: Path | None, networks: Path, cell: Cell) -> Result:
     return cell.run(_sources(folder, networks), **cell.given)
-
-
-def missing_needs(experiment: Experiment, conditions: Conditions) -> list[str]:
-    """Return the missing sets that the experiment needs; empty if it can run (one of several is enough)."""
-    if not experiment.needs or conditions.sources.among(*experiment.needs):
-        return []
-    return list(experiment.needs)

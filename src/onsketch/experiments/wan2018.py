@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onsketch.experiments import networks
 from onsketch.experiments.checks import Figure, ahead, figures, powers, value
 from onsketch.experiments.contest import Contest, Entry, cells_of, rows_of
-from onsketch.experiments.design import Claim, Conditions, Experiment, Paper, Results, Row, Verdict
+from onsketch.experiments.design import Claim, Conditions, Experiment, Paper, Row, Verdict
 
 PAPER = Paper("wan2018", "Y. Wan, L. Zhang. Accelerating Adaptive Online Learning by Matrix Approximation. 2018.")
 OURS = ("ada-gp", "ada-dp")
@@ -17,19 +17,16 @@ def _entries(loss: str, conditions: Conditions, top: int, ridge_scale: float = 1
     step = conditions.effort.of(3, 1, 1)
     steps = powers(10.0, -4, top, step)
     both = {"step_size": steps, "ridge": [ridge_scale * ridge for ridge in powers(10.0, -4, top, step)]}
+    few = {name: values[1:2] for name, values in both.items()}
     common = {"loss": loss, "sketch_size": 10}
     newton = {**common, "curvature": 1.0, "clip": None}
     return [
         Entry("adagrad", "adagrad", {"loss": loss, "ridge": 1e-8}, {"step_size": steps}),
-        Entry("radagrad", "radagrad", common, conditions.effort.of(_few(both), both, both), random=True),
+        Entry("radagrad", "radagrad", common, conditions.effort.of(few, both, both), random=True),
         Entry("rp-son", "rp-son", newton, both, random=True),
         Entry("ada-gp", "ada-gp", common, both, random=True),
         Entry("ada-dp", "ada-dp", common, both, random=True),
     ]
-
-
-def _few(grid: dict[str, list[float]]) -> dict[str, list[float]]:
-    return {name: values[1:2] for name, values in grid.items()}
 
 
 # Figure 1 ------------------------------------------------------------------------------------------------------------
@@ -81,10 +78,6 @@ def _contests2(conditions: Conditions) -> list[Contest]:
 # Figure 4 ------------------------------------------------------------------------------------------------------------
 
 
-def _rows4(conditions: Conditions, results: Results) -> list[Row]:
-    return networks.rows_of(conditions.sources.networks, ("ada-gp", "radagrad", "adagrad"))
-
-
 _OTHERS = ("adagrad", "radagrad", "rp-son")
 _COLUMNS = {
     "data": "data", "learner": "learner", "loss": "regret", "loss_sd": "±", "mistakes": "mistakes",
@@ -133,7 +126,9 @@ EXPERIMENTS = (
     ),
     Experiment(
         "wan2018-fig4", PAPER, "Figure 4", "A small CNN: training loss and test accuracy", networks.HOW,
-        networks.no_cells, _rows4, networks.charts_of,
+        networks.no_cells,
+        lambda conditions, _: networks.rows_of(conditions.sources.networks, ("ada-gp", "radagrad", "adagrad")),
+        networks.charts_of,
         (
             Claim("Ada-GP obviously improves the performance of Ada-diag on all datasets (training loss).",
                   ahead("loss", ("ada-gp",), ("adagrad",), "data"),

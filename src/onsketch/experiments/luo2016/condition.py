@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
-from onsketch.experiments.checks import against, groups, percent, value
+from onsketch.experiments.checks import Figure, figures, groups, percent, value
 from onsketch.experiments.contest import Contest, cells_of, rows_of
-from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Row, Verdict
+from onsketch.experiments.design import Claim, Conditions, Experiment, Row, Verdict
 from onsketch.experiments.luo2016.paper import PAPER, adagrad, sketched
 
 LARGEST = "oja-son, m = 10"
@@ -65,21 +65,14 @@ def _invariant(rows: Sequence[Row]) -> Verdict:
     return Verdict(ours <= 1.1, f"{words}; {_first_and_last(rows, LARGEST, 'adagrad')}", trend=ours < theirs)
 
 
-def _charts(rows: Sequence[Row]) -> list[Chart]:
-    lines = [
-        line._replace(y=[100 * y for y in line.y], spread=line.spread and [100 * half for half in line.spread])
-        for line in against(rows, "condition", "error")
-    ]
-    title = "Progressive error against the condition number"
-    return [Chart("error", title, lines, "condition number", "progressive error (%)")]
-
-
 EXPERIMENT = Experiment(
     "luo2016-fig1", PAPER, "Figure 1", "Error against the condition number of the features",
     "Synthetic rows, d = 100, 10,000 of them, labels the same at every condition number. One pass, squared loss, no "
     "prediction clipped; adagrad with 23 step sizes, oja-son with 23 ridges, chosen at each condition number on the "
     "first data set, repeated on four others. Metric: share of signs mistaken before learning.",
-    cells_of(_contests), rows_of(_contests, "error"), _charts,
+    cells_of(_contests), rows_of(_contests, "error"),
+    figures(Figure("error", "Progressive error against the condition number", "error", "progressive error", "condition",
+                   "condition number")),
     (
         Claim("The performance of first order methods such as AdaGrad degrades when the data is ill-conditioned.",
               _degrades, rule="its error is larger at the end than at the start, and rises in most steps."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onsketch.experiments.checks import groups, pick, value
+from onsketch.experiments.checks import groups, in_each, pick, value
 from onsketch.experiments.contest import rows_of
 from onsketch.experiments.design import Claim, Conditions, Experiment, Results, Row, Verdict
 from onsketch.experiments.luo2019.learners import AS_PRINTED, GRID, NOTES, SKETCHED, cells, contests
@@ -62,15 +62,11 @@ def _times(rows: Sequence[Row]) -> Verdict:
     return Verdict(all(near), words, trend=3 * sum(near) >= 2 * len(near))
 
 
-def _newton_best(rows: Sequence[Row]) -> Verdict:
-    parts, holds = [], []
-    for data in groups(rows, "data"):
-        mine = [row for row in pick(rows, data=data) if row.get("accuracy")]
-        best = max(row["accuracy"] for row in mine if row["method"] in SKETCHED)
-        plain = value(mine, "accuracy", learner="adagrad")
-        holds.append(best > plain)
-        parts.append(f"{data}: {best:.2f} against {plain:.2f}")
-    return Verdict(all(holds), "; ".join(parts), trend=2 * sum(holds) > len(holds))
+@in_each("data")
+def _newton_best(rows: Sequence[Row]) -> tuple[bool, str]:
+    best = max(row["accuracy"] for row in rows if row.get("accuracy") and row["method"] in SKETCHED)
+    plain = value(rows, "accuracy", learner="adagrad")
+    return best > plain, f"{best:.2f} against {plain:.2f}"
 
 
 EXPERIMENT = Experiment(

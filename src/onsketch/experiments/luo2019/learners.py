@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from onsketch.experiments.checks import powers
 from onsketch.experiments.contest import Contest, Entry, cells_of
-from onsketch.experiments.design import Conditions
+from onsketch.experiments.design import Conditions, Row
 from onsketch.experiments.luo2019.paper import SETS, SMALL
 
 SKETCHED = ("fd-son", "pfd-son", "rp-son", "oja-son", "rfd-son")
@@ -71,6 +72,14 @@ def contests(conditions: Conditions) -> list[Contest]:
         )
         for data in conditions.sources.among(*names)
     ]  # fmt: skip
+
+
+def largest(rows: Sequence[Row]) -> tuple[int, list[Row]]:
+    """Return the largest sketch size, and the rows of learners of this size or without a sketch, named without it."""
+    size = max(int(row["learner"].rsplit("m = ")[-1]) for row in rows if "m = " in row["learner"])
+    ending = f", m = {size}"
+    mine = [row for row in rows if row["learner"].endswith(ending) or "m = " not in row["learner"]]
+    return size, [row | {"learner": row["learner"].removesuffix(ending)} for row in mine]
 
 
 cells = cells_of(contests)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from onsketch.experiments.checks import curves, groups, percent, pick
-from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Results, Row, Verdict
-from onsketch.experiments.luo2019.learners import AS_PRINTED, GRID, NOTES, cells, contests
+from onsketch.experiments.checks import curves, groups, in_each, percent, pick
+from onsketch.experiments.design import Chart, Claim, Conditions, Experiment, Results, Row
+from onsketch.experiments.luo2019.learners import AS_PRINTED, GRID, NOTES, cells, contests, largest
 from onsketch.experiments.luo2019.paper import PAPER, SETS
 
 
@@ -28,26 +28,19 @@ def _rows(conditions: Conditions, results: Results) -> list[Row]:
 def _charts(rows: Sequence[Row]) -> list[Chart]:
     found = []
     for data in groups(rows, "data"):
-        mine = pick(rows, data=data)
-        size = max(int(row["learner"].rsplit("m = ")[-1]) for row in mine if "m = " in row["learner"])
-        ending = f", m = {size}"
-        shown = [row for row in mine if row["learner"].endswith(ending) or "m = " not in row["learner"]]
-        lines = [line._replace(name=line.name.removesuffix(ending)) for line in curves(shown, "error")]
+        size, mine = largest(pick(rows, data=data))
         title = f"{data}, m = {size}: online error"
-        found.append(Chart(data, title, lines, "rows", "share of mistakes so far"))
+        found.append(Chart(data, title, curves(mine, "error"), "rows", "share of mistakes so far"))
     return found
 
 
-def _free_online(rows: Sequence[Row]) -> Verdict:
-    parts, holds = [], []
-    for data in groups(rows, "data"):
-        mine = [row for row in pick(rows, data=data) if row["error"] is not None]
-        free = [row["error"] for row in mine if "ridge 0" in row["learner"] and AS_PRINTED in row["learner"]]
-        rest = [row["error"] for row in mine if "ridge 0" not in row["learner"]]
-        holds.append(bool(free) and max(free) < min(rest) + 0.02)
-        most = percent(max(free, default=math.nan))
-        parts.append(f"{data}: at most {most}, the best tuned learner {percent(min(rest))}")
-    return Verdict(all(holds), "; ".join(parts))
+@in_each("data", trend=False)
+def _free_online(rows: Sequence[Row]) -> tuple[bool, str]:
+    finished = [row for row in rows if row["error"] is not None]
+    free = [row["error"] for row in finished if "ridge 0" in row["learner"] and AS_PRINTED in row["learner"]]
+    least = min(row["error"] for row in finished if "ridge 0" not in row["learner"])
+    most = max(free, default=math.nan)
+    return most < least + 0.02, f"at most {percent(most)}, the best tuned learner {percent(least)}"
 
 
 EXPERIMENT = Experiment(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from onsketch.experiments.checks import against, groups, percent, pick, value
+from onsketch.experiments.checks import against, groups, in_each, percent, pick, value
 from onsketch.experiments.contest import score
 from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Results, Row, Verdict
-from onsketch.experiments.luo2019.learners import AS_PRINTED, GRID, NOTES, SKETCHED, contests
+from onsketch.experiments.luo2019.learners import AS_PRINTED, GRID, NOTES, SKETCHED, contests, largest
 from onsketch.experiments.luo2019.paper import PAPER, SETS
 
 
@@ -52,32 +52,26 @@ def _stable(rows: Sequence[Row]) -> Verdict:
     return Verdict(all(holds), "; ".join(parts))
 
 
-def _free_is_good(rows: Sequence[Row]) -> Verdict:
-    parts, holds = [], []
-    for data in groups(rows, "data"):
-        mine = [row for row in pick(rows, data=data) if row["test_error"] is not None]
-        free = {row["learner"]: row["test_error"] for row in mine if "ridge 0" in row["learner"]}
-        printed = [error for name, error in free.items() if AS_PRINTED in name]
-        ours = [error for name, error in free.items() if AS_PRINTED not in name]
-        best = min(row["test_error"] for row in mine)
-        if printed:
-            holds.append(max(printed) < best + 0.02)
-            words = f"{data}: untuned {percent(min(printed))} to {percent(max(printed))} over the sketch sizes"
-            theirs = f", the library's {percent(min(ours))} to {percent(max(ours))}" if ours else ""
-            parts.append(f"{words}{theirs}, the best of all tuned {percent(best)}")
-    return Verdict(all(holds) if holds else None, "; ".join(parts))
+@in_each("data", trend=False)
+def _free_is_good(rows: Sequence[Row]) -> tuple[bool | None, str]:
+    errors = {row["learner"]: row["test_error"] for row in rows if row["test_error"] is not None}
+    free = [name for name in errors if "ridge 0" in name]
+    printed = [errors[name] for name in free if AS_PRINTED in name]
+    ours = [errors[name] for name in free if AS_PRINTED not in name]
+    if not printed:
+        return None, ""
+    best = min(row["test_error"] for row in rows if row["test_error"] is not None)
+    words = f"untuned {percent(min(printed))} to {percent(max(printed))} over the sketch sizes"
+    theirs = f", the library's {percent(min(ours))} to {percent(max(ours))}" if ours else ""
+    return max(printed) < best + 0.02, f"{words}{theirs}, the best of all tuned {percent(best)}"
 
 
 def _charts(rows: Sequence[Row]) -> list[Chart]:
     found = []
     for data in groups(rows, "data"):
-        mine = pick(rows, data=data)
-        size = max(int(row["learner"].rsplit("= ")[1]) for row in mine if "m = " in row["learner"])
-        ending = f", m = {size}"
-        tuned = [row for row in mine if row["learner"].endswith(ending) and "ridge 0" not in row["learner"]]
-        tuned += pick(mine, learner="adagrad") + pick(mine, learner="ons")
-        lines = [line._replace(name=line.name.removesuffix(ending)) for line in against(tuned, "ridge", "test_error")]
-        free = value(mine, "test_error", learner=f"rfd-son, ridge 0, {AS_PRINTED}{ending}")
+        size, mine = largest(pick(rows, data=data))
+        lines = against([row for row in mine if "ridge 0" not in row["learner"]], "ridge", "test_error")
+        free = value(mine, "test_error", learner=f"rfd-son, ridge 0, {AS_PRINTED}")
         if lines and not math.isnan(free):
             ends = [min(lines[0].x), max(lines[0].x)]
             lines.append(lines[0]._replace(name=f"rfd-son, ridge 0, {AS_PRINTED}", x=ends, y=[free, free], spread=None))

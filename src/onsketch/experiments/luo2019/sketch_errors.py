@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onsketch.experiments.checks import against, groups, pick, value
-from onsketch.experiments.design import Cell, Chart, Claim, Conditions, Experiment, Result, Results, Row, Verdict
+from onsketch.experiments.checks import Figure, figures, groups, pick, value
+from onsketch.experiments.design import Cell, Claim, Conditions, Experiment, Result, Row, Verdict
 from onsketch.experiments.luo2019.paper import PAPER, SETS, WIDE
 from onsketch.experiments.streams import Sources
 
@@ -35,35 +35,22 @@ KINDS: dict[str, tuple[str, float | None]] = {
     "fd": ("fast-fd", None), "cfd": ("cfd", None), "rfd": ("fast-rfd", None),
     **{f"pfd, β = {beta}": ("pfd", beta) for beta in (0.2, 0.4, 0.6, 0.8)},
 }  # fmt: skip
-
-
-def _sizes(conditions: Conditions) -> list[int]:
-    return conditions.effort.of([5, 10], [5, 10, 20, 30, 50], [5, 10, 20, 30, 40, 50, 70, 100])
+_PFD = tuple(label for label in KINDS if label.startswith("pfd"))
 
 
 def _errors(conditions: Conditions) -> dict[tuple[str, str, int], Cell]:
     names = conditions.sources.among(*conditions.effort.of(("a9a",), ("a9a", *WIDE, "hiva"), SETS))
+    sizes = conditions.effort.of([5, 10], [5, 10, 20, 30, 50], [5, 10, 20, 30, 40, 50, 70, 100])
     cells = {}
     for data in names:
         stream = {"name": data, "rows": conditions.effort.of(300, 4_000, None), "seed": 0}
         for label, (kind, beta) in KINDS.items():
-            for size in _sizes(conditions):
+            for size in sizes:
                 given: dict[str, Any] = {"stream": stream, "kind": kind, "size": size}
                 if beta is not None:
                     given["shrink_fraction"] = beta
                 cells[data, label, size] = Cell(sketch_error, given)
     return cells
-
-
-def _cells1(conditions: Conditions, results: Results) -> Iterable[Cell]:
-    return _errors(conditions).values()
-
-
-def _rows1(conditions: Conditions, results: Results) -> list[Row]:
-    return [
-        {"data": data, "learner": label, "size": size, "relative": results[cell]["relative"]}
-        for (data, label, size), cell in _errors(conditions).items()
-    ]
 
 
 def _smaller(rows: Sequence[Row], rivals: Sequence[str]) -> tuple[int, int]:
@@ -96,35 +83,35 @@ def _half(rows: Sequence[Row]) -> Verdict:
 
 
 def _better_than_pfd(rows: Sequence[Row]) -> Verdict:
-    betas = [label for label in KINDS if label.startswith("pfd")]
-    wins = [_smaller(rows, (label,)) for label in betas]
+    wins = [_smaller(rows, (label,)) for label in _PFD]
     won, total = sum(a for a, _ in wins), sum(b for _, b in wins)
-    best, of = _smaller(rows, betas)
+    best, of = _smaller(rows, _PFD)
     return Verdict(won > total / 2, f"in {won} of {total} cases for single β; better than the best β in {best} of {of}")
 
 
-def _charts_of(labels: Sequence[str]) -> Callable[[Sequence[Row]], list[Chart]]:
-    def charts(rows: Sequence[Row]) -> list[Chart]:
-        found = []
-        for data in groups(rows, "data"):
-            mine = [row for row in pick(rows, data=data) if row["learner"] in labels and row["relative"] > 1e-12]
-            lines = against(mine, "size", "relative")
-            found.append(Chart(data, f"{data}: relative error", lines, "sketch size m", "relative error", log_y=True))
-        return found
-
-    return charts
+def _experiment(figure: int, title: str, setup: str, labels: Sequence[str], claims: tuple[Claim, ...]) -> Experiment:
+    """Return the experiment of a figure, which compares these sketches."""
+    return Experiment(
+        f"luo2019-fig{figure}", PAPER, f"Figure {figure}", title, setup,
+        lambda conditions, results: [cell for key, cell in _errors(conditions).items() if key[1] in labels],
+        lambda conditions, results: [
+            {"data": data, "learner": label, "size": size, "relative": results[cell]["relative"]}
+            for (data, label, size), cell in _errors(conditions).items() if label in labels
+        ],
+        figures(
+            Figure("{group}", "{group}: relative error", "relative", "relative error", "size", "sketch size m",
+                   by="data", only=lambda row: row["learner"] in labels and row["relative"] > 1e-12, log_y=True)
+        ),
+        claims,
+        {"data": "data", "learner": "sketch", "size": "m", "relative": "relative error"},
+        needs=SETS, notes=("Effort short: 4,000 rows of each set.",),
+    )  # fmt: skip
 
 
 EXPERIMENTS = (
-    Experiment(
-        "luo2019-fig1", PAPER, "Figure 1", "Sketch error of FD, CFD and RFD",
-        "‖AᵀA − (BᵀB + ridge·I)‖₂ / ‖AᵀA‖₂ against the sketch size, doubled buffers.",
-        lambda conditions, results: [c for key, c in _errors(conditions).items() if not key[1].startswith("pfd")],
-        lambda conditions, results: [
-            {"data": data, "learner": label, "size": size, "relative": results[cell]["relative"]}
-            for (data, label, size), cell in _errors(conditions).items() if not label.startswith("pfd")
-        ],
-        _charts_of(("fd", "cfd", "rfd")),
+    _experiment(
+        1, "Sketch error of FD, CFD and RFD",
+        "‖AᵀA − (BᵀB + ridge·I)‖₂ / ‖AᵀA‖₂ against the sketch size, doubled buffers.", ("fd", "cfd", "rfd"),
         (
             Claim("The relative error of RFD is always smaller than that of FD and CFD.", _always_smaller,
                   "on reuters at m = 5 the sketch holds next to nothing (FD errs by all of ‖AᵀA‖), and the ridge, half "
@@ -132,18 +119,12 @@ EXPERIMENTS = (
             Claim("The error of RFD is nearly half of the error of FD in most cases.", _half,
                   rule="between 0.45 and 0.65 of it.", printed="about 0.5"),
         ),
-        {"data": "data", "learner": "sketch", "size": "m", "relative": "relative error"},
-        needs=SETS, notes=("Effort short: 4,000 rows of each set.",),
     ),
-    Experiment(
-        "luo2019-fig2", PAPER, "Figure 2", "Sketch error of RFD and PFD",
-        "As figure 1, with PFD at β = 0.2, 0.4, 0.6 and 0.8.", _cells1, _rows1,
-        _charts_of(("rfd", *(label for label in KINDS if label.startswith("pfd")))),
+    _experiment(
+        2, "Sketch error of RFD and PFD", "As figure 1, with PFD at β = 0.2, 0.4, 0.6 and 0.8.", ("rfd", *_PFD),
         (Claim("RFD is better than PFD in most cases. PFD sometimes can achieve lower approximation error with a good "
                "choice of β.", _better_than_pfd,
                "on these sets and sizes PFD is better for β = 0.2, 0.4 and 0.6, worse only for 0.8, though its "
                "guarantee is weaker."),),
-        {"data": "data", "learner": "sketch", "size": "m", "relative": "relative error"},
-        needs=SETS, notes=("Effort short: 4,000 rows of each set.",),
     ),
 )  # fmt: skip

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
-from statistics import fmean, stdev
 from time import thread_time
 from typing import TYPE_CHECKING, Any
 
@@ -170,22 +169,12 @@ def _rows(conditions: Conditions, results: Results) -> list[Row]:
         return rows
     for learner in OPTIMIZERS:
         cells = _finals(conditions, results, learner)
-        runs = [results[cell]["curve"] for cell in cells if not results[cell]["diverged"]]
-        if not runs:
-            continue
-        row: Row = {"data": "fashion-fine-tuned", "learner": learner}
-        row |= {"repeats": len(runs), "curve_x": [point["epoch"] for point in runs[0]]}
-        for name in ("loss", "accuracy"):
-            columns = [[run[k][name] for run in runs] for k in range(len(runs[0]))]
-            row[f"curve_{name}"] = [fmean(values) for values in columns]
-            row[f"curve_{name}_sd"] = [stdev(values) for values in columns] if len(runs) > 1 else None
-            row[name] = row[f"curve_{name}"][-1]
-            row[f"{name}_sd"] = row[f"curve_{name}_sd"][-1] if len(runs) > 1 else None
-        row["error"] = 1.0 - row["accuracy"]
-        row["seconds"] = fmean(run[-1]["seconds"] / len(run) for run in runs)
-        ridge = cells[0].given["ridge"]
-        row["setting"] = f"rate {cells[0].given['rate']:g}" + ("" if ridge is None else f", ridge {ridge:g}")
-        rows.append(row)
+        runs = [{**cell.given, **results[cell]} for cell in cells if not results[cell]["diverged"]]
+        if runs:
+            row = networks.row_of("fashion-fine-tuned", learner, runs, timed=())
+            ridge = runs[0]["ridge"]
+            row["setting"] = f"rate {runs[0]['rate']:g}" + ("" if ridge is None else f", ridge {ridge:g}")
+            rows.append(row)
     return rows
 
 

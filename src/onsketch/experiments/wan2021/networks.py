@@ -6,13 +6,10 @@ from collections.abc import Sequence
 
 from onsketch.experiments import networks
 from onsketch.experiments.checks import ahead, groups, value
-from onsketch.experiments.design import Claim, Conditions, Experiment, Results, Row, Verdict
+from onsketch.experiments.design import Claim, Experiment, Row, Verdict
 from onsketch.experiments.wan2021.paper import PAPER
 
-
-def _rows(conditions: Conditions, results: Results) -> list[Row]:
-    names = ("ada-ffd", "adagrad", "radagrad", "fd-son", "ogd", "adam")
-    return networks.rows_of(conditions.sources.networks, names)
+_LEARNERS = ("ada-ffd", "adagrad", "radagrad", "fd-son", "ogd", "adam")
 
 
 def _little_slower(rows: Sequence[Row]) -> Verdict:
@@ -28,7 +25,8 @@ def _little_slower(rows: Sequence[Row]) -> Verdict:
 
 EXPERIMENT = Experiment(
     "wan2021-fig8", PAPER, "Figures 8 and 9", "A small CNN: training loss, test accuracy, time of an epoch",
-    networks.HOW, networks.no_cells, _rows, networks.charts_of,
+    networks.HOW, networks.no_cells,
+    lambda conditions, _: networks.rows_of(conditions.sources.networks, _LEARNERS), networks.charts_of,
     (
         Claim("Our Ada-FFD outperforms Ada-diag, RadaGrad, FD-SON, and OGD on all datasets (training loss).",
               ahead("loss", ("ada-ffd",), ("adagrad", "radagrad", "fd-son", "ogd"), "data"),

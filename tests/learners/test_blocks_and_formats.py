@@ -84,6 +84,20 @@ def test_sparse_equals_dense(method: str) -> None:
     np.testing.assert_allclose(sparse.predict(X), dense.predict(csr_matrix(X)), atol=1e-12)
 
 
+@pytest.mark.parametrize("scaling", ["none", "magnitude"])
+@pytest.mark.parametrize("method", ["adagrad", "ftrl", "oja-son", "rfd-son"])
+def test_many_dense_rows_are_predicted_as_few(method: str, scaling: str) -> None:
+    """Many dense rows are predicted by weights written out: with features never seen, and values beyond all scales."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 7)) * [1e-3, 1.0, 1e3, 1.0, 0.0, 2.0, 1.0]
+    learner = onsketch.learner(method, loss="logistic", scaling=scaling, fit_intercept=True)
+    learner.learn(X[:300, :6], np.sign(X[:300, 1] + 0.1))
+    X[[300, 301], [0, 1]] = 1e40, -1e36
+    few = np.concatenate([learner.predict(X[start : start + 50]) for start in range(0, 600, 50)])
+    np.testing.assert_allclose(learner.predict(X), few, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(learner.predict(csr_array(X)), few, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("method", ["adagrad", "oja-son", "rfd-son", "ons"])
 def test_unsorted_repeated_and_explicitly_zero_entries(method: str) -> None:
     X, y = sparse_stream(n=40)

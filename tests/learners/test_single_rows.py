@@ -256,7 +256,7 @@ def test_rows_of_labels_0_and_1_are_stored_up_to_a_limit(monkeypatch):
         if i == 40:
             assert any(len(block) == 2 for block in model._first_rows)
     assert model._first_rows is None
-    with pytest.warns(UserWarning, match="starts anew"):
+    with pytest.warns(UserWarning, match="starts again"):
         model.learn_one(texts(1)[0], 2)
 
 

@@ -24,7 +24,7 @@ from onsketch.files import model_file
 from onsketch.learners.features import INTERCEPT
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Rows, as_labels, as_rows, as_weights, finite, refuse_endless
+from onsketch.learners.rows import Linear, Rows, as_labels, as_rows, as_weights, finite, refuse_endless
 from onsketch.learners.single import OneRow, RowPlan, SingleRows
 from onsketch.rows.sparse import Sparse
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 18
 """Values passed to a compiled loop at a time. This bounds the working memory and does not change results."""
+_MANY = 256
+"""Dense rows from which on it pays to write out all weights before the rows are predicted."""
 
 
 class Learner(Locked, ABC):
@@ -200,12 +202,14 @@ class Learner(Locked, ABC):
         rows = as_rows(X, self.options.n_features)
         chunks = _chunks(rows)
         with self.lock.reading:
+            linear = self._linear() if rows.dense and rows.count >= _MANY else None
+            predict = self._predict if linear is None else linear.margins
             if len(chunks) == 1:
-                return finite(self._predict(rows))
+                return finite(predict(rows))
             predictions = np.empty(rows.count)
             for start, stop in chunks:
                 uninterrupted.check()
-                predictions[start:stop] = self._predict(rows.part(start, stop))
+                predictions[start:stop] = predict(rows.part(start, stop))
         return finite(predictions)
 
     def leverage(self, X: Any) -> NDArray[np.float64]:
@@ -374,6 +378,10 @@ class Learner(Locked, ABC):
 
     @abstractmethod
     def _predict(self, rows: Rows) -> NDArray[np.float64]: ...
+
+    def _linear(self) -> Linear | None:
+        """Return the weights by which many dense rows are predicted; None if ``_predict`` has to."""
+        return None
 
     @abstractmethod
     def _leverage(self, rows: Rows) -> NDArray[np.float64]: ...

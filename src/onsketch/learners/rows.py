@@ -440,6 +440,43 @@ def unseen_squares(indptr, values, kept_ptr, kept, out):
         out[i] = total
 
 
+@kernel
+def _dense_margins(values, bounds, weights, constant, out):
+    """Margins of dense rows, (n·d,) values, whose values are cut off at ±bounds (d,)."""
+    width = weights.size
+    for i in range(out.size):
+        row = values[i * width : (i + 1) * width]
+        total = constant
+        for j in range(width):
+            total += min(max(row[j], -bounds[j]), bounds[j]) * weights[j]
+        out[i] = total
+
+
+class Linear(NamedTuple):
+    """A learner's weights, for predicting many dense rows: one product for a value instead of a search."""
+
+    features: NDArray[np.int64]
+    """−1 is the constant feature."""
+    weights: NDArray[np.float64]
+    clip: float
+    """Largest margin."""
+    bounds: NDArray[np.float64] | None = None
+    """Magnitudes of the values of each feature beyond which they are cut off."""
+
+    def margins(self, rows: Rows) -> NDArray[np.float64]:
+        """Return the clipped margins of dense rows."""
+        width, out = rows.n_features, np.empty(rows.count)
+        weights, bounds = np.zeros(width), np.full(width, np.inf)
+        constant = float(self.weights[self.features < 0].sum())
+        known = (self.features >= 0) & (self.features < width)
+        weights[self.features[known]] = self.weights[known]
+        if self.bounds is not None:
+            bounds[self.features[known]] = self.bounds[known]
+        _dense_margins(rows.values[rows.indptr[0] : rows.indptr[-1]], bounds, weights, constant, out)
+        np.maximum(out, -self.clip, out=out)
+        return np.minimum(out, self.clip, out=out)  # a fifth of the time of np.clip
+
+
 def finite(margins: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the margins. They need no check for infinities, because such rows are refused."""
     if not np.isfinite(margins).all():

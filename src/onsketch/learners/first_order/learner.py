@@ -30,7 +30,7 @@ from onsketch.learners.first_order.sleep import MIRROR
 from onsketch.learners.first_order.steps import CELL, TIMER, State, Terms, learn_steps, read_steps, row_products
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Rows, unseen_squares
+from onsketch.learners.rows import Linear, Rows, unseen_squares
 from onsketch.learners.setup import knowledge, make_setup
 from onsketch.learners.single import OneRow, RowPlan
 
@@ -205,6 +205,9 @@ class FirstOrderLearner(Learner):
         row_products(indptr, self._weights_at(indptr, slots), values, out)
         np.maximum(out, -self._setup.clip, out=out)
         return np.minimum(out, self._setup.clip, out=out)  # a fifth of the time of np.clip
+
+    def _linear(self) -> Linear:
+        return Linear(*self._coefficients(), self._setup.clip)
 
     def _leverage(self, rows: Rows) -> Floats:
         """x·H⁻¹x: AROW's own x·Σx, and for diagonal Newton with H = ridge + E."""

@@ -15,8 +15,9 @@ from onsketch.core.errors import OptionError
 from onsketch.learners.base import Learner
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Rows
+from onsketch.learners.rows import Linear, Rows
 from onsketch.learners.scaled.rows import Passed, RowScales
+from onsketch.learners.scaled.scales import FAR
 from onsketch.learners.single import OneRow, RowPlan
 
 Floats = NDArray[np.float64]
@@ -128,6 +129,14 @@ class ScaledLearner(Learner):
     def _predict(self, rows: Rows) -> Floats:
         margins = self._inner._predict(self._scales.scaled(rows))
         return np.clip(margins * self._scales.unit, -self._clip, self._clip) if self._real else margins
+
+    def _linear(self) -> Linear | None:
+        inner = self._inner._linear()
+        if inner is None:
+            return None
+        features, scales = inner.features, self._scales.of(inner.features)
+        clip, bounds = self._clip if self._real else inner.clip, FAR * scales / self._scales.norm**0.5
+        return Linear(features, inner.weights * self._scales.unit / scales, clip, bounds)
 
     def _leverage(self, rows: Rows) -> Floats:
         return self._inner._leverage(self._scales.scaled(rows))

@@ -64,7 +64,8 @@ class RowScales:
         return float(self._others[LABEL, USED]) if self._others[LABEL, COUNT] else 1.0
 
     @property
-    def _norm(self) -> float:
+    def norm(self) -> float:
+        """The mean squared length of scaled rows, by which they are shortened."""
         return float(self._others[ROW, USED]) if self._others[ROW, COUNT] else 1.0
 
     @property
@@ -108,7 +109,7 @@ class RowScales:
         """What the values of these features are divided by; 1 for the constant one and for those not met."""
         scales = np.ones(len(features))
         met = np.flatnonzero((features != INTERCEPT) & np.isin(features, self._map.features))
-        scales[met] = self._features[self._map.add(features[met]), USED] * np.sqrt(self._norm)
+        scales[met] = self._features[self._map.add(features[met]), USED] * np.sqrt(self.norm)
         return scales
 
     def _grow(self) -> None:

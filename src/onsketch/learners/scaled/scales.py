@@ -45,7 +45,7 @@ LENGTHS = 1e-100, 1e100
 LEAST_LABEL = 1e-150
 """Labels nearer to 0 have no part in the labels' scale: others, divided by it, would overflow."""
 
-_FAR = 1e30
+FAR = 1e30
 """Values are at most so many times their scale."""
 
 
@@ -77,7 +77,7 @@ def in_scale(scale, value):
     if value == 0.0:
         return 0.0
     used = scale[USED] if scale[COUNT] > 0.0 else abs(value)
-    return math.copysign(min(abs(value) / used, _FAR), value)
+    return math.copysign(min(abs(value) / used, FAR), value)
 
 
 @kernel

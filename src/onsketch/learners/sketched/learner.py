@@ -18,7 +18,7 @@ from onsketch.learners.features import FeatureMap
 from onsketch.learners.first_order.steps import row_products
 from onsketch.learners.methods import FIRST_RIDGE, Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Rows, unseen_squares
+from onsketch.learners.rows import Linear, Rows, unseen_squares
 from onsketch.learners.setup import make_setup
 from onsketch.learners.single import OneRow, RowPlan
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL, learn_rows
@@ -121,6 +121,9 @@ class SketchedLearner(Learner):
         state = self._setup, self._table, self._sketch
         self._predict_rows(state, indptr, slots, values, self.options.average, out)
         return out
+
+    def _linear(self) -> Linear:
+        return Linear(*self._coefficients(), self._setup.clip)
 
     def _leverage(self, rows: Rows) -> NDArray[np.float64]:
         indptr, slots, values = self._translated(rows, learn=False)

@@ -20,7 +20,7 @@ from onsketch.core.errors import OptionError
 from onsketch.learners.base import Learner
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Rows
+from onsketch.learners.rows import Linear, Rows
 from onsketch.learners.sketch_table import SKETCHES
 from onsketch.learners.sketched.learner import SketchedLearner
 from onsketch.learners.sketched.resizing import resized
@@ -127,6 +127,9 @@ class SelfSizingLearner(Learner):
 
     def _predict(self, rows: Rows) -> NDArray[np.float64]:
         return self._inner._predict(rows)
+
+    def _linear(self) -> Linear | None:
+        return self._inner._linear()
 
     def _leverage(self, rows: Rows) -> NDArray[np.float64]:
         return self._inner._leverage(rows)

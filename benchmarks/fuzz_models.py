@@ -38,7 +38,7 @@ CODES = _rng.integers(3, size=ROWS)
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "adagrad lazily": ("adagrad", {"l1": 0.01, "average": True}),
-    "ogd in windows": ("ogd", {"l1": 0.01, "l2": 0.01}),
+    "ogd with l1 and l2": ("ogd", {"l1": 0.01, "l2": 0.01}),
     "rfd-son float32": ("rfd-son", {"dtype": "float32", "fit_intercept": True, "average": True}),
     "ada-ffd dual": ("ada-ffd", {"update": "dual"}),
     "rfd-son plain": ("rfd-son", {"doubling": False, "sketch_size": 3}),

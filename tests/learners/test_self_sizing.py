@@ -11,8 +11,7 @@ from scipy.sparse import csr_array
 import onsketch
 from onsketch.errors import OptionError
 from onsketch.learners.multiclass import SoftmaxAuto
-from onsketch.learners.sketched.resizing import resized
-from onsketch.learners.sketched.self_sizing import CEILING, CHECK, START
+from onsketch.learners.sketched.self_sizing import CEILING, CHECK, START, resize
 from streams import sparse_stream
 
 
@@ -33,17 +32,17 @@ def test_another_size_changes_no_prediction(method: str, options: dict[str, Any]
     weights, spectrum = learner.weights, learner.spectrum()
     leverage = learner.leverage(X) if method != "ada-fd" else None
     for size in (9, 16):
-        learner = resized(learner, size)
+        resize(learner, size)
         np.testing.assert_allclose(learner.weights, weights, rtol=digits, atol=digits)
         np.testing.assert_allclose(
             learner.spectrum()[: len(spectrum)], spectrum, rtol=digits, atol=digits * spectrum[0]
         )
         if leverage is not None:
             np.testing.assert_allclose(learner.leverage(X), leverage, rtol=10 * digits, atol=10 * digits)
-    smaller = resized(learner, 3)
-    np.testing.assert_allclose(smaller.weights, weights, rtol=digits, atol=digits)
-    assert len(smaller.spectrum()) <= 2
-    assert smaller.escaped > 0.0
+    resize(learner, 3)
+    np.testing.assert_allclose(learner.weights, weights, rtol=digits, atol=digits)
+    assert len(learner.spectrum()) <= 2
+    assert learner.escaped > 0.0
 
 
 @pytest.mark.parametrize("method", ["rfd-son", "fd-son"])
@@ -54,8 +53,8 @@ def test_a_grown_sketch_equals_one_that_was_always_large(method: str) -> None:
     large = onsketch.learner(method, sketch_size=12, ridge=1.0)
     small.learn(X[:11], y[:11])
     large.learn(X[:11], y[:11])
-    grown = resized(small, 12)
-    np.testing.assert_allclose(grown.learn(X[11:20], y[11:20]), large.learn(X[11:20], y[11:20]), atol=1e-9)
+    resize(small, 12)
+    np.testing.assert_allclose(small.learn(X[11:20], y[11:20]), large.learn(X[11:20], y[11:20]), atol=1e-9)
 
 
 def test_decaying_spectra_keep_a_small_sketch_and_flat_ones_grow() -> None:

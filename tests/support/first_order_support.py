@@ -12,7 +12,6 @@ from scipy.sparse import csr_array
 
 import definitions
 from onsketch.learners.first_order.learner import FirstOrderLearner
-from onsketch.learners.first_order.steps import TIMER
 from onsketch.learners.methods import METHODS, compose_method
 from onsketch.learners.options import resolve
 from streams import labels_for, level
@@ -75,13 +74,11 @@ def stream(n: int = 80, d: int = 9, seed: int = 0) -> tuple[Floats, Floats, Floa
     return X, target, np.where(target >= 0.0, 1.0, -1.0)
 
 
-def state(learner: FirstOrderLearner) -> tuple[bytes, bytes, bytes, int, int]:
+def state(learner: FirstOrderLearner) -> tuple[bytes, bytes, int, int]:
     """Everything that a later round could depend on."""
     count = learner._map.count
     packed = learner._state.table[:count].tobytes() + learner._map.features.tobytes()
-    now = learner._state.clock[TIMER.rounds] - learner._state.clock[TIMER.start]
-    window = learner._state.window[: now + 1 if len(learner._state.window) > 1 else 1]
-    return packed, learner._state.clock.tobytes(), window.tobytes(), count, learner.rounds
+    return packed, learner._state.clock.tobytes(), count, learner.rounds
 
 
 def lazy_adam(X: Floats, y: Floats, o: definitions.Options) -> definitions.Result:

@@ -16,17 +16,16 @@ from numpy.typing import NDArray
 from onsketch.core import state
 from onsketch.core.arrays import Arrays, require, require_within, take
 from onsketch.core.errors import OptionError
-from onsketch.core.geometry import GRADIENT, geometry_of
+from onsketch.core.geometry import geometry_of
 from onsketch.core.losses import in_unit
 from onsketch.core.tolerances import LARGEST
 from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
-from onsketch.learners.first_order.lazy import LONGEST_SLEEP, WINDOW, learn_lazily, read_lazily, settle
+from onsketch.learners.first_order.lazy import learn_lazily, longest_sleep, read_lazily, settle
 from onsketch.learners.first_order.merge import merged
 from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, learn_ftrl, read_rules
-from onsketch.learners.first_order.sleep import MIRROR
 from onsketch.learners.first_order.steps import CELL, TIMER, State, Terms, learn_steps, read_steps, row_products
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
@@ -56,8 +55,8 @@ class FirstOrderLearner(Learner):
     method                numbers per feature     cost of a round
     ====================  ======================  ============================================================
     steps                 2: w (or ḡ) and E       O(non-zeros)
-    … with l1, l2, box    4: and Σw, last round   O(non-zeros), and all features every 16,384 rounds of OGD
-    … with average        4: the same             the same
+    … with l1, l2, box    4: and Σw, last round   O(non-zeros); O(features seen) for OGD with l1 or l2
+    … with average        4: the same             the same; O(features seen) for dual averaging
     adam                  4: w, m, v, Σw          O(features seen): every feature moves in every round
     lazy-adam             4: the same             O(non-zeros)
     ftrl                  2: z, n                 O(non-zeros)
@@ -100,10 +99,7 @@ class FirstOrderLearner(Learner):
         composite = bool(options.l1 or options.l2 or options.box)
         self._lazy = steps and (options.average or (composite and not dual))
         wide = self._lazy or method.moves.moments or options.average
-        window = WINDOW + 1 if self._lazy and self._setup.geometry == GRADIENT else 1
-        self._state = state.new(State, slots=0, width=4 if wide else 2, window=window, real=options.dtype)
-        if not dual:
-            self._state.window[0, MIRROR.growth] = 1.0
+        self._state = state.new(State, slots=0, width=4 if wide else 2, real=options.dtype)
         self._map = FeatureMap()
         self._learn_rows = Bound(self._loop[0])
 
@@ -149,7 +145,7 @@ class FirstOrderLearner(Learner):
         """The loop that learns rows, and its first arguments."""
         kept, fixed = self._state, (self._setup, self._terms)
         if self._lazy:
-            return learn_lazily, (*fixed, kept.clock, kept.window, kept.table)
+            return learn_lazily, (*fixed, kept.clock, kept.table)
         if self.method.steps:
             return learn_steps, (*fixed, kept.clock, kept.fade, kept.table)
         loop, more = LOOPS[self.method.rule]
@@ -160,7 +156,7 @@ class FirstOrderLearner(Learner):
         """The loop that reads weights, means of iterates with ``average``, and its first arguments."""
         kept, fixed = self._state, (self._setup, self._terms)
         if self._lazy:
-            return read_lazily, (*fixed, kept.clock, kept.window, kept.table)
+            return read_lazily, (*fixed, kept.clock, kept.table)
         if self.method.steps:
             return read_steps, (*fixed, kept.clock, kept.table)
         return read_rules, (*fixed, *self._sum_column(), self.method.moves.sums, kept.clock, kept.table)
@@ -232,7 +228,7 @@ class FirstOrderLearner(Learner):
         """Return a copy of the table with all deferred updates applied and complete sums of iterates."""
         table: NDArray[Any] = self._state.table[: self._map.count].copy()
         if self._lazy:
-            settle(self._setup, self._terms, self._state.clock.copy(), self._state.window, table)
+            settle(self._setup, self._terms, self._state.clock.copy(), table)
         whole = table.astype(np.float64)
         column, summed = self._sum_column()
         if column and not summed:
@@ -272,12 +268,12 @@ class FirstOrderLearner(Learner):
         require(len(arrays["state.table"]) == features.size, "its features are others", "state.table")
         asleep = int(self._state.clock[TIMER.rounds] - self._state.clock[TIMER.start])
         possible = self._state.clock[TIMER.seen] <= features.size and asleep >= 0
-        require(possible and (not self._lazy or asleep <= LONGEST_SLEEP), "its clock is impossible", "state.clock")
+        allowed = longest_sleep.py_func(self._setup, self._terms) if self._lazy else asleep + 1
+        require(possible and asleep < allowed, "its clock is impossible", "state.clock")
         if self._lazy:
-            stamps, window = self._state.table[:, CELL.stamp], len(self._state.window)
+            stamps = self._state.table[:, CELL.stamp]
             require_within(stamps, 0, float(asleep), "state.table")
             require((stamps == np.floor(stamps)).all(), "a feature was last met between two rounds", "state.table")
-            require(window == 1 or asleep < window, "its clock is beyond its window", "state.clock")
 
 
 def _coefficients(method: Method, ridge: float) -> tuple[float, float, float, float]:

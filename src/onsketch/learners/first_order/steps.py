@@ -76,8 +76,6 @@ class State(NamedTuple):
     clock: Annotated[NDArray[np.int64], Array("3", "i8", within=(0, LONGEST_COUNT))]
     fade: Annotated[NDArray[np.float64], Array("1", start=1.0, within=(float(np.finfo(float).tiny), 1.0))]
     """The product of the λ so far, over which energies are stored."""
-    window: Annotated[NDArray[np.float64], Array("window 3")]
-    """For lazy rounds of OGD: see ``sleep``."""
     table: Annotated[NDArray[np.floating], Array("slots width", "real", aligned=True)]
     """A row for each feature: CELL, or ADAM."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,21 +37,24 @@ class SketchedLearner(Learner):
 
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        size, form = options.sketch_size, method.kind.packed_form()
+        self._map = FeatureMap()
+        self._begin(options.sketch_size)
+
+    def _begin(self, size: int) -> None:
+        """Set the state of no rows, with a sketch of this size."""
+        options, form = replace(self.options, sketch_size=size), self.method.kind.packed_form()
         ridge = FIRST_RIDGE if options.ridge is None else options.ridge
         kept, capacity = form.shape(size, options.doubling) if size else (0, 0)
-        sketch = form.start(capacity, kept, ridge) if size else Projection.start(0, 0, ridge)
+        self._sketch = form.start(capacity, kept, ridge) if size else Projection.start(0, 0, ridge)
         if options.update == "dual":
-            sketch.numbers[NUMBER.base] = 0.0  # no gradients yet
-        self._sketch = sketch
-        self._spare = state.copy(sketch)
-        self._setup = make_setup(method, options, capacity=capacity)
+            self._sketch.numbers[NUMBER.base] = 0.0  # no gradients yet
+        self._spare = state.copy(self._sketch)
+        self._setup = make_setup(self.method, options, capacity=capacity)
         if not form.bounded:
             self._setup = self._setup._replace(safe=0.0)
-        self._logs = sketch.logs
+        self._logs = self._sketch.logs
         self._table = new_table(capacity, kept if self._logs else 0, np.dtype(options.dtype))
         self._learn_rows, self._predict_rows = Bound(learn_rows), Bound(predict_rows)
-        self._map = FeatureMap()
 
     @property
     def rounds(self) -> int:
@@ -170,7 +174,7 @@ class SketchedLearner(Learner):
             raise OptionError(
                 "merge: with diagonal=True the two learners live in different coordinates.", diagonal=True
             )
-        merge_sketched(self, other, SketchedLearner(self.method, self.options) if base is None else base)
+        merge_sketched(self, other, type(self)(self.method, self.options) if base is None else base)
 
     def _arrays(self) -> Arrays:
         features = {"features": self._map.features}

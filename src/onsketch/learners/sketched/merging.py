@@ -17,11 +17,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onsketch.core.errors import OptionError
 from onsketch.core.geometry import geometry_of
 from onsketch.core.shrinking import ridge_growth
+from onsketch.learners.features import FeatureMap
 from onsketch.learners.merging import Array, Metric, added, by_knowledge, by_mean, less_base, spectrum
 from onsketch.learners.setup import knowledge
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy
@@ -47,7 +47,8 @@ class Spread(NamedTuple):
     """Sum of the iterates."""
 
 
-def _spread(learner: SketchedLearner, count: int, slots: NDArray[np.int32]) -> Spread:
+def spread_of(learner: SketchedLearner, count: int, slots: Any) -> Spread:
+    """Return a learner written out over ``count`` features, of which it has seen those of these slots."""
     packed = np.empty((learner._map.count, learner._table.rows.shape[1]))
     fill_rows(learner._table, packed)
     sketch = learner._sketch
@@ -72,7 +73,7 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     parts = (one, two, base)
     union = one._map.copy()
     slots = [union.add(part._map.features) for part in parts]
-    spreads = [_spread(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
+    spreads = [spread_of(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
     energies = [part._sketch.true_rows(s.rows) for part, s in zip(parts, spreads, strict=True)]
     raised = [_raised(part) for part in parts]  # all have the largest one, which counts once, like the base
     ridges = [part._sketch.numbers[NUMBER.ridge] + max(raised) - own for part, own in zip(parts, raised, strict=True)]
@@ -92,7 +93,7 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
         one._sketch.numbers[number] = less_base(part._sketch.numbers[number] for part in parts)
     one._sketch.numbers[NUMBER.ridge] = less_base(ridges)
     rows = one._sketch.set_merged(parts, [s.rows for s in spreads], energies)
-    _install(one, union, rows, head, total - base_sum * head)
+    install(one, union, rows, head, total - base_sum * head)
     one._sketch.numbers[NUMBER.base_sum] = base_sum
     one._table.clock[CLOCK.rounds] = rounds
     if dual:
@@ -166,7 +167,9 @@ def _form_dual(learner: SketchedLearner, rows: Array, head: Array) -> None:
         sketch.lines[LINE.a, :n] = -setup.step * np.linalg.lstsq(rows.T, along, rcond=None)[0]
 
 
-def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, total: Array) -> None:
+def install(
+    learner: SketchedLearner, union: FeatureMap, rows: Array, head: Array, total: Array, diagonal: Any = 0.0
+) -> None:
     """Give a learner a fresh table with these rows; everything small has been set already."""
     old = learner._table
     kept = old.running.shape[1]
@@ -175,13 +178,13 @@ def _install(learner: SketchedLearner, union: Any, rows: Array, head: Array, tot
     count, n = union.count, rows.shape[0]
     table.rows[:count, COLUMN.head] = head
     table.rows[:count, COLUMN.sum] = total
+    table.rows[:count, COLUMN.diagonal] = diagonal
     table.rows[:count, COLUMN.sketch : COLUMN.sketch + n] = rows.T
     table.clock[CLOCK.seen] = count
     if n > kept and learner._logs:  # rows in the buffer: every slot has to be on the list
         table.rows[:count, COLUMN.epoch] = 0.5
         table.touched[:count] = np.arange(count)
         table.clock[CLOCK.touched] = count
-    assert not table.rows[:count, COLUMN.diagonal].any()
     learner._map, learner._table = union, table
     sketch = learner._sketch
     sketch.lines[[LINE.a, LINE.a_sum]] = 0.0

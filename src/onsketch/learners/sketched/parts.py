@@ -8,7 +8,6 @@ and ``measure``, if it keeps small matrices.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from onsketch.jit.by_type import chosen_by_type
@@ -29,52 +28,16 @@ class Verdicts(NamedTuple):
 
 VERDICT = Verdicts(*range(4))
 
-_parts: dict[str, dict[type, Callable[..., Any]]] = {}
 
-
-def _nothing_to_enter(setup, table, sketch, slot):
-    return 0.0
-
-
-def _nothing_to_prepare(setup, sketch, p):
-    pass
-
-
-def _nothing_to_follow(setup, sketch):
-    pass
-
-
-def _nothing_to_measure(setup, table, sketch):
-    pass
-
-
-def register_parts(
-    state: type,
-    *,
-    metric: Any,
-    absorb: Any,
-    write: Any,
-    enter: Any = _nothing_to_enter,
-    prepare: Any = _nothing_to_prepare,
-    follow_ridge: Any = _nothing_to_follow,
-    measure: Any = _nothing_to_measure,
-) -> None:
-    """Have the driver use these compiled functions for sketches with this type of state."""
-    registered = {
-        "enter": enter,
-        "prepare": prepare,
-        "metric": metric,
-        "absorb": absorb,
-        "write": write,
-        "follow_ridge": follow_ridge,
-        "measure": measure,
-    }
-    for part, function in registered.items():
+def register_parts(state: type, **parts: Any) -> None:
+    """Have the driver use these functions for sketches with this type of state."""
+    for part, function in parts.items():
         _parts[part][state] = function
 
 
 def enter(setup, table, sketch, slot):
     """Add a new feature; return the weight that its row of S implies, which is not stored yet."""
+    return 0.0
 
 
 def prepare(setup, sketch, p):
@@ -106,5 +69,6 @@ def measure(setup, table, sketch):
     """Compute the small matrices from the rows of S, all of which are up to date and outside of a buffer."""
 
 
-for _part in (enter, prepare, metric, absorb, write, follow_ridge, measure):
-    _parts[_part.__name__] = chosen_by_type(_part)
+_parts = {part.__name__: chosen_by_type(part) for part in (metric, absorb, write)}
+# A sketch without one of these has nothing to do there, as their bodies above.
+_parts |= {part.__name__: chosen_by_type(part, otherwise=True) for part in (enter, prepare, follow_ridge, measure)}

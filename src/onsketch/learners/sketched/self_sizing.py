@@ -9,6 +9,7 @@ at fixed rounds, so that any split of a stream into blocks gives the same learne
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +18,17 @@ from numpy.typing import NDArray
 
 from onsketch.core.arrays import Arrays, require, take
 from onsketch.core.errors import OptionError
-from onsketch.learners.base import Learner
+from onsketch.core.shrinking import ridge_growth, shrunk
+from onsketch.core.tolerances import CUTOFF
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Linear, Rows
+from onsketch.learners.rows import Rows
+from onsketch.learners.single import OneRow
 from onsketch.learners.sketch_table import SKETCHES
 from onsketch.learners.sketched.learner import SketchedLearner
-from onsketch.learners.sketched.resizing import resized
-from onsketch.learners.sketched.state import COUNT, SQUARE
+from onsketch.learners.sketched.merging import install, spread_of
+from onsketch.learners.sketched.packed import CLOCK, COLUMN
+from onsketch.learners.sketched.state import COUNT, NUMBER, SQUARE
 
 START, CEILING, CHECK = 10, 80, 256
 """The first size, the largest, and how many rows pass between two looks."""
@@ -32,7 +36,7 @@ GROW, HALVE, FAINT = 0.3, 0.02, 0.01
 """Shares of the energy: more escapes than this, double; less, and the lower half holds less than ``FAINT``, halve."""
 
 
-class SelfSizingLearner(Learner):
+class SelfSizingLearner(SketchedLearner):
     """A frequent-directions learner that chooses the size of its sketch; see ``SketchedLearner``.
 
     >>> import numpy as np, onsketch
@@ -49,7 +53,6 @@ class SelfSizingLearner(Learner):
     """
 
     def __init__(self, method: Method, options: Options) -> None:
-        super().__init__(method, options)
         able = [name for name, kind in SKETCHES.items() if kind.sizes_itself]
         if not (method.kind.sizes_itself and method.steps):
             raise OptionError(
@@ -61,33 +64,21 @@ class SelfSizingLearner(Learner):
             raise OptionError(
                 "sketch_size='auto' does not go with update='dual'; give a number.", sketch_size="auto", update="dual"
             )
-        self._inner = SketchedLearner(method, replace(options, sketch_size=START))
+        super().__init__(method, options)
         self._mark = np.zeros(2)
 
-    @property
-    def rounds(self) -> int:
-        """Rounds played."""
-        return self._inner.rounds
+    def _begin(self, size: Any) -> None:
+        super()._begin(START if size == "auto" else size)
 
     @property
     def sketch_size(self) -> int:
         """The size m as it is now."""
-        return int(self._inner.options.sketch_size)
-
-    @property
-    def ridge(self) -> float:
-        """The ridge as it is now."""
-        return self._inner.ridge
-
-    @property
-    def escaped(self) -> float:
-        """Σρ: what the sketch has shrunk away so far."""
-        return self._inner.escaped
+        return self._setup.size
 
     def _energy(self) -> NDArray[np.float64]:
         """m·Σρ and the trace of the sketch: what escaped, and what is kept."""
-        sketch, n = self._inner._sketch, int(self._inner._sketch.counts[COUNT.rows])
-        trace = float(np.trace(sketch.squares[SQUARE.gram, :n, :n]))
+        n = int(self._sketch.counts[COUNT.rows])
+        trace = float(np.trace(self._sketch.squares[SQUARE.gram, :n, :n]))
         return np.array([self.sketch_size * self.escaped, trace])
 
     def _choose_size(self) -> None:
@@ -99,22 +90,22 @@ class SelfSizingLearner(Learner):
         if share > GROW and size < CEILING:
             self._resize(2 * size)
         elif share < HALVE and size > START:
-            spectrum = self._inner.spectrum()
+            spectrum = self.spectrum()
             if spectrum[size // 2 - 1 :].sum() < FAINT * spectrum.sum():
                 self._resize(size // 2)
 
     def _resize(self, size: int) -> None:
-        self._inner = resized(self._inner, size)
+        resize(self, size)
         self._mark = self._energy()
 
     def _learn(
         self, rows: Rows, labels: NDArray[np.float64], weights: NDArray[np.float64], out: NDArray[np.float64]
     ) -> int:
-        start, self._inner._width = 0, self._width
+        start = 0
         while start < rows.count:
             stop = min(rows.count, start + CHECK - self.rounds % CHECK)
-            piece, part = rows.part(start, stop), slice(start, stop)
-            done = self._inner._learn(piece, labels[part], weights[part], out[part])
+            part = slice(start, stop)
+            done = super()._learn(rows.part(start, stop), labels[part], weights[part], out[part])
             if done < stop - start:
                 return start + done
             if self.rounds % CHECK == 0:
@@ -122,49 +113,63 @@ class SelfSizingLearner(Learner):
             start = stop
         return start
 
-    def _divide_labels(self, unit: float) -> None:
-        self._inner._divide_labels(unit)
-
-    def _predict(self, rows: Rows) -> NDArray[np.float64]:
-        return self._inner._predict(rows)
-
-    def _linear(self) -> Linear | None:
-        return self._inner._linear()
-
-    def _leverage(self, rows: Rows) -> NDArray[np.float64]:
-        return self._inner._leverage(rows)
-
-    def _coefficients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        return self._inner._coefficients()
-
-    def spectrum(self) -> NDArray[np.float64]:
-        """The eigenvalues of the sketch, descending."""
-        return self._inner.spectrum()
-
-    def state_bytes(self) -> dict[str, int]:
-        """Memory: packed rows and index of the features seen; and everything."""
-        return self._inner.state_bytes()
+    def learning_row(self, row: OneRow) -> None:  # type: ignore[override]
+        """Rows take the general path, because the size may change after any of them."""
 
     def _merge(self, other: Any, base: Any) -> None:
         """At the larger of the sizes, where both keep all they have."""
-        parts = [part for part in (self, other, base) if part is not None]
-        size = max(part.sketch_size for part in parts)
-        mine, *others = (
-            part._inner if part.sketch_size == size else resized(part._inner.fork(), size) for part in parts
-        )
-        mine._merge(others[0], others[1] if len(others) > 1 else None)
-        self._inner = mine
+        theirs = copy.deepcopy(other)
+        start = type(self)(self.method, self.options) if base is None else copy.deepcopy(base)
+        size = max(part.sketch_size for part in (self, theirs, start))
+        for part in (self, theirs, start):
+            if part.sketch_size != size:
+                part._resize(size)
+        super()._merge(theirs, start)
         self._mark = self._energy()
 
+    @classmethod
+    def room(cls, method: Method, options: Options) -> int:
+        """Return the bytes of a learner with the largest sketch."""
+        return super().room(method, replace(options, sketch_size=CEILING))
+
     def _arrays(self) -> Arrays:
-        return self._inner._arrays() | {"size": np.array([self.sketch_size]), "mark": self._mark}
+        return super()._arrays() | {"size": np.array([self.sketch_size]), "mark": self._mark}
 
     def _restore(self, arrays: Arrays) -> None:
         size = int(take(arrays, "size", np.int64, (1,))[0])
         require(size in [START << k for k in range(20) if START << k <= CEILING], "its sketch has an impossible size")
-        mark = take(arrays, "mark", np.float64, (2,))
-        require(bool(np.isfinite(mark).all()), "its marks are not finite")
-        self._inner = SketchedLearner(self.method, replace(self.options, sketch_size=size))
-        self._inner._width = self._width
-        self._inner._restore({name: array for name, array in arrays.items() if name not in ("size", "mark")})
-        self._mark = mark.copy()
+        self._begin(size)
+        super()._restore(arrays)
+        self._mark = take(arrays, "mark", np.float64, (2,))
+
+
+def resize(learner: SketchedLearner, size: int) -> None:
+    """Give a learner a sketch of this size, with everything it has learned; O(features·m²).
+
+    The rows of the sketch are turned into their principal directions, as a shrink does. A larger sketch keeps them
+    all; in a smaller one the rule takes its size-th eigenvalue off, and what escapes is counted as in any shrink.
+    The weights stay as they are: the coefficients on the old rows go to the head.
+    """
+    seen, rounds, loss, numbers = learner._map.count, learner.rounds, learner._setup.loss, learner._sketch.numbers
+    old, diagonal = spread_of(learner, seen, slice(seen)), learner._table.rows[:seen, COLUMN.diagonal]
+    n = len(old.rows)
+    energies, directions = np.linalg.eigh(learner._sketch.squares[SQUARE.gram, :n, :n])
+    energies, directions = energies[::-1], directions[:, ::-1]
+    energies = np.where(energies > CUTOFF * energies[:1].sum(), energies, 0.0)
+    left, _, lost = shrunk(energies, size, learner._setup.rule)
+    kept = left.size
+    turn = directions[:, :kept] * np.sqrt(left / np.where(energies[:kept] > 0.0, energies[:kept], 1.0))
+    before = dict(vars(learner))
+    try:
+        learner._begin(size)
+        total = old.total - numbers[NUMBER.base_sum] * old.weights
+        install(learner, learner._map, turn.T @ old.rows, old.weights, total, diagonal)
+    except MemoryError:
+        vars(learner).update(before)
+        raise
+    learner._table.clock[CLOCK.rounds] = rounds
+    learner._setup = learner._setup._replace(loss=loss)
+    learner._sketch.numbers[:] = numbers
+    learner._sketch.numbers[NUMBER.escaped] += lost
+    learner._sketch.numbers[NUMBER.ridge] += ridge_growth(learner._setup.rule, lost)
+    learner._sketch.set_gram(np.diag(left))

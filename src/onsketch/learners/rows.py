@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from onsketch.core.arrays import LONGEST_COUNT
 from onsketch.core.errors import InputError
 from onsketch.core.losses import Loss
-from onsketch.core.matrices import as_csr, is_sparse, refuse_structure, refuse_unfit
+from onsketch.core.matrices import as_csr, check_csr, is_sparse, refuse_unfit
 from onsketch.core.tolerances import LARGEST
-from onsketch.jit.decorators import allocating_kernel, inlined, inner, kernel
+from onsketch.jit.decorators import inlined, kernel
 
 Slotted = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 """Rows as (indptr, slots, values), slots being the places that a learner keeps its features in."""
@@ -23,9 +23,6 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 _STRETCH = 4096
 """Number of entries that four bytes can count, which is twice as fast as eight."""
-
-_STAMP_BITS, _SHORT = 15, 128
-"""Rows shorter than this rarely have two features that hash to the same of 2^15 places."""
 
 
 class Rows(NamedTuple):
@@ -123,113 +120,55 @@ def too_long(indptr, values, largest):
     return -1
 
 
-@inner
-def _search(places, indices, low, i):
-    """Where in a hash table the feature of entry i of a row that starts at ``low`` is, or would be, filed."""
+@inlined
+def _place_of(feature, features, places, base):
+    """Return where a hash table of 2^k entry numbers, counted from ``base``, has a feature or would file it.
+
+    Smaller numbers are of earlier rows.
+    """
     mask = np.uint64(places.size - 1)
-    place = (np.uint64(indices[i]) * GOLDEN) >> np.uint64(32) & mask
-    while places[place] >= low and indices[np.uint64(places[place])] != indices[i]:
+    place = (np.uint64(feature) * GOLDEN) >> np.uint64(32) & mask
+    while places[place] >= base and features[np.uint64(places[place] - base)] != feature:
         place = (place + np.uint64(1)) & mask
     return place
 
 
-@inner
-def _clashes(part, stamps, stamp):
-    """How many features of a row fall on a place that another has stamped: none, if none is listed twice."""
-    shift = np.uint64(64 - _STAMP_BITS)
-    found = 0
-    for i in range(part.size):
-        place = (np.uint64(part[i]) * GOLDEN) >> shift
-        found += stamps[place] == stamp
-        stamps[place] = stamp
-    return found
-
-
-SOUND, REPEATING, BROKEN = range(3)
-"""Structure of CSR rows: valid; valid, but a row lists a feature twice; invalid."""
-
-
-@inlined
-def _order(part, width):
-    """Return two flags: the indices of a row lie below the width; they ascend (then only its ends are compared)."""
-    falls = 0
-    for i in range(part.size - 1):
-        falls += part[i + 1] <= part[i]
-    if falls == 0:
-        return part[0] >= 0 and part[part.size - 1] < width, True
-    least = most = part[0]
-    for i in range(part.size):
-        least = min(least, part[i])
-        most = max(most, part[i])
-    return least >= 0 and most < width, False
-
-
-@inlined
-def _next_stamp(stamps, stamp):
-    """A stamp that none of the places has."""
-    if stamp < 255:
-        return stamp + 1
-    for place in range(stamps.size):
-        stamps[place] = 0
-    return 1
-
-
-@inlined
-def _repeats(indices, low, high, places):
-    """Return True if a row lists a feature twice."""
-    for i in range(low, high):
-        place = _search(places, indices, low, i)
-        if places[place] >= low:
-            return True
-        places[place] = i
-    return False
-
-
-@allocating_kernel
-def _structure(indptr, indices, entries, width, places):
-    """Return the structure of the rows, and the row at fault; fast if rows are sorted or short.
-
-    Row ends lie in order within the entries, and indices below the width.
-    """
-    stamps = np.zeros(1 << _STAMP_BITS, dtype=np.uint8)
-    stamp = 0
-    verdict = SOUND
-    if indptr[0] != 0:
-        return BROKEN, 0
+@kernel
+def _first_repeating(indptr, indices, places):
+    """Return the first row that lists a feature twice, −1 for none."""
     for row in range(indptr.size - 1):
-        low, high = indptr[row], indptr[row + 1]
-        if not low <= high <= entries:
-            return BROKEN, row
-        if low == high:
-            continue
-        part = indices[low:high]
-        inside, sound = _order(part, width)
-        if not inside:
-            return BROKEN, row
-        if not sound and verdict == SOUND and part.size < _SHORT:
-            stamp = _next_stamp(stamps, stamp)
-            sound = _clashes(part, stamps, np.uint8(stamp)) == 0
-        if not sound and verdict == SOUND and _repeats(indices, low, high, places):
-            verdict = REPEATING
-    return verdict, -1
+        part = indices[indptr[row] : indptr[row + 1]]
+        for i in range(part.size):
+            place = _place_of(part[i], part, places, indptr[row])
+            if places[place] >= indptr[row]:
+                return row
+            places[place] = indptr[row] + i
+    return -1
+
+
+@inlined
+def _join_repeats(features, values, count, places, base):
+    """Sum the values of a feature that comes twice, where it first stands; return the number of entries that remain."""
+    end = 0
+    for i in range(count):
+        place = _place_of(features[i], features, places, base)
+        if places[place] >= base:
+            values[places[place] - base] += values[i]
+        else:
+            places[place] = base + end
+            features[end], values[end] = features[i], values[i]
+            end += 1
+    return end
 
 
 @kernel
-def _sum_repeats(indptr, indices, values, places, out_ptr, out_indices, out_values):
-    """Copy the rows with each feature once, at its first position, with the sum of its values."""
-    end = 0
+def _sum_repeats(indptr, indices, values, places, out_ptr):
+    """Move the rows together in place, with each feature once, at its first position, with the sum of its values."""
     for row in range(indptr.size - 1):
-        low = end
-        for i in range(indptr[row], indptr[row + 1]):
-            out_indices[end] = indices[i]
-            place = _search(places, out_indices, low, end)
-            if places[place] >= low:
-                out_values[places[place]] += values[i]
-            else:
-                places[place] = end
-                out_values[end] = values[i]
-                end += 1
-        out_ptr[row + 1] = end
+        low, end, count = indptr[row], out_ptr[row], indptr[row + 1] - indptr[row]
+        for i in range(count):
+            indices[end + i], values[end + i] = indices[low + i], values[low + i]
+        out_ptr[row + 1] = end + _join_repeats(indices[end:], values[end:], count, places, low)
 
 
 def _checked(rows: Rows, longest: int) -> Rows:
@@ -304,22 +243,17 @@ def _sparse_rows(X: Any) -> tuple[Rows, int]:
     except (TypeError, ValueError) as error:
         raise InputError(f"X: not a matrix of numbers ({error}).") from None
     entries, width = min(indices.size, values.size), int(csr.shape[1])
-    if indptr.size != csr.shape[0] + 1:
-        refuse_structure(indptr, indices, values.size, csr.shape, 0)
-    longest = _plainly_sound(indptr, indices, entries, width)
+    longest = _plainly_sound(indptr, indices, entries, width) if indptr.size == csr.shape[0] + 1 else -1
     if longest < 0:
-        longest = entries if indptr.size == 2 else min(max(int(np.diff(indptr).max(initial=0)), 0), entries)
+        check_csr(csr)
+        longest = int(np.diff(indptr).max(initial=0))
         size = max(4 * longest, min(16 * longest, 4096))
         places = np.full(1 << max(size - 1, 1).bit_length(), -1)
-        verdict, row = _structure(indptr, indices, entries, width, places)
-        if verdict == BROKEN:
-            refuse_structure(indptr, indices, values.size, csr.shape, row)
-        if verdict == REPEATING:  # a feature listed twice in a row counts as the sum
+        if _first_repeating(indptr, indices, places) >= 0:  # a feature listed twice in a row counts as the sum
             places[:] = -1
-            given = indptr, indices, values
-            indptr, indices, values = np.zeros_like(indptr), np.empty_like(indices), np.empty_like(values)
-            _sum_repeats(*given, places, indptr, indices, values)
-            indices, values = indices[: indptr[-1]], values[: indptr[-1]]
+            ends, indices, values = np.zeros_like(indptr), indices.copy(), values.copy()
+            _sum_repeats(indptr, indices, values, places, ends)
+            indptr, indices, values = ends, indices[: ends[-1]], values[: ends[-1]]
     return Rows(indptr, indices, values, width, dense=False), longest
 
 
@@ -368,26 +302,6 @@ def _sort_row(features, values, count):
             features[at], values[at] = features[child], values[child]
             at = child
         features[at], values[at] = feature, value
-
-
-@inlined
-def _join_repeats(features, values, count, places, base):
-    """Sum the values of a feature that comes twice, where it first stands; return the number of entries that remain.
-
-    ``places`` is a hash table of 2^k entry numbers, counted from ``base``; smaller numbers are of earlier rows.
-    """
-    end, mask = 0, np.uint64(places.size - 1)
-    for i in range(count):
-        place = (np.uint64(features[i]) * GOLDEN) >> np.uint64(32) & mask
-        while places[place] >= base and features[places[place] - base] != features[i]:
-            place = (place + np.uint64(1)) & mask
-        if places[place] >= base:
-            values[places[place] - base] += values[i]
-        else:
-            places[place] = base + end
-            features[end], values[end] = features[i], values[i]
-            end += 1
-    return end
 
 
 class Header(NamedTuple):

@@ -27,6 +27,7 @@ from onsketch.rows.encoder import (
     import_pyarrow,
     is_numeric,
     numbers_of,
+    values_of,
 )
 from onsketch.rows.interactions import Interactions
 from onsketch.rows.labels import Labels
@@ -58,7 +59,7 @@ def schema_of(path: str, columns: Mapping[str, Any], roles: Roles, types: Mappin
     for name, column in columns.items():
         cells = cells_of(column[:SAMPLE_LINES])
         plain = is_numeric(cells) and not import_pyarrow().types.is_boolean(cells.type)
-        found = sampled(as_floats(cells) if plain else cells if isinstance(cells, list) else cells.to_pylist())
+        found = sampled(as_floats(cells) if plain else values_of(cells))
         if name in types:
             _check_type(path, name, types[name], roles)
         category = bool(name in types and is_category(types[name]) and found.rows)
@@ -99,7 +100,7 @@ class Tables:
             first = types if batch is None else columns_of(batch.slice(0, SAMPLE_LINES))
             self.schema = schema_of(path, first, self.roles, {name: column.type for name, column in types.items()})
         elif self.columns is None and (batch := sample()) is not None:
-            cells = {name: column.to_pylist() for name, column in columns_of(batch.slice(0, LOOKED_AT)).items()}
+            cells = {name: values_of(column) for name, column in columns_of(batch.slice(0, LOOKED_AT)).items()}
             refuse_changed(path, self.schema.fields, cells)
         if self.columns is None:
             self.schema = with_label(path, self.schema, [*types], self.roles)
@@ -158,7 +159,7 @@ class Tables:
         weights = None if weights is None else weights[kept]
         tags = None if tags is None else [tag for tag, good in zip(tags, kept, strict=True) if good]
         carried = [names[place_of(path, names, name, "columns")] for name in self.roles.columns]
-        cells = {name: list(compress(columns[name].to_pylist(), kept)) for name in carried}
+        cells = {name: list(compress(values_of(columns[name]), kept)) for name in carried}
         return Block(X, y[kept], here, weights, tags, columns=cells or None), here, None if skipping else error
 
 

@@ -862,6 +862,13 @@ def numbers_of(field: Field, cells: Any, count: int, faults: Faults, strict: boo
     return np.where(infinite, np.nan, numbers) if infinite.any() else numbers
 
 
+def values_of(column: Any) -> list[Any]:
+    """Return the cells of a column as Python objects; equal cells are one object, however long they are."""
+    cells = cells_of(column)
+    codes, different = distinct(cells, len(cells))
+    return [different[code] for code in codes.tolist()]
+
+
 def distinct(cells: Any, count: int) -> tuple[Whole, list[Any]]:
     """A column as codes into a list of its distinct cells."""
     if cells is None:

@@ -26,7 +26,7 @@ from onsketch.learners.methods import METHODS
 from onsketch.learners.options import Options
 
 from fuzz_children import Trial  # isort: skip
-from fuzz_models import CODES, DENSE, SIGNS, SPARSE, WIDTH, kinds  # isort: skip
+from fuzz_models import CODES, DENSE, SIGNS, SPARSE, WIDTH, kinds, of_river  # isort: skip
 
 KINDS = (
     "adagrad", "adagrad lazily", "rfd-son", "oja-son", "rp-son", "ada-ffd", "auto", "ons", "ada-gp", "kons",
@@ -173,8 +173,14 @@ def _finite(numbers: Any) -> None:
 
 
 def _as_learner(thing: Any, rng: np.random.Generator) -> None:
-    X, how = _rows(rng), rng.integers(6)
-    if how == 0:
+    X, how = _rows(rng), rng.integers(7)
+    if how == 6 and hasattr(thing, "learn_one"):
+        chosen = rng.integers(WIDTH, size=rng.integers(6))
+        features = [int(rng.choice(WHOLE)) if rng.random() < 0.1 else int(feature) for feature in chosen]
+        values = [float(rng.choice(ODD)) if rng.random() < 0.1 else value for value in rng.normal(size=len(features))]
+        _finite(thing.predict_one(features, values))
+        _finite(thing.learn_one(features, values, float(rng.choice([1.0, -1.0, *ODD]))))
+    elif how == 0:
         _finite(thing.predict(X))
     elif how == 1 and hasattr(thing, "leverage"):
         _finite(thing.leverage(X))
@@ -214,7 +220,7 @@ def _sound(thing: Any) -> None:
     if isinstance(thing, sketch.Sketch):
         _finite(thing.matrix if not hasattr(thing, "_kernel") else thing.weights)
         return
-    if hasattr(thing, "predict_one"):
+    if of_river(thing):
         thing.predict_one({"a": 1.0})
     elif hasattr(thing, "transform"):
         _finite(thing.transform(DENSE))
@@ -237,7 +243,7 @@ def _given(thing: Any) -> tuple[Callable[[Any, np.random.Generator], None], Any]
     """How it is used, and what it may raise."""
     if isinstance(thing, sketch.Sketch):
         return _as_sketch, OnsketchError
-    if hasattr(thing, "learn_one"):
+    if of_river(thing):
         return _as_river, (ValueError, TypeError)
     if hasattr(thing, "partial_fit"):
         return _as_estimator, (ValueError, TypeError)

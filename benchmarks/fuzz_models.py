@@ -222,13 +222,18 @@ def _change_array(arrays: dict[str, Any], rng: np.random.Generator) -> str:
 # Trials ---------------------------------------------------------------------------------------------------
 
 
+def of_river(thing: Any) -> bool:
+    """Return True for an estimator of River, whose rows are dictionaries; those of a learner are indices and values."""
+    return hasattr(thing, "learn_many")
+
+
 def used(thing: Any) -> None:
     """Use it like a model; raise faults."""
     if isinstance(thing, sketch.Sketch):
         _finite(thing.matrix if not hasattr(thing, "_kernel") else thing.weights)
         thing.update(DENSE[40:])
         _finite(thing.matrix if not hasattr(thing, "_kernel") else thing.weights)
-    elif hasattr(thing, "learn_one"):
+    elif of_river(thing):
         for row in DENSE[40:44].tolist():
             named = dict(zip("abcdefghijkl", row, strict=True))
             thing.predict_one(named)
@@ -244,6 +249,10 @@ def used(thing: Any) -> None:
             thing.predict(DENSE)
     else:
         many = hasattr(thing, "n_classes")
+        if hasattr(thing, "learn_one"):
+            features = list(range(WIDTH))
+            _finite(thing.predict_one(features, DENSE[40].tolist()))
+            _finite(thing.learn_one(features, DENSE[40].tolist(), 1.0))
         for _ in range(2):
             _finite(thing.predict(SPARSE))
             try:

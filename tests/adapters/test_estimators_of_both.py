@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -169,28 +170,58 @@ def test_river_rows_with_features_and_classes_in_any_order_are_merged_by_name() 
 # Frames and warnings ------------------------------------------------------------------------------------------
 
 
-def frames() -> list[tuple[Any, str]]:
-    dated = pd.DataFrame({"a": [1.0, 2.0] * 5, "when": pd.date_range("2024-01-01", periods=10)})
+DATED = pd.DataFrame({"a": [1.0, 2.0] * 5, "when": pd.date_range("2024-01-01", periods=10)})
+HALVES = np.arange(10) // 5
+
+
+def estimators_of_tables(X: Any) -> list[Callable[[], Any]]:
+    """Fits of the estimators whose columns may hold anything."""
     return [
-        (pl.from_pandas(dated).lazy(), "lazy frame"),
-        (dated, "'when' is of type"),
-        (pl.from_pandas(dated), "'when' is of type"),
-        (pd.DataFrame({"a": dated.a, "when": dated.when - dated.when[0]}), "'when' is of type"),
-        (dated[["when"]].to_numpy(), "is a date or a duration"),
+        lambda: onsketch.sklearn.OnlineClassifier("adagrad", shuffle=False).fit(X, HALVES),
+        lambda: onsketch.sklearn.OnlineRegressor("adagrad", shuffle=False).partial_fit(X, HALVES),
     ]
 
 
-@pytest.mark.parametrize(("X", "words"), frames(), ids=["lazy", "pandas", "polars", "durations", "numpy"])
-def test_lazy_frames_and_dates_are_refused_by_name(X: Any, words: str) -> None:
-    y = np.arange(10) % 2
-    for learn in (
-        lambda: onsketch.sklearn.OnlineClassifier("adagrad").fit(X, y),
-        lambda: onsketch.sklearn.OnlineRegressor("adagrad").partial_fit(X, y),
+def learners_of_numbers(X: Any) -> list[Callable[[], Any]]:
+    """Calls of everything that takes rows of numbers only."""
+    return [
         lambda: onsketch.sklearn.SketchedPCA(1).fit(X),
-        lambda: onsketch.learner("adagrad").learn(X, y),
+        lambda: onsketch.learner("adagrad").learn(X, HALVES),
         lambda: onsketch.sketch.FrequentDirections(2, 1).update(X),
-        lambda: onsketch.river.OnlineClassifier("adagrad").learn_many(X, pd.Series(y)),
-    ):
+        lambda: onsketch.river.OnlineClassifier("adagrad").learn_many(X, pd.Series(HALVES)),
+    ]
+
+
+@pytest.mark.parametrize("convert", [lambda frame: frame, pl.from_pandas], ids=["pandas", "polars"])
+def test_dates_in_frames_are_features(convert: Callable[[pd.DataFrame], Any]) -> None:
+    X = convert(DATED)
+    for fit in estimators_of_tables(X):
+        model = fit()
+        assert {"a", "when.days", "when.weekday=0", "when.month=1", "when.hour=0"} <= set(model.encoded_names_)
+        learned = dict(zip(model.encoded_names_, np.ravel(model.coef_), strict=True))
+        assert learned["when.days"] > 0.0  # the later rows have the larger label
+        first, last = np.ravel((getattr(model, "decision_function", None) or model.predict)(X))[[0, -1]]
+        assert first < last
+
+
+@pytest.mark.parametrize("convert", [lambda frame: frame, pl.from_pandas], ids=["pandas", "polars"])
+def test_dates_are_refused_by_name_where_rows_are_numbers(convert: Callable[[pd.DataFrame], Any]) -> None:
+    for learn in learners_of_numbers(convert(DATED)):
+        with pytest.raises(InputError, match="'when' is of type"):
+            learn()
+
+
+@pytest.mark.parametrize(
+    ("X", "words"),
+    [
+        (pl.from_pandas(DATED).lazy(), "lazy frame"),
+        (pd.DataFrame({"a": DATED.a, "when": DATED.when - DATED.when[0]}), "'when' is of type"),
+        (DATED[["when"]].to_numpy(), "is a date or a duration"),
+    ],
+    ids=["lazy", "durations", "numpy"],
+)
+def test_lazy_frames_durations_and_arrays_of_dates_are_refused_by_name(X: Any, words: str) -> None:
+    for learn in (*estimators_of_tables(X), *learners_of_numbers(X)):
         with pytest.raises(InputError, match=words):
             learn()
 

@@ -212,10 +212,13 @@ def test_predict_finds_columns_by_name(tmp_path):
     assert run("train", str(tmp_path / "train.csv"), "-l", "adagrad", "--save", model).exit_code == 0
     same, new = (run("predict", model, str(tmp_path / name)) for name in ("same.csv", "new.csv"))
     assert (new.exit_code, new.stdout) == (0, same.stdout)
-    assert "left out: more" in new.stderr
-    result = run("predict", model, str(tmp_path / "gone.csv"))
-    assert result.exit_code == 1
-    assert "'a' is not there" in result.stderr
+    assert "the model does not know the column 'more', which is left out." in new.stderr
+    gone = run("predict", model, str(tmp_path / "gone.csv"))
+    assert gone.exit_code == 0
+    assert "no column 'a': it counts as missing in every row." in gone.stderr
+    refused = run("predict", model, str(tmp_path / "gone.csv"), "--missing", "error")
+    assert refused.exit_code == 1
+    assert "'a' is not there" in refused.stderr
 
 
 def test_a_class_that_never_occurs_is_an_error(tmp_path):

@@ -67,8 +67,10 @@ def test_units_do_not_matter(seed: int, loss: str, size: int) -> None:
     rng = np.random.default_rng(seed)
     X[0] = rng.normal(size=X.shape[1])
     units = 1e4 ** rng.permutation(X.shape[1])  # far apart from the first row on
-    plain, other = (onsketch.learner("auto", loss=loss, sketch_size=size) for _ in range(2))
     unit, offset = (1.0, 0.0) if loss not in REAL else (1e4, 1e5)
+    option = level(loss)
+    scaled = {"epsilon": unit * option["epsilon"]} if "epsilon" in option else option  # it is in units of labels
+    plain, other = (onsketch.learner("auto", loss=loss, sketch_size=size, **given) for given in (option, scaled))
     expected = plain.learn(X * units, y)
     found = other.learn(X * units ** rng.uniform(-1.5, -1.0), unit * y + offset)
     np.testing.assert_allclose(found[1:], unit * expected[1:] + offset, rtol=1e-5, atol=1e-5 * unit)

@@ -110,7 +110,7 @@ class OnlineMultiTargetRegressor(OnlineEstimator, base.MultiTargetRegressor):
     >>> rows = stream.iter_sklearn_dataset(load_linnerud(), shuffle=True, seed=1)
     >>> metric = metrics.multioutput.MicroAverage(metrics.MAE())
     >>> evaluate.progressive_val_score(rows, OnlineMultiTargetRegressor(), metric)
-    MicroAverage(MAE): 3...
+    MicroAverage(MAE): 13.6...
     """
 
     @takes_learner_options

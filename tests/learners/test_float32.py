@@ -89,3 +89,14 @@ def test_small_matrices_are_those_of_the_rows(method, update):
     small = sketch.squares[SMALL_MATRICES[method], :n, :n]
     expected, found = (np.eye(n), small @ (S @ S.T) @ small.T) if method == "oja-son" else (S @ S.T, small)
     assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+@pytest.mark.slow
+def test_ten_thousand_rows_in_float32_are_learned_by_kons():
+    """The matrices and rows of kernel learners are float64; only what they are given is in float32."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-1.0, 1.0, size=(10_000, 2)).astype(np.float32)
+    y = np.sin(3.0 * X[:, 0]) * X[:, 1] + 0.1 * random.normal(size=len(X))
+    learner = onsketch.safe_learner("kons", loss="squared", summary="curvature")
+    margins = learner.learn(X, y)
+    assert np.sqrt(np.mean((margins[-2_000:] - y[-2_000:]) ** 2)) <= 0.11

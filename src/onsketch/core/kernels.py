@@ -75,9 +75,9 @@ class Kernel:
             return self.function
         return str(getattr(self.function, "__name__", repr(self.function)))
 
-    def for_width(self, n_features: int) -> Kernel:
-        """With γ decided, where it was left out."""
-        return self if self.gamma is not None else replace(self, gamma=1.0 / max(n_features, 1))
+    def for_width(self, n_features: int, variance: float = 1.0) -> Kernel:
+        """Return the kernel with γ = 1/(features·variance), where γ was left out."""
+        return self if self.gamma is not None else replace(self, gamma=1.0 / (max(n_features, 1) * variance))
 
     def between(self, X: Array, Y: Array) -> Array:
         """The values of all pairs, (n, m), by a matrix product where the kernel allows it."""

@@ -65,8 +65,8 @@ class EstimatorOptions(TypedDict, total=False):
     """Adam's decay rates."""
     kernel: str | Callable[..., Any] | None
     """linear, rbf, laplacian or polynomial; in Python also a function of two arrays of rows."""
-    gamma: float | None
-    """γ of the kernel."""
+    gamma: float | str | None
+    """γ of the kernel; scale: 1 over the number of features times the variance of the first rows' values."""
     degree: int | None
     """Of the polynomial kernel (γ x·y + coef0)^degree."""
     coef0: float | None

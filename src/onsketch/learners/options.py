@@ -223,8 +223,12 @@ class Options:
         "linear, rbf, laplacian or polynomial; in Python also a function of two arrays of rows.",
         lambda m: m.kernel,
     )
-    gamma: float | None = _option(
-        None, Number(above=True), "γ of the kernel.", lambda m: m.kernel, shown="1 over the features of the first rows"
+    gamma: float | str | None = _option(
+        None,
+        Either("scale", Number(above=True)),
+        "γ of the kernel; scale: 1 over the number of features times the variance of the first rows' values.",
+        lambda m: m.kernel,
+        shown="1 over the features of the first rows",
     )
     degree: int = _option(3, Whole(1, 100), "Of the polynomial kernel (γ x·y + coef0)^degree.", lambda m: m.kernel)
     coef0: float = _option(1.0, Number(), "Constant of that kernel.", lambda m: m.kernel)

@@ -14,11 +14,12 @@ option                   recommended
 ``summary``              "curvature" for Newton methods and losses with a curvature: it is free of units
 ``curvature_schedule``   otherwise "1/t", or "1/sqrt(t)" for losses without exp-concavity
 ``diagonal``             True for Oja's algorithm and classes, as it finds few directions
+``gamma``                "scale" for kernel methods
 ``ridge``                for rows of length 1: see the table of sketches
 ``step_size``            for rows of length 1 and labels of size 1: see the table of update rules; larger for classes
 =======================  =====================================================================================
 
-``auto`` has its own scales and steps and needs none of these. Kernel methods get the intercept, the clip and the
+``auto`` has its own scales and steps and needs none of these. Kernel methods get the intercept, γ, the clip and the
 schedule.
 """
 
@@ -54,7 +55,7 @@ def recommended_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if name not in METHODS or METHODS[name].mixture:
         return options
     method = METHODS[name]
-    added: dict[str, Any] = {"fit_intercept": True}
+    added: dict[str, Any] = {"fit_intercept": True, "gamma": "scale"}
     if options.get("box") is None:
         added["scaling"] = "magnitude"
     terms = any(options.get(name) for name in ("l1", "l2", "box")) or (options.get("oja_block") or 1) > 1

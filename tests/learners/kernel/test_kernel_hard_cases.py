@@ -396,3 +396,25 @@ def test_distances_take_any_layout_and_refuse_other_widths(name):
         kernel.between(X, Y[:, :2])
     with pytest.raises(ValueError, match=r"features|mismatch|broadcast"):
         kernel.of_row(X[0], Y[:, :2])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_gamma_scale_does_not_depend_on_the_unit_of_the_rows(sparse: bool) -> None:
+    """γ is 1/(features·variance), zeros included, and decided once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(3.0, 1.0, size=(60, 4)) * (rng.random((60, 4)) < 0.6)
+    y = np.where(X[:, 0] > 2.0, 1.0, -1.0)
+    margins = []
+    for unit in (1.0, 1e4):
+        learner = onsketch.safe_learner("pros-n-kons", loss="logistic")
+        margins.append(learner.learn(csr_array(unit * X) if sparse else unit * X, y))
+        assert learner.kernel.gamma == pytest.approx(1.0 / (4 * np.var(unit * X)))
+        kept = f"{learner.diagnostics()['rows_kept']} rows kept"
+        assert kept in repr(learner)
+    np.testing.assert_allclose(margins[0], margins[1], rtol=1e-6, atol=1e-9)
+
+
+def test_gamma_scale_of_rows_that_are_all_the_same_is_one_over_the_features() -> None:
+    learner = onsketch.learner("kons", gamma="scale")
+    learner.learn(np.ones((3, 5)), [1.0, 0.0, 1.0])
+    assert learner.kernel.gamma == pytest.approx(0.2)

@@ -30,6 +30,8 @@ _LEARNED_AT_ONCE = 1024
 """Rows made ready for comparison at a time; they are learned one by one."""
 _TRIED_OUT = 64
 """Rows on which a user's function is tried out."""
+_SCALED_BY = 1000
+"""Rows, the first ones given at once, whose variance decides γ (``gamma="scale"``)."""
 _HISTORY = ("rounds", "rows_kept", "dictionary_size", "online_effective_dimension", "p_min")
 """Names of the figures in ``history``."""
 _COMPARED_AT_ONCE = 1 << 22
@@ -63,11 +65,15 @@ class KernelLearner(Learner):
         super().__init__(method, options)
         self._setup = make_setup(method, options)
         constant = 1.0 if options.fit_intercept else 0.0
-        self._kernel = Kernel(options.kernel, options.gamma, options.degree, options.coef0, constant)
+        gamma = options.gamma if isinstance(options.gamma, float) else None
+        self._kernel = Kernel(options.kernel, gamma, options.degree, options.coef0, constant)
         self._trusted = self._kernel.form != OWN
         self._kept: KeptRows = kept_rows(self._kernel, self._width)
         self._rounds = 0
         self._history: list[tuple[float, ...]] = []
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, {self._kept.count} rows kept>"
 
     @property
     def rounds(self) -> int:
@@ -122,7 +128,7 @@ class KernelLearner(Learner):
                 self._kept.kernel = kernel
 
     def _learn_each(self, rows: Rows, labels: Array, weights: Array, out: Array) -> int:
-        self._settle(rows.n_features)
+        self._settle(rows)
         if self._kernel.form == OWN and not self._rounds:
             self._try_out(rows.part(0, min(rows.count, _TRIED_OUT)))
         # 1 Gather: the kernel values of each row with the rows kept. Stages 2 to 6 are in ``_play``, and 7 counts here.
@@ -156,12 +162,13 @@ class KernelLearner(Learner):
                     self._history.append(self._standing())
         return rows.count
 
-    def _settle(self, width: int) -> None:
+    def _settle(self, rows: Rows) -> None:
         """Choose γ from the first rows, and allocate for rows of this width."""
         if self._kernel.gamma is None:
-            self._kernel = self._kernel.for_width(width)
+            variance = _variance(rows.part(0, min(rows.count, _SCALED_BY))) if self.options.gamma == "scale" else 1.0
+            self._kernel = self._kernel.for_width(rows.n_features, variance)
             self._kept.kernel = self._kernel
-        self._kept = for_width(self._kept, width)
+        self._kept = for_width(self._kept, rows.n_features)
 
     def _try_out(self, rows: Rows) -> None:
         """Refuse a user's function that is no kernel on the first rows given at once, before anything is learned."""
@@ -299,3 +306,11 @@ class KernelLearner(Learner):
             if self._kernel.form != OWN:
                 alike = self._kernel.of_self(lengths * LARGEST**2)
                 require(np.allclose(owns, alike, rtol=1e-6, atol=0.0), "its rows are of other lengths", "kept.owns")
+
+
+def _variance(rows: Rows) -> float:
+    """Return the variance of all values, zeros included; 1 if they are all the same."""
+    values, count = rows.values[rows.indptr[0] : rows.indptr[-1]], rows.count * rows.n_features
+    mean = values.sum() / max(count, 1)
+    variance = float((((values - mean) ** 2).sum() + (count - values.size) * mean**2) / max(count, 1))
+    return min(max(variance, 1.0 / LARGEST), LARGEST) if variance > 0.0 else 1.0

@@ -322,3 +322,21 @@ def test_prepared_calls_do_not_keep_a_learner_in_memory(method, scaling):
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("method", ["adagrad", "ftrl", "adam", "oja-son", "arow"])
+def test_single_rows_of_many_classes_take_the_prepared_path(general, method):
+    labels = np.random.default_rng(2).integers(4, size=120).tolist()
+
+    def margins():
+        model = OnlineClassifier(method, loss="squared_hinge" if method == "arow" else "logistic")
+        found = []
+        for x, label in zip(rows(), labels, strict=True):
+            model.learn_one(x, f"class {label}")
+            found.append(model._learner.predict(model._names.row(x, learn=False))[0])
+        return model, found
+
+    (model, fast), _ = margins(), general()
+    assert all(learner.single._free for learner in model._learner.learners)
+    for one, other in zip(fast, margins()[1], strict=True):
+        assert (one == other).all()

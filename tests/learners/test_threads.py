@@ -56,7 +56,7 @@ def test_readers_see_a_model_that_was_there_between_two_blocks(method: str) -> N
             done.set()
 
     def read() -> None:
-        while not done.is_set():
+        while not (seen and done.is_set()):
             seen.append(learner.predict(asked))
             assert np.isfinite(learner.weights[:100]).all()
 

@@ -54,6 +54,12 @@ class Rows(NamedTuple):
         values = self.values[first:last].copy()
         return Rows(self.indptr - first, indices, values, self.n_features, self.dense, self.zeros)
 
+    def entries(self) -> tuple[list[int], list[float]]:
+        """The features and the values of a block of one row."""
+        first, last = self.indptr.tolist()
+        features = list(range(self.n_features)) if self.dense else self.indices[first:last].tolist()
+        return features, self.values[first:last].tolist()
+
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays of a ``copy``."""

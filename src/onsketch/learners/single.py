@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Stages = list[Step]
 
-_LEAST, _MOST = 64, 4096
+_LEAST, MOST = 64, 4096
 """Capacity of a prepared row, in entries; longer rows take the general path."""
 
 _COST, _CREDIT = 16, 512
@@ -242,7 +242,7 @@ class SingleRows:
         learner, rounds = self._learner, self._learner.rounds
         self._credit = min(self._credit + rounds - self._rounds + 1, _CREDIT)
         self._rounds = rounds
-        if self._credit < _COST or entries > _MOST or PLAIN or rounds > LONGEST_COUNT // 2:
+        if self._credit < _COST or entries > MOST or PLAIN or rounds > LONGEST_COUNT // 2:
             return None
         self._credit -= _COST
         with learner.lock.reading:

@@ -18,7 +18,7 @@ from torch_recipe import SketchMuon
 class Both:
     """Two optimizers of one network, stepped together."""
 
-    def __init__(self, *parts: torch.optim.Optimizer) -> None:
+    def __init__(self, *parts: Any) -> None:
         self.parts = [part for part in parts if part.param_groups]
         self.param_groups = [group for part in self.parts for group in part.param_groups]
 
@@ -26,23 +26,33 @@ class Both:
     def state(self) -> dict[Tensor, dict[str, Any]]:
         return {key: value for part in self.parts for key, value in part.state.items()}
 
-    def zero_grad(self) -> None:
-        for part in self.parts:
-            part.zero_grad()
-
     def step(self) -> None:
         for part in self.parts:
             part.step()
 
 
-def split(model: nn.Module, convolutions: bool = False) -> tuple[list[Tensor], list[Tensor]]:
+class Flattened:
+    """An optimizer of the matrices that parameters are, rows against the rest."""
+
+    def __init__(self, params: list[Tensor], maker: Callable[..., torch.optim.Optimizer], **options: Any) -> None:
+        self.params = params
+        self.matrices = [nn.Parameter(p.detach().view(len(p), -1)) for p in params]
+        self.inner = maker(self.matrices, **options)
+        self.param_groups, self.state = self.inner.param_groups, self.inner.state
+
+    def step(self) -> None:
+        for p, matrix in zip(self.params, self.matrices, strict=True):
+            matrix.grad = None if p.grad is None else p.grad.view_as(matrix)
+        self.inner.step()
+
+
+def split(model: nn.Module) -> tuple[list[Tensor], list[Tensor]]:
     """The hidden matrices of a network, and all its other parameters.
 
-    Hidden are the weights of linear layers but the last one and, on request, those of convolutions but the first one.
+    Hidden are the weights of linear layers but the last one, and those of convolutions but the first one.
     """
     linear = [layer.weight for layer in model.modules() if isinstance(layer, nn.Linear)][:-1]
-    convolved = [layer.weight for layer in model.modules() if isinstance(layer, nn.Conv2d)][1:]
-    hidden = linear + (convolved if convolutions else [])
+    hidden = linear + [layer.weight for layer in model.modules() if isinstance(layer, nn.Conv2d)][1:]
     chosen = {id(p) for p in hidden}
     return hidden, [p for p in model.parameters() if id(p) not in chosen]
 
@@ -52,12 +62,12 @@ def _adamw(params: list[Tensor], lr: float) -> torch.optim.Optimizer:
 
 
 def muon(momentum: float) -> Callable[[nn.Module, float], Any]:
-    """``torch.optim.Muon``, which takes matrices alone: convolutions go to AdamW."""
+    """``torch.optim.Muon``, on convolutions, too: it takes matrices alone, and so gets views of their filters."""
 
     def make(model: nn.Module, lr: float) -> Both:
         hidden, rest = split(model)
         options = {"momentum": momentum, "weight_decay": 0.05, "adjust_lr_fn": "match_rms_adamw"}
-        return Both(torch.optim.Muon(hidden, lr=lr, **options), _adamw(rest, lr))
+        return Both(Flattened(hidden, torch.optim.Muon, lr=lr, **options), _adamw(rest, lr))
 
     return make
 
@@ -68,7 +78,7 @@ def normuon(momentum: float) -> Callable[[nn.Module, float], Any]:
     def make(model: nn.Module, lr: float) -> Any:
         from pytorch_optimizer import NorMuon
 
-        hidden, rest = split(model, convolutions=True)
+        hidden, rest = split(model)
         options = {"lr": lr, "weight_decay": 0.05}
         groups = [
             {"params": hidden, "use_muon": True, "momentum": momentum, "update_scale": "match_rms", **options},
@@ -90,7 +100,7 @@ def recipe(**options: Any) -> Callable[[nn.Module, float], Any]:
     """The recipe of ``torch_recipe.py``."""
 
     def make(model: nn.Module, lr: float) -> Both:
-        hidden, rest = split(model, convolutions=True)
+        hidden, rest = split(model)
         return Both(SketchMuon(hidden, lr=lr, weight_decay=0.05, **options), _adamw(rest, lr))
 
     return make

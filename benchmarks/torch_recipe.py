@@ -137,6 +137,8 @@ class SketchMuon(torch.optim.Optimizer):
         for p in self.param_groups[0]["params"]:
             shapes.setdefault(tuple(sorted((p.shape[0], p[0].numel()))), []).append(p)
         self.layers = [Layers(some, rank) for some in shapes.values()]
+        for some in self.layers:  # the gradients and W, which follow from these, are no state
+            self.state[some.params[0]] = {"m": some.m, "columns": some.columns, "left": some.V[0], "right": some.V[1]}
         self.steps = 0
 
     @torch.no_grad()

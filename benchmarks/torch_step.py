@@ -84,7 +84,7 @@ class Runner:
         self.optimizer.step()
 
 
-def state_bytes(optimizer: torch.optim.Optimizer) -> int:
+def state_bytes(optimizer: Any) -> int:
     """Bytes of all tensors in the state, each storage once."""
     seen = {}
 

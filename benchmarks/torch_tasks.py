@@ -21,6 +21,8 @@ from papers_cnn import PapersCNN, as_input, load
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+Batch = tuple[Tensor, ...]
+
 
 @dataclass
 class Task:
@@ -29,10 +31,10 @@ class Task:
     name: str
     steps: int
     model: Callable[[], nn.Module]
-    batch: Callable[[torch.Generator], tuple[Tensor, Tensor]]
-    held_out: list[tuple[Tensor, Tensor]]
+    batch: Callable[[torch.Generator], Batch]
+    held_out: list[Batch]
 
-    def loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         x, y = batch
         return cross_entropy(model(x).flatten(0, -2), y.flatten())
 
@@ -54,7 +56,7 @@ def pictures(name: str, folder: Path, device: str, limit: int | None, model: Cal
     train, test = (scaled - mean) / spread, (as_input(data.test_x[:5000]) - mean) / spread
     labels = data.train_y
 
-    def batch(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def batch(generator: torch.Generator) -> Batch:
         chosen = torch.randint(len(train), (128,), generator=generator).to(device)
         x = train[chosen]
         if name == "resnet":
@@ -159,7 +161,7 @@ def table(folder: Path, device: str, rows: int = 60_000) -> Task:
     cut = rows * 9 // 10
     x = (x - x[:cut].mean(0)) / x[:cut].std(0).clamp(min=1e-6)
 
-    def batch(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def batch(generator: torch.Generator) -> Batch:
         chosen = torch.randint(cut, (128,), generator=generator).to(device)
         return x[chosen], y[chosen]
 
@@ -180,11 +182,11 @@ def characters(device: str, context: int = 128, width: int = 256, layers: int = 
     cut = len(whole) * 9 // 10
     train, test = whole[:cut], whole[cut:]
 
-    def windows(of: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    def windows(of: Tensor, starts: Tensor) -> Batch:
         window = of[starts[:, None] + torch.arange(context + 1, device=device)]
         return window[:, :-1], window[:, 1:]
 
-    def batch(generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def batch(generator: torch.Generator) -> Batch:
         return windows(train, torch.randint(cut - context - 1, (rows,), generator=generator).to(device))
 
     starts = torch.arange(0, len(test) - context - 1, max(1, len(test) // 256), device=device)[:256]

@@ -1,13 +1,14 @@
-"""Sketchy and AdamW, SGD, Muon, NorMuon, SOAP: loss by steps, by optimizer time and by wall time.
+"""Sketchy beside AdamW, Muon, NorMuon and SOAP, and the recipe of torch_recipe.py: test loss at equal steps.
 
-    python benchmarks/torch_training.py --data FOLDER --out FOLDER [--device cuda] [--workers 6] [--minutes 9]
+    python benchmarks/torch_training.py --data FOLDER --out FOLDER [--device cuda] [--workers 14] [--minutes 9]
 
-Six tasks (torch_tasks.py), each optimizer at four rates a factor of two or three apart, one seed; the best rate, by
-test loss, again with three seeds (``final``); and once more with as many steps as fit into the wall time that Adam's
-run takes (``time``). Rates fall linearly to zero over the last 60 % of a run. Times are measured afterwards, one
-optimizer at a time with nothing beside it: milliseconds of a training step, and of the optimizer in it.
+Six tasks (torch_tasks.py). Each optimizer runs at four rates with one seed (stage ``search``), and at the best of them
+by test loss with three other seeds (``final``). Rates fall linearly to zero over the last 60 % of a run. On a CUDA
+device the forward and backward pass are one CUDA graph. Stage ``timing`` measures one optimizer at a time with nothing
+beside it: milliseconds of a training step, and of the optimizer in it.
 
-``runs.jsonl`` under ``--out`` has every run; those there are not repeated. ``summary.md`` has the tables.
+``runs.jsonl`` under ``--out`` has every run; those there are not repeated, so that a study may go on after a stop.
+``torch_training_report.py`` makes the tables.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import platform
 import queue
 import statistics
 import sys
@@ -27,42 +29,65 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch_peers import muon, normuon, recipe, soap
 from torch_runs import Job, read, run_jobs
-from torch_tasks import STEPS, TASKS, Task, task
+from torch_step import state_bytes
+from torch_tasks import STEPS, TASKS, Batch, Task, task
 
 from onsketch import torch as sketched
 
 RATES = (1e-3, 2e-3, 4e-3, 8e-3)
-SGD_RATES = (0.03, 0.1, 0.3, 1.0)
-PAPER: dict[str, Any] = {"ridge": 1e-3, "damping": 0.0, "power": 0.25, "outside": "escaped", "refresh_every": 10}
 
 
 def _plain(maker: Callable[..., Any], **options: Any) -> Callable[[nn.Module, float], torch.optim.Optimizer]:
-    return lambda model, lr: maker(model.parameters(), lr=lr, **options)
+    return lambda model, lr: maker(model.parameters(), lr=lr, weight_decay=0.05, **options)
 
 
-CONTENDERS: dict[str, tuple[Callable[[nn.Module, float], Any], tuple[float, ...]]] = {
-    "Adam": (_plain(torch.optim.Adam, foreach=True), RATES),
-    "AdamW": (_plain(torch.optim.AdamW, weight_decay=0.05, foreach=True), RATES),
-    "SGD": (_plain(torch.optim.SGD, momentum=0.9, nesterov=True, foreach=True), SGD_RATES),
-    "Muon .95": (muon(0.95), RATES),
-    "Muon .9": (muon(0.9), RATES),
-    "NorMuon .95": (normuon(0.95), RATES),
-    "NorMuon .9": (normuon(0.9), RATES),
-    "SOAP": (soap, RATES),
-    "recipe A": (recipe(power=0.25, ns_steps=2), RATES),
-    "recipe B": (recipe(power=0.125, ns_steps=3, block=128), RATES),
-    "Sketchy W": (_plain(sketched.Sketchy, weight_decay=0.05), RATES),
-    "Sketchy": (_plain(sketched.Sketchy), RATES),
-    "Sketchy 10": (_plain(sketched.Sketchy, refresh_every=10), RATES),
-    "Sketchy paper": (_plain(sketched.Sketchy, **PAPER), RATES),
-    "Sketchy paper W": (_plain(sketched.Sketchy, weight_decay=0.05, **PAPER), RATES),
-    "Sketchy paper 32": (_plain(sketched.Sketchy, rank=32, **PAPER), RATES),
-    "FDSON": (_plain(sketched.FDSON), RATES),
-    "SAdaGrad": (_plain(sketched.SAdaGrad), RATES),
+CONTENDERS: dict[str, Callable[[nn.Module, float], Any]] = {
+    "AdamW": _plain(torch.optim.AdamW, foreach=True),
+    "Muon .95": muon(0.95),
+    "Muon .9": muon(0.9),
+    "NorMuon .95": normuon(0.95),
+    "NorMuon .9": normuon(0.9),
+    "SOAP": soap,
+    "Sketchy": _plain(sketched.Sketchy),
+    "recipe A": recipe(power=0.25, ns_steps=2),
+    "recipe B": recipe(power=0.125, ns_steps=3, block=128),
+    "recipe without a sketch": recipe(power=0.0, sandwich=0.0, ns_steps=5),
 }
+
+
+def passes(problem: Task, model: nn.Module, example: Batch) -> Callable[[Batch], Tensor]:
+    """Return a function that computes the loss of a batch and its gradients; on a CUDA device it is a CUDA graph."""
+
+    def plain(batch: Batch) -> Tensor:
+        model.zero_grad()
+        loss = problem.loss(model, batch)
+        loss.backward()
+        return loss.detach()
+
+    if example[0].device.type != "cuda":
+        return plain
+    inputs = tuple(part.clone() for part in example)
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(3):
+            plain(inputs)
+    torch.cuda.current_stream().wait_stream(aside)
+    model.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = plain(inputs)
+
+    def replayed(batch: Batch) -> Tensor:
+        for mine, part in zip(inputs, batch, strict=True):
+            mine.copy_(part)
+        graph.replay()
+        return loss
+
+    return replayed
 
 
 def train(problem: Task, name: str, lr: float, seed: int, steps: int, deadline: float = math.inf) -> list[list[float]]:
@@ -70,17 +95,15 @@ def train(problem: Task, name: str, lr: float, seed: int, steps: int, deadline: 
     device = problem.held_out[0][0].device
     torch.manual_seed(seed)
     model = problem.model().to(device)
-    optimizer = CONTENDERS[name][0](model, lr)
     generator = torch.Generator().manual_seed(seed)
+    losses = passes(problem, model, problem.batch(generator))
+    optimizer = CONTENDERS[name](model, lr)
     total, curve, last = torch.zeros((), device=device), [], 0
     for t in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = lr * min(1.0, (steps - t) / (0.6 * steps))
-        optimizer.zero_grad()
-        loss = problem.loss(model, problem.batch(generator))
-        loss.backward()
+        total += losses(problem.batch(generator))
         optimizer.step()
-        total += loss.detach()
         if (t + 1) * 10 // steps > last:
             last += 1
             curve.append([t + 1, float(total) * 10.0 / steps, problem.test_loss(model)])
@@ -90,13 +113,14 @@ def train(problem: Task, name: str, lr: float, seed: int, steps: int, deadline: 
     return curve
 
 
-def timings(problem: Task, name: str, steps: int = 60) -> dict[str, float]:
-    """Milliseconds of a training step and of the optimizer in it, medians; bytes of state a number."""
+def timings(problem: Task, name: str, steps: int) -> dict[str, float]:
+    """Milliseconds of a training step and of the optimizer in it; bytes of state a number."""
     device = problem.held_out[0][0].device
     torch.manual_seed(0)
     model = problem.model().to(device)
-    optimizer = CONTENDERS[name][0](model, 1e-4)
     generator = torch.Generator().manual_seed(0)
+    losses = passes(problem, model, problem.batch(generator))
+    optimizer = CONTENDERS[name](model, 1e-4)
 
     def now() -> float:
         if device.type == "cuda":
@@ -105,29 +129,19 @@ def timings(problem: Task, name: str, steps: int = 60) -> dict[str, float]:
 
     spent: list[float] = []
     for t in range(steps + 20):
+        losses(problem.batch(generator))
         begin = now()
-        optimizer.zero_grad()
-        problem.loss(model, problem.batch(generator)).backward()
-        middle = now()
         optimizer.step()
-        end = now()
         if t >= 20:
-            spent += [middle - begin, end - middle]
+            spent.append(now() - begin)
     begin = now()
     for _ in range(steps):
-        optimizer.zero_grad()
-        problem.loss(model, problem.batch(generator)).backward()
+        losses(problem.batch(generator))
         optimizer.step()
     whole = (now() - begin) / steps * 1e3
-    kept = sum(
-        value.numel() * value.element_size()
-        for state in optimizer.state.values()
-        for value in state.values()
-        if isinstance(value, torch.Tensor)
-    )
     numbers = sum(p.numel() for p in model.parameters())
-    mean = statistics.fmean(sorted(spent[1::2])[: -max(1, steps // 20)])  # a refresh counts, a hiccup does not
-    return {"step_ms": whole, "optimizer_ms": mean * 1e3, "bytes": kept / numbers}
+    mean = statistics.fmean(sorted(spent)[: -max(1, steps // 20)])  # a refresh counts, a hiccup does not
+    return {"step_ms": whole, "optimizer_ms": mean * 1e3, "bytes": state_bytes(optimizer) / numbers}
 
 
 # Many runs ----------------------------------------------------------------------------------------------------------
@@ -148,9 +162,11 @@ def work(todo: Any, done: Any, args: argparse.Namespace, deadline: float) -> Non
         try:
             if job["task"] not in tasks:
                 tasks[job["task"]] = task(job["task"], args.data, args.device, args.limit)
+            begin = time.time()
             curve = train(tasks[job["task"]], job["name"], job["lr"], job["seed"], job["steps"], deadline)
             if curve[-1][0] == job["steps"] or not math.isfinite(curve[-1][1]):
-                done.put({**job, "curve": [[round(x, 6) for x in line] for line in curve]})
+                seconds = round(time.time() - begin, 1)
+                done.put({**job, "seconds": seconds, "curve": [[round(x, 6) for x in line] for line in curve]})
         except Exception:
             traceback.print_exc()
     done.put(None)
@@ -169,43 +185,27 @@ def last_loss(run: Job) -> float:
     return value if value is not None and math.isfinite(value) else math.inf
 
 
+def searched(runs: list[Job], problem: str, name: str) -> dict[float, float]:
+    """The test loss of each rate of the search."""
+    return {
+        run["lr"]: last_loss(run)
+        for run in runs
+        if (run["stage"], run["task"], run["name"]) == ("search", problem, name)
+    }
+
+
+def rates(found: dict[float, float]) -> tuple[float, ...]:
+    """The rates to search: four, and one beyond them where the best of the four is the first or the last."""
+    if not all(lr in found for lr in RATES):
+        return RATES
+    best = min(RATES, key=lambda lr: found[lr])
+    return RATES + {RATES[0]: (RATES[0] / 2,), RATES[-1]: (2 * RATES[-1],)}.get(best, ())
+
+
 def best_rate(runs: list[Job], problem: str, name: str) -> float | None:
-    mine = [run for run in runs if run["stage"] == "search" and run["task"] == problem and run["name"] == name]
-    return min(mine, key=last_loss)["lr"] if mine else None
-
-
-def finals(args: argparse.Namespace, stage: str, steps: Callable[[str, str], int | None]) -> list[Job]:
-    runs, jobs = read(args.out / "runs.jsonl"), []
-    for seed in range(1, args.seeds + 1):
-        for problem in args.tasks:
-            for name in args.names:
-                lr, count = best_rate(runs, problem, name), steps(problem, name)
-                if lr is not None and count is not None:
-                    jobs.append({"stage": stage, "task": problem, "name": name, "lr": lr, "seed": seed, "steps": count})
-    return jobs
-
-
-def summary(args: argparse.Namespace, found: dict[str, dict[str, dict[str, float]]]) -> str:
-    """Tables: the loss at equal steps and at equal time, and what a step costs."""
-    runs = read(args.out / "runs.jsonl")
-    lines = []
-    for problem in args.tasks:
-        lines += [f"\n{problem}\n", "| | rate | test loss | training loss | test loss in Adam's time | optimizer ms "
-                  "| × Adam | share of a step | bytes a number |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
-        for name in args.names:
-            cells = [name, f"{best_rate(runs, problem, name) or math.nan:g}"]
-            for stage, column in (("final", 2), ("final", 1), ("time", 2)):
-                mine = [r for r in runs if (r["stage"], r["task"], r["name"]) == (stage, problem, name)]
-                values = [run["curve"][-1][column] for run in mine]
-                spread = statistics.stdev(values) if len(values) > 1 else 0.0
-                cells.append(f"{statistics.fmean(values):.4f} ± {spread:.4f}" if values else "–")
-            times = found.get(problem, {})
-            if name in times and "Adam" in times:
-                t, adam = times[name], times["Adam"]
-                cells += [f"{t['optimizer_ms']:.2f}", f"{t['optimizer_ms'] / adam['optimizer_ms']:.2f}",
-                          f"{t['optimizer_ms'] / t['step_ms']:.0%}", f"{t['bytes']:.1f}"]  # fmt: skip
-            lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    """The best rate of the search, or None while runs of it are missing."""
+    found = searched(runs, problem, name)
+    return min(found, key=lambda lr: found[lr]) if all(lr in found for lr in rates(found)) else None
 
 
 def main() -> None:
@@ -214,48 +214,54 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=TASKS)
-    parser.add_argument("--names", nargs="+", default=[n for n in CONTENDERS if n not in ("FDSON", "SAdaGrad")])
-    parser.add_argument("--stages", nargs="+", default=["search", "final", "timing", "time"])
-    parser.add_argument("--steps", type=float, default=1.0, help="this many times the steps of a task")
+    parser.add_argument("--names", nargs="+", default=list(CONTENDERS), choices=CONTENDERS)
+    parser.add_argument("--stages", nargs="+", default=["search", "final", "timing"])
+    parser.add_argument("--steps", type=float, default=0.6, help="this many times the steps of a task")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=6)
+    parser.add_argument("--workers", type=int, default=14)
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--limit", type=int, help="use this many pictures only")
     args = parser.parse_args()
-    begin = time.time()
-    deadline = begin + 60.0 * args.minutes
+    deadline = time.time() + 60.0 * args.minutes
     args.out.mkdir(parents=True, exist_ok=True)
-    counts = {name: int(args.steps * STEPS[name]) for name in TASKS}
-    if "search" in args.stages:
-        jobs = [
-            {"stage": "search", "task": problem, "name": name, "lr": lr, "seed": 0, "steps": counts[problem]}
-            for problem in sorted(args.tasks, key=lambda p: -TASKS.index(p))
-            for name in args.names
-            for lr in CONTENDERS[name][1]
-        ]
-        run(jobs, args, deadline)
+    asked = [(problem, name) for problem in reversed(args.tasks) for name in args.names]
+    for _ in range(2 if "search" in args.stages else 0):  # once more with the rates beyond the ends
+        runs = read(args.out / "runs.jsonl")
+        wanted = [(problem, name, lr) for problem, name in asked for lr in rates(searched(runs, problem, name))]
+        run([make_job("search", *one, 0, args) for one in wanted], args, deadline)
     if "final" in args.stages:
-        run(finals(args, "final", lambda problem, name: counts[problem]), args, deadline)
-    path = args.out / "timings.json"
-    found = json.loads(path.read_text()) if path.exists() else {}
+        runs = read(args.out / "runs.jsonl")
+        chosen = [(problem, name, best_rate(runs, problem, name)) for problem, name in asked]
+        seeds = range(1, args.seeds + 1)
+        run(
+            [make_job("final", *one, seed, args) for one in chosen if one[2] is not None for seed in seeds],
+            args,
+            deadline,
+        )
     if "timing" in args.stages:
+        path = args.out / "timings.json"
+        found = json.loads(path.read_text()) if path.exists() else {}
+        found["machine"] = machine(args.device)
         for problem in args.tasks:
             made = task(problem, args.data, args.device, args.limit)
             for name in args.names:
-                found.setdefault(problem, {})[name] = timings(made, name, 60 if args.device == "cuda" else 20)
-        path.write_text(json.dumps(found, indent=1))
-    if "time" in args.stages and found:
+                if time.time() < deadline:
+                    steps = 100 if args.device == "cuda" else 20
+                    found.setdefault(problem, {})[name] = timings(made, name, steps)
+            path.write_text(json.dumps(found, indent=1))
 
-        def fitting(problem: str, name: str) -> int | None:
-            times = found.get(problem, {})
-            if name not in times or "Adam" not in times:
-                return None
-            return max(10, round(counts[problem] * min(1.0, times["Adam"]["step_ms"] / times[name]["step_ms"])))
 
-        run(finals(args, "time", fitting), args, deadline)
-    text = summary(args, found)
-    (args.out / "summary.md").write_text(text + "\n")
-    print(text)
+def make_job(stage: str, problem: str, name: str, lr: float, seed: int, args: argparse.Namespace) -> Job:
+    steps = int(args.steps * STEPS[problem])
+    return {"stage": stage, "task": problem, "name": name, "lr": lr, "seed": seed, "steps": steps}
+
+
+def machine(device: str) -> dict[str, str]:
+    """What the times were measured on."""
+    from importlib.metadata import version
+
+    chip = torch.cuda.get_device_name() if device == "cuda" else platform.processor()
+    return {"device": chip, "torch": torch.__version__, "pytorch_optimizer": version("pytorch_optimizer")}
 
 
 if __name__ == "__main__":

@@ -68,3 +68,8 @@ def test_numbers_may_differ_a_little_and_words_may_not():
     assert not agree("error 0.97", "accuracy 0.97")
     assert agree("a b 17 c 2", "a ... c 2")
     assert not agree("a b 17 c 2", "a ... c 3")
+
+
+def test_the_tables_of_the_torch_study_are_those_of_its_results():
+    report = [sys.executable, str(ROOT / "benchmarks" / "torch_training_report.py"), "--check"]
+    assert subprocess.run(report, check=False).returncode == 0

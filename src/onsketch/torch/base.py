@@ -32,8 +32,8 @@ class SketchedOptimizer(CheckedOptimizer):
     are divided by the root of Adam's average of their squares, ``x = g/(√v̂ + ε)``, and x is what is sketched, with a
     decay, and stepped along. It is sketched with a squared length of 100, whatever the layer, so that a ridge of 1 is a
     hundredth of all energy. Outside of the sketch the metric is the diagonal's. The step ``P x`` gets the
-    length of x, and is averaged with β₁. Multiplying the loss by a number changes nothing, and rates of Adam carry
-    over, also larger ones. **The papers' form**, :meth:`paper`, sketches the gradients without scaling, sums them, and
+    length of x, and is averaged with β₁. Multiplying the loss by a number changes nothing, and rates are of
+    the size of Adam's. **The papers' form**, :meth:`paper`, sketches the gradients without scaling, sums them, and
     does not rescale the step; its ridge has the gradients' unit.
 
     Args:

@@ -34,9 +34,9 @@ class Sketchy(CheckedOptimizer):
 
     where Σρ is the mass removed by shrinks. The energy outside, e, is the mean of what the sketch does not hold,
     ``e = (tr L − Σ(λ + Σρ))/(d − r)``. It nearly vanishes if the sketch holds almost all of an axis of length d;
-    ``damping`` therefore adds a share of the mean energy, tr L/d. A step has Adam's length, so that Adam's rates carry
-    over. Outside of the sketch its direction is also Adam's. Scaling the loss changes nothing (as long as ``eps`` does
-    not matter).
+    ``damping`` therefore adds a share of the mean energy, tr L/d. A step has Adam's length, and rates are of the size
+    of Adam's. Outside of the sketch its direction is also Adam's. Scaling the loss changes nothing (as long as ``eps``
+    does not matter).
 
     The sketches absorb one gradient of ``refresh_every``. On a CPU, layers of different shapes take different steps.
     A refresh is one step of power iteration (see :mod:`onsketch.torch.axes`): no matrix of an axis' length squared is

@@ -54,16 +54,20 @@ class Definition:
 
     # the row and the predictions
 
-    def rows(self, v: Array, visited: list[int], t: float, cut: float) -> Array:
+    def rarities(self) -> Array:
+        """By what the first expert multiplies each feature."""
+        return np.asarray(1 + 0.5 * np.log(np.maximum(self.t / np.maximum(self.values, 1), 1)))
+
+    def rows(self, v: Array, visited: list[int], cut: float, rarities: Array, common: float) -> Array:
         """(5, n): the row as each expert sees it, at its own length."""
         x = np.zeros((5, self.d + 1))
         on = np.array(visited, int)
         scale, size = self.scale[on], self.in_use[on]
         own = np.clip((v[on] - self.centre[on]) / np.where(scale > 0, scale, np.inf), -cut, cut)
-        broad = np.clip(size / math.exp(self.common), 1 / 3, 3)
+        broad = np.clip(size / math.exp(common), 1 / 3, 3)
         x[1][on] = x[2][on] = np.clip(v[on] / np.where(size > 0, size, np.inf), -cut, cut) * broad
         x[3][on] = x[4][on] = own
-        x[0][on] = own * (1 + 0.5 * np.log(np.maximum(t / np.maximum(self.values[on], 1), 1)))
+        x[0][on] = own * rarities[on]
         x[:, 0] = (1, 1, 1, math.sqrt(self.used), math.sqrt(self.used))
         return x
 
@@ -86,7 +90,7 @@ class Definition:
 
     def margins(self, v: Array) -> Array:
         """(5, K): of many classes with the factors of the row."""
-        x = self.rows(v, self.visited(v), self.t, 10.0 if self.many else math.inf)
+        x = self.rows(v, self.visited(v), 10.0 if self.many else math.inf, self.rarities(), self.common)
         if self.many:
             x = np.column_stack([x[:, :1] * self.factors(x)[:, 1:], x[:, 1:] * self.factors(x)[:, :1]])
         return np.einsum("okj,oj->ok", self.w, x)
@@ -127,6 +131,7 @@ class Definition:
 
     def visit(self, v: Array, visited: list[int]) -> None:
         gone = []
+        away = []
         for j in visited:
             self.follow(j, v[j])
             if j not in self.listed and self.values[j] > 0.6 * self.t:
@@ -148,9 +153,10 @@ class Definition:
             if not self.in_use[j] <= 1.1 * self.magnitude[j] or not self.magnitude[j] <= 1.1 * self.in_use[j]:
                 self.in_use[j] = self.magnitude[j]
             if v[j] != 0:
-                self.logs += 1
-                away = math.log(self.in_use[j]) - self.common
-                self.common += (away if self.logs < 10 else min(max(away, -1), 1)) / self.logs
+                gap = math.log(self.in_use[j]) - self.common
+                away.append(gap if self.logs < 10 else min(max(gap, -1), 1))
+        self.logs += len(away)
+        self.common += sum(away) / max(self.logs, 1)
         self.listed = [j for j in self.listed if j not in gone]
 
     def change(self, j: int, r: float, b: float) -> None:
@@ -190,6 +196,7 @@ class Definition:
         """The prediction made before; of many classes their log-probabilities."""
         v = np.append(0.0, features)
         prediction = self.pool.combine(self.margins(v)) if self.many else self.predict(features)
+        rarities, common = self.rarities(), self.common if self.logs else None
         self.t += 1
         visited = self.visited(v)
         for j in [0, *visited]:
@@ -198,7 +205,7 @@ class Definition:
                 for e in range(2):
                     self.A[e, :, j, j] = self.ridge(e)
         self.visit(v, visited)
-        x = self.rows(v, visited, self.t, 10.0)
+        x = self.rows(v, visited, 10.0, rarities, self.common if common is None else common)
         squares = (x[:, 1:] ** 2).sum(axis=1)
         self.wide = self.wide or squares[1]
         if self.norm == 0 and squares[3] > 0:

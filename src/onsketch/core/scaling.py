@@ -63,16 +63,18 @@ def follow(figures, value):
     if size > 0.0:
         if magnitude == 0.0 or (n < EARLY and size > WINSOR * magnitude):
             figures[MAGNITUDE] = size
-        else:
+        elif size != magnitude:
             figures[MAGNITUDE] = magnitude + 2.0 / (n + 2.0) * (min(size, WINSOR * magnitude) - magnitude)
         figures[VALUES] = n + 1.0
     n = figures[VISITS] + 1.0
     widest = math.inf
     if n > EARLY:  # a feature that was constant so far may begin to vary
         widest = WINSOR * max(math.sqrt(figures[SQUARE]), STILL * figures[MAGNITUDE])
-    figures[MEAN] += max(min(value - figures[MEAN], widest), -widest) / n
+    if value != figures[MEAN]:
+        figures[MEAN] += max(min(value - figures[MEAN], widest), -widest) / n
     away = min(abs(value - figures[MEAN]), widest)
-    figures[SQUARE] += (1.0 / n if n < EARLY else 2.0 / (n + 1.0)) * (away * away - figures[SQUARE])
+    if away > 0.0 or figures[SQUARE] > 0.0:
+        figures[SQUARE] += (1.0 / n if n < EARLY else 2.0 / (n + 1.0)) * (away * away - figures[SQUARE])
     figures[VISITS] = n
     if value != figures[LAST]:
         figures[CHANGES] += 1.0
@@ -109,8 +111,11 @@ def typical(length, square, t):
     """Return (mean |x|^¼)⁸ with one more row, the t-th: a squared length that a few long rows hardly move."""
     if length == 0.0 or square == 0.0:
         return max(length, square)
-    root = length**0.125
-    return (root + (square**0.125 - root) / t) ** 8
+    root = math.sqrt(math.sqrt(math.sqrt(length)))
+    root += (math.sqrt(math.sqrt(math.sqrt(square))) - root) / t
+    root *= root
+    root *= root
+    return root * root
 
 
 def merged(parts: list[NDArray[np.float64]], signs: tuple[float, ...]) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from onsketch.core import scaling
 from onsketch.core import state as states
 from onsketch.core.arrays import Arrays, named, require, require_within, take
 from onsketch.core.errors import OptionError
+from onsketch.jit.vectors import padded
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.methods import Method
@@ -82,7 +83,12 @@ class Core:
         have = states.sizes(self.state)
         classes, square, width = have["classes"], have["square"], have["width"]
         made = states.new(
-            Scratch, entries=entries, classes=classes, square=square, width=width, slots=len(self.state.places)
+            Scratch,
+            entries=padded(entries) + 8,
+            classes=classes,
+            square=square,
+            width=width,
+            slots=len(self.state.places),
         )
         if self.lanes:
             classes = 1
@@ -138,7 +144,8 @@ class Core:
     def _widen(self, size: int) -> None:
         """Make room for exact metrics of this size, or go on with a sketch."""
         if self.fits(size):
-            self.state = states.grow(self.state, square=size)
+            have = self.state.metrics.shape[2]
+            self.state = states.grow(self.state, square=padded(max(size, have + have // states.GROWTH), 8))
         else:
             self.state = upkeep.sketched(self.state, self.directions)
 
@@ -232,6 +239,8 @@ class Core:
                 for name, shape in Pool.empty(OUTPUTS, self.state.weights.shape[2])._asdict().items()
             })  # fmt: skip
         self._check(features.size)
+        square = self.state.metrics.shape[2]
+        self.state = states.grow(self.state, square=padded(square, 8)) if square % 8 else self.state
 
     def _check(self, seen: int) -> None:
         """Refuse a state in which a compiled loop would read what is not there, or what no rows can have led to."""

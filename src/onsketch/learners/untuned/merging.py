@@ -21,6 +21,7 @@ from onsketch.core import state as states
 from onsketch.core.scaling import CENTRE, CENTRED, MAGNITUDE, MAGNITUDE_USED, SCALE, VALUES
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import kernel
+from onsketch.jit.vectors import padded
 from onsketch.learners.untuned import upkeep
 from onsketch.learners.untuned.metric import change
 from onsketch.learners.untuned.state import (
@@ -93,15 +94,14 @@ def _aligned(part: Core, features: NDArray[np.int64], exact: bool) -> State:
     state = part.state
     while int(state.running[RUN.status]) > LONG:
         state = upkeep.kept_up(state)
-    if not exact and state.gram.shape[0] == 0:
-        state = upkeep.sketched(state, part.directions)
+    state = upkeep.sketched(state, part.directions) if not exact and part.exact else upkeep.settled(state)
     have, seen = states.sizes(state), part.map.count + 1
     order = {feature: slot for slot, feature in enumerate(features.tolist(), 1)}
     to = np.array([0, *(order[feature] for feature in part.map.features.tolist())])
     size = features.size + 1
     fresh: State = states.new(
         State, slots=size, classes=have["classes"], places=size, width=have["width"],
-        square=size if exact else 0, real=np.float64,
+        square=padded(size, 8) if exact else 0, real=np.float64,
     )  # fmt: skip
     for name in ("figures", "weights", "energies"):
         getattr(fresh, name)[to] = getattr(state, name)[:seen]
@@ -192,7 +192,7 @@ def _to_law(one: Core, state: State, figures: Floats, running: Floats) -> None:
             upkeep._fold(state)
     elif state.gram.shape[0] == 0:  # nothing is known but the ridge
         for e in range(NEWTON):
-            state.metrics[e] = np.eye(len(figures)) / upkeep.ridge(running, True, e)
+            state.metrics[e, :, : len(figures), : len(figures)] = np.eye(len(figures)) / upkeep.ridge(running, True, e)
     shift = run[RUN.centre] - running[RUN.centre]
     if one.lanes and run[RUN.rounds] and one.setup.intercept:
         state.weights[0, :FIRST] += shift
@@ -203,7 +203,7 @@ def _to_law(one: Core, state: State, figures: Floats, running: Floats) -> None:
 def _scratch(state: State) -> Any:
     """Scratch for ``rewrite``."""
     have = states.sizes(state)
-    return states.new(Scratch, entries=1, classes=have["classes"], square=have["square"], width=have["width"], slots=1)
+    return states.new(Scratch, entries=8, classes=have["classes"], square=have["square"], width=have["width"], slots=1)
 
 
 def _first_order(parts: list[State]) -> Floats:
@@ -226,11 +226,12 @@ def _newton(parts: list[State], e: int, k: int, exact: bool) -> Floats:
     start = parts[2].weights[:, FIRST + e, k]
     moved = [part.weights[:, FIRST + e, k] - start for part in parts[:2]]
     if exact:
-        metrics = [np.linalg.inv(part.metrics[e, k]) for part in parts]
+        size = len(start)
+        metrics = [np.linalg.inv(part.metrics[e, k, :size, :size]) for part in parts]
         whole = metrics[0] + metrics[1] - metrics[2]
         target = metrics[0] @ moved[0] + metrics[1] @ moved[1]
         inverse = np.linalg.inv((whole + whole.T) / 2.0)
-        parts[0].metrics[e, k] = (inverse + inverse.T) / 2.0
+        parts[0].metrics[e, k, :size, :size] = (inverse + inverse.T) / 2.0
         return np.asarray(start + inverse @ target)
     rows = [part.sketch[:, : int(part.running[RUN.rows])] for part in parts]
     flat = [ridge + _hidden(part) for part in parts]

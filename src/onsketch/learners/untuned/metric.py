@@ -19,7 +19,10 @@ import math
 from onsketch.core.implicit import implicit_step
 from onsketch.core.softmax import implicit_slopes
 from onsketch.jit.decorators import inlined, inner
+from onsketch.jit.vectors import add, element, fma, load, spread, store
+from onsketch.learners.sketched.passes import gather
 from onsketch.learners.untuned.state import (
+    DELAYED,
     EXACT_RIDGES,
     FIRST,
     GROWTHS,
@@ -45,13 +48,47 @@ def ridge_of(run, exact, e):
     return SKETCH_RIDGES[e] * run[RUN.used] + GROWTHS[e] * run[RUN.lost]
 
 
-@inlined
-def take_off(matrix, e, k, size, u, by):
-    """``matrix[e, k] −= by·u uᵀ`` for a vector u in row k of ``u``."""
-    for i in range(size):
-        w = by * u[k, i]
-        for h in range(size):
-            matrix[e, k, i, h] -= w * u[k, h]
+@inner
+def apply_metric(state, e, k, slots, x, count, size, q):
+    """Fill ``q = P x`` with an exact metric; returns xᵀP x."""
+    delayed, width = state.delayed[e, k], (size + 7) // 8 * 8
+    gather(state.metrics[e, k], slots, x, 0, count, size, q)
+    for i in range(state.waiting[e, k]):
+        along = 0.0
+        for b in range(count):
+            along += delayed[i, slots[b]] * x[b]
+        add(q, 0, -state.delayed_by[e, k, i] * along, delayed, i * delayed.shape[1], width)
+    total = 0.0
+    for b in range(count):
+        total += q[slots[b]] * x[b]
+    return total
+
+
+@inner
+def take_off(state, e, k, size, by, factors):
+    """``P −= by·u uᵀ`` for the vector after those that wait; written when there are ``DELAYED``."""
+    n = state.waiting[e, k]
+    state.delayed_by[e, k, n] = by
+    state.waiting[e, k] = n + 1
+    if n + 1 == DELAYED:
+        write_delayed(state, e, k, size, factors)
+
+
+@inner
+def write_delayed(state, e, k, size, factors):
+    """Take the vectors that wait off an exact metric, all in one pass."""
+    metric, delayed, n = state.metrics[e, k], state.delayed[e, k], state.waiting[e, k]
+    stride = metric.shape[1]
+    if n > 0:
+        for i in range(size):
+            for b in range(DELAYED):
+                factors[b] = -state.delayed_by[e, k, b] * delayed[b, i] if b < n else 0.0
+            for at in range(0, size, 8):
+                row = load(metric, i * stride + at, 8)
+                for b in range(n):
+                    row = fma(spread(element(factors, b), 8), load(delayed, b * stride + at, 8), row)
+                store(metric, i * stride + at, row)
+        state.waiting[e, k] = 0
 
 
 @inner
@@ -72,10 +109,11 @@ def change(state, scratch, exact, size, classes, j, r, b):
 
 @inner
 def _change_exact(state, scratch, size, classes, j, r, tau):
-    run, weights, metrics, u = state.running, state.weights, state.metrics, scratch.along
+    run, weights, metrics = state.running, state.weights, state.metrics
     for e in range(NEWTON):
         g = ridge_of(run, True, e) * (1.0 - r * r)
         for k in range(classes):
+            write_delayed(state, e, k, size, scratch.factors)
             weights[j, FIRST + e, k] /= r
             weights[0, FIRST + e, k] -= tau * weights[j, FIRST + e, k]
             for i in range(size):
@@ -88,13 +126,14 @@ def _change_exact(state, scratch, size, classes, j, r, tau):
                 for i in range(size):
                     metrics[e, k, i, 0] -= tau * metrics[e, k, i, j]
             if abs(g) * metrics[e, k, j, j] > REWRITTEN:
-                for i in range(size):
-                    u[k, i] = metrics[e, k, j, i]
-                by = g / (1.0 + g * u[k, j])
+                u = state.delayed[e, k, 0]
+                for i in range(u.size):
+                    u[i] = metrics[e, k, j, i]
+                by = g / (1.0 + g * u[j])
                 move = by * weights[j, FIRST + e, k]
-                take_off(metrics, e, k, size, u, by)
+                take_off(state, e, k, size, by, scratch.factors)
                 for i in range(size):
-                    weights[i, FIRST + e, k] -= move * u[k, i]
+                    weights[i, FIRST + e, k] -= move * u[i]
 
 
 @inner
@@ -146,7 +185,7 @@ def _change_sketched(state, scratch, classes, j, r, tau):
 
 
 @inner
-def start_anew(state, exact, size, classes, j):
+def start_anew(state, scratch, exact, size, classes, j):
     """Forget what is known of the feature in slot j."""
     run, m, place = state.running, int(state.running[RUN.rows]), state.places[j]
     state.energies[j, OWN] = 0.0
@@ -155,6 +194,7 @@ def start_anew(state, exact, size, classes, j):
         for e in range(NEWTON):
             state.weights[j, FIRST + e, k] = 0.0
             if exact:
+                write_delayed(state, e, k, size, scratch.factors)
                 for i in range(size):
                     state.metrics[e, k, i, j] = state.metrics[e, k, j, i] = 0.0
                 state.metrics[e, k, j, j] = 1.0 / ridge_of(run, exact, e)
@@ -166,7 +206,7 @@ def start_anew(state, exact, size, classes, j):
 @inner
 def exact_step(lanes, loss, state, scratch, size, classes, e, count, length, y, weight, pace):
     """The implicit Newton step of expert e with a metric for each output, and the metrics with this row."""
-    run, x, slots, metrics, q = state.running, scratch.own, scratch.slots, state.metrics, scratch.along
+    run, x, slots = state.running, scratch.own, scratch.slots
     z, tau, lev, slopes = scratch.margins, scratch.lengths, scratch.leverages, scratch.slopes
     loose = 1.0 / run[RUN.fade]
     label = int(y) if len(lanes) == 0 else 0
@@ -174,15 +214,7 @@ def exact_step(lanes, loss, state, scratch, size, classes, e, count, length, y, 
     for k in range(classes):
         lev[k] = 0.0
         if k == label or z[FIRST + e, k] > lowest:
-            for h in range(size):
-                q[k, h] = 0.0
-            for b in range(count + 1):
-                j, v = slots[b], x[b]
-                if v != 0.0:
-                    for h in range(size):
-                        q[k, h] += v * metrics[e, k, j, h]
-            for b in range(count + 1):
-                lev[k] += q[k, slots[b]] * x[b]
+            lev[k] = apply_metric(state, e, k, slots, x, count + 1, size, state.delayed[e, k, state.waiting[e, k]])
         tau[k] = max(lev[k], 0.0) * loose
     if len(lanes) == 1:
         _, slopes[FIRST + e, 0], bend = implicit_step(loss, z[FIRST + e, 0], y, pace * tau[0])
@@ -192,29 +224,27 @@ def exact_step(lanes, loss, state, scratch, size, classes, e, count, length, y, 
         bend, steps = 0.0, weight
     for k in range(classes):
         if lev[k] > 0.0:
-            move = steps * loose * slopes[FIRST + e, k]
+            move, q = steps * loose * slopes[FIRST + e, k], state.delayed[e, k, state.waiting[e, k]]
             for h in range(size):
-                state.weights[h, FIRST + e, k] -= move * q[k, h]
+                state.weights[h, FIRST + e, k] -= move * q[h]
             if len(lanes) == 0:
                 bend = abs(slopes[FIRST + e, k]) * (1.0 - abs(slopes[FIRST + e, k]))
             more = weight * bend * loose
             if more * lev[k] > SLIGHT:
-                take_off(metrics, e, k, size, q, more / (1.0 + more * lev[k]))
+                take_off(state, e, k, size, more / (1.0 + more * lev[k]), scratch.factors)
 
 
 @inner
 def sketch_products(state, scratch, count):
-    """Fill Sx; returns the squared length of the part of x that has columns."""
-    m, products, inside = int(state.running[RUN.rows]), scratch.products, 0.0
+    """Fill Sx."""
+    m, products = int(state.running[RUN.rows]), scratch.products
     for r in range(m):
         products[r] = 0.0
     for b in range(count + 1):
         place, v = state.places[scratch.slots[b]], scratch.own[b]
         if place >= 0 and v != 0.0:
-            inside += v * v
             for r in range(m):
                 products[r] += state.sketch[place, r] * v
-    return inside
 
 
 @inner
@@ -231,7 +261,7 @@ def sketch_leverage(state, scratch, e, length):
 
 
 @inner
-def sketch_step(lanes, loss, state, scratch, shares, classes, count, length, inside, y, weight, pace):
+def sketch_step(lanes, loss, state, scratch, shares, classes, count, length, y, weight, pace):
     """The implicit Newton steps of both experts through the sketch, and the row into the sketch."""
     run, x, slots, q, a = state.running, scratch.own, scratch.slots, scratch.inner, state.coefficients
     z, tau, slopes, m = scratch.margins, scratch.lengths, scratch.slopes, int(run[RUN.rows])
@@ -268,6 +298,7 @@ def sketch_step(lanes, loss, state, scratch, shares, classes, count, length, ins
     if curvature * told > 0.0 and run[RUN.credit] >= WORTH:
         run[RUN.credit] -= max(curvature * told, WORTH)
         rho = math.sqrt(curvature * loose * max(1.0, WORTH / (curvature * told)))
+    inside = 0.0
     for b in range(count + 1):
         j, place = slots[b], state.places[slots[b]]
         for e in range(NEWTON):
@@ -275,6 +306,7 @@ def sketch_step(lanes, loss, state, scratch, shares, classes, count, length, ins
                 state.weights[j, FIRST + e, k] += slopes[FIRST + e, k] * x[b]
         if rho > 0.0 and place >= 0:
             state.sketch[place, m] = rho * x[b]
+            inside += x[b] * x[b]
     if rho > 0.0:
         _border(state, scratch, m, rho, inside)
 

@@ -18,8 +18,10 @@ from onsketch.core.losses import SQUARED, in_unit, slope_unit
 from onsketch.core.scaling import CENTRE, CENTRED, CUT, MAGNITUDE, MAGNITUDE_USED, SCALE, VALUES
 from onsketch.core.softmax import fill_softmax, implicit_slopes
 from onsketch.jit.decorators import inlined, inner, kernel
+from onsketch.jit.vectors import load, logarithms, store
 from onsketch.learners.untuned import pool as pools
 from onsketch.learners.untuned.metric import (
+    apply_metric,
     change,
     exact_step,
     ridge_of,
@@ -66,13 +68,15 @@ _softmax = inner(fill_softmax.py_func)
 LOGS = 1e5
 """Values of which the common scale is a mean; later ones count as one of so many."""
 LEAST_THIN = 1e-12
+LEAST_SIZE = 1e-300
+"""Logarithms are taken of magnitudes from this on."""
 
 
 @inner
 def list_row(state, scratch, slots, values, low, high):
     """List the entries of a row and the centred features it lacks; returns their number, −1 without room for them."""
     count, listed = 0, int(state.running[RUN.listed])
-    if high - low + listed + 1 > scratch.slots.size:
+    if high - low + listed + 8 > scratch.slots.size:
         return -1
     scratch.stamp[0] += 1
     stamp = scratch.stamp[0]
@@ -90,74 +94,163 @@ def list_row(state, scratch, slots, values, low, high):
     return count
 
 
-@inner
-def gather(lanes, setup, state, scratch, count, classes, exact, t, cut, margins):
-    """Fill the row in its three forms and the experts' margins; returns its squared lengths and its factor.
+@inlined
+def _take_logs(x, count):
+    """Replace the first numbers by their logarithms; there is room for whole vectors."""
+    for b in range(count, (count + 7) // 8 * 8):
+        x[b] = 1.0
+    for at in range(0, count, 8):
+        store(x, at, logarithms(load(x, at, 8), 8))
 
-    Of one output, ``margins`` are linear, and the row to be learned is that times the factor. Of several classes, rows
-    are in the length in which they are learned.
-    """
-    run, weights = state.running, state.weights
-    own, rare, wide = scratch.own, scratch.rare, scratch.wide
-    common = math.exp(run[RUN.common])
-    square, rares, wides = 0.0, 0.0, 0.0
+
+@inner
+def rarities(state, scratch, count):
+    """Fill the factors of the row's features in the first expert, by the rows and values before this row."""
+    t, x = state.running[RUN.rounds], scratch.rarity
     for b in range(count):
-        figures, v = state.figures[scratch.slots[b]], scratch.raw[b]
-        x = y = 0.0
-        if figures[SCALE] > 0.0:
-            x = max(min((v - figures[CENTRE]) / figures[SCALE], cut), -cut)
-        if figures[MAGNITUDE_USED] > 0.0:
-            size = figures[MAGNITUDE_USED]
-            y = max(min(v / size, cut), -cut) * max(min(size / common, BROADEST), 1.0 / BROADEST)
-        own[b], wide[b] = x, y
-        rare[b] = x * (1.0 + RARITY * math.log(max(t / max(figures[VALUES], 1.0), 1.0)))
-        square += x * x
-        rares += rare[b] * rare[b]
-        wides += y * y
-    used = run[RUN.used]
-    factor = 1.0
-    if (setup.signs or len(lanes) == 0) and used > 0.0:
-        factor = math.sqrt(2.0 * used / (square + used))
+        x[b] = max(t / max(state.figures[scratch.slots[b], VALUES], 1.0), 1.0)
+    _take_logs(x, count)
+    for b in range(count):
+        x[b] = 1.0 + RARITY * x[b]
+
+
+@inlined
+def _scale_entry(state, scratch, b, common, cut):
+    """Fill an entry in its three forms; returns True if it is beyond ``CUT``."""
+    figures, v, x, y = state.figures[scratch.slots[b]], scratch.raw[b], 0.0, 0.0
+    if figures[SCALE] > 0.0:
+        x = (v - figures[CENTRE]) / figures[SCALE]
+    size = figures[MAGNITUDE_USED]
+    if size > 0.0:
+        y = v / size
+    far = not (abs(x) <= CUT and abs(y) <= CUT)
+    if far:
+        x, y = max(min(x, cut), -cut), max(min(y, cut), -cut)
+    scratch.own[b], scratch.rare[b] = x, x * scratch.rarity[b]
+    scratch.wide[b] = y * max(min(size / common, BROADEST), 1.0 / BROADEST)
+    return far
+
+
+@inner
+def scale_row(setup, state, scratch, count, common, cut):
+    """Fill the row in its three forms and its squared lengths; returns True if a value is beyond ``CUT``.
+
+    The last entry is the constant's for the Newton experts.
+    """
+    used, far, sums = state.running[RUN.used], False, scratch.sums
+    for b in range(count):
+        far = _scale_entry(state, scratch, b, common, cut) or far
+    sums[0] = sums[1] = sums[2] = 0.0
+    for b in range(count):
+        sums[0] += scratch.own[b] * scratch.own[b]
+        sums[1] += scratch.rare[b] * scratch.rare[b]
+        sums[2] += scratch.wide[b] * scratch.wide[b]
     scratch.slots[count] = 0
-    own[count], rare[count], wide[count] = math.sqrt(used), 1.0, 1.0
-    if not setup.intercept:
-        own[count] = rare[count] = wide[count] = 0.0
-    if len(lanes) == 0:
-        by_rare = math.sqrt(run[RUN.norm] / rares) if rares > 0.0 else 0.0
-        by_wide = math.sqrt(run[RUN.wide] / wides) if wides > 0.0 else 0.0
+    scratch.own[count] = math.sqrt(used) if setup.intercept else 0.0
+    return far
+
+
+@inner
+def feature_margins(lanes, state, scratch, count, classes, exact):
+    """Fill the margins before any factor, without the constant of the AdaGrads."""
+    parts, weights = scratch.parts, state.weights
+    if len(lanes) == 1:
+        first = second = third = fourth = fifth = 0.0
         for b in range(count):
-            own[b] *= factor
-            rare[b] *= by_rare
-            wide[b] *= by_wide
-        own[count] *= factor
-    for o in range(OUTPUTS):
-        for k in range(classes):
-            margins[o, k] = 0.0
-    for b in range(count + 1):
-        j = scratch.slots[b]
-        for k in range(classes):
-            margins[OWN, k] += weights[j, OWN, k] * rare[b]
-            margins[WIDE, k] += weights[j, WIDE, k] * wide[b]
-            margins[BOLD, k] += weights[j, BOLD, k] * wide[b]
-            for e in range(NEWTON):
-                margins[FIRST + e, k] += weights[j, FIRST + e, k] * own[b]
-    inside = 0.0
-    if not exact:
-        inside = sketch_products(state, scratch, count)
-        for e in range(NEWTON):
-            for r in range(int(run[RUN.rows])):
+            j, own, wide = scratch.slots[b], scratch.own[b], scratch.wide[b]
+            first += weights[j, OWN, 0] * scratch.rare[b]
+            second += weights[j, WIDE, 0] * wide
+            third += weights[j, BOLD, 0] * wide
+            fourth += weights[j, FIRST, 0] * own
+            fifth += weights[j, FIRST + 1, 0] * own
+        parts[OWN, 0], parts[WIDE, 0], parts[BOLD, 0], parts[FIRST, 0], parts[FIRST + 1, 0] = (
+            first, second, third, fourth, fifth
+        )  # fmt: skip
+    else:
+        for o in range(OUTPUTS):
+            for k in range(classes):
+                parts[o, k] = 0.0
+        for b in range(count):
+            j = scratch.slots[b]
+            for o in range(OUTPUTS):
+                x = scratch.rare[b] if o == OWN else (scratch.wide[b] if o < FIRST else scratch.own[b])
                 for k in range(classes):
-                    margins[FIRST + e, k] += state.coefficients[e, r, k] * scratch.products[r]
-    return square, wides, factor, inside
+                    parts[o, k] += weights[j, o, k] * x
+    for e in range(NEWTON):
+        for k in range(classes):
+            parts[FIRST + e, k] += weights[0, FIRST + e, k] * scratch.own[count]
+    if not exact:
+        sketch_products(state, scratch, count)
+        for e in range(NEWTON):
+            for r in range(int(state.running[RUN.rows])):
+                for k in range(classes):
+                    parts[FIRST + e, k] += state.coefficients[e, r, k] * scratch.products[r]
+
+
+@inlined
+def lengths_learned(lanes, setup, run, sums):
+    """Return the factors with which a row is learned: of own scales, with rarity, in the wide form, and the constant.
+
+    Of several classes, rows are predicted in the length in which they are learned; of one output they are not.
+    """
+    used, factor = run[RUN.used], 1.0
+    if (setup.signs or len(lanes) == 0) and used > 0.0:
+        factor = math.sqrt(2.0 * used / (sums[0] + used))
+    if len(lanes) == 1:
+        return factor, factor, factor, factor if setup.intercept else 0.0
+    by_rare = math.sqrt(run[RUN.norm] / sums[1]) if sums[1] > 0.0 else 0.0
+    by_wide = math.sqrt(run[RUN.wide] / sums[2]) if sums[2] > 0.0 else 0.0
+    return factor, by_rare, by_wide, 1.0 if setup.intercept else 0.0
+
+
+@inner
+def fill_margins(state, scratch, classes, factors, margins):
+    """Fill the experts' margins of the row times these factors."""
+    own, rare, wide, one = factors
+    for o in range(OUTPUTS):
+        by = rare if o == OWN else (wide if o < FIRST else own)
+        for k in range(classes):
+            margins[o, k] = by * scratch.parts[o, k] + (one * state.weights[0, o, k] if o < FIRST else 0.0)
+
+
+@inlined
+def margins_predicted(lanes, setup, state, scratch, count, classes, exact, common, margins):
+    """Fill the experts' margins by what is known so far; returns what ``scale_row`` does."""
+    rarities(state, scratch, count)
+    far = scale_row(setup, state, scratch, count, common, math.inf if len(lanes) == 1 else CUT)
+    feature_margins(lanes, state, scratch, count, classes, exact)
+    factors = 1.0, 1.0, 1.0, 1.0 if setup.intercept else 0.0
+    if len(lanes) == 0:
+        factors = lengths_learned(lanes, setup, state.running, scratch.sums)
+    fill_margins(state, scratch, classes, factors, margins)
+    return far
+
+
+@inner
+def follow_common(run, logs, count):
+    """Take the magnitudes of the row's values, in ``logs``, into the common magnitude."""
+    if count == 0:
+        return
+    _take_logs(logs, count)
+    known, total = run[RUN.values], 0.0
+    for i in range(count):
+        away = logs[i] - run[RUN.common]
+        total += max(min(away, 1.0), -1.0) if known >= 10.0 else away
+    run[RUN.values] = known + count
+    run[RUN.common] += total / min(run[RUN.values], LOGS)
 
 
 @inner
 def visit(setup, state, scratch, count, classes, exact, size, t):
-    """Let the scales take in the row's values; features whose scale or centre has moved are rewritten."""
-    run, unlisted = state.running, 0
+    """Let the scales take in the row's values; features whose scale or centre has moved are rewritten.
+
+    Returns how many entries have a new scale, and True if more than these entries is to be computed again.
+    """
+    run, unlisted, met, moved, rewritten = state.running, 0, 0, 0, False
     for b in range(count):
         j, v = scratch.slots[b], scratch.raw[b]
         figures = state.figures[j]
+        used, magnitude = figures[SCALE], figures[MAGNITUDE_USED]
         scaling.follow(figures, v)
         if setup.intercept:
             if figures[CENTRED] == 0.0 and figures[VALUES] > scaling.MOSTLY * t:
@@ -168,32 +261,33 @@ def visit(setup, state, scratch, count, classes, exact, size, t):
                 figures[CENTRED] = 2.0
                 unlisted += 1
         centre, scale = scaling.wanted(figures)
-        used = figures[SCALE]
         if used == 0.0:
             figures[SCALE], figures[CENTRE] = scale, centre
+            rewritten = rewritten or (not exact and scale > 0.0 and state.places[j] >= 0)
         elif scaling.has_moved(figures, centre, scale) or (figures[CENTRED] == 2.0 and scale > 0.0):
             r = used / scale
             if 1.0 / STRANGE < r < STRANGE:
                 change(state, scratch, exact, size, classes, j, r, (figures[CENTRE] - centre) / scale)
             else:
-                start_anew(state, exact, size, classes, j)
+                start_anew(state, scratch, exact, size, classes, j)
             figures[SCALE], figures[CENTRE] = scale, centre
-        magnitude, running = figures[MAGNITUDE_USED], figures[MAGNITUDE]
+            rewritten = True
+        running = figures[MAGNITUDE]
         if running > scaling.LEAP * magnitude or magnitude > scaling.LEAP * running:
             figures[MAGNITUDE_USED] = running
+        if figures[SCALE] != used or figures[MAGNITUDE_USED] != magnitude:
+            scratch.moved[moved] = b
+            moved += 1
         if v != 0.0:
-            log = math.log(figures[MAGNITUDE_USED])
-            run[RUN.values] += 1.0
-            away = log - run[RUN.common]
-            if run[RUN.values] >= 10.0:
-                away = max(min(away, 1.0), -1.0)
-            run[RUN.common] += away / min(run[RUN.values], LOGS)
+            scratch.logs[met] = max(figures[MAGNITUDE_USED], LEAST_SIZE)
+            met += 1
         if not exact and state.places[j] < 0 and (figures[VALUES] >= PATIENCE or j < FREE):
             place = int(run[RUN.places])
             if place < PLACES:
                 state.places[j] = place
                 state.slot_of[place] = j
                 run[RUN.places] += 1.0
+    follow_common(run, scratch.logs, met)
     if unlisted > 0:
         kept = 0
         for i in range(int(run[RUN.listed])):
@@ -204,6 +298,25 @@ def visit(setup, state, scratch, count, classes, exact, size, t):
                 state.listed[kept] = j
                 kept += 1
         run[RUN.listed] = kept
+    return moved, rewritten
+
+
+@inner
+def correct_margins(state, scratch, classes, moved, common):
+    """Compute again the entries that have a new scale, and what they add to margins and squared lengths."""
+    sums, parts = scratch.sums, scratch.parts
+    for i in range(moved):
+        b = scratch.moved[i]
+        j, own, rare, wide = scratch.slots[b], scratch.own[b], scratch.rare[b], scratch.wide[b]
+        _scale_entry(state, scratch, b, common, CUT)
+        sums[0] += scratch.own[b] * scratch.own[b] - own * own
+        sums[1] += scratch.rare[b] * scratch.rare[b] - rare * rare
+        sums[2] += scratch.wide[b] * scratch.wide[b] - wide * wide
+        own, rare, wide = scratch.own[b] - own, scratch.rare[b] - rare, scratch.wide[b] - wide
+        for o in range(OUTPUTS):
+            x = rare if o == OWN else (wide if o < FIRST else own)
+            for k in range(classes):
+                parts[o, k] += state.weights[j, o, k] * x
 
 
 @inner
@@ -264,15 +377,17 @@ def mixed(setup, run, mixture, margins):
 
 
 @inner
-def first_order_steps(lanes, loss, signs, state, scratch, count, classes, y, weight, unit, factor):
+def first_order_steps(lanes, loss, signs, state, scratch, count, classes, y, weight, unit):
     """The steps of the AdaGrads, with one energy for each feature; implicit but for the bold one's on signs.
 
     Rows of many rare words are learned better by steps that overshoot.
     """
-    run, z, slopes, tau = state.running, scratch.margins, scratch.slopes, scratch.lengths
+    run, z, slopes, tau, by, energies = (
+        state.running, scratch.margins, scratch.slopes, scratch.lengths, scratch.by, scratch.energies
+    )  # fmt: skip
     thin, label = run[RUN.thin], int(y) if len(lanes) == 0 else 0
     steep = slope_unit(loss, unit) if len(lanes) == 1 else 1.0
-    first = FIRST_ENERGY * (steep * steep)
+    first = FIRST_ENERGY * (steep * steep) / thin
     for o in range(FIRST):
         norm = run[RUN.norm] if o == OWN else run[RUN.wide]
         if norm == 0.0:
@@ -287,13 +402,10 @@ def first_order_steps(lanes, loss, signs, state, scratch, count, classes, y, wei
             for k in range(classes):
                 more += slopes[o, k] * slopes[o, k]
         x = scratch.rare if o == OWN else scratch.wide
-        reach, eta = 0.0, STEPS[o] * unit / math.sqrt(norm)
+        eta, gain = STEPS[o] * unit / math.sqrt(norm), weight * more / thin
         for b in range(count + 1):
-            v, energy = x[b] * factor, state.energies[scratch.slots[b], o]
-            energy += v * v * (weight * more + (first if energy == 0.0 else 0.0)) / thin
-            scratch.energies[b] = energy
-            scratch.by[b] = eta * v / math.sqrt(energy * thin + 1e-290)
-            reach += v * scratch.by[b]
+            energies[b] = state.energies[scratch.slots[b], o]
+        reach = _scaled_steps(x, energies, by, count + 1, gain, first, thin) * eta
         if len(lanes) == 1:
             slopes[o, 0] = s
             if o != BOLD or not signs:
@@ -304,9 +416,23 @@ def first_order_steps(lanes, loss, signs, state, scratch, count, classes, y, wei
             implicit_slopes(z[o], label, tau, weight, classes, slopes[o])
         for b in range(count + 1):
             j = scratch.slots[b]
-            state.energies[j, o] = scratch.energies[b]
+            state.energies[j, o] = energies[b]
             for k in range(classes):
-                state.weights[j, o, k] -= weight * scratch.by[b] * slopes[o, k]
+                state.weights[j, o, k] -= weight * eta * by[b] * slopes[o, k]
+
+
+@inner
+def _scaled_steps(x, energies, by, count, gain, first, thin):
+    """Take a row into the energies, and fill x/√energy; returns the sum of its products with x."""
+    reach = 0.0
+    for b in range(count):
+        v, energy = x[b], energies[b]
+        energy += v * v * (gain + (first if energy == 0.0 else 0.0))
+        energies[b] = energy
+        step = v / math.sqrt(energy * thin + 1e-290)
+        by[b] = step
+        reach += v * step
+    return reach
 
 
 @inner
@@ -331,6 +457,20 @@ def follow_lengths(lanes, state, scratch, exact, size, classes, square, wides, t
 def fits(setup, y, weight):
     """Return True where learning the row leaves everything finite."""
     return abs(y) <= setup.largest and weight <= LARGEST_WEIGHT
+
+
+@inner
+def scale_to(scratch, count, rows, factors):
+    """Multiply the row in its three forms, and its products with the sketch, by the factors of its lengths."""
+    own, rare, wide, one = factors
+    for b in range(count):
+        scratch.own[b] *= own
+        scratch.rare[b] *= rare
+        scratch.wide[b] *= wide
+    scratch.own[count] *= own
+    scratch.rare[count] = scratch.wide[count] = one
+    for r in range(rows):
+        scratch.products[r] *= own
 
 
 @kernel
@@ -364,9 +504,8 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
         t = run[RUN.rounds] + 1.0
         size = newest + 1 if exact else 0
         # 2 Predict by what is known so far.
-        z = scratch.before
-        cut = math.inf if len(lanes) == 1 else CUT
-        gather(lanes, setup, state, scratch, count, classes, exact, t - 1.0, cut, z)
+        z, common, known = scratch.before, math.exp(run[RUN.common]), run[RUN.values] > 0.0
+        far = margins_predicted(lanes, setup, state, scratch, count, classes, exact, common, z)
         if len(lanes) == 1:
             out[i, 0] = mixed(setup, run, mixture, z) if t > 1.0 else 0.0
         else:
@@ -382,21 +521,27 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
         if exact and run[RUN.used] > 0.0:
             _start_metrics(state, int(run[RUN.seen]) + 1, size, classes)
         run[RUN.seen] = newest
-        visit(setup, state, scratch, count, classes, exact, size, t)
-        square, wides, factor, inside = gather(
-            lanes, setup, state, scratch, count, classes, exact, t, CUT, scratch.margins
-        )
-        if (run[RUN.wide] == 0.0 and wides > 0.0) or (run[RUN.norm] == 0.0 and square > 0.0):  # the first lengths
-            if run[RUN.wide] == 0.0:
-                run[RUN.wide] = wides
-            if run[RUN.norm] == 0.0 and square > 0.0:
-                run[RUN.norm] = run[RUN.used] = square
-                run[RUN.start] = t - 1.0
-                if exact:
-                    _start_metrics(state, 0, size, classes)
-            square, wides, factor, inside = gather(
-                lanes, setup, state, scratch, count, classes, exact, t, CUT, scratch.margins
-            )
+        moved, rewritten = visit(setup, state, scratch, count, classes, exact, size, t)
+        if not known:
+            common = math.exp(run[RUN.common])
+        if rewritten or far or not known:
+            scale_row(setup, state, scratch, count, common, CUT)
+            feature_margins(lanes, state, scratch, count, classes, exact)
+        else:
+            correct_margins(state, scratch, classes, moved, common)
+        square, wides = scratch.sums[0], scratch.sums[2]
+        if run[RUN.wide] == 0.0:
+            run[RUN.wide] = wides
+        if run[RUN.norm] == 0.0 and square > 0.0:  # the first row with a length
+            run[RUN.norm] = run[RUN.used] = square
+            run[RUN.start] = t - 1.0
+            if exact:
+                _start_metrics(state, 0, size, classes)
+            scratch.own[count] = math.sqrt(square) if setup.intercept else 0.0
+            feature_margins(lanes, state, scratch, count, classes, exact)
+        factors = lengths_learned(lanes, setup, run, scratch.sums)
+        fill_margins(state, scratch, classes, factors, scratch.margins)
+        scale_to(scratch, count, int(run[RUN.rows]), factors)
         run[RUN.rounds] = t
         # 4 The label, and the mixture.
         label, unit, target, h = scratch.label, 1.0, y, weight
@@ -405,21 +550,12 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
             unit, target = label[2], y - label[0]
             if setup.counts:  # with z = c + v the loss is e^c·(eᵛ − (y/e^c)·v) and a constant
                 target, h = y / math.exp(label[0]), weight * math.exp(label[0])
-            for b in range(count + 1):
-                scratch.own[b] *= factor
-            for o in range(OUTPUTS):
-                scratch.margins[o, 0] *= factor
-            inside *= factor * factor
-            for r in range(int(run[RUN.rows])):
-                scratch.products[r] *= factor
-            one = factor if setup.intercept else 0.0
-            _count_mixture(setup, run, mixture, scratch, one, target, h, unit, label[0], t)
+            _count_mixture(setup, run, mixture, scratch, factors[3], target, h, unit, label[0], t)
             if loss.code == SQUARED:
                 away = min(abs(y - out[i, 0]), setup.largest)
                 run[RUN.squares] = setup.forget * run[RUN.squares] + min(h, run[RUN.heaviest]) * away * away
             shares = mixture.shares
         else:
-            factor = 1.0
             pools.teach(pool, pooled, int(y), classes, weight, t - 1.0)
             shares = pool.shares
         # 5 The experts.
@@ -432,8 +568,8 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
                 for e in range(NEWTON):
                     exact_step(lanes, loss, state, scratch, size, classes, e, count, length, target, h, pace)
             else:
-                sketch_step(lanes, loss, state, scratch, shares, classes, count, length, inside, target, h, pace)
-        first_order_steps(lanes, loss, setup.signs, state, scratch, count, classes, target, h, unit, factor)
+                sketch_step(lanes, loss, state, scratch, shares, classes, count, length, target, h, pace)
+        first_order_steps(lanes, loss, setup.signs, state, scratch, count, classes, target, h, unit)
         # 6 Running figures.
         if len(lanes) == 1:
             count_label(setup, state, y, label)
@@ -492,11 +628,10 @@ def predict_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, sl
     """Predict rows without learning: margins (n, 1), or log-probabilities of classes (n, K)."""
     exact = state.gram.shape[0] == 0
     classes = 1 if len(lanes) == 1 else int(state.running[RUN.classes])
-    cut = math.inf if len(lanes) == 1 else CUT
-    t = state.running[RUN.rounds]
+    t, common = state.running[RUN.rounds], math.exp(state.running[RUN.common])
     for i in range(indptr.size - 1):
         count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
-        gather(lanes, setup, state, scratch, count, classes, exact, t, cut, scratch.before)
+        margins_predicted(lanes, setup, state, scratch, count, classes, exact, common, scratch.before)
         if len(lanes) == 1:
             out[i, 0] = mixed(setup, state.running, mixture, scratch.before) if t > 0.0 else 0.0
         else:
@@ -508,19 +643,18 @@ def leverage_rows(setup, state, mixture, scratch, indptr, slots, values, out):
     """Fill xᵀA⁻¹x of one output, averaged over the Newton experts by their shares."""
     run = state.running
     exact = state.gram.shape[0] == 0
+    size = int(run[RUN.seen]) + 1
     trusted = mixture.shares[FIRST] + mixture.shares[FIRST + 1] + 1e-290
     for i in range(indptr.size - 1):
         count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
-        square, _, _, _ = gather((0,), setup, state, scratch, count, 1, exact, run[RUN.rounds], CUT, scratch.before)
-        length = square + scratch.own[count] * scratch.own[count]
+        scale_row(setup, state, scratch, count, math.exp(run[RUN.common]), CUT)
+        length = scratch.sums[0] + scratch.own[count] * scratch.own[count]
+        if not exact:
+            sketch_products(state, scratch, count)
         out[i] = 0.0
         for e in range(NEWTON):
             if exact:
-                lev = 0.0
-                for b in range(count + 1):
-                    for c in range(count + 1):
-                        entry = state.metrics[e, 0, scratch.slots[b], scratch.slots[c]]
-                        lev += scratch.own[b] * scratch.own[c] * entry
+                lev = apply_metric(state, e, 0, scratch.slots, scratch.own, count + 1, size, scratch.along)
                 lev /= run[RUN.fade]
             else:
                 lev = sketch_leverage(state, scratch, e, length)

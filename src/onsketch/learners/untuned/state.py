@@ -49,6 +49,8 @@ REWRITTEN = 0.01
 """A changed prior is written into an exact metric where it changes the variance by more than this share."""
 STRANGE = 1e12
 """A scale that moves by more than this factor starts the feature anew."""
+DELAYED = 8
+"""An exact metric is written after so many rows: in between it is P less one vector's square for each row."""
 LEAST_FADE = 0.5
 """Forgetting is written into metrics when this is left."""
 
@@ -172,7 +174,12 @@ class State(NamedTuple):
     inverses: Annotated[Floats, Array(f"{NEWTON} width width")]
     """(ridge·I + SSᵀ)⁻¹."""
     metrics: Annotated[Floats, Array(f"{NEWTON} classes square square")]
-    """Exact: (ridge·I + Σ κ·xxᵀ)⁻¹ for each class."""
+    """Exact: (ridge·I + Σ κ·xxᵀ)⁻¹ + Σ by·u uᵀ for each class; ``square`` is a multiple of 8."""
+    delayed: Annotated[Floats, Array(f"{NEWTON} classes {DELAYED} square")]
+    """The vectors u that are to be taken off a metric."""
+    delayed_by: Annotated[Floats, Array(f"{NEWTON} classes {DELAYED}")]
+    waiting: Annotated[Longs, Array(f"{NEWTON} classes", "i8", within=(0, DELAYED - 1))]
+    """How many there are."""
     factors: Annotated[Floats, Array("classes")]
     """Curvature that each class has had, over a sketch."""
     running: Annotated[Floats, Array(f"{len(Run._fields)}")]
@@ -203,14 +210,22 @@ class Scratch(NamedTuple):
     own: Annotated[Floats, Array("entries")]
     rare: Annotated[Floats, Array("entries")]
     wide: Annotated[Floats, Array("entries")]
+    rarity: Annotated[Floats, Array("entries")]
+    logs: Annotated[Floats, Array("entries")]
+    moved: Annotated[Longs, Array("entries", "i8")]
     by: Annotated[Floats, Array("entries")]
     energies: Annotated[Floats, Array("entries")]
+    sums: Annotated[Floats, Array("3")]
+    """Squared lengths of the row in own scales, with rarity, and in the wide form."""
+    parts: Annotated[Floats, Array(f"{OUTPUTS} classes")]
+    """Margins of the features alone, before rows are scaled to a length."""
     before: Annotated[Floats, Array(f"{OUTPUTS} classes")]
     margins: Annotated[Floats, Array(f"{OUTPUTS} classes")]
     slopes: Annotated[Floats, Array(f"{OUTPUTS} classes")]
     lengths: Annotated[Floats, Array("classes")]
     leverages: Annotated[Floats, Array("classes")]
-    along: Annotated[Floats, Array("classes square")]
+    along: Annotated[Floats, Array("square")]
+    factors: Annotated[Floats, Array(f"{DELAYED}")]
     products: Annotated[Floats, Array("width")]
     inner: Annotated[Floats, Array(f"{NEWTON} width")]
     turned: Annotated[Floats, Array("2 width")]

@@ -33,8 +33,8 @@ from onsketch.learners.untuned.state import (
 def kept_up(state: State) -> State:
     """Return the state after what its loop has asked for."""
     status = int(state.running[RUN.status])
-    changed = ("weights", "sketch", "coefficients", "gram", "inverses", "metrics", "running")
-    state = state._replace(**{name: getattr(state, name).copy() for name in changed})
+    changed = ("weights", "sketch", "coefficients", "gram", "inverses", "running")
+    state = settled(state)._replace(**{name: getattr(state, name).copy() for name in changed})
     if state.gram.shape[0] == 0:
         _exchange(state, faded=status == FADED)
         return state
@@ -44,6 +44,16 @@ def kept_up(state: State) -> State:
         _shrink(state)
     _invert(state)
     return state
+
+
+def settled(state: State) -> State:
+    """Return the state with all that waits written into exact metrics of their own."""
+    metrics = state.metrics.copy()
+    for e, k in np.argwhere(state.waiting > 0):
+        n = state.waiting[e, k]
+        u = state.delayed[e, k, :n]
+        metrics[e, k] -= (u.T * state.delayed_by[e, k, :n]) @ u
+    return state._replace(metrics=metrics, waiting=np.zeros_like(state.waiting))
 
 
 def ridge(running: Floats, exact: bool, e: int) -> float:
@@ -159,6 +169,7 @@ def sketched(state: State, size: int) -> State:
     """
     run, seen = state.running, int(state.running[RUN.seen]) + 1
     classes = max(int(run[RUN.classes]), 1)
+    state = settled(state)
     used, total = float(run[RUN.used]), np.zeros((seen, seen))
     fresh: State = states.new(
         State, slots=len(state.places), classes=state.weights.shape[2], places=seen + 64, width=2 * size, square=0,

@@ -378,8 +378,9 @@ class Linear(NamedTuple):
     features: NDArray[np.int64]
     """−1 is the constant feature."""
     weights: NDArray[np.float64]
-    clip: float
-    """Largest margin."""
+    low: float
+    high: float
+    """Bounds of margins."""
     bounds: NDArray[np.float64] | None = None
     """Magnitudes of the values of each feature beyond which they are cut off."""
 
@@ -393,8 +394,8 @@ class Linear(NamedTuple):
         if self.bounds is not None:
             bounds[self.features[known]] = self.bounds[known]
         _dense_margins(rows.values[rows.indptr[0] : rows.indptr[-1]], bounds, weights, constant, out)
-        np.maximum(out, -self.clip, out=out)
-        return np.minimum(out, self.clip, out=out)  # a fifth of the time of np.clip
+        np.maximum(out, self.low, out=out)
+        return np.minimum(out, self.high, out=out)  # a fifth of the time of np.clip
 
 
 def finite(margins: NDArray[np.float64]) -> NDArray[np.float64]:

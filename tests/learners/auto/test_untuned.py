@@ -17,7 +17,7 @@ from onsketch.files import model_file
 from onsketch.learners.untuned import learner as module
 from onsketch.learners.untuned.classes import UntunedClasses
 from onsketch.learners.untuned.state import FIRST, FULL, RUN
-from onsketch.learners.untuned.upkeep import kept_up, sketched
+from onsketch.learners.untuned.upkeep import kept_up, settled, sketched
 from streams import LOSSES, blobs, level
 from streams import mixed_units as stream
 
@@ -295,3 +295,54 @@ def test_deviations_cover_the_labels() -> None:
     model.learn(X[:2000], y[:2000])
     away = np.abs(model.predict(X[2000:]) - y[2000:])
     assert 0.93 < np.mean(away < 2.0 * model.deviation(X[2000:])) < 0.999
+
+
+@pytest.mark.parametrize("size", [0, 1, 4])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_small_sketch_survives_a_file_and_a_merge(size: int, dtype: str, tmp_path: Path) -> None:
+    X, y = stream("logistic", n=200, d=300, density=0.2)
+    options: Any = {"loss": "logistic", "sketch_size": size, "dtype": dtype}
+    one, two = (onsketch.learner("untuned", **options) for _ in range(2))
+    one.learn(X[:100], y[:100])
+    two.learn(X[100:], y[100:])
+    one.merge(two)
+    one.save(tmp_path / "model")
+    again = onsketch.load(tmp_path / "model")
+    assert np.array_equal(again.learn(X, y), one.learn(X, y))
+
+
+@pytest.mark.parametrize("width", [6, 400])
+def test_the_order_of_a_merge_does_not_matter(width: int) -> None:
+    X, y = stream("logistic", n=600, d=width, density=0.1 if width > 6 else 0.8)
+    one, two = (onsketch.learner("untuned", loss="logistic") for _ in range(2))
+    one.learn(X[:400], y[:400])
+    two.learn(X[400:], y[400:])
+    other = two.fork().merge(one)
+    np.testing.assert_allclose(one.merge(two).predict(X), other.predict(X), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
+def test_many_dense_rows_are_predicted_as_single_ones(loss: str) -> None:
+    X, y = stream(loss, n=400, d=9)
+    model = onsketch.learner("untuned", loss=loss)
+    model.learn(X, y)
+    far = X * np.where(np.arange(len(X)) % 5 == 0, 1e3, 1.0)[:, None]
+    one_by_one = [model.predict(far[i : i + 1])[0] for i in range(len(far))]
+    np.testing.assert_allclose(model.predict(far), one_by_one, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("width", [6, 300])
+def test_directions_are_those_of_the_curvature(width: int) -> None:
+    X, y = stream("squared", n=300, d=width, density=0.2 if width > 6 else 0.8)
+    model = onsketch.learner("untuned", sketch_size=4)
+    model.learn(X, y)
+    energies, features, vectors = model.directions()
+    assert features[0] == -1
+    assert len(features) == vectors.shape[1] == width + 1
+    np.testing.assert_allclose(vectors @ vectors.T, np.eye(len(vectors)), atol=1e-8)
+    assert (np.diff(energies) <= 0.0).all()
+    assert np.array_equal(energies, model.spectrum())
+    if width == 6:  # the exact metric: ridge + curvature
+        inverse = settled(model._core.state).metrics[0, 0, :7, :7]  # type: ignore[attr-defined]
+        largest = 1.0 / np.linalg.eigvalsh(inverse)[0] - model.ridge
+        assert energies[0] == pytest.approx(largest, rel=1e-9)

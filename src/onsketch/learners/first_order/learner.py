@@ -203,7 +203,7 @@ class FirstOrderLearner(Learner):
         return np.minimum(out, self._setup.clip, out=out)  # a fifth of the time of np.clip
 
     def _linear(self) -> Linear:
-        return Linear(*self._coefficients(), self._setup.clip)
+        return Linear(*self._coefficients(), -self._setup.clip, self._setup.clip)
 
     def _leverage(self, rows: Rows) -> Floats:
         """x·H⁻¹x: AROW's own x·Σx, and for diagonal Newton with H = ridge + E."""

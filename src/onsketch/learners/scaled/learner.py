@@ -135,8 +135,9 @@ class ScaledLearner(Learner):
         if inner is None:
             return None
         features, scales = inner.features, self._scales.of(inner.features)
-        clip, bounds = self._clip if self._real else inner.clip, FAR * scales / self._scales.norm**0.5
-        return Linear(features, inner.weights * self._scales.unit / scales, clip, bounds)
+        low, high = (-self._clip, self._clip) if self._real else (inner.low, inner.high)
+        bounds = FAR * scales / self._scales.norm**0.5
+        return Linear(features, inner.weights * self._scales.unit / scales, low, high, bounds)
 
     def _leverage(self, rows: Rows) -> Floats:
         return self._inner._leverage(self._scales.scaled(rows))

@@ -127,7 +127,7 @@ class SketchedLearner(Learner):
         return out
 
     def _linear(self) -> Linear:
-        return Linear(*self._coefficients(), self._setup.clip)
+        return Linear(*self._coefficients(), -self._setup.clip, self._setup.clip)
 
     def _leverage(self, rows: Rows) -> NDArray[np.float64]:
         indptr, slots, values = self._translated(rows, learn=False)

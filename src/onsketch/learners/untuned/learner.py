@@ -12,22 +12,28 @@ from onsketch.core import scaling
 from onsketch.core import state as states
 from onsketch.core.arrays import Arrays, named, require, require_within, take
 from onsketch.core.errors import OptionError
+from onsketch.core.interrupts import uninterrupted
+from onsketch.jit.calling import Prepared
+from onsketch.jit.chain import Step
 from onsketch.jit.vectors import padded
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
+from onsketch.learners.merging import spectrum
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Rows, Slotted
+from onsketch.learners.rows import Linear, Rows, Slotted
+from onsketch.learners.single import OneRow, RowPlan
 from onsketch.learners.untuned import upkeep
 from onsketch.learners.untuned.merging import merge
 from onsketch.learners.untuned.pool import PRIOR, Pool
-from onsketch.learners.untuned.round import learn_rows, leverage_rows, predict_rows
+from onsketch.learners.untuned.round import bounds_of, learn_rows, leverage_rows, predict_rows
 from onsketch.learners.untuned.state import (
     BOLD,
     DONE,
     EXPERT_NAMES,
     FEW,
     FIRST,
+    FULL,
     LONG,
     NARROW,
     NEWTON,
@@ -124,9 +130,24 @@ class Core:
             block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
             state = self.setup, self.state, self.mixture, self.pool, pooled, scratch
             done += int(learn_rows(self.lanes, *state, *block))
-            if self.state.running[RUN.status] == DONE:
+            if not self.keep_up() and self.state.running[RUN.status] == DONE:
                 break
         return done
+
+    def keep_up(self) -> bool:
+        """Do what the loop has asked for after a row, and return True if it has asked for something.
+
+        The arrays stay, for prepared calls refer to them.
+        """
+        if self.state.running[RUN.status] < FULL:
+            return False
+        after = upkeep.kept_up(self.state)
+        after.running[RUN.status] = DONE
+        with uninterrupted:
+            for held, new in zip(self.state, after, strict=True):
+                if new is not held:
+                    held[...] = new
+        return True
 
     def _prepare(self, row: NDArray[np.int32], room: int) -> None:
         """Do what the loop has asked for before it can learn the next row, whose slots are given."""
@@ -137,8 +158,6 @@ class Core:
             self._scratch = None
             places = min(int(self.state.running[RUN.places]) + room + 1, PLACES)
             self.state = states.grow(self.state, places=places)
-        elif status != DONE:
-            self.state = upkeep.kept_up(self.state)
         self.state.running[RUN.status] = DONE
 
     def _widen(self, size: int) -> None:
@@ -205,6 +224,11 @@ class Core:
         constant -= np.einsum("jok,j->ok", weights * ~np.isin(np.arange(OUTPUTS), (WIDE, BOLD))[:, None], centre)
         return weights[1:], constant
 
+    def bounds(self) -> tuple[float, float]:
+        """Return the bounds of the predictions of one output."""
+        limits: tuple[float, float] = bounds_of.py_func(self.setup, self.state.running)
+        return limits
+
     def nbytes(self) -> dict[str, int]:
         """Memory: what is kept for the features seen; and everything."""
         used = self.arrays()
@@ -230,6 +254,7 @@ class Core:
         self.map.refill(features, width, False)
         free = ("slots", "places", "width", "square", "classes")
         self.state = states.unpack(self.state, arrays, "state", free=free)
+        self.state = states.resize(self.state, width=len(arrays["state.gram"]))  # not more, as other axes may have
         if self.lanes:
             self.mixture = states.unpack(self.mixture, arrays, "mixture")
         else:
@@ -314,6 +339,35 @@ class UntunedLearner(Learner):
         """The rows with their slots."""
         return self._core.map.shared(rows, learn=learn)
 
+    def learning_row(self, row: OneRow) -> RowPlan:
+        """As ``_learn``, for a prepared row."""
+        return self._row_plan(row, learn=True)
+
+    def predicting_row(self, row: OneRow) -> RowPlan:
+        """As ``_predict``, for a prepared row."""
+        return self._row_plan(row, learn=False)
+
+    def _row_plan(self, row: OneRow, *, learn: bool) -> RowPlan:
+        core, state, run = self._core, self._core.state, self._core.state.running
+        slots = len(state.places)
+        slotted, steps, same = row.translated(core.map, False, slots - 1 if learn else None)
+        listed = min(2 * int(run[RUN.listed]) + 64, slots)
+        pooled, scratch = core.scratch(slotted[1].size + listed + 2)
+        parts = core.lanes, core.setup, state, core.mixture, core.pool, pooled, scratch, *slotted
+        out = row.out.reshape(1, 1)
+        if learn:
+            steps.append(Step(Prepared(learn_rows, *parts, row.label, row.weight, out), 1))
+        else:
+            steps.append(Step(Prepared(predict_rows, *parts, out)))
+
+        def kept_up(margin: float) -> float:
+            core.keep_up()
+            return margin
+
+        return RowPlan(
+            steps, lambda: core.state is state and run[RUN.listed] <= listed and same(), kept_up if learn else None
+        )
+
     def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
         core = self._core
         try:
@@ -325,6 +379,9 @@ class UntunedLearner(Learner):
         out = np.empty((rows.count, 1))
         self._core.predict(self._core.map.translate(rows, learn=False), out)
         return out[:, 0]
+
+    def _linear(self) -> Linear:
+        return Linear(*self._coefficients(), *self._core.bounds())
 
     def _leverage(self, rows: Rows) -> Floats:
         if self.rounds == 0:
@@ -356,6 +413,18 @@ class UntunedLearner(Learner):
     def escaped(self) -> float:
         """Σρ: what the sketch has shrunk away so far."""
         return float(self._core.state.running[RUN.lost])
+
+    def spectrum(self) -> Floats:
+        """The eigenvalues of the sum of curvature rows in scales of their own, or of its sketch, descending."""
+        return self.directions()[0]
+
+    def directions(self) -> tuple[Floats, NDArray[np.int64], Floats]:
+        """The main directions of the sum of curvature rows, at most ``sketch_size``; see ``Learner.directions``."""
+        core, run = self._core, self._core.state.running
+        values, vectors = spectrum(upkeep.curvature_rows(core.state))
+        kept = self.options.sketch_size
+        features = np.append(INTERCEPT, core.map.features)
+        return values[:kept] * float(run[RUN.fade]), features, vectors[:kept]
 
     def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
         core = self._core

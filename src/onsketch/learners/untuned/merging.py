@@ -71,6 +71,7 @@ def merge(one: Core, two: Core, base: Core) -> None:
     figures, running = _figures(parts, rounds), _running(one, parts, rounds)
     for state in parts:
         _to_law(one, state, figures, running)
+    hidden = [_hidden(part) for part in parts] if not whole else []
     merged = parts[0]
     merged.figures[:], merged.running[:] = figures, running
     listed = np.flatnonzero(figures[:, CENTRED] == 1.0)
@@ -78,7 +79,7 @@ def merge(one: Core, two: Core, base: Core) -> None:
     weights = _first_order(parts)
     for e in range(NEWTON):
         for k in range(max(int(running[RUN.classes]), 1)):
-            weights[:, FIRST + e, k] = _newton(parts, e, k, whole)
+            weights[:, FIRST + e, k] = _newton(parts, hidden, e, k)
     merged.weights[:] = weights
     merged.factors[:] = sum(s * part.factors for s, part in zip(SIGNS, parts, strict=True))
     if not whole:
@@ -86,6 +87,8 @@ def merge(one: Core, two: Core, base: Core) -> None:
     mixture, pool = _mixture([one.mixture, two.mixture, base.mixture], rounds), _pool(one, two, base)
     new_map = type(one.map)()
     new_map.refill(features, None, False)
+    real = one.state.weights.dtype
+    merged = merged._replace(**{name: getattr(merged, name).astype(real) for name in ("weights", "energies", "sketch")})
     one.map, one.state, one.mixture, one.pool, one._scratch = new_map, merged, mixture, pool, None
 
 
@@ -220,8 +223,9 @@ def _first_order(parts: list[State]) -> Floats:
     return weights
 
 
-def _newton(parts: list[State], e: int, k: int, exact: bool) -> Floats:
-    """The merged weights of a Newton expert; in exact metrics, also the merged metric."""
+def _newton(parts: list[State], hidden: list[Floats], e: int, k: int) -> Floats:
+    """The merged weights of a Newton expert; in exact metrics, which hide no curvature, also the merged metric."""
+    exact = not hidden
     ridge = upkeep.ridge(parts[0].running, exact, e)
     start = parts[2].weights[:, FIRST + e, k]
     moved = [part.weights[:, FIRST + e, k] - start for part in parts[:2]]
@@ -234,7 +238,7 @@ def _newton(parts: list[State], e: int, k: int, exact: bool) -> Floats:
         parts[0].metrics[e, k, :size, :size] = (inverse + inverse.T) / 2.0
         return np.asarray(start + inverse @ target)
     rows = [part.sketch[:, : int(part.running[RUN.rows])] for part in parts]
-    flat = [ridge + _hidden(part) for part in parts]
+    flat = [ridge + more for more in hidden]
     target = np.zeros_like(start)
     for i, move in enumerate(moved):
         target += flat[i] * move + rows[i] @ (rows[i].T @ move)

@@ -354,17 +354,17 @@ def count_label(setup, state, y, label):
 
 
 @inner
-def bounded(setup, run, prediction):
-    """The prediction within the clip, or the range of the labels seen and a margin."""
-    if setup.bounded and not setup.signs:
-        low, high = run[RUN.low], run[RUN.high]
-        if low > high:
-            return 0.0
-        room = MARGIN * (high - low)
-        if setup.counts:
-            return min(prediction, math.log(max(high + room, 1.0)))
-        return min(max(prediction, low - room), high + room)
-    return min(max(prediction, -setup.clip), setup.clip)
+def bounds_of(setup, run):
+    """Return the bounds of predictions: the clip, or the range of the labels seen and a margin."""
+    low, high = -setup.clip, setup.clip
+    if run[RUN.rounds] == 0.0:
+        low = high = 0.0
+    elif setup.bounded and setup.counts:
+        low, high = -math.inf, math.log(max(run[RUN.high] + MARGIN * (run[RUN.high] - run[RUN.low]), 1.0))
+    elif setup.bounded and not setup.signs:
+        room = MARGIN * (run[RUN.high] - run[RUN.low])
+        low, high = run[RUN.low] - room, run[RUN.high] + room
+    return low, high
 
 
 @inner
@@ -373,7 +373,8 @@ def mixed(setup, run, mixture, margins):
     total = run[RUN.centre] + mixture.mix[OUTPUTS] * (1.0 if setup.signs or setup.counts else run[RUN.unit])
     for o in range(OUTPUTS):
         total += mixture.mix[o] * margins[o, 0]
-    return bounded(setup, run, total)
+    low, high = bounds_of(setup, run)
+    return min(max(total, low), high)
 
 
 @inner
@@ -507,7 +508,7 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
         z, common, known = scratch.before, math.exp(run[RUN.common]), run[RUN.values] > 0.0
         far = margins_predicted(lanes, setup, state, scratch, count, classes, exact, common, z)
         if len(lanes) == 1:
-            out[i, 0] = mixed(setup, run, mixture, z) if t > 1.0 else 0.0
+            out[i, 0] = mixed(setup, run, mixture, z)
         else:
             pools.combine(pool, pooled, classes, out[i])
             for o in range(OUTPUTS):
@@ -628,12 +629,12 @@ def predict_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, sl
     """Predict rows without learning: margins (n, 1), or log-probabilities of classes (n, K)."""
     exact = state.gram.shape[0] == 0
     classes = 1 if len(lanes) == 1 else int(state.running[RUN.classes])
-    t, common = state.running[RUN.rounds], math.exp(state.running[RUN.common])
+    common = math.exp(state.running[RUN.common])
     for i in range(indptr.size - 1):
         count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
         margins_predicted(lanes, setup, state, scratch, count, classes, exact, common, scratch.before)
         if len(lanes) == 1:
-            out[i, 0] = mixed(setup, state.running, mixture, scratch.before) if t > 0.0 else 0.0
+            out[i, 0] = mixed(setup, state.running, mixture, scratch.before)
         else:
             pools.combine(pool, pooled, classes, out[i])
 

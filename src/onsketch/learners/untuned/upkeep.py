@@ -152,6 +152,20 @@ def _shrink(state: State) -> None:
     run[RUN.rows] = m - 1
 
 
+def curvature_rows(state: State) -> Floats:
+    """Return rows B (rows, features seen + 1) with BᵀB the curvature that one output has met, as far as it is kept."""
+    run, seen = state.running, int(state.running[RUN.seen]) + 1
+    if state.gram.shape[0]:
+        rows = np.zeros((int(run[RUN.rows]), seen))
+        placed = np.flatnonzero(state.places[:seen] >= 0)
+        rows[:, placed] = state.sketch[state.places[placed], : len(rows)].T
+        return rows
+    if run[RUN.used] == 0.0:
+        return np.zeros((0, seen))
+    values, vectors = np.linalg.eigh(np.linalg.inv(settled(state).metrics[0, 0, :seen, :seen]))
+    return np.asarray((vectors * np.sqrt(np.maximum(values - ridges(state)[0], 0.0))).T)
+
+
 def with_width(state: State, width: int) -> State:
     """Return the state with a sketch of more rows."""
     sizes = {**states.sizes(state), "width": width}

@@ -114,13 +114,14 @@ class FullDisk:
         return int(self.file.write(data))
 
 
-@pytest.mark.parametrize("room", [0, 5, 700, 2000])
-def test_on_a_full_disk_the_model_that_was_there_stays(room: int, tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.3, 0.9])
+def test_on_a_full_disk_the_model_that_was_there_stays(share: float, tmp_path: Path, monkeypatch: Any) -> None:
     X, y = np.random.default_rng(0).normal(size=(50, 40)), np.ones(50)
     learner, path = onsketch.learner("adagrad"), tmp_path / "model"
     learner.learn(X[:20], y[:20])
     learner.save(path)
     before = path.read_bytes()
+    room = int(share * len(before))
     learner.learn(X[20:], y[20:])
     monkeypatch.setattr(model_file, "open", lambda *given: FullDisk(open(*given), room), raising=False)  # noqa: SIM115
     with pytest.raises(OSError, match="No space left"):

@@ -146,6 +146,9 @@ def _classes(way: str, dtype: str) -> Step:
                 found += [model.predict(X), model.predict(X[:1])]
                 with suppress(onsketch.errors.OptionError):
                     found.append(model.weights)
+        if way == "softmax":
+            drifting = class_model("untuned", way, 3, {**options, "forget": "auto"}, open_ended=True)
+            found.append(drifting.learn(rows[0], np.arange(COUNT) % 3))
         return found
 
     return step

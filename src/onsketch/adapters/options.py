@@ -205,22 +205,22 @@ def merged(mine: Any, theirs: Any, numbers: NDArray[np.int64] | None = None, cod
     if isinstance(theirs, OneVersusRest):
         theirs.learners = [_renumbered(learner, numbers) for learner in theirs.learners]
         theirs.unmet = None if theirs.unmet is None else _renumbered(theirs.unmet, numbers)
+    else:
+        theirs = _renumbered(theirs, numbers)
     return twin.merge(theirs, codes)
 
 
-def _renumbered(learner: Learner, numbers: NDArray[np.int64] | None) -> Learner:
+def _renumbered(learner: Any, numbers: NDArray[np.int64] | None) -> Any:
     """Return a learner whose feature k is ``numbers[k]``, with the same state otherwise."""
     if numbers is None or np.array_equal(numbers, np.arange(numbers.size)):
         return learner
-    arrays = dict(learner._arrays())
+    header, arrays = described(learner)
     if "features" not in arrays:
         raise OptionError(f"merge: {learner.method.name} has met its features in another order, and cannot change it.")
     known = arrays["features"] >= 0
     arrays["features"] = np.where(known, numbers[arrays["features"]], arrays["features"])
-    twin = type(learner)(learner.method, learner.options)
-    twin._width = max(learner.n_features, int(numbers.max(initial=-1)) + 1)
-    twin._restore(arrays)
-    return twin
+    width = "n_features" if isinstance(learner, Learner) else "width"
+    return revived({**header, width: max(learner.n_features, int(numbers.max(initial=-1)) + 1)}, arrays)
 
 
 def described(model: Learner | ManyClasses) -> tuple[dict[str, Any], Arrays]:

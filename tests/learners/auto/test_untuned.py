@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 import onsketch
 import onsketch.core.losses
 from definitions.untuned import Definition, experts
-from onsketch.errors import ModelFileError, UpdateError
+from onsketch.errors import ModelFileError, OptionError, UpdateError
 from onsketch.files import model_file
 from onsketch.learners.untuned import learner as module
 from onsketch.learners.untuned.classes import UntunedClasses
@@ -261,6 +261,61 @@ def test_classes_may_come_later_and_survive_a_file(tmp_path: Path) -> None:
     again: Any = onsketch.load(tmp_path / "classes")
     assert np.mean(again.predict(X).argmax(axis=1) == y) > 0.8
     assert np.array_equal(again.learn(X, y), model.learn(X, y))
+
+
+@pytest.mark.parametrize("width", [6, 300])
+def test_shards_of_classes_merge(width: int) -> None:
+    X, y = blobs(n=1300, d=width)
+    shards = [UntunedClasses("untuned", 4) for _ in range(2)]
+    order = np.array([2, 0, 3, 1])  # the second has met the classes in another order, and some of them only
+    shards[0].learn(X[:500], y[:500])
+    shards[1].learn(X[500:1000], np.argsort(order)[y[500:1000]])
+    few = UntunedClasses("untuned", 2)
+    few.learn(X[:500][y[:500] < 2], y[:500][y[:500] < 2])
+
+    def errors(model: UntunedClasses) -> float:
+        return float(np.mean(model.predict(X[1000:]).argmax(axis=1) != y[1000:]))
+
+    alone = errors(shards[0])
+    shards[0].merge(shards[1], order.tolist())
+    assert shards[0].rounds == 1000
+    assert errors(shards[0]) <= alone + 0.01
+    few.merge(shards[0])
+    assert few.n_classes == 4
+    assert errors(few) <= alone + 0.03
+    np.testing.assert_allclose(few.predict_proba(X).sum(axis=1), 1.0)
+    few.learn(X[1000:], y[1000:])
+    empty = UntunedClasses("untuned", 0).merge(few)
+    assert np.array_equal(empty.predict(X), few.predict(X))
+    with pytest.raises(OptionError, match="forget"):
+        UntunedClasses(n_classes=2, forget=0.9).merge(UntunedClasses(n_classes=2, forget=0.9))
+
+
+@pytest.mark.parametrize("width", [6, 300])
+def test_the_weights_of_classes_say_what_is_predicted(width: int) -> None:
+    X, y = blobs(n=800, d=width)
+    model = UntunedClasses("untuned", 4)
+    model.learn(X, y)
+    margins = X @ model.weights.T + model.intercept
+    assert np.mean(margins.argmax(axis=1) == model.predict(X).argmax(axis=1)) > 0.97
+    assert model.shares.shape == (len(model.share_names),)
+
+
+def test_drift_of_classes_is_followed_at_any_rate(tmp_path: Path) -> None:
+    X, y = blobs(n=2400)
+    y = np.where(np.arange(2400) // 600 % 2 == 0, y, (y + 1) % 4)
+    errors = {}
+    for forget in (1.0, 0.99, "auto"):
+        model = UntunedClasses("untuned", 4, forget=forget)
+        errors[forget] = np.mean(model.learn(X, y).argmax(axis=1) != y)
+    assert max(errors[0.99], errors["auto"]) < errors[1.0] - 0.04
+    assert model.shares[0] < 0.5
+    model.save(tmp_path / "model")
+    again: Any = onsketch.load(tmp_path / "model")
+    assert again.add_class() == model.add_class() == 4
+    assert np.array_equal(
+        again.learn(X[:50], y[:50]), np.vstack([model.learn(X[:7], y[:7]), model.learn(X[7:50], y[7:50])])
+    )
 
 
 def test_drift_is_followed_at_any_rate() -> None:

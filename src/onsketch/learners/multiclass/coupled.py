@@ -18,5 +18,5 @@ COUPLED: dict[str, type[softmax.SoftmaxAuto] | type[untuned.UntunedClasses]] = {
 def couples(method: str, options: Mapping[str, Any]) -> bool:
     """Return True where this method learns all classes at once with these options."""
     concerns = {"auto": softmax.CONCERNS, "untuned": untuned.CONCERNS}.get(method, frozenset())
-    fits = concerns.issuperset(options) and options.get("clip") is None and options.get("forget") != "auto"
+    fits = concerns.issuperset(options) and options.get("clip") is None
     return method in COUPLED and own_loss(options.get("loss", "logistic")) in ("logistic", "softmax") and fits

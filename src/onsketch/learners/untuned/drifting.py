@@ -63,6 +63,28 @@ def mix_rates(loss, real, margins, labels, weights, shares, recent, out):
             shares[k] = (1.0 - SHARE) * shares[k] / total + SHARE / rates
 
 
+@kernel
+def mix_classes(log_p, codes, weights, shares, out):
+    """Mix the log-probabilities (rates, rows, K) of a block row by row; shares follow the labels' probabilities."""
+    rates = log_p.shape[0]
+    for i in range(codes.size):
+        for k in range(out.shape[1]):
+            total = 0.0
+            for r in range(rates):
+                total += shares[r] * np.exp(log_p[r, i, k])
+            out[i, k] = np.log(max(total, 1e-300))
+        y = codes[i]
+        best = log_p[0, i, y]
+        for r in range(1, rates):
+            best = max(best, log_p[r, i, y])
+        total = 0.0
+        for r in range(rates):
+            shares[r] *= np.exp(max(weights[i] * (log_p[r, i, y] - best), -50.0))
+            total += shares[r]
+        for r in range(rates):
+            shares[r] = (1.0 - SHARE) * shares[r] / total + SHARE / rates
+
+
 def _member(method: Method, options: Options) -> Learner:
     """Return a learner of the method that forgets at one rate."""
     from onsketch.learners.build import build_plain

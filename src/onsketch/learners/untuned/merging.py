@@ -11,6 +11,7 @@ exactly. Then, with the base's knowledge counted once,
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from onsketch.core.scaling import CENTRE, CENTRED, MAGNITUDE, MAGNITUDE_USED, SC
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import kernel
 from onsketch.jit.vectors import padded
+from onsketch.learners.untuned import pool as pools
 from onsketch.learners.untuned import upkeep
 from onsketch.learners.untuned.metric import change
+from onsketch.learners.untuned.pool import Pool
 from onsketch.learners.untuned.state import (
     COOLEST,
     FIRST,
@@ -84,7 +87,7 @@ def merge(one: Core, two: Core, base: Core) -> None:
     merged.factors[:] = sum(s * part.factors for s, part in zip(SIGNS, parts, strict=True))
     if not whole:
         merged = _shrunk(parts, one.directions)
-    mixture, pool = _mixture([one.mixture, two.mixture, base.mixture], rounds), _pool(one, two, base)
+    mixture, pool = _mixture([one.mixture, two.mixture, base.mixture], rounds), _pool(one.pool, two.pool, rounds)
     new_map = type(one.map)()
     new_map.refill(features, None, False)
     real = one.state.weights.dtype
@@ -310,6 +313,34 @@ def _mixture(parts: list[Mixture], rounds: Floats) -> Mixture:
     return merged
 
 
-def _pool(one: Core, two: Core, base: Core) -> Any:
-    """The pool of several classes: the part of the learner that has seen more rows."""
-    return one.pool if one.rounds >= two.rounds else two.pool
+def _pool(one: Pool, two: Pool, rounds: Floats) -> Pool:
+    """The pool of several classes, likewise; late rows count most in it, so a common base is not taken off."""
+    parts = one, two
+    summed = {name: getattr(one, name) + getattr(two, name) for name in ("losses", "hessian", "gaps")}
+    merged = {name: _weighed(parts, name, rounds) for name in ("shares", "mix")}
+    for name, firm in (("temperatures", "hardness"), ("biases", "firmness")):
+        precisions = [getattr(part, firm) for part in parts]
+        merged[name], merged[firm] = _weighed(parts, name, precisions), precisions[0] + precisions[1] - pools.PRIOR
+    prior = pools.PRIOR * np.eye(len(one.stack))
+    start = np.eye(len(one.stack))[0]
+    target = sum((part.hessian + prior) @ (part.stack - start) for part in parts)
+    stack = start + np.linalg.solve(summed["hessian"] + prior, target)
+    return Pool(**merged, **summed, stack=np.clip(stack, -pools.HOTTEST, pools.HOTTEST))
+
+
+def _weighed(parts: tuple[Pool, Pool], name: str, counts: Any) -> Any:
+    """The mean of a figure of the pools."""
+    one, two = (getattr(part, name) for part in parts)
+    return (counts[0] * one + counts[1] * two) / np.maximum(counts[0] + counts[1], 1.0)
+
+
+def reordered(core: Core, places: NDArray[np.int64]) -> Core:
+    """Return a copy whose class k is the core's class ``places[k]``, with room for no more."""
+    twin = copy.deepcopy(core)
+    axes = {name: array.axes for name, array in states.declared(State).items() if "classes" in array.axes}
+    twin.state = core.state._replace(**{
+        name: np.ascontiguousarray(np.take(getattr(core.state, name), places, axis=found.index("classes")))
+        for name, found in axes.items()
+    })  # fmt: skip
+    twin.pool = core.pool._replace(biases=core.pool.biases[places], firmness=core.pool.firmness[places])
+    return twin

@@ -91,6 +91,11 @@ class Pool(NamedTuple):
             gaps=np.zeros((2, KNOTS)),
         )
 
+    def coefficients(self) -> Floats:
+        """The coefficients of the experts' margins in those of the stack."""
+        rest = self.stack[0] - self.stack[1:].sum()
+        return np.asarray(self.temperatures * (self.stack[1:] + rest * self.shares))
+
 
 _exponential_weights = exact(exponential_weights)
 

@@ -557,7 +557,8 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
                 run[RUN.squares] = setup.forget * run[RUN.squares] + min(h, run[RUN.heaviest]) * away * away
             shares = mixture.shares
         else:
-            pools.teach(pool, pooled, int(y), classes, weight, t - 1.0)
+            age = t - 1.0 if setup.forget == 1.0 else min(t - 1.0, pools.FADE / (1.0 - setup.forget))
+            pools.teach(pool, pooled, int(y), classes, weight, age)
             shares = pool.shares
         # 5 The experts.
         if run[RUN.norm] > 0.0:

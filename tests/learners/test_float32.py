@@ -100,3 +100,4 @@ def test_ten_thousand_rows_in_float32_are_learned_by_kons():
     learner = onsketch.safe_learner("kons", loss="squared", summary="curvature")
     margins = learner.learn(X, y)
     assert np.sqrt(np.mean((margins[-2_000:] - y[-2_000:]) ** 2)) <= 0.11
+    assert learner.diagnostics()["rows_kept"] <= 500

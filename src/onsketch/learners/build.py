@@ -144,7 +144,7 @@ def plain_class_of(method: Method, options: Options) -> type[Learner]:
             from onsketch.learners.kernel.gradient import KernelGradient
 
             return KernelGradient
-        if method.moves.projects:
+        if method.moves.projects or options.max_points is not None:
             from onsketch.learners.kernel.projected import ProjectedNewton
 
             return ProjectedNewton

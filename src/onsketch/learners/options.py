@@ -249,7 +249,11 @@ class Options:
         lambda m: m.samples_rows,
     )
     max_points: int | None = _option(
-        None, Whole(1), "Most rows that are kept.", lambda m: m.moves.capped, shown="the method's"
+        None,
+        Whole(1),
+        "Most rows that are kept.",
+        lambda m: m.moves.capped,
+        shown="no bound, 500 for budget-kernel-ogd",
     )
     restart: bool = _option(
         False,

@@ -15,12 +15,13 @@ option                   recommended
 ``curvature_schedule``   otherwise "1/t", or "1/sqrt(t)" for losses without exp-concavity
 ``diagonal``             True for Oja's algorithm and classes, as it finds few directions
 ``gamma``                "scale" for kernel methods
+``max_points``           500 for kernel methods, but sketched-kons
 ``ridge``                for rows of length 1: see the table of sketches
 ``step_size``            for rows of length 1 and labels of size 1: see the table of update rules; larger for classes
 =======================  =====================================================================================
 
-``auto`` has its own scales and steps and needs none of these. Kernel methods get the intercept, γ, the clip and the
-schedule.
+``auto`` has its own scales and steps and needs none of these. Kernel methods get the intercept, γ, the bound on
+rows, the clip and the schedule.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def recommended_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if name not in METHODS or METHODS[name].mixture:
         return options
     method = METHODS[name]
-    added: dict[str, Any] = {"fit_intercept": True, "gamma": "scale"}
+    added: dict[str, Any] = {"fit_intercept": True, "gamma": "scale", "max_points": 500}
     if options.get("box") is None:
         added["scaling"] = "magnitude"
     terms = any(options.get(name) for name in ("l1", "l2", "box")) or (options.get("oja_block") or 1) > 1

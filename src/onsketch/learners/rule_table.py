@@ -30,7 +30,7 @@ class UpdateRule:
         losses: supported losses; empty for all.
         unit_metric: True if the metric of a feature starts from 1 for any ridge.
         every_feature: True if each round moves every feature seen.
-        capped: True if the number of kept rows is bounded.
+        capped: True if the number of kept rows can be bounded.
         projects: True if its functions lie in the span of a dictionary of rows.
         samples: True if it keeps a sample of the rows instead of all.
     """
@@ -64,10 +64,10 @@ RULES: dict[str, UpdateRule] = {
         UpdateRule("arow", "`w ← w + β·max(0, 1 − y z)·y Σx`, Σ diagonal.", family="features", step_size=None,
                    averages=True, losses=("squared", "squared_hinge"), unit_metric=True),
         UpdateRule("mixture", family="mixture", step_size=None),
-        UpdateRule("kons"),
+        UpdateRule("kons", capped=True),
         UpdateRule("sketched-kons", samples=True),
         UpdateRule("pros-n-kons", samples=True, projects=True, capped=True),
-        UpdateRule("kernel-ogd"),
+        UpdateRule("kernel-ogd", capped=True),
         UpdateRule("budget-kernel-ogd", capped=True),
     )
 }  # fmt: skip

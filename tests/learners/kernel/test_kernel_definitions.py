@@ -94,6 +94,18 @@ def test_kons_is_its_definition(seed: int, loss: str, kernel: str, clip: float, 
     np.testing.assert_allclose(learner.learn(X, y), expected, atol=1e-7)
     carried = onsketch.learner("pros-n-kons", kernel=kernel, gamma=0.4, degree=2, floor=1.0, **options)
     np.testing.assert_allclose(carried.learn(X, y), expected, atol=1e-6)
+    bounded = onsketch.learner("kons", kernel=kernel, gamma=0.4, degree=2, max_points=40, **options)
+    np.testing.assert_allclose(bounded.learn(X, y), expected, atol=1e-6)
+
+
+def test_kons_with_a_bound_keeps_only_rows_that_add_a_dimension() -> None:
+    X, y = streamed("squared", n=30, d=3)
+    rows = np.repeat(np.arange(30), 10)  # each row ten times
+    exact, bounded = onsketch.learner("kons"), onsketch.learner("kons", max_points=30)
+    np.testing.assert_allclose(bounded.learn(X[rows], y[rows]), exact.learn(X[rows], y[rows]), atol=1e-6)
+    assert bounded.diagnostics()["rows_kept"] == 30
+    bounded.learn(2.0 * X, y)
+    assert bounded.diagnostics()["rows_kept"] == 30
 
 
 @pytest.mark.slow

@@ -11,6 +11,9 @@ two rules:
   whole stream in the dictionary the predictions are those of KONS.
 - ``restart``, as in the paper: w = 0 and A = αI again.
 
+``kons`` with ``max_points`` is this learner, too: every row outside of the span enters, until there are so many. Up to
+then its predictions are those of ``kons``.
+
 A row whose residual ``k(x, x) − |φ̃(x)|²`` is below the cutoff adds no dimension: it may have a weight in the
 dictionary, but no coordinate, so that repeated rows cannot break L.
 
@@ -38,7 +41,7 @@ from onsketch.sketches.leverage import LeverageSampler, remainder
 
 
 class ProjectedNewton(KernelLearner):
-    """``pros-n-kons``: only the rows of the dictionary are kept."""
+    """``pros-n-kons``, and ``kons`` with ``max_points``: only the rows of the dictionary are kept."""
 
     _basis: Annotated[Places, state.Array("basis", "i8")]
     """I: which of the rows kept span the subspace."""
@@ -48,7 +51,8 @@ class ProjectedNewton(KernelLearner):
         super().__init__(method, options)
         assert options.ridge is not None
         self._ridge = options.ridge
-        self._sampler = LeverageSampler(options.ridge, options.accuracy, options.budget, options.floor, self._trusted)
+        floor = options.floor if method.samples_rows else 1.0
+        self._sampler = LeverageSampler(options.ridge, options.accuracy, options.budget, floor, self._trusted)
         self._basis = np.zeros(0, dtype=np.int64)
         self._root = GrowingFactor()  # L
         self._restarts = 0
@@ -76,6 +80,7 @@ class ProjectedNewton(KernelLearner):
         candidate = self._sampler.weigh(now.values, now.own)
         inside, residual = self._embedded(now.values, now.own)
         full = self.options.max_points is not None and self._kept.count >= self.options.max_points
+        full |= residual == 0.0 and not self.method.samples_rows  # no weights of sampled rows to add to
         enters = not full and draws.uniform(self._setup.seed, draws.DICTIONARY, t, 0) < candidate.probability
         grows = enters and residual > 0.0
         before = self._newton, self._iterate

@@ -171,9 +171,9 @@ class Core:
     def set_classes(self, classes: int, directions: int) -> None:
         """Make room for this many classes, whose weights start from 0."""
         seen = int(self.state.running[RUN.seen]) + 1
-        self.state.running[RUN.classes] = classes
-        if self.exact and seen > 1 and not self.fits(seen):
+        if self.exact and seen > 1 and not self.fits(seen, classes):
             self.state = upkeep.sketched(self.state, directions)
+        self.state.running[RUN.classes] = classes
         have = self.state.weights.shape[2]
         if classes > have:
             self.state = states.grow(self.state, classes=classes)
@@ -187,9 +187,9 @@ class Core:
             self.state = upkeep.with_width(self.state, 2 * directions)
         self.directions = max(directions, self.directions)
 
-    def fits(self, size: int) -> bool:
-        """Return True where exact metrics of this size are worth their cost."""
-        classes = max(int(self.state.running[RUN.classes]), 1)
+    def fits(self, size: int, classes: int | None = None) -> bool:
+        """Return True where exact metrics of this size are worth their cost, for so many classes."""
+        classes = max(int(self.state.running[RUN.classes]) if classes is None else classes, 1)
         return size <= NARROW and classes * size * size <= FEW
 
     def predict(self, slotted: Slotted, out: Floats) -> None:

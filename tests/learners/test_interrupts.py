@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -111,6 +112,31 @@ def test_a_handler_that_was_not_put_back_puts_itself_back(alarmed):
     assert _signal.getsignal(signal.SIGALRM) is alarm
     for number in section._replaced:
         signal.signal(number, section._handlers[number])
+
+
+def test_a_handler_may_use_a_section_while_another_one_ends(monkeypatch):
+    met = []
+
+    def handler(*_: object) -> None:
+        met.append(1)
+        with uninterrupted:
+            pass
+
+    def put_back(number: int, installed: object) -> None:
+        _signal.signal(number, installed)
+        if installed is handler and len(met) < 3:
+            signal.raise_signal(number)
+
+    shim = types.SimpleNamespace(signal=put_back, getsignal=_signal.getsignal)
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        monkeypatch.setattr("onsketch.core.interrupts._signal", shim)
+        with uninterrupted:
+            pass
+        assert signal.getsignal(signal.SIGALRM) is handler
+        assert met == [1, 1, 1]
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_thread_that_waits_for_a_lock_can_be_interrupted(alarmed):

@@ -61,9 +61,10 @@ class Uninterrupted:
         if self._depth:
             return
         try:
-            while self._replaced:
-                _signal.signal(self._replaced[-1], self._handlers[self._replaced[-1]])
-                self._replaced.pop()
+            for number in tuple(self._replaced):  # a handler that runs here may begin and end sections of its own
+                if _signal.getsignal(number) is self._noting:
+                    _signal.signal(number, self._handlers[number])
+            self._replaced.clear()
         finally:
             self.check()
 

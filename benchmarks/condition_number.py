@@ -3,7 +3,7 @@
     python benchmarks/condition_number.py docs/images/condition_number.svg
 
 The labels are the same at every condition number; only the coordinates change. Each learner is shown by the best of
-the settings it tried in the same pass (``onsketch.jobs.compare.CONTENDERS``); `auto` has none to try.
+the settings it tried in the same pass (``onsketch.jobs.compare.PUBLISHED``); `auto` has none to try.
 """
 
 import os
@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from pathlib import Path
 
-from onsketch.jobs.compare import CONTENDERS, Race, contender, embedded
+from onsketch.jobs.compare import PUBLISHED, Race, embedded
 from onsketch.report.plots import Curve, curves, standalone
 
 CONDITIONS = (1.0, 10.0, 25.0, 50.0, 100.0, 200.0, 400.0)
@@ -21,10 +21,10 @@ SEEDS = range(3)
 
 
 def main(target: Path) -> None:
-    errors: dict[str, list[list[float]]] = {name: [] for name in CONTENDERS}
+    errors: dict[str, list[list[float]]] = {name: [] for name in PUBLISHED}
     for seed in SEEDS:
         race = Race(
-            embedded(10_000, 100, CONDITIONS, seed), [contender(name) for name in CONTENDERS],
+            embedded(10_000, 100, CONDITIONS, seed), list(PUBLISHED.values()),
             {"n_features": 100, "loss": "squared", "sketch_size": 10}, signs=True, by="error",
         )  # fmt: skip
         *_, (_, standings) = race.run()

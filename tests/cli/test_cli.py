@@ -112,7 +112,7 @@ def test_compare_in_plain_lines():
     assert result.exit_code == 0, result.output
     assert "\x1b" not in result.stdout
     assert all(name in result.stdout for name in CONTENDERS)
-    assert result.stdout.splitlines()[-1].startswith("What to see: as the condition number goes from 10 to 200")
+    assert result.stdout.splitlines()[-1].startswith("What to see: for accuracy, ")
 
 
 @pytest.mark.parametrize("no_color", [None, "1"])
@@ -134,7 +134,7 @@ def test_compare_writes_json(tmp_path):
     document = json.loads(path.read_text())
     assert (document["rows"], document["dimension"]) == (200, 12)
     learners = {entry["learner"]: entry for entry in document["learners"]}
-    assert set(learners) == set(names)
+    assert set(learners) == {*names, *(f"{name}, clip 1" for name in names)}
     (stream,) = learners["rfd-son"]["streams"]
     assert stream["stream"] == "50"
     assert set(stream["setting"]) == {"ridge"}

@@ -7,7 +7,19 @@ import numpy as np
 import pytest
 
 from onsketch.errors import OptionError, UpdateError
-from onsketch.jobs.compare import CONTENDERS, Contender, Race, Score, Standing, Track, contender, embedded, verdict
+from onsketch.jobs.compare import (
+    CONTENDERS,
+    PUBLISHED,
+    Contender,
+    Race,
+    Score,
+    Standing,
+    Track,
+    clipped,
+    contender,
+    embedded,
+    verdict,
+)
 
 
 class Wrong:
@@ -135,7 +147,13 @@ def test_embedded_streams_come_easiest_first_with_the_same_labels():
 
 def test_the_usual_field_has_both_kinds():
     assert {entry.sketched for entry in CONTENDERS.values()} == {True, False}
-    assert all(name == entry.name for name, entry in CONTENDERS.items())
+    assert all(name == entry.name for field in (CONTENDERS, PUBLISHED) for name, entry in field.items())
+
+
+def test_a_clipped_contender_has_the_same_settings_and_a_name_of_its_own():
+    (one, two) = final(race(entry := Contender("ogd", ({"every": 2},)), clipped(entry, 1.0)))
+    assert [one.name, two.name] == ["ogd", "ogd, clip 1"]
+    assert two.scores[0].setting == {"every": 2, "clip": 1.0}
 
 
 @pytest.mark.parametrize(("kinds", "conditions"), itertools.product(["s", "p", "sp"], [("5",), ("5", "50")]))
@@ -147,3 +165,14 @@ def test_the_verdict_names_the_best_of_each_kind_and_every_end(kinds, conditions
     assert all(f"{kind}0.1" in said and f"{kind}0.2" not in said for kind in kinds)
     assert all(f" {k}" in said for k in conditions)
     assert "10.0%" in said
+
+
+def test_the_verdict_names_who_is_most_accurate_and_who_is_least_affected():
+    def standing(name, sketched, *errors):
+        return Standing(name, sketched, 1, tuple(Score(k, e, e, {}, 1.0) for k, e in zip("ab", errors, strict=True)))
+
+    field = [standing("s", True, 0.02, 0.06), standing("t", True, 0.07, 0.08), standing("u", True, 0.9, 0.9)]
+    said = verdict([*field, standing("p", False, 0.05, 0.2)])
+    assert "s errs least at condition number b (6.0%)" in said
+    assert "p least without a sketch (20.0%)" in said
+    assert "the error of t changes least (from 7.0% to 8.0%), and that of p goes from 5.0% to 20.0%" in said

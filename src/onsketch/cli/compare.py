@@ -160,18 +160,24 @@ def _race_embedded(
     names: list[str], grid: dict[str, Any], options: dict[str, Any], rows: int, dimension: int,
     conditions: Sequence[float], threads: int | None, by: str,
 ) -> tuple[Race, str]:  # fmt: skip
-    from onsketch.jobs.compare import CONTENDERS, Race, contender, embedded
+    from functools import partial
+
+    from onsketch.jobs.compare import CONTENDERS, PUBLISHED, Race, clipped, contender, embedded
 
     sizes = grid.pop("sketch_size")
     usual = len(sizes) == 1 and not grid
-    options.pop("plain", None)  # as in the papers in any case
-    field = [contender(name, None if usual else {**grid, "sketch_size": sizes}) for name in names or CONTENDERS]
+    plain = options.pop("plain", False)
+    make = partial(onsketch.learner, defaults="paper" if plain else "recommended")
+    entries = PUBLISHED if plain else CONTENDERS
+    field = [contender(name, None if usual else {**grid, "sketch_size": sizes}, entries) for name in names or entries]
+    if usual and not plain and "clip" not in options:  # the bound of the papers on the labels −1 and +1, and none
+        field += [clipped(entry, 1.0) for entry in field if len(entry.settings) > 1]
     sketched = any(entry.sketched for entry in field)
     seed = options.pop("seed", 0)
     common = {"n_features": dimension, "loss": "squared", **options} | (
         {"sketch_size": sizes[0]} if usual and sketched else {}
     )
-    race = Race(embedded(rows, dimension, conditions or (10.0, 200.0), seed), field, common, None, threads, True, by)
+    race = Race(embedded(rows, dimension, conditions or (10.0, 200.0), seed), field, common, make, threads, True, by)
     size = f", sketches of {', '.join(map(str, sizes))} rows" if sketched else ""
     about = f"Predict, then learn: {rows:,} rows of {dimension} features, one pass, {common['loss']} loss{size}."
     return race, about

@@ -1,7 +1,7 @@
 """Churn: from a CSV file to probabilities.
 
 A table of customers has words, gaps, decimals and a label that is a word. `onsketch train` reads it in one pass and
-needs to be told nothing but the label. This script does the same in Python: it writes a table, trains, and judges the
+needs nothing but the name of the label. This script does the same in Python: it writes a table, trains, and judges the
 probabilities for customers that the model has not seen.
 """
 

@@ -135,9 +135,9 @@ def test_a_model_of_words_says_that_it_wants_a_frame() -> None:
     for ask in (model.predict, lambda rows: model.partial_fit(rows, y[:2])):
         with pytest.raises(InputError, match="fitted on a data frame with the columns 'age', 'colour'"):
             ask(np.ones((2, 2)))
-    with pytest.raises(InputError, match=r"column 'when' is of type duration.* Leave it out, or give") as told:
+    with pytest.raises(InputError, match=r"column 'when' is of type duration.* Leave it out, or give") as refusal:
         model.fit(X.assign(when=pd.Timedelta(days=1)), y)
-    assert "ignore" not in str(told.value)
+    assert "ignore" not in str(refusal.value)
 
 
 def several(rows: int = 400) -> tuple[Any, Any]:
@@ -159,7 +159,7 @@ def test_several_targets_through_one_sketch_are_each_alone() -> None:
 
 @pytest.mark.parametrize(("method", "loss"), [("rfd-son", "absolute"), ("ada-fd", "squared"), ("rfd-son", "squared")])
 def test_the_unit_of_a_target_does_not_matter(method: str, loss: str, tmp_path: Any) -> None:
-    """Targets of 1e-3 and of 1e6 beside each other are learned as well as all of one size: factors of 2 are exact."""
+    """Targets of 1e-3 and of 1e6 together are learned as well as targets of one size: factors of 2 are exact."""
     X, Y = several()
     units = np.array([2.0**-10, 1.0, 2.0**20])
     plain, mixed = (OnlineRegressor(method, loss=loss, shuffle=False).fit(X[:200], Y[:200] * c) for c in (1.0, units))

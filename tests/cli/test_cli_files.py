@@ -61,7 +61,7 @@ def test_train_then_predict(rows_file, model, tmp_path):
 def test_inspect_tells_names_options_and_spectrum(model):
     result = run("inspect", str(model), "--top", "3")
     assert result.exit_code == 0, result.output
-    told = (
+    expected = (
         "rfd-son",
         "ridge 0.03",
         "scaling magnitude",
@@ -71,7 +71,7 @@ def test_inspect_tells_names_options_and_spectrum(model):
         "shape^size",
         "(intercept)",
     )
-    for part in told:
+    for part in expected:
         assert part in result.stdout
 
 
@@ -123,9 +123,9 @@ def test_compare_on_a_file_with_grid_regret_page_and_tables(rows_file, tmp_path)
     assert result.exit_code == 0, result.output
     assert "8 settings of 2 learners in one pass" in result.stdout
     assert "Regret" in result.stdout
-    told = json.loads(document.read_text())
-    best = told["best_fixed_loss"]
-    for learner in told["learners"]:
+    figures = json.loads(document.read_text())
+    best = figures["best_fixed_loss"]
+    for learner in figures["learners"]:
         (score,) = learner["streams"]
         assert score["regret"] == pytest.approx(score["loss"] * 600 - best)
         assert learner["settings_tried"] == 4

@@ -12,7 +12,7 @@ import pytest
 
 import onsketch
 from onsketch.core.errors import OptionError, ReadError
-from program import PROGRAM, environment, run, told
+from program import PROGRAM, check_message, environment, run
 
 
 def test_options_of_embedded_streams_do_not_go_with_files(ten):
@@ -88,7 +88,7 @@ def test_completion(shell):
 def test_a_pipe_is_not_sketched_twice(tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    told(run("sketch", fifo, "--format", "libsvm"), 1, "--n-features")
+    check_message(run("sketch", fifo, "--format", "libsvm"), 1, "--n-features")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_pipe_is_not_sketched_twice(tmp_path):
 def test_what_cannot_be_is_refused_before_anything_is_read(command, option, ten, monkeypatch):
     monkeypatch.chdir(ten.parent)
     before = set(ten.parent.iterdir())
-    told(run(*command), 2, option)
+    check_message(run(*command), 2, option)
     assert set(ten.parent.iterdir()) == before
 
 
@@ -143,7 +143,7 @@ def test_inspect_does_not_offer_options_it_lacks(ten, tmp_path):
     assert run("train", ten, "-l", "pros-n-kons", "--save", model).exit_code == 0
     more.write_text("1 1:1\n7 2:1\n")
     refused = run("inspect", model, "--data", more)
-    told(refused, 1, "label 7: this is a classification, label 1 against -1")
+    check_message(refused, 1, "label 7: this is a classification, label 1 against -1")
     assert "--positive" not in refused.stderr
 
 
@@ -167,7 +167,7 @@ def test_tables_whose_labels_are_not_known_yet_are_predicted(empty, form, tmp_pa
     assert done.exit_code == 0, done.output
     assert done.stdout.split() == known
     assert ("1 rows with labels" in done.stderr) == (form == "csv" or empty == "?")
-    told(run("train", new, "--label", "y", "--task", "regression"), 1, "the label is missing")
+    check_message(run("train", new, "--label", "y", "--task", "regression"), 1, "the label is missing")
 
 
 def test_hints_for_files_without_labels(tmp_path):
@@ -179,16 +179,16 @@ def test_hints_for_files_without_labels(tmp_path):
     assert run("predict", model, new, "--label", "none").stdout == run("predict", model, new).stdout
     bare = tmp_path / "bare.svm"
     bare.write_text("1:1 2:1\n")
-    told(run("train", bare, "--format", "libsvm"), 1, "put any number")
+    check_message(run("train", bare, "--format", "libsvm"), 1, "put any number")
 
 
 def test_a_model_that_cannot_be_read_leaves_the_output_as_it_was(ten, tmp_path):
     output = tmp_path / "predictions"
     output.write_text("precious")
-    told(run("predict", ten, ten, "-o", output), 1, "ten.svm")
+    check_message(run("predict", ten, ten, "-o", output), 1, "ten.svm")
     model = tmp_path / "model"
     assert run("train", ten, "-l", "adagrad", "--save", model).exit_code == 0
-    told(run("predict", model, tmp_path / "absent", "-o", output), 1, "absent")
+    check_message(run("predict", model, tmp_path / "absent", "-o", output), 1, "absent")
     assert output.read_text() == "precious"
     assert run("predict", model, ten, "-o", output).exit_code == 0
     assert len(output.read_text().split()) == 10
@@ -207,7 +207,7 @@ def test_a_model_that_cannot_be_read_leaves_the_output_as_it_was(ten, tmp_path):
 )
 def test_messages_spell_options_as_they_are_typed(arguments, said, ten):
     refused = run("train", ten, *arguments)
-    told(refused, 1, said)
+    check_message(refused, 1, said)
     assert "=" not in refused.stderr
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import onsketch
 from onsketch.data import stream
-from program import PROGRAM, environment, run, told
+from program import PROGRAM, check_message, environment, run
 
 
 @pytest.mark.slow
@@ -73,13 +73,17 @@ def press_ctrl_c(monkeypatch, at, after=0):
 
 def test_ctrl_c_before_the_format_of_a_pipe_is_known(ten, monkeypatch):
     press_ctrl_c(monkeypatch, at=0)
-    told(run("train", ten, "-l", "adagrad"), 130, "Interrupted before the first rows came; there is nothing to save.")
+    check_message(
+        run("train", ten, "-l", "adagrad"), 130, "Interrupted before the first rows came; there is nothing to save."
+    )
 
 
 def test_ctrl_c_in_a_second_pass_keeps_the_first(ten, tmp_path, monkeypatch):
     press_ctrl_c(monkeypatch, at=0, after=1)
     model = tmp_path / "model"
-    told(run("train", ten, "-l", "adagrad", "--passes", 2, "--save", model), 130, "Interrupted after 10 rows; model")
+    check_message(
+        run("train", ten, "-l", "adagrad", "--passes", 2, "--save", model), 130, "Interrupted after 10 rows; model"
+    )
     assert onsketch.load(model).rounds == 10
 
 
@@ -88,7 +92,7 @@ def test_ctrl_c_in_a_race_shows_and_writes_the_standings(ten, tmp_path, monkeypa
     files = [tmp_path / name for name in ("race.json", "race.csv", "race.html")]
     options = ("--json", files[0], "--csv", files[1], "--report", files[2], "--block-rows", 4, "--regret")
     done = run("compare", ten, "-l", "adagrad", *options)
-    told(done, 130, "Interrupted after 8 rows; these are the standings after those.")
+    check_message(done, 130, "Interrupted after 8 rows; these are the standings after those.")
     assert re.search(r"^adagrad +0\.", done.stdout, flags=re.MULTILINE)
     assert json.loads(files[0].read_text())["rows"] == 8
     assert files[1].read_text().splitlines()[-1].split(",")[2] == "8"
@@ -97,14 +101,14 @@ def test_ctrl_c_in_a_race_shows_and_writes_the_standings(ten, tmp_path, monkeypa
 
 def test_ctrl_c_before_a_race_has_rows(ten, monkeypatch):
     press_ctrl_c(monkeypatch, at=0)
-    told(run("compare", ten, "-l", "adagrad"), 130, "Interrupted")
+    check_message(run("compare", ten, "-l", "adagrad"), 130, "Interrupted")
 
 
 def test_ctrl_c_keeps_the_predictions_made(ten, tmp_path, monkeypatch):
     model, output = tmp_path / "model", tmp_path / "p"
     assert run("train", ten, "-l", "adagrad", "--save", model).exit_code == 0
     press_ctrl_c(monkeypatch, at=3)
-    told(run("predict", model, ten, "--block-rows", 4, "-o", output), 130, "Interrupted after 8 rows.")
+    check_message(run("predict", model, ten, "--block-rows", 4, "-o", output), 130, "Interrupted after 8 rows.")
     assert len(output.read_text().splitlines()) == 8
 
 
@@ -112,7 +116,7 @@ def test_ctrl_c_keeps_the_sketch_so_far(ten, tmp_path, monkeypatch):
     press_ctrl_c(monkeypatch, at=3, after=1)
     saved = tmp_path / "sketch"
     done = run("sketch", ten, "--size", 2, "--block-rows", 4, "--save", saved)
-    told(done, 130, "Interrupted after 8 rows; this is the sketch of those.")
+    check_message(done, 130, "Interrupted after 8 rows; this is the sketch of those.")
     assert onsketch.load(saved).n_rows == 8
 
 

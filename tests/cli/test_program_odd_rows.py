@@ -9,7 +9,7 @@ import onsketch
 from onsketch.data import stream
 from onsketch.data.usable import labelled_rows
 from onsketch.errors import InputError
-from program import run, told
+from program import check_message, run
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_not_one_row_that_can_be_learned(command, tmp_path):
     path = tmp_path / "rows.vw"
     path.write_text(" | a\n | b\n")
     learning = (command, path, "-l", "adagrad", "--task", "regression")
-    told(run(*learning, "--on-error", "skip"), 1, "not one row could be learned; 2 were skipped")
-    told(run(*learning), 1, "row 1 of the stream has no label")
+    check_message(run(*learning, "--on-error", "skip"), 1, "not one row could be learned; 2 were skipped")
+    check_message(run(*learning), 1, "row 1 of the stream has no label")
 
 
 def test_not_one_row_that_a_cluster_can_learn(tmp_path):
@@ -93,12 +93,12 @@ def test_not_one_row_that_a_cluster_can_learn(tmp_path):
 def test_rows_too_long_to_be_sketched(more, tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1 2:3\n1 1:1e200\n-1 2:1\n")
-    told(run("sketch", path, "--size", "1", *more), 1, "row 2 of the stream is longer than 1e+150")
+    check_message(run("sketch", path, "--size", "1", *more), 1, "row 2 of the stream is longer than 1e+150")
     passed = run("sketch", path, "--size", "1", *more, "--on-error", "skip")
     assert passed.exit_code == 0, passed.output
     assert "1 bad lines or rows were skipped" in passed.stdout
     path.write_text("1 1:1e200\n")
-    told(run("sketch", path, *more, "--on-error", "skip"), 1, "not one row could be sketched; 1 were skipped")
+    check_message(run("sketch", path, *more, "--on-error", "skip"), 1, "not one row could be sketched; 1 were skipped")
 
 
 def test_rows_too_long_to_be_predicted(tmp_path):
@@ -106,7 +106,7 @@ def test_rows_too_long_to_be_predicted(tmp_path):
     good.write_text("1 'a| a\n-1 'b| b\n")
     big.write_text("1 'a| a\n1 'long| a:1e200\n-1 'b| b\n")
     assert run("train", good, "-l", "adagrad", "--save", model).exit_code == 0
-    told(run("predict", model, big), 1, f"{big}: row 2 of the stream is longer than")
+    check_message(run("predict", model, big), 1, f"{big}: row 2 of the stream is longer than")
     passed = run("predict", model, big, "--on-error", "skip")
     assert passed.stdout == run("predict", model, good).stdout
     assert passed.stdout.split()[1::2] == ["a", "b"]
@@ -174,7 +174,7 @@ def test_a_stream_without_rows_is_said_to_have_none(ten, tmp_path):
     model, empty = tmp_path / "model", tmp_path / "empty.svm"
     assert run("train", ten, "-l", "adagrad", "--save", model).exit_code == 0
     empty.write_text("")
-    told(run("predict", model, empty), 0, "there is not a single row to predict")
+    check_message(run("predict", model, empty), 0, "there is not a single row to predict")
 
 
 def test_labels_that_are_skipped_do_not_decide_the_task(tmp_path):
@@ -191,5 +191,5 @@ def test_a_third_label_is_named_by_its_place(ten, tmp_path):
     more.write_text("1 1:1\n7 2:1\n")
     for command in ("train", "compare"):
         refused = run(command, ten, more, "-l", "adagrad", "--block-rows", 10)
-        told(refused, 1, f"{more}: row 12 of the stream has label 7")
+        check_message(refused, 1, f"{more}: row 12 of the stream has label 7")
         assert "--positive" in refused.stderr

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from onsketch.data import hash_name, stream
 from onsketch.errors import InputError
-from program import run, told
+from program import check_message, run
 
 
-def everyday(text, **options):
+def read_table(text, **options):
     """The first block of a table as the program reads it, and the stream."""
     reading = stream(io.BytesIO(text.encode()), "csv", everyday=True, **options)
     return next(reading), reading
@@ -53,24 +53,24 @@ def test_labels_of_any_kind_need_no_option(labels, meaning, tmp_path):
 
 
 def test_a_label_that_is_not_named_is_asked_for_with_candidates(tmp_path):
-    told(run("train", table(tmp_path / "t.csv", 20)), 1, "Likely: outcome")
+    check_message(run("train", table(tmp_path / "t.csv", 20)), 1, "Likely: outcome")
 
 
 def test_a_slip_in_the_positive_class_is_an_error(tmp_path):
     path = table(tmp_path / "t.csv", 50)
-    told(run("train", path, "--label", "outcome", "--positive", "Yes"), 1, "did you mean 'yes'?")
-    told(run("train", path, "--label", "outcome", "--positive", "maybe"), 1, "not one of the 50 rows")
-    told(run("train", path, "--label", "outcom"), 1, "Did you mean 'outcome'?")
+    check_message(run("train", path, "--label", "outcome", "--positive", "Yes"), 1, "did you mean 'yes'?")
+    check_message(run("train", path, "--label", "outcome", "--positive", "maybe"), 1, "not one of the 50 rows")
+    check_message(run("train", path, "--label", "outcom"), 1, "Did you mean 'outcome'?")
 
 
 def test_a_gap_is_a_feature_of_its_own():
-    block, reading = everyday("y,a,b\n1,2,red\n0,,red\n1,3,\n")
+    block, reading = read_table("y,a,b\n1,2,red\n0,,red\n1,3,\n")
     dense = block.X.toarray()
     assert dense[:, hash_name("a")].tolist() == [2, 0, 3]
     assert dense[:, hash_name("a=")].tolist() == [0, 1, 0]
     assert dense[:, hash_name("b=")].tolist() == [0, 0, 1]
     assert reading.names[hash_name("a=")] == "a is missing"
-    block, reading = everyday("y,a,b\n1,2,5\n0,,6\n")
+    block, reading = read_table("y,a,b\n1,2,5\n0,,6\n")
     assert block.X.toarray().tolist() == [[2, 5, 0, 0], [0, 6, 1, 0]]
     assert reading.names == {0: "a", 1: "b", 2: "a is missing", 3: "b is missing"}
 
@@ -83,20 +83,20 @@ def test_gaps_after_the_sample_are_reported_as_well():
 
 
 def test_columns_are_decided_by_a_sample_not_by_the_first_row():
-    _, reading = everyday("y,a,b,c\n1,,7,x\n0,red,,y\n1,blue,8,x\n")
+    _, reading = read_table("y,a,b,c\n1,,7,x\n0,red,,y\n1,blue,8,x\n")
     kinds = {field["name"]: field["kind"] for field in reading.schema["fields"]}
     assert kinds == {"y": "label", "a": "category", "b": "number", "c": "category"}
-    _, reading = everyday("y,zip,job\n1,12345,a\n0,12346,b\n", categorical="zip")
+    _, reading = read_table("y,zip,job\n1,12345,a\n0,12346,b\n", categorical="zip")
     assert [field["kind"] for field in reading.schema["fields"]] == ["label", "category", "category"]
-    _, reading = everyday("y,zip\n" + "1,01234\n0,98765\n" * 3)
+    _, reading = read_table("y,zip\n" + "1,01234\n0,98765\n" * 3)
     assert reading.schema["fields"][1]["kind"] == "category"
-    _, reading = everyday("y,x\n1,a\n0,2\n1,3\n1,4\n", numeric="x", on_error="skip")
+    _, reading = read_table("y,x\n1,a\n0,2\n1,3\n1,4\n", numeric="x", on_error="skip")
     assert reading.schema["fields"][1]["kind"] == "number"
 
 
 def test_columns_that_only_name_rows_are_left_out():
     text = "y,id,who\n" + "".join(f"{k % 2},{k},person-{k}\n" for k in range(200))
-    _, reading = everyday(text.replace("\n", ",1\n").replace("who,1", "who,x", 1))
+    _, reading = read_table(text.replace("\n", ",1\n").replace("who,1", "who,x", 1))
     kinds = [field["kind"] for field in reading.schema["fields"]]
     assert kinds == ["label", "ignored", "ignored", "number"]
 
@@ -107,13 +107,13 @@ def test_european_numbers_are_those_of_the_same_table_with_points(values, mark):
     mark = ";" if mark == " " else mark
     english = "y,a\n" + "".join(f"{k % 2},{v}\n" for k, v in enumerate(values))
     european = english.replace(",", mark).replace(".", ",")
-    one, _ = everyday(english)
-    two, _ = everyday(european, decimal=",")
+    one, _ = read_table(english)
+    two, _ = read_table(european, decimal=",")
     np.testing.assert_array_equal(one.X, two.X)
 
 
 def test_european_tables_are_recognised():
-    block, reading = everyday("a;b;y\n1,5;1.234,5;1\n2,25;7;0\n")
+    block, reading = read_table("a;b;y\n1,5;1.234,5;1\n2,25;7;0\n")
     assert (reading.schema["delimiter"], reading.schema["decimal"]) == (";", ",")
     assert block.X.tolist() == [[1.5, 1234.5], [2.25, 7.0]]
 
@@ -132,9 +132,9 @@ def test_columns_are_matched_by_name_and_changed_ones_refused(tmp_path):
     assert gone.exit_code == 0
     assert "no column 'age': it counts as missing in every row" in gone.stderr
     (tmp_path / "words.csv").write_text("age,job,pay\nold,clerk,1\n")
-    told(run("predict", model, tmp_path / "words.csv"), 1, "expected a number, found 'old'")
+    check_message(run("predict", model, tmp_path / "words.csv"), 1, "expected a number, found 'old'")
     (tmp_path / "numbers.csv").write_text("age,job,pay\n" + "30,7,1\n" * 30)
-    told(run("predict", model, tmp_path / "numbers.csv"), 1, "column 'job' holds numbers, and held words")
+    check_message(run("predict", model, tmp_path / "numbers.csv"), 1, "column 'job' holds numbers, and held words")
 
 
 def test_describe_learns_nothing(tmp_path):
@@ -205,7 +205,7 @@ def test_continuing_keeps_the_task_of_the_model(tmp_path):
         (["--label", "job"], "read as the training did"),
         (["--task", "regression"], "is a model of"),
     ):
-        told(run("train", path, "--from", model, *option), 1, reason)
+        check_message(run("train", path, "--from", model, *option), 1, reason)
 
 
 def test_files_may_be_added_when_resuming(tmp_path):
@@ -217,11 +217,11 @@ def test_files_may_be_added_when_resuming(tmp_path):
         result = run("train", *files[:count], *common, *keep)
         assert result.exit_code == 0, result.output
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
-    told(run("train", files[0], *common, *keep), 1, "another job")
+    check_message(run("train", files[0], *common, *keep), 1, "another job")
 
 
 def test_a_stream_names_its_classes_in_their_order():
-    block, reading = everyday("y,a\nb,1\na,2\n,3\nb,4\n", unlabelled=True)
+    block, reading = read_table("y,a\nb,1\na,2\n,3\nb,4\n", unlabelled=True)
     assert reading.classes == ["b", "a"]
     assert np.isnan(block.y[2])
     with pytest.raises(InputError, match="label is missing"):

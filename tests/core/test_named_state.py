@@ -12,7 +12,7 @@ import onsketch
 from onsketch.learners.sketched.state import COUNT, NUMBER
 
 PACKAGE = Path(onsketch.__file__).parent
-ROOMS = ("learners/sketched", "learners/first_order", "learners/dense", "learners/setup.py", "learners/multiclass")
+PACKAGES = ("learners/sketched", "learners/first_order", "learners/dense", "learners/setup.py", "learners/multiclass")
 
 OWNERS = {
     "counts": {"COUNT"},
@@ -25,8 +25,8 @@ OWNERS = {
 
 
 def trees():
-    for room in ROOMS:
-        place = PACKAGE / room
+    for package in PACKAGES:
+        place = PACKAGE / package
         for file in [place] if place.is_file() else sorted(place.rglob("*.py")):
             yield file, ast.parse(file.read_text())
 

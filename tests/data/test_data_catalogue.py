@@ -204,9 +204,9 @@ def test_the_program_lists_and_describes(tmp_path):
     listed = run("data", "list", "--data", str(tmp_path))
     assert listed.exit_code == 0
     assert all(name in listed.stdout for name in CATALOGUE)
-    told = run("data", "info", "a9a").stdout
-    assert "123 features" in told
-    assert "stored locally: no" in told
+    output = run("data", "info", "a9a").stdout
+    assert "123 features" in output
+    assert "stored locally: no" in output
     assert run("data", "info", "nonsense").exit_code == 1
 
 

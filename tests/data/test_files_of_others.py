@@ -270,8 +270,8 @@ def plain(data: bytes, form: str | None = "csv", **options: Any) -> tuple[list[f
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252", "utf-8-sig"])
 def test_text_of_any_encoding_is_the_same_text(encoding: str) -> None:
-    told = {} if encoding in ("utf-16", "utf-8-sig") else {"encoding": encoding}
-    assert plain(CITIES.encode(encoding), **told) == plain(CITIES.encode())
+    reading = {} if encoding in ("utf-16", "utf-8-sig") else {"encoding": encoding}
+    assert plain(CITIES.encode(encoding), **reading) == plain(CITIES.encode())
 
 
 @pytest.mark.parametrize("format", [None, "csv"])

@@ -1,4 +1,4 @@
-"""Where bytes come from: compression, patterns, pipes, addresses; and what is told of damage."""
+"""Where bytes come from: compression, patterns, pipes, addresses; and messages about damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a definition is told and what it answers."""
+"""Options and results of a definition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """What a run may be told, with the library's names; ``None`` and "default" mean as in the library."""
+    """Options of a run, with the library's names; ``None`` and "default" mean as in the library."""
 
     sketch: str = "none"
     geometry: str = "ogd"

@@ -65,11 +65,11 @@ def test_finished_cells_are_found_again_and_broken_ones_run_again(tmp_path):
     (tmp_path / "runs" / f"{cells[2].key}.json").write_text('{"result": {"sq')  # as if killed while writing
     calls.clear()
     again = bench(tmp_path)
-    told = []
-    again.run(one, lambda done, total: told.append((done, total)))
+    reports = []
+    again.run(one, lambda done, total: reports.append((done, total)))
     assert calls == [2]
-    assert told[0] == (3, 4)
-    assert told[-1] == (4, 4)
+    assert reports[0] == (3, 4)
+    assert reports[-1] == (4, 4)
     assert again.results[cells[2]] == {"square": 4}
 
 
@@ -91,12 +91,12 @@ def test_processes_share_cells_among_experiments_and_pass_errors_on(tmp_path):
             yield Cell(squared, {"number": results[cells[3]]["square"]})
 
     both = [experiment_of(lambda conditions, results: cells), experiment_of(later)]
-    here, told = bench(tmp_path, jobs=2), []
-    finished = list(here.run_all(both, lambda experiment, done, total: told.append((done, total))))
+    here, reports = bench(tmp_path, jobs=2), []
+    finished = list(here.run_all(both, lambda experiment, done, total: reports.append((done, total))))
     assert {id(experiment) for experiment in finished} == {id(experiment) for experiment in both}
     assert here.results[Cell(squared, {"number": 9})] == {"square": 81}
-    assert (5, 5) in told
-    assert (2, 2) in told
+    assert (5, 5) in reports
+    assert (2, 2) in reports
     assert len(list((tmp_path / "runs").iterdir())) == 6
     alone = bench(tmp_path)
     alone.run(both[0])

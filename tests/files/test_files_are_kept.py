@@ -192,7 +192,7 @@ def test_two_runs_at_once_do_not_share_a_checkpoint(ten: Path, tmp_path: Path) -
 @pytest.mark.parametrize("ending", ["svm", "csv"])
 @pytest.mark.parametrize("longer", [False, True], ids=["shortened", "grown"])
 def test_a_file_that_changes_its_length_while_it_is_read(ending: str, longer: bool, tmp_path: Path) -> None:
-    """What is gone is told or left out as at an end; what has come is read. No row is ever half a line."""
+    """A file that shrinks while it is read is reported or ends early; no row is ever half a line."""
     path = tmp_path / f"rows.{ending}"
     line = "1 1:2 3:4\n" if ending == "svm" else "1,2,4\n"
     header = "" if ending == "svm" else "label,a,b\n"

@@ -225,8 +225,8 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     path = saved(tmp_path)
     before = path.read_bytes()
 
-    def fails(beside):
-        with open(beside, "w") as file:
+    def fails(temporary):
+        with open(temporary, "w") as file:
             file.write("half")
         raise OSError("disk full")
 

@@ -1,4 +1,4 @@
-"""Notes beside a model: what was altered is refused, and the error names the note."""
+"""Notes of a model file: an altered note is refused, and the error names it."""
 
 from __future__ import annotations
 

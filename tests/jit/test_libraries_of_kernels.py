@@ -35,8 +35,8 @@ def library(tmp_path_factory):
     if shutil.which("cc") is None:
         pytest.skip("no linker")
     folder = tmp_path_factory.mktemp("library")
-    code, told = run(str(ROOT / "kernels" / "build.py"), str(folder), *STEPS)
-    assert code == 0, told
+    code, output = run(str(ROOT / "kernels" / "build.py"), str(folder), *STEPS)
+    assert code == 0, output
     return folder
 
 
@@ -48,21 +48,21 @@ def without_compiler(tmp_path, library):
 
 
 def test_a_library_computes_the_same_bits_without_a_compiler(without_compiler):
-    code, told = run(str(ROOT / "kernels" / "check.py"), *STEPS, **without_compiler)
-    assert code == 0, told
-    assert "the same bits" in told
+    code, output = run(str(ROOT / "kernels" / "check.py"), *STEPS, **without_compiler)
+    assert code == 0, output
+    assert "the same bits" in output
 
 
 LEARN = "import onsketch; onsketch.learner({name!r}, dtype='float32').learn([[1.0, 2.0]], [1.0])"
 
 
 def test_a_kernel_that_is_not_there_names_what_to_install(without_compiler):
-    code, told = run("-c", LEARN.format(name="adam"), **without_compiler)
+    code, output = run("-c", LEARN.format(name="adam"), **without_compiler)
     assert code != 0
-    assert "onsketch[jit]" in told
-    code, told = run("-c", LEARN.format(name="adam"), **without_compiler, ONSKETCH_KERNELS="library")
+    assert "onsketch[jit]" in output
+    code, output = run("-c", LEARN.format(name="adam"), **without_compiler, ONSKETCH_KERNELS="library")
     assert code != 0
-    assert "does not have it" in told
+    assert "does not have it" in output
 
 
 def test_a_library_for_another_processor_or_version_is_left_alone(library, tmp_path):
@@ -106,12 +106,12 @@ def test_the_extra_that_compiles_is_what_wheels_without_kernels_depend_on():
 
 
 def test_doctor_says_where_kernels_come_from(without_compiler, library):
-    code, told = run("-c", "from onsketch.cli import main; main()", "doctor", **without_compiler)
-    assert code == 0, told
-    assert str(library) in told
-    code, told = run("-c", "from onsketch.cli import main; main()", "doctor", ONSKETCH_KERNELS="jit")
-    assert code == 0, told
-    assert all(word in told for word in ("numba", "ONSKETCH_KERNELS", "jit"))
-    code, told = run("-c", "from onsketch.cli import main; main()", "doctor", ONSKETCH_KERNELS="none")
+    code, output = run("-c", "from onsketch.cli import main; main()", "doctor", **without_compiler)
+    assert code == 0, output
+    assert str(library) in output
+    code, output = run("-c", "from onsketch.cli import main; main()", "doctor", ONSKETCH_KERNELS="jit")
+    assert code == 0, output
+    assert all(word in output for word in ("numba", "ONSKETCH_KERNELS", "jit"))
+    code, output = run("-c", "from onsketch.cli import main; main()", "doctor", ONSKETCH_KERNELS="none")
     assert code != 0
-    assert "expected auto, library or jit" in told
+    assert "expected auto, library or jit" in output

@@ -33,17 +33,17 @@ def test_what_a_process_and_its_children_listen_on_is_found(monkeypatch: pytest.
     )
     with (
         subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child,
-        socket.socket() as door,
+        socket.socket() as listener,
     ):
         assert child.stdout is not None
         theirs = f"127.0.0.1:{int(child.stdout.readline())}"
-        door.bind(("127.0.0.1", 0))
-        mine = f"127.0.0.1:{door.getsockname()[1]}"
+        listener.bind(("127.0.0.1", 0))
+        mine = f"127.0.0.1:{listener.getsockname()[1]}"
         assert not {mine, theirs} & set(exposed_addresses(os.getpid()))
         monkeypatch.setattr(ray_engine, "_loopback", lambda host: False)  # as if the address were any other
         assert theirs in exposed_addresses(os.getpid())
         assert mine not in exposed_addresses(os.getpid())  # bound, and not listening yet
-        door.listen()
+        listener.listen()
         assert {mine, theirs} <= set(exposed_addresses(os.getpid()))
 
 

@@ -205,8 +205,8 @@ def test_the_driver_is_killed(machines: Any, files: Any, expected: bytes, tmp_pa
     for stop_after in (3, 4):  # once within a round, once after a merge or so
         driver = drive(machines.address, checkpoint, 0.4, files)
         assert driver.stdout is not None
-        told = [line for line, _ in zip(driver.stdout, range(1 + stop_after), strict=False)]
-        assert any("shards" in line for line in told)
+        lines = [line for line, _ in zip(driver.stdout, range(1 + stop_after), strict=False)]
+        assert any("shards" in line for line in lines)
         driver.kill()
         driver.communicate()
         assert checkpoint.exists() or list((tmp_path / "run.ckpt.parts").iterdir())

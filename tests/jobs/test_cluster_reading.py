@@ -161,15 +161,15 @@ def spoiled(tmp_path: Path) -> tuple[list[str], Any]:
 def test_a_sketch_skips_what_one_process_skips_and_says_how_much(spoiled: Any, tmp_path: Path) -> None:
     files, X = spoiled
     whole = ["--size", "12", "--on-error", "skip", "--save", str(tmp_path / "s")]
-    told = []
+    skips = []
     for where in ([], ["--cluster", "none"]):
         result = program("sketch", *files, *whole, *where)
         assert result.exit_code == 0, result.output
-        told.append(re.findall(r"^.*skipped.*$", result.stdout, re.MULTILINE))
+        skips.append(re.findall(r"^.*skipped.*$", result.stdout, re.MULTILINE))
         summary = onsketch.load(tmp_path / "s")
         assert summary.n_rows == 60
         np.testing.assert_allclose(summary.covariance(), X.T @ X, atol=1e-9)  # 12 rows lose nothing of 9 features
-    assert told[0] == told[1] == ["2 bad lines or rows were skipped"]
+    assert skips[0] == skips[1] == ["2 bad lines or rows were skipped"]
 
 
 def test_a_sketch_refuses_what_one_process_refuses(spoiled: Any) -> None:

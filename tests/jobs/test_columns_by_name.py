@@ -59,8 +59,8 @@ def test_learning_goes_on_without_a_column_and_with_another(form: str, tmp_path:
         features, weights = job.learner.coefficients()
         learned.append(dict(zip(features.tolist(), weights.tolist(), strict=True)))
     assert learned[0] == pytest.approx(learned[1], rel=1e-9)
-    told = [note.split(": ", 1)[1] for note in job.notes]
-    assert told == [
+    expected = [note.split(": ", 1)[1] for note in job.notes]
+    assert expected == [
         "no column 'age': it counts as missing in every row.",
         "the model does not know the column 'height', which is left out.",
     ]
@@ -81,13 +81,15 @@ def test_the_second_of_two_files_may_lack_a_column(tmp_path: Path):
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(
-    ("column", "cells", "told"),
+    ("column", "cells", "expected"),
     [("job", 1.5, "numbers, and held words"), ("income", "low", "words, and held numbers")],
 )
-def test_a_column_whose_type_changed_is_refused_by_name(form: str, column: str, cells: Any, told: str, tmp_path: Path):
+def test_a_column_whose_type_changed_is_refused_by_name(
+    form: str, column: str, cells: Any, expected: str, tmp_path: Path
+):
     model = trained(frame(), tmp_path / "m", "csv")
     write_as(form, frame(50, seed=1).assign(**{column: cells}), tmp_path / f"a.{form}")
-    with pytest.raises(InputError, match=f"the column '{column}' holds {told}"):
+    with pytest.raises(InputError, match=f"the column '{column}' holds {expected}"):
         predicted(model, tmp_path / f"a.{form}")
 
 

@@ -200,7 +200,7 @@ def test_rows_that_cannot_be_learned_stop_or_are_skipped(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("labels", "kind", "told"),
+    ("labels", "kind", "expected"),
     [
         ([-1, 1], "classification", "label 1 against -1"),
         ([1, 1], "classification", "label 1 against -1"),
@@ -209,9 +209,9 @@ def test_rows_that_cannot_be_learned_stop_or_are_skipped(tmp_path):
         ([0.5, 2.25, 3], "regression", "regression"),
     ],
 )
-def test_the_task_is_inferred_from_the_first_labels(labels, kind, told):
+def test_the_task_is_inferred_from_the_first_labels(labels, kind, expected):
     task = find_task(np.array(labels, dtype=float))
-    assert (task.kind, told in str(task)) == (kind, True)
+    assert (task.kind, expected in str(task)) == (kind, True)
 
 
 def test_tasks_that_must_be_given():

@@ -81,12 +81,12 @@ def test_learners_and_sketches_accept_the_same_matrices(indptr: list[int], indic
     sound = len(indptr) == rows + 1 and indptr[0] == 0 and indptr == sorted(indptr) and indptr[-1] <= len(indices)
     sound = sound and all(0 <= j < WIDTH for j in indices[: indptr[-1]])
     X = raw(np.array(indptr, np.int64), np.array(indices, np.int64), np.ones(len(indices)), rows)
-    for door in (lambda X: as_rows(X, None), check_csr):
+    for check in (lambda X: as_rows(X, None), check_csr):
         if sound:
-            door(X)
+            check(X)
         else:
             with pytest.raises(InputError):
-                door(X)
+                check(X)
 
 
 def test_masked_values_are_refused_and_an_empty_mask_is_none() -> None:

@@ -309,11 +309,16 @@ def test_figures_equal_the_definitions_for_any_cut(key: str) -> None:
 
 def test_the_program_learns_counts_and_says_numbers(tmp_path) -> None:
     X, y = counts(600)
-    path, model, out, told = table(tmp_path / "c.csv", X, y), tmp_path / "m", tmp_path / "p.txt", tmp_path / "t.json"
-    done = run("train", path, "--loss", "poisson", "--save", model, "--json", told)
+    path, model, out, figures_file = (
+        table(tmp_path / "c.csv", X, y),
+        tmp_path / "m",
+        tmp_path / "p.txt",
+        tmp_path / "t.json",
+    )
+    done = run("train", path, "--loss", "poisson", "--save", model, "--json", figures_file)
     assert done.exit_code == 0, done.output
     assert "deviance" in done.output
-    figures = json.loads(told.read_text())
+    figures = json.loads(figures_file.read_text())
     assert figures["deviance"] < figures["best_constant_deviance"]
     assert run("predict", model, path, "-o", out).exit_code == 0
     said = np.loadtxt(out)
@@ -324,10 +329,10 @@ def test_the_program_learns_counts_and_says_numbers(tmp_path) -> None:
 
 def test_the_program_learns_a_quantile(tmp_path) -> None:
     X, y = counts(600)
-    path, told = table(tmp_path / "c.csv", X, y), tmp_path / "t.json"
-    done = run("train", path, "--loss", "quantile", "--quantile", "0.9", "--json", told, "-l", "adagrad")
+    path, figures_file = table(tmp_path / "c.csv", X, y), tmp_path / "t.json"
+    done = run("train", path, "--loss", "quantile", "--quantile", "0.9", "--json", figures_file, "-l", "adagrad")
     assert done.exit_code == 0, done.output
-    figures = json.loads(told.read_text())
+    figures = json.loads(figures_file.read_text())
     assert figures["loss_name"] == "quantile 0.9"
     assert 0.0 < figures["coverage"] < 1.0
     done = run("train", path, "--quantile", "0.9")

@@ -206,30 +206,30 @@ def test_a_loaded_estimator_goes_on_as_the_saved_one(tmp_path, method):
 def test_threads_may_predict_while_one_learns():
     model = OnlineClassifier("adagrad")
     read(model, [i % 3 == 0 for i in range(400)])
-    told = texts(seed=4)
-    wanted = [model.predict_proba_one(x) for x in told]
+    dictionaries = texts(seed=4)
+    wanted = [model.predict_proba_one(x) for x in dictionaries]
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(model.predict_proba_one, told)) == wanted
-        asked = [pool.submit(model.predict_proba_one, x) for x in told]
-        for i, x in enumerate(told):
+        assert list(pool.map(model.predict_proba_one, dictionaries)) == wanted
+        asked = [pool.submit(model.predict_proba_one, x) for x in dictionaries]
+        for i, x in enumerate(dictionaries):
             model.learn_one(x, i % 2 == 0)
         assert all(0.0 <= one.result()[True] <= 1.0 for one in asked)
-    assert model._learner.rounds == 400 + len(told)
+    assert model._learner.rounds == 400 + len(dictionaries)
 
 
 @pytest.mark.parametrize("method", ["adagrad", "auto", "oja-son"])
 def test_threads_that_learn_at_once_lose_no_name(method):
-    model, told, before = OnlineClassifier(method), texts(800), sys.getswitchinterval()
+    model, dictionaries, before = OnlineClassifier(method), texts(800), sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(model.learn_one, told, [i % 2 == 0 for i in range(len(told))]))
+            list(pool.map(model.learn_one, dictionaries, [i % 2 == 0 for i in range(len(dictionaries))]))
     finally:
         sys.setswitchinterval(before)
     names = model._names.of
-    assert names.keys() == {name for x in told for name in x}
+    assert names.keys() == {name for x in dictionaries for name in x}
     assert sorted(names.values()) == list(range(len(names)))
-    assert model._learner.rounds == len(told)
+    assert model._learner.rounds == len(dictionaries)
 
 
 @pytest.mark.parametrize("method", ["adagrad", "auto"])

@@ -11,7 +11,7 @@ import onsketch
 PACKAGE = Path(onsketch.__file__).parent
 PAGE = PACKAGE.parent.parent / "ARCHITECTURE.md"
 
-pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="no checkout beside the package")
+pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="no checkout around the package")
 
 
 def part(heading):

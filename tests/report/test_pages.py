@@ -138,8 +138,8 @@ def test_charts_hold_what_they_are_given():
     lines = [Curve(f"line {k}", [1, 2, 3], [0.1 * k, 0.2, math.nan]) for k in range(6)]
     for chart in (
         curves(lines, "x", "y", log_x=True, log_y=True),
-        points([("a", 1.0, 2.0, "told"), ("b", 1.01, 2.0, "told")], "x", "y", log_x=True),
-        whiskers([("<a>", 1.1, math.nan, "told"), ("b", 1.2, 0.1, "told")], "ratio", 1.0),
+        points([("a", 1.0, 2.0, "tooltip"), ("b", 1.01, 2.0, "tooltip")], "x", "y", log_x=True),
+        whiskers([("<a>", 1.1, math.nan, "tooltip"), ("b", 1.2, 0.1, "tooltip")], "ratio", 1.0),
     ):
         text = ElementTree.tostring(ElementTree.fromstring(chart), encoding="unicode")
         assert "nan" not in text

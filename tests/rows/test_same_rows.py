@@ -262,9 +262,11 @@ def test_products_of_columns_are_the_same_from_every_source():
         with stream(io.BytesIO(text.encode()), "csv", schema=schema.state(), label="none", unlabelled=True, names=True,
                     missing="indicate", **options) as blocks:  # fmt: skip
             (block,) = blocks
-            told = dict(blocks.names)
+            names_of = dict(blocks.names)
         assert parts(block.rows) == parts(wanted)
-        assert {told[slot] for slot in wanted.indices.tolist()} == {names.of(slot) for slot in wanted.indices.tolist()}
+        assert {names_of[slot] for slot in wanted.indices.tolist()} == {
+            names.of(slot) for slot in wanted.indices.tolist()
+        }
         assert "age*job=cook" in names.known.values()
 
 
@@ -296,12 +298,12 @@ def test_errors_name_row_and_column_and_can_be_collected():
         "when: no value": {"n": 1},
         "when: expected a date": {"n": 1, "when": "yesterday"},
     }
-    for told, cells in bad.items():
+    for reason, cells in bad.items():
         rows = [*[{"n": 1, "when": "2024-05-01"}] * 3, cells]
-        with pytest.raises(InputError, match=f"row 3: {told}"):
+        with pytest.raises(InputError, match=f"row 3: {reason}"):
             encoder.objects(rows)
         columns = {name: [row.get(name) for row in rows] for name in ("n", "when")}
-        with pytest.raises(InputError, match=f"row 3: {told}"):
+        with pytest.raises(InputError, match=f"row 3: {reason}"):
             encoder.columns(columns, 4)
         faults = Faults(4)
         encoder.columns(columns, 4, faults)
@@ -368,8 +370,8 @@ def test_products_of_objects_in_listed_columns_and_of_columns_that_come_late():
     text = "".join(json.dumps(row) + "\n" for row in lines).encode()
     with stream(io.BytesIO(text), "json", interact=["age,pay"], names=True) as blocks:
         (block,) = blocks
-        told = dict(blocks.names)
-    assert {told[slot] for slot in block.X[[600]].indices.tolist()} == {"age", "pay", "age*pay"}
+        names_of = dict(blocks.names)
+    assert {names_of[slot] for slot in block.X[[600]].indices.tolist()} == {"age", "pay", "age*pay"}
     with stream(io.BytesIO(text), "json", interact=["age,height"]) as blocks:
         list(blocks)
         assert any("no column 'height'" in note for note in blocks.notes)

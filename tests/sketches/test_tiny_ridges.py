@@ -1,4 +1,4 @@
-"""Frequent directions keep their digits however small the ridge is beside rows of few features."""
+"""Frequent directions keep their digits however small the ridge is, for rows of few features."""
 
 from __future__ import annotations
 

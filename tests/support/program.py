@@ -27,7 +27,7 @@ def environment(**more):
     return {**os.environ, "PYTHONPATH": str(Path(onsketch.__file__).parents[1]), **more}
 
 
-def told(result, code, text):
-    """The exit code, and one line that tells why: never a traceback."""
+def check_message(result, code, text):
+    """Check the exit code and the one line of the reason: never a traceback."""
     assert result.exit_code == code, result.output
     assert text in " ".join(result.stderr.replace("│", " ").split())

@@ -32,7 +32,7 @@ def level(loss: str) -> dict[str, float]:
 
 
 def sparse_stream(loss: str = "squared", n: int = 80, d: int = 9, seed: int = 0) -> tuple[Array, Array]:
-    """Rows half of zeros, in which features sleep and awake; one row is all zeros, one comes three times."""
+    """Rows half of zeros, in which features vanish and return; one row is all zeros, one comes three times."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     X[rng.random((n, d)) < 0.5] = 0.0

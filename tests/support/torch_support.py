@@ -26,7 +26,7 @@ NAMES = {
 
 
 def make(name: str, params: Any, **options: Any) -> sketched.SketchedOptimizer:
-    """An optimizer by name, in the papers' form unless told otherwise."""
+    """An optimizer by name, in the papers' form unless ``scale_free``."""
     if name == "AdaFull":
         options.pop("sketch_size", None)
     made: type[sketched.SketchedOptimizer] = getattr(sketched, name)

@@ -58,7 +58,7 @@ def test_state_dict_deterministic(info, device):
 
 @flattened
 def test_can_load_older_state_dict(info):
-    """Checkpoints of before an option existed, and with plain numbers as steps."""
+    """Checkpoints from before an option existed, and with plain numbers as steps."""
     optimizer, weight, bias, x = stepped_once(info)
     old = copy.deepcopy(optimizer.state_dict())
     for group in old["param_groups"]:

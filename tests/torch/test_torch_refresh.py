@@ -34,7 +34,7 @@ def _fails(matrices):
 
 
 def test_a_refresh_whose_decomposition_fails_leaves_the_sketch_as_it_was(monkeypatch):
-    """The step is taken with the sketch of before, and the next refresh goes on from there."""
+    """The step is taken with the previous sketch, and the next refresh goes on from there."""
     shapes = [(9, 8)]
     gradients = stream(shapes, 8, dtype=torch.float32)
     (w,) = start(shapes, "cpu", torch.float32)

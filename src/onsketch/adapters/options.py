@@ -122,7 +122,7 @@ def class_model(
 
     With ``open_ended``, classes may be added later, and two classes are treated like more.
     """
-    multiclass = _way_of_classes(method, multiclass, options)
+    multiclass = _multiclass_option(method, multiclass, options)
     if options.get("loss") == "softmax" and multiclass == "one-vs-rest":
         raise OptionError("loss='softmax' couples the classes; it needs multiclass='softmax' or 'shared'.")
     loss = "logistic" if options["loss"] == "softmax" else options["loss"]
@@ -158,7 +158,7 @@ def shares_a_sketch(method: str) -> bool:
     return found is not None and found.shrinking and found.steps
 
 
-def _way_of_classes(method: str, multiclass: str, options: Mapping[str, Any]) -> str:
+def _multiclass_option(method: str, multiclass: str, options: Mapping[str, Any]) -> str:
     """Return the strategy of ``multiclass="auto"``: softmax if method and options support it, else one-vs-rest."""
     if multiclass == "ovr":
         return "one-vs-rest"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import onsketch
-from onsketch.cli.console import out, print_rows, table, told_plainly
+from onsketch.cli.console import errors_in_one_line, out, print_rows, table
 from onsketch.cli.declaring import FILE, command, flag, option, refuse
 from onsketch.cli.declaring import files as files_
 from onsketch.cli.interrupt import leave
@@ -91,7 +91,7 @@ def compare(
     }
     options = learner_options(learning)
     console = out(json_file)
-    with told_plainly():
+    with errors_in_one_line():
         from onsketch.jobs.models import asked_task
 
         task = asked_task(task, options.get("loss"))
@@ -220,7 +220,7 @@ def _save_winner(console: Console, race: Race, read: Labelled, reading: dict[str
     name = one_of(best.learner).method.name
     job = Training(Plan(read.files, name, {}, reading))
     job.learner, job.task, job.progress = best.learner, read.task, best.progress
-    job.names, job.schema, job.format = read.told()
+    job.names, job.schema, job.format = read.description()
     job.save(path)
     setting = ", ".join(f"{key} {value:g}" for key, value in best.setting.items())
     console.print(f"Model of {name}{f' ({setting})' if setting else ''} written to {path}", soft_wrap=True)

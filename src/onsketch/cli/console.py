@@ -58,7 +58,7 @@ def err() -> Console:
 
 
 @contextmanager
-def told_plainly() -> Iterator[None]:
+def errors_in_one_line() -> Iterator[None]:
     """Report an error that the user can correct in one line, with exit code 1; Ctrl-C exits with code 130."""
     from onsketch.core.errors import OnsketchError
 

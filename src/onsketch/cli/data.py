@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from onsketch.cli.console import err, out, print_rows, told_plainly
+from onsketch.cli.console import err, errors_in_one_line, out, print_rows
 from onsketch.cli.declaring import FOLDER, Command, flag, option
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _list(folder: Path | None) -> None:
 @_folder
 def _info(name: str, folder: Path | None) -> None:
     """Print the addresses, checksums and licence of a set, and where its local copy is."""
-    with told_plainly():
+    with errors_in_one_line():
         from onsketch.data.catalogue import entry, found
 
         known = entry(name)
@@ -85,7 +85,7 @@ def _info(name: str, folder: Path | None) -> None:
 @flag("--again", help="Fetch even sets that are stored locally.")
 def _get(names: tuple[str, ...], folder: Path | None, again: bool) -> None:
     """Download sets, going on where an earlier attempt stopped, and verify them."""
-    with told_plainly():
+    with errors_in_one_line():
         from onsketch.data.catalogue import cache, entry
 
         known = [entry(name) for name in names]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from onsketch.cli.console import out, print_rows, told_plainly
+from onsketch.cli.console import errors_in_one_line, out, print_rows
 from onsketch.cli.declaring import FILE, FOLDER, command, option, refuse
 from onsketch.cli.outputs import check_outputs, write_json
 from onsketch.core.errors import OptionError
@@ -53,7 +53,7 @@ def inspect(
     """  # noqa: D301
     refuse((rows is not None and data is None, "it is about the rows of --data, which was not given", "--rows"))
     check_outputs([model, *([data] if data else [])], report=report, weights=weights, json=json_file)
-    with told_plainly():
+    with errors_in_one_line():
         from onsketch.files import model_file
         from onsketch.jobs.estimators import read_trained
         from onsketch.jobs.notes import read_noted
@@ -145,14 +145,14 @@ def _weights(learner: Any, content: Any, data: str | None) -> list[Any]:
     from onsketch.data.block import SAFETY
     from onsketch.jobs.weights import scales_of, weights_of
 
-    told = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
-    names = {int(feature): name for feature, name in (told.get("names") or {}).items()}
+    metadata = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
+    names = {int(feature): name for feature, name in (metadata.get("names") or {}).items()}
     scales = None
     if data is not None:
-        given = {name: value for name, value in told["reading"].items() if name not in SAFETY}
-        reading = {**given, "everyday": True, "unlabelled": True, "schema": told.get("schema")}
+        given = {name: value for name, value in metadata["reading"].items() if name not in SAFETY}
+        reading = {**given, "everyday": True, "unlabelled": True, "schema": metadata.get("schema")}
         scales = scales_of([data], reading)
-    classes = told["task"].get("names") if content.kind == "classes" else None
+    classes = metadata["task"].get("names") if content.kind == "classes" else None
     if content.kind == "classes" and not hasattr(learner, "learners"):
         return []
     try:
@@ -180,12 +180,12 @@ def _studied(learner: Any, content: Any, data: str, rows: int) -> Any:
     from onsketch.data.usable import labelled_rows
     from onsketch.learners.kernel import study
 
-    told = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
-    task, blocks, count = Task(**told["task"]), [], 0
-    with stream([data], **told["reading"]) as source:
+    metadata = content.notes.get("training") or {"task": {"kind": "regression"}, "reading": {}}
+    task, blocks, count = Task(**metadata["task"]), [], 0
+    with stream([data], **metadata["reading"]) as source:
         for block in source:
-            room, kept = rows - count, labelled_rows(block, told["reading"].get("on_error") == "skip")
-            blocks.append((kept.X[:room], task.labels(kept.y[:room]), None))
+            wanted, kept = rows - count, labelled_rows(block, metadata["reading"].get("on_error") == "skip")
+            blocks.append((kept.X[:wanted], task.labels(kept.y[:wanted]), None))
             count += len(blocks[-1][1])
             if count >= rows:
                 break
@@ -200,8 +200,8 @@ def _show_growth(console: Any, learner: Any, found: Any, model: Path, report: Pa
     names = [name for name in history if name != "rounds"]
     if found is not None:
         facts = {"effective dimension": found.effective_dimension, "online": found.online_effective_dimension}
-        told = ", ".join(f"{name} {value:.4g}" for name, value in facts.items())
-        console.print(f"of all these rows, exactly: {told}", soft_wrap=True)
+        listed = ", ".join(f"{name} {value:.4g}" for name, value in facts.items())
+        console.print(f"of all these rows, exactly: {listed}", soft_wrap=True)
     titles = [name.replace("_", " ") for name in names] + ([] if found is None else ["regret"])
     console.print(f"{'rounds':>10} " + " ".join(f"{title:>16.16}" for title in titles), soft_wrap=True)
     for k, t in enumerate(history["rounds"].astype(int)):
@@ -264,5 +264,5 @@ def _print_weights(console: Any, listed: list[Any], top: int) -> None:
         console.print(f"\nlargest weights{' × scale' if scaled else ''}{f' of class {of_class}' if of_class else ''}")
         width = max(len(one.name) for one in shown)
         for one in shown:
-            told = f"  = {one.weight:+.6g} × {one.scale:.6g}" if scaled and one.scale is not None else ""
-            console.print(f"  {one.name:<{width}} {one.effect:+.6g}{told}", soft_wrap=True)
+            parts = f"  = {one.weight:+.6g} × {one.scale:.6g}" if scaled and one.scale is not None else ""
+            console.print(f"  {one.name:<{width}} {one.effect:+.6g}{parts}", soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import click
 
-from onsketch.cli.console import told_plainly
+from onsketch.cli.console import errors_in_one_line
 from onsketch.cli.declaring import FILE, FOLDER, command, files, flag, option, refuse
 from onsketch.cli.interrupt import leave
 from onsketch.cli.options import reading
@@ -60,7 +60,7 @@ def predict(
     refuse((kind not in (None, *kinds), "expected margin, probability or label", "--kind"))
     output = None if str(output) == "-" else output
     check_outputs([model, *files], output=output, json=json_file)
-    with told_plainly():
+    with errors_in_one_line():
         from onsketch.jobs.prediction import predict_stream
         from onsketch.jobs.predictions import TABLES
 

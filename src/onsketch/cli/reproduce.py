@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from onsketch.cli.console import err, out, print_rows, told_plainly
+from onsketch.cli.console import err, errors_in_one_line, out, print_rows
 from onsketch.cli.declaring import FOLDER, as_list, command, flag, option
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def reproduce(
 
     Each run is stored as a file under --out, so that a stopped command continues where it was.
     """
-    with told_plainly():
+    with errors_in_one_line():
         # One thread each for linear algebra: times are those of the thread that learns.
         for library in ("OMP", "OPENBLAS", "MKL"):
             os.environ.setdefault(f"{library}_NUM_THREADS", "1")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from onsketch.cli.console import told_plainly
+from onsketch.cli.console import errors_in_one_line
 from onsketch.cli.declaring import FOLDER, Option, command, refuse
 from onsketch.cli.options import known_method, learner_options, learning, reading
 
@@ -100,7 +100,7 @@ def serve(
       curl localhost:8000/learn -d '{"features": {"age": 31, "colour": "red"}, "label": 1}'
       curl localhost:8000/predict -d '{"features": {"age": 31}}'
     """  # noqa: D301
-    with told_plainly():
+    with errors_in_one_line():
         try:
             from onsketch.jobs.serve import run as running
         except ModuleNotFoundError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from onsketch.cli.console import out, print_rows, told_plainly
+from onsketch.cli.console import errors_in_one_line, out, print_rows
 from onsketch.cli.declaring import FILE, command, flag, option, refuse
 from onsketch.cli.declaring import files as files_
 from onsketch.cli.interrupt import between_blocks, leave
@@ -55,7 +55,7 @@ def sketch(
         (resume and checkpoint is None, "it needs --checkpoint FILE to resume from", "--resume"),
     )
     console, skipped, interrupted, seen = out(), 0, False, Seen()
-    with told_plainly():
+    with errors_in_one_line():
         if errors is not None and not merge:
             _compare(console, files, reading, errors, report)
             return

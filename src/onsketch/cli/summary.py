@@ -25,8 +25,8 @@ def judged(tally: Progress, judge: Judge | None) -> Iterator[tuple[str, str]]:
     """Yield the metrics of a tally, each compared with that of the best constant."""
     figures = {} if judge is None else judge.figures()
     constant = figures.get("best_constant_loss")
-    beside = "" if constant is None else f"; the best constant {constant:.6g}"
-    yield "average loss", f"{tally.mean_loss:.6g} ({tally.loss}){beside}"
+    baseline = "" if constant is None else f"; the best constant {constant:.6g}"
+    yield "average loss", f"{tally.mean_loss:.6g} ({tally.loss}){baseline}"
     if tally.error is not None:
         constant = figures.get("best_constant_error")
         yield "error", f"{tally.error:.4%}" + ("" if constant is None else f"; the best constant {constant:.4%}")
@@ -35,9 +35,9 @@ def judged(tally: Progress, judge: Judge | None) -> Iterator[tuple[str, str]]:
     if "calibration_error" in figures:
         yield "calibration", f"probabilities are off by {figures['calibration_error']:.2%} on average (ECE)"
     if "deviance" in figures:
-        beside = f"; the best constant {figures['best_constant_deviance']:.6g}"
+        baseline = f"; the best constant {figures['best_constant_deviance']:.6g}"
         share = f", {figures['deviance_explained']:.2%} explained" if "deviance_explained" in figures else ""
-        yield "deviance", f"{figures['deviance']:.6g}{beside}{share} (Poisson)"
+        yield "deviance", f"{figures['deviance']:.6g}{baseline}{share} (Poisson)"
     if "coverage" in figures:
         yield "coverage", f"{figures['coverage']:.2%} of the labels are not above their predictions ({tally.loss})"
     if "rmse" in figures:

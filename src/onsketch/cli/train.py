@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onsketch.cli.bar import progress_bar
-from onsketch.cli.console import out, told_plainly, wrapped
+from onsketch.cli.console import errors_in_one_line, out, wrapped
 from onsketch.cli.declaring import FILE, command, flag, option, refuse
 from onsketch.cli.declaring import files as files_
 from onsketch.cli.interrupt import Interrupted, interruptible, leave
@@ -123,7 +123,7 @@ def train(
     if describe:
         from onsketch.cli.describe import describe as describe_files
 
-        with told_plainly():
+        with errors_in_one_line():
             describe_files(files, reading, task)
         return
     console, quiet = out(), quiet or predictions == "-" or str(json_file) == "-"
@@ -132,11 +132,11 @@ def train(
         refuse(*((value, "it does not go with --cluster", name) for name, value in given))
         settings: dict[str, Any] = {"sync": sync, "together": together, "cluster": cluster, "resume": resume}
         settings |= {"checkpoint": checkpoint, "every": 60.0 if every is None else float(every)}
-        with told_plainly(), held(save, kept_at):
+        with errors_in_one_line(), held(save, kept_at):
             _on_cluster(console, learner, learning, files, reading, task, passes, settings, quiet, save)
         return
     kept = None if checkpoint is None else Path(checkpoint)
-    with told_plainly(), held(save, file, kept):
+    with errors_in_one_line(), held(save, file, kept):
         if start is None:
             plan = _plan(files, learner, learning, reading, task, passes, holdout, patience)
         else:
@@ -207,8 +207,8 @@ def _continued(
                 f"--{name.replace('_', '-')} {value}: {start} was trained with {getattr(one.options, name, None)}; "
                 "the options of a model stay as they are."
             )
-    before = model.told["reading"]
-    kinds = {field["kind"] for field in (model.told.get("schema") or {}).get("fields", ())}
+    before = model.metadata["reading"]
+    kinds = {field["kind"] for field in (model.metadata.get("schema") or {}).get("fields", ())}
     unnamed = () if "label" in kinds or "label" in before else ("label",)  # by estimators and services
     free = ("on_error", "block_rows", "format", *unnamed, *SAFETY)
     for name, value in reading.items():
@@ -221,7 +221,7 @@ def _continued(
         raise OptionError(f"--task {task}: {start} is a model of a {model.task}.")
     if passes > 1:
         raise OptionError("--passes: a model continues with new rows once; with --from they are read one time.")
-    kept = model.told.get("holdout", 0)
+    kept = model.metadata.get("holdout", 0)
     if holdout and holdout != kept:
         raise OptionError(f"--holdout {holdout}: {start} was trained with --holdout {kept}, which goes on.")
     return Plan(files, one.method.name, {}, {**before, **reading}, task, 1, kept, 0, str(start))
@@ -233,16 +233,16 @@ def _document(job: Training, seconds: float) -> dict[str, Any]:
     from onsketch.jobs.models import one_of
 
     assert job.progress is not None
-    told: dict[str, Any] = {
+    more: dict[str, Any] = {
         "files": job.plan.sources, "learner": one_of(job.learner).method.name, "task": str(job.task),
         "rows_read": job.rows, "skipped": job.skipped, "seconds": seconds, "passes": job.passes,
     }  # fmt: skip
     if job.held_out is not None:
-        told["held_out"] = document(job.held_out, job.held_out_judge)
-    told["curve"] = [
+        more["held_out"] = document(job.held_out, job.held_out_judge)
+    more["curve"] = [
         {"rows": r.rows, "loss": r.loss, "recent_loss": r.recent_loss, "error": r.error} for r in job.records
     ]
-    return document(job.progress, job.judge, **told)
+    return document(job.progress, job.judge, **more)
 
 
 def _on_cluster(
@@ -256,8 +256,8 @@ def _on_cluster(
 
     plain = learning.pop("plain", False) or (learner or DEFAULT_METHOD) == DEFAULT_METHOD
     options = {"method": known_method(learner or DEFAULT_METHOD), **learner_options(learning)}
-    told = "on a cluster as with --plain, for what has units of its own cannot be merged: scale features first."
-    _say(console, quiet or plain, f"{learner} is {told}")
+    why = "on a cluster as with --plain, for what has units of its own cannot be merged: scale features first."
+    _say(console, quiet or plain, f"{learner} is {why}")
     task, began = asked_task(task, options.get("loss")), time.perf_counter()
     with watching(console, quiet) as watch:
         run = fit(options, files, reading=reading, task=task, passes=passes, watch=watch, **settings)
@@ -323,7 +323,7 @@ def _introduce(console: Console, job: Training, quiet: bool) -> None:
     _say(console, quiet, wrapped(console, described(job.learner), 2))
     _say(console, quiet, wrapped(console, f"{job.task}, {job.loss} loss", 2))
     for field in (job.schema or (job.columns or {})).get("fields", ()):
-        if field["kind"] == "ignored" and field["why"] not in ("", "as told"):
+        if field["kind"] == "ignored" and field["why"] not in ("", "by option"):
             _say(console, quiet, f"column {field['name']!r} is left out: {field['why']} (--categorical keeps it)")
     error = "    error " if job.task.signs or job.task.many else ""
     if _narrow(console):

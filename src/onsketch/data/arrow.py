@@ -305,7 +305,7 @@ def can_be_learned(kind: Any) -> bool:
 def _check_type(path: str, name: str, kind: Any, roles: Roles) -> None:
     """Refuse a column that cannot be learned from, and is neither ignored nor a tag."""
     if not can_be_learned(kind) and name not in roles.ignore and name != roles.tag:
-        told = f"{path}: column {name!r} is of type {kind}, neither numbers nor words. Leave it out"
+        problem = f"{path}: column {name!r} is of type {kind}, neither numbers nor words. Leave it out"
         if path == "X":
-            raise InputError(f"{told}, or give what counts of it as numbers.")
-        raise InputError(f"{told} with ignore={name!r}.", ignore=name)
+            raise InputError(f"{problem}, or give what counts of it as numbers.")
+        raise InputError(f"{problem} with ignore={name!r}.", ignore=name)

@@ -237,7 +237,9 @@ def decide(path: str, names: Sequence[str], sample: Sequence[Sampled], roles: Ro
     if roles.keep:
         kept = _named_by_option(path, names, "keep", roles.keep, "").keys()
         found |= dict.fromkeys(found.keys() - kept, ("ignored", "not among those to keep"))
-        found |= {k: ("category" if sample[k].wordy else "number", "as told") for k in kept if found[k][0] == "ignored"}
+        found |= {
+            k: ("category" if sample[k].wordy else "number", "by option") for k in kept if found[k][0] == "ignored"
+        }
     found |= _named_by_option(path, names, "ignore", roles.ignore, "ignored")
     for option, given in (("weight", roles.weight), ("tag", roles.tag)):
         if given is not None and not (roles.unlabelled and _absent(given, names)):
@@ -255,8 +257,8 @@ def _field(name: str, kind: str, why: str, seen: Sampled, roles: Roles) -> Field
     if kind == "text":
         return Field(name, kind, why, True, PAIRS if roles.word_pairs else "")
     if kind == "date":
-        told = {True: "dmy", False: "mdy"}.get(roles.day_first)  # type: ignore[arg-type]
-        order = told if told and "" not in seen.dates else next(iter(seen.dates), "")
+        requested = {True: "dmy", False: "mdy"}.get(roles.day_first)  # type: ignore[arg-type]
+        order = requested if requested and "" not in seen.dates else next(iter(seen.dates), "")
         return Field(name, kind, why or _REASONS[order], True, order, seen.dates.get(order, 0))
     return Field(name, kind, why, seen.words > 0.5, COMMA if seen.comma and kind != "category" else "")
 
@@ -278,7 +280,7 @@ def _named_by_option(
     path: str, names: Sequence[str], option: str, columns: Iterable[Column], kind: str
 ) -> dict[int, tuple[str, str]]:
     """Return the positions of columns that an option names, each with its kind and the reason."""
-    return {place_of(path, names, column, option): (kind, "as told") for column in columns}
+    return {place_of(path, names, column, option): (kind, "by option") for column in columns}
 
 
 def _by_sample(name: str, seen: Sampled, everyday: bool) -> tuple[str, str]:
@@ -328,8 +330,8 @@ def _label(
     if label is None:
         return None
     place = place_of(path, names, label, "label")
-    told = place in {place_of(path, names, column, "ignore") for column in roles.ignore}
-    if kinds[place] in ("weight", "tag") or told:
+    requested = place in {place_of(path, names, column, "ignore") for column in roles.ignore}
+    if kinds[place] in ("weight", "tag") or requested:
         raise OptionError(f"{path}: column {names[place]!r} cannot be the label and something else too.")
     return place
 

@@ -74,8 +74,8 @@ def _take(
     """Append the rest of the file, at most one byte too many; return its expected number of bytes."""
     if there and reply.status != 206:  # the server sends the whole file
         there = 0
-    told = reply.headers.get("Content-Length")
-    size = there + int(told) if told and told.isdigit() else length
+    announced = reply.headers.get("Content-Length")
+    size = there + int(announced) if announced and announced.isdigit() else length
     if length is not None and size != length:
         raise DownloadError(f"{address}: it has {size:,} bytes, and {length:,} were to come; nothing was taken.")
     version.write_text(_version(reply.headers), encoding="utf-8")

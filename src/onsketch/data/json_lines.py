@@ -125,8 +125,8 @@ class JSONLines(TextFormat):
         counts = Counter(name for row in flat for name in row)
         roles = replace(self.roles, label=None, weight=None, tag=None, sparse=True)
         given = roles.ignore, roles.keep, roles.numeric, roles.text, roles.dates, _named(roles.categorical)
-        told = {str(name) for names in (*given, self.pairs.named()) for name in names}
-        names = [name for name, count in counts.items() if 2 * count > len(rows) or name in told]
+        in_options = {str(name) for names in (*given, self.pairs.named()) for name in names}
+        names = [name for name, count in counts.items() if 2 * count > len(rows) or name in in_options]
         fields = decide(path, names, [sampled([row.get(name) for row in flat]) for name in names], roles)
         labels = sampled([row.label for row in rows])
         worded = labels.wordy and roles.everyday and roles.positive is None

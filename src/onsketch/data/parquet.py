@@ -77,8 +77,8 @@ def row_groups(path: str, files: list[Any], size: int, groups: range, rows: int,
                     for _ in file.iter_batches(rows, row_groups=[group], columns=[name]):
                         pass
                 except (ArrowException, OSError) as reason:
-                    told = f"row group {group}, column {name!r} is damaged ({in_a_line(reason)})"
-                    raise ReadError(path, None, None, told) from None
+                    damage = f"row group {group}, column {name!r} is damaged ({in_a_line(reason)})"
+                    raise ReadError(path, None, None, damage) from None
             raise ReadError(path, None, None, f"row group {group} is damaged ({in_a_line(error)})") from None
         if done != counted:
             short = f"row group {group} is damaged ({done:,} rows instead of the {counted:,} in the footer)"

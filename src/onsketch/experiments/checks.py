@@ -50,7 +50,7 @@ def in_each(column: str | None, named: str = "{}: ", trend: bool = True) -> Call
             holds = [held for _, held, _ in judged if held is not None]
             if not holds:
                 return Verdict(None, "none of the learners compared finished")
-            words = "; ".join(f"{name}{told}" for name, held, told in judged if held is not None)
+            words = "; ".join(f"{name}{detail}" for name, held, detail in judged if held is not None)
             return Verdict(all(holds), words, trend=trend and 2 * sum(holds) > len(holds))
 
         return check

@@ -80,8 +80,8 @@ def load(path: PathLike) -> Any:
     """
     content = read(path)
     try:
-        told = content.notes.get("training")
-        if content.kind in ("learner", "classes") and isinstance(told, dict) and told.get("schema"):
+        training = content.notes.get("training")
+        if content.kind in ("learner", "classes") and isinstance(training, dict) and training.get("schema"):
             return import_module("onsketch.jobs.model").from_content(content)
         return build(content)
     except ModelFileError as error:
@@ -117,7 +117,7 @@ def write(
     whole = {**header, "format": FORMAT, "version": onsketch.__version__, "kind": kind, "notes": dict(notes or {})}
     whole["sha256"] = _checksum(whole, contiguous)
     text = json.dumps(whole, sort_keys=True)
-    write_atomically(path, lambda beside: _write_tensors(beside, contiguous, {"onsketch": text}))
+    write_atomically(path, lambda temporary: _write_tensors(temporary, contiguous, {"onsketch": text}))
 
 
 def _write_tensors(path: str, arrays: Mapping[str, NDArray[Any]], metadata: dict[str, str]) -> None:
@@ -212,14 +212,14 @@ def write_atomically(path: PathLike, write_to: Any) -> None:
     if target.exists() and not target.is_file():
         raise OSError(f"{os.fspath(path)}: not a plain file, so it cannot be replaced by one.")
     remove_leftovers(target)
-    handle, beside, mode = _made_beside(target)
+    handle, temporary, mode = _temporary_for(target)
     try:
-        write_to(beside)
-        _flush(beside)
-        os.chmod(beside, mode)
-        os.replace(beside, target)
+        write_to(temporary)
+        _flush(temporary)
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
     finally:
         os.close(handle)
@@ -227,7 +227,7 @@ def write_atomically(path: PathLike, write_to: Any) -> None:
         _flush(str(target.parent))
 
 
-def _made_beside(target: Path) -> tuple[int, str, int]:
+def _temporary_for(target: Path) -> tuple[int, str, int]:
     """Make an empty, locked file that only this user can read; return its descriptor, name and the mode it gets later.
 
     The lock says that it is no leftover of a killed process.
@@ -236,14 +236,14 @@ def _made_beside(target: Path) -> tuple[int, str, int]:
     moment, also for other threads.
     """
     while True:
-        beside = f"{target.parent}/.{target.name}.{os.urandom(4).hex()}"
+        temporary = f"{target.parent}/.{target.name}.{os.urandom(4).hex()}"
         with suppress(FileExistsError):
-            handle = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+            handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
             mode = stat.S_IMODE(os.fstat(handle).st_mode)
             with suppress(FileNotFoundError):  # removed as a leftover before it was locked
-                if lock_now(handle) and os.path.samestat(os.fstat(handle), os.stat(beside)):
-                    os.chmod(beside, 0o600)
-                    return handle, beside, mode
+                if lock_now(handle) and os.path.samestat(os.fstat(handle), os.stat(temporary)):
+                    os.chmod(temporary, 0o600)
+                    return handle, temporary, mode
             os.close(handle)
 
 

@@ -176,33 +176,33 @@ class Resumable:
             "names": {str(feature): name for feature, name in sorted(self.names.items())},
         }
 
-    def _take_up(self, content: model_file.Content, told: dict[str, Any]) -> None:
+    def _take_up(self, content: model_file.Content, metadata: dict[str, Any]) -> None:
         """The state that models and checkpoints both hold."""
         from onsketch.jobs.notes import check_fit
 
         self.learner = model_file.build(content)
-        check_fit(told, self.learner, self.loss)
-        self.task = Task(**told["task"])
-        self.progress = Progress(**told["progress"])
-        self.held_out = None if told["held_out"] is None else Progress(**told["held_out"])
-        judges = [told.get(name) for name in ("judge", "held_out_judge")]
+        check_fit(metadata, self.learner, self.loss)
+        self.task = Task(**metadata["task"])
+        self.progress = Progress(**metadata["progress"])
+        self.held_out = None if metadata["held_out"] is None else Progress(**metadata["held_out"])
+        judges = [metadata.get(name) for name in ("judge", "held_out_judge")]
         self.judge, self.held_out_judge = (None if one is None else Judge.from_state(self.task, one) for one in judges)
-        self.refused, self.positives = told["refused"], told["positives"]
-        self.unusable = told.get("unusable", self.refused)  # the usual cause, in a file without this count
-        self.schema, self.format = told["schema"], told["format"]
-        self._reading_before = {name: value for name, value in told["reading"].items() if name not in SAFETY}
-        self.names = {int(feature): name for feature, name in told["names"].items()}
+        self.refused, self.positives = metadata["refused"], metadata["positives"]
+        self.unusable = metadata.get("unusable", self.refused)  # the usual cause, in a file without this count
+        self.schema, self.format = metadata["schema"], metadata["format"]
+        self._reading_before = {name: value for name, value in metadata["reading"].items() if name not in SAFETY}
+        self.names = {int(feature): name for feature, name in metadata["names"].items()}
 
     def go_on_from(self, path: model_file.PathLike) -> None:
         """Continue from a saved model, as if its rows and these were one stream."""
         from onsketch.jobs.estimators import read_trained
 
         content = read_trained(path)
-        told = content.notes.get("training")
-        if told is None or not told.keys() >= _NEEDED:
+        metadata = content.notes.get("training")
+        if metadata is None or not metadata.keys() >= _NEEDED:
             raise ModelFileError(f"{os.fspath(path)}: not a model that 'onsketch train --save' of this version wrote.")
-        self._take_up(content, told)
-        self._skipped_before = told["skipped"] - self.refused
+        self._take_up(content, metadata)
+        self._skipped_before = metadata["skipped"] - self.refused
         self.started_at = self.rows
 
     def resume(self, path: model_file.PathLike) -> None:
@@ -211,11 +211,11 @@ class Resumable:
         from onsketch.jobs.notes import read_noted
 
         content = read_noted(path)
-        going, told = content.notes.get("checkpoint"), content.notes.get("training")
-        if going is None or told is None or not told.keys() >= _NEEDED:
+        going, metadata = content.notes.get("checkpoint"), content.notes.get("training")
+        if going is None or metadata is None or not metadata.keys() >= _NEEDED:
             raise ModelFileError(f"{os.fspath(path)}: a model, but not a checkpoint; --checkpoint writes those.")
         longer = self._longer(going, os.fspath(path))
-        self._take_up(content, told)
+        self._take_up(content, metadata)
         self.records = [Record(*record) for record in going["due_records"]]
         self.finished_passes = going["finished_passes"]
         self.passes = going["passes"]

@@ -57,20 +57,20 @@ def as_trained(content: Content) -> Content:
     """
     if content.kind not in ("scikit-learn", "river") or "learner" not in content.header:
         return content
-    header, told = content.header, content.header.get("class")
+    header, estimator = content.header, content.header.get("class")
     if header.get("multilabel") or header["learner"] is None:
-        raise OptionError(f"a model of several labels to a row, or of none, is for {told} alone.")
+        raise OptionError(f"a model of several labels to a row, or of none, is for {estimator} alone.")
     try:
         columns, names, schema, reading = (_of_frames if content.kind == "scikit-learn" else _of_rows)(header)
         written = {name: header[name] for name in ("format", "version")}
         learned = Content(header["learner"]["kind"], {**header["learner"], **written}, content.arrays, {})
         learner = model_file.build(learned)
         labels = header["classes"]["labels"] if content.kind == "scikit-learn" and "classes" in header else None
-        labels = header["classes"] if content.kind == "river" and told == "OnlineClassifier" else labels
+        labels = header["classes"] if content.kind == "river" and estimator == "OnlineClassifier" else labels
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"its header does not describe an estimator of this version ({error!r}).") from None
     if labels is None and hasattr(learner, "n_classes"):
-        raise OptionError(f"a model of several targets is for {told} alone.")
+        raise OptionError(f"a model of several targets is for {estimator} alone.")
     task = _task(labels, hasattr(learner, "n_classes"))
     named = columns is not None or "feature_names" in header
     if columns is not None:

@@ -31,7 +31,7 @@ class Labelled:
         """Files that are read."""
         return self._files
 
-    def told(self) -> tuple[dict[int, str], dict[str, Any] | None, str | None]:
+    def description(self) -> tuple[dict[int, str], dict[str, Any] | None, str | None]:
         """Names, schema and format, as a model keeps them."""
         schema = self._blocks.schema
         return dict(self._blocks.names), schema, self._blocks.format

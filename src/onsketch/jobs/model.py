@@ -223,12 +223,12 @@ def from_content(content: model_file.Content) -> Model:
     from onsketch.jobs.notes import check
 
     check(content.notes)
-    told = content.notes["training"]
+    metadata = content.notes["training"]
     method = content.header.get("method")
     name = method["name"] if isinstance(method, dict) else str(method)
-    job = Training(Plan([], name, {}, told["reading"]))
-    job._take_up(content, {"judge": None, "held_out": None, "refused": 0, "positives": 0, "format": None, **told})
-    job._skipped_before, job.started_at = told.get("skipped", 0) - job.refused, job.rows
+    job = Training(Plan([], name, {}, metadata["reading"]))
+    job._take_up(content, {"judge": None, "held_out": None, "refused": 0, "positives": 0, "format": None, **metadata})
+    job._skipped_before, job.started_at = metadata.get("skipped", 0) - job.refused, job.rows
     return Model(job)
 
 

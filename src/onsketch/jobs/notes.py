@@ -207,20 +207,22 @@ def converted(notes: Any, kind: type[T], field: str = "notes", path: str | None 
 _SET_BY_JOBS = ("path", "resume", "schema")
 
 
-def _check_training(told: Training) -> None:
+def _check_training(metadata: Training) -> None:
     """Check the parts of a training's notes against each other."""
     known = set(signature(stream).parameters) - set(_SET_BY_JOBS)
-    require(told.reading.keys() <= known, "notes.training.reading has an option that no reader has", "notes.reading")
-    kind, names = told.task.kind, told.task.names
+    require(
+        metadata.reading.keys() <= known, "notes.training.reading has an option that no reader has", "notes.reading"
+    )
+    kind, names = metadata.task.kind, metadata.task.names
     field = "notes.training.task"
     if kind == "classification":
-        require(told.task.positive is not None, f"{field} has no positive label", field)
+        require(metadata.task.positive is not None, f"{field} has no positive label", field)
         require(names is None or len(names) == 2, f"{field} has not two names", field)
     else:
         require((kind == "multiclass") == (names is not None), f"{field} and its names contradict each other", field)
     require(names is None or len(set(names)) == len(names), f"{field} has a name twice", field)
     for name in ("judge", "held_out_judge"):
-        judge = getattr(told, name)
+        judge = getattr(metadata, name)
         if judge is not None:
             most = max((max(code, said) for code, said, _ in judge.confusion), default=-1)
             require(most < len(names or []), f"notes.training.{name} has a class without a name", f"notes.{name}")
@@ -229,17 +231,17 @@ def _check_training(told: Training) -> None:
             require(len(judge.sample) == kept, f"notes.training.{name} has another sample", f"notes.{name}")
     counted = kind != "regression"
     for name in ("progress", "held_out"):
-        tally = getattr(told, name)
+        tally = getattr(metadata, name)
         fits = tally is None or (tally.signs is counted and tally.due > tally.rows)
         require(fits, f"notes.training.{name} contradicts itself", f"notes.{name}")
 
 
-def check_fit(told: dict[str, Any], learner: Any, loss: str) -> None:
+def check_fit(metadata: dict[str, Any], learner: Any, loss: str) -> None:
     """Refuse notes of a training of another kind of learner."""
     many = hasattr(learner, "n_classes")
-    names = told["task"].get("names") or []
-    fits = (told["task"]["kind"] == "multiclass") is many and (not many or learner.n_classes <= len(names))
+    names = metadata["task"].get("names") or []
+    fits = (metadata["task"]["kind"] == "multiclass") is many and (not many or learner.n_classes <= len(names))
     require(fits, "its notes are of another kind of model", "notes.training.task")
     for name in ("progress", "held_out", "judge", "held_out_judge"):
-        part = told.get(name)
+        part = metadata.get(name)
         require(part is None or part["loss"] == loss, f"notes.training.{name} is of another loss", f"notes.{name}")

@@ -51,7 +51,7 @@ class Model(NamedTuple):
 
     learner: Any
     task: Task
-    told: dict[str, Any]
+    metadata: dict[str, Any]
     header: dict[str, Any]
 
     @property
@@ -62,14 +62,14 @@ class Model(NamedTuple):
     @property
     def names(self) -> dict[int, str]:
         """Names of features, as far as they were kept."""
-        return {int(feature): name for feature, name in (self.told.get("names") or {}).items()}
+        return {int(feature): name for feature, name in (self.metadata.get("names") or {}).items()}
 
     def reading(self, given: dict[str, Any], sources: list[str]) -> dict[str, Any]:
         """Return the options for reading rows to predict: those of the training, updated by the given ones."""
-        options = {**self.told["reading"], "everyday": True, "unlabelled": True, **given}
+        options = {**self.metadata["reading"], "everyday": True, "unlabelled": True, **given}
         if sources == ["-"] and "format" not in options:  # a pipe may bring too few lines to detect its format
-            options["format"] = self.told.get("format")
-        return {**options, "schema": self.told.get("schema")}
+            options["format"] = self.metadata.get("format")
+        return {**options, "schema": self.metadata.get("schema")}
 
 
 def open_model(path: model_file.PathLike) -> Model:
@@ -77,15 +77,18 @@ def open_model(path: model_file.PathLike) -> Model:
     content = read_trained(path)
     if content.kind not in ("learner", "classes"):
         raise OptionError(f"{path}: holds a {content.kind}, not a model that 'onsketch train' wrote.")
-    told = content.notes.get("training")
-    if told is None and content.kind == "classes":
+    metadata = content.notes.get("training")
+    if metadata is None and content.kind == "classes":
         raise OptionError(f"{path}: classes without their names; save it with 'onsketch train'.")
-    told = told or {"task": {"kind": "regression"}, "reading": {}}
-    told = {**told, "reading": {name: value for name, value in told["reading"].items() if name not in SAFETY}}
+    metadata = metadata or {"task": {"kind": "regression"}, "reading": {}}
+    metadata = {
+        **metadata,
+        "reading": {name: value for name, value in metadata["reading"].items() if name not in SAFETY},
+    }
     learner = model_file.build(content)
-    if "progress" in told:
-        check_fit(told, learner, loss_of(learner))
-    return Model(learner, Task(**told["task"]), told, content.header)
+    if "progress" in metadata:
+        check_fit(metadata, learner, loss_of(learner))
+    return Model(learner, Task(**metadata["task"]), metadata, content.header)
 
 
 def predict_stream(
@@ -118,7 +121,7 @@ def predict_stream(
     rows = passed_over = unknown = 0
     yield Outcome(tally, judge, 0, 0, None)
     with stream(sources, **options) as blocks:
-        check_format(known.told.get("format"), blocks.format, str(sources[0]))
+        check_format(known.metadata.get("format"), blocks.format, str(sources[0]))
         for block in blocks:
             refuse_initial(block)
             kept = usable(block, options.get("on_error") == "skip")
@@ -130,14 +133,14 @@ def predict_stream(
                 table |= columns_of(margins, task, loss, asked)
             if reasons is not None:
                 names = {**blocks.names, **known.names}
-                told = reasons.behind(kept.rows, margins, explain)
+                explained = reasons.behind(kept.rows, margins, explain)
                 if table is not None:
-                    table |= _as_columns(list(told), names, explain)
+                    table |= _as_columns(list(explained), names, explain)
                 else:
-                    pairs = zip(said, told, strict=True)
+                    pairs = zip(said, explained, strict=True)
                     said = [f"{answer}  # {_in_a_line(reason, names)}" for answer, reason in pairs]
             if table is not None and kept.columns is not None:
-                table = _beside(kept.columns, table)
+                table = _with_columns(kept.columns, table)
             y = task.encode(kept.y, blocks.classes)
             labelled = ~np.isnan(kept.y) & ~task.strange(y)
             unknown += int(np.count_nonzero(~np.isnan(kept.y))) - int(np.count_nonzero(labelled))
@@ -150,7 +153,7 @@ def predict_stream(
     yield Outcome(tally, judge, rows, blocks.skipped + passed_over, "", unknown, tuple(blocks.notes))
 
 
-def _beside(columns: dict[str, list[Any]], table: dict[str, Any]) -> dict[str, Any]:
+def _with_columns(columns: dict[str, list[Any]], table: dict[str, Any]) -> dict[str, Any]:
     """Return the columns passed through, followed by the predictions."""
     twice = columns.keys() & table.keys()
     if twice:

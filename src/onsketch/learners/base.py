@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 18
 """Values passed to a compiled loop at a time. This bounds the working memory and does not change results."""
 _MANY = 256
-"""Dense rows from which on it pays to write out all weights before the rows are predicted."""
+"""Number of dense rows from which writing out all weights before predicting them is faster."""
 
 
 class Learner(Locked, ABC):

@@ -80,15 +80,15 @@ class AnyMetric(Protocol):
         """Return the inverse of the sum of this metric and others times a vector."""
 
 
-def by_knowledge(base: AnyMetric, gained: Sequence[AnyMetric], moved: Sequence[Array]) -> Array:
+def by_fisher_weight(base: AnyMetric, gained: Sequence[AnyMetric], moved: Sequence[Array]) -> Array:
     """Return the displacement of the merged weights, for Newton steps."""
-    target = sum(base.times(way) + part.times(way) for part, way in zip(gained, moved, strict=True))
+    target = sum(base.times(direction) + part.times(direction) for part, direction in zip(gained, moved, strict=True))
     return base.solve_sum(gained, np.asarray(target), np.asarray(sum(moved)))
 
 
 def by_mean(metrics: Sequence[AnyMetric], moved: Sequence[Array]) -> Array:
     """Return the mean of the displacements, each in its metric."""
-    target = sum(metric.times(way) for metric, way in zip(metrics, moved, strict=True))
+    target = sum(metric.times(direction) for metric, direction in zip(metrics, moved, strict=True))
     return metrics[0].solve_sum(metrics[1:], np.asarray(target), np.asarray(sum(moved)))
 
 

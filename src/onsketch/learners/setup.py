@@ -98,7 +98,7 @@ class Setup(NamedTuple):
     """True if a step uses the metric after absorbing the row in full, as frequent directions do."""
 
 
-def knowledge(setup: Setup, start: int, stop: int) -> float:
+def fisher_weight(setup: Setup, start: int, stop: int) -> float:
     """Return the weight of a unit of absorbed energy in a merge: the loss's curvature over the energy, times the step.
 
     A gradient row absorbs (σ+η_t)·ggᵀ while the curvature of a likelihood is E ggᵀ (Fisher). In a direction of

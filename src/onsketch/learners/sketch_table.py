@@ -164,7 +164,7 @@ SKETCHES: dict[str, SketchKind] = {
             shows_escaped=True, error_share=shrinking.HALF, theorem="Luo et al. 2019, Theorem 5", whole_row=True,
         ),
         SketchKind(
-            "pfd", "frequent directions of which only a fraction β of the eigenvalues pays", _AMORTISED,
+            "pfd", "frequent directions in which only a fraction β of the eigenvalues shrinks", _AMORTISED,
             make=lambda width, o, ridge: _public(
                 "ParameterizedFrequentDirections", width, o.sketch_size, o.shrink_fraction, o.doubling
             ),

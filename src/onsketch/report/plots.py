@@ -136,7 +136,7 @@ def points(
     if diagonal:
         parts.append(f'<line x1="{LEFT}" y1="{HEIGHT - BOTTOM}" x2="{WIDTH - RIGHT}" y2="{TOP}" class="mark"/>')
     named: list[tuple[float, float]] = []
-    for k, (name, x, y, told) in enumerate(places):
+    for k, (name, x, y, tooltip) in enumerate(places):
         at, up, ink = _along(x, across, log_x), _up(y, upward), colour(name) or INKS[k % len(INKS)]
         side = (-8, "end") if at > 0.7 * WIDTH else (8, "start")
         line = up + 4.0
@@ -144,7 +144,7 @@ def points(
             line -= 4.0  # keep names from overlapping
         named.append((at, line))
         parts.append(
-            f'<g><title>{escape(told)}</title><circle cx="{at:.1f}" cy="{up:.1f}" r="5" fill="{ink}"/>'
+            f'<g><title>{escape(tooltip)}</title><circle cx="{at:.1f}" cy="{up:.1f}" r="5" fill="{ink}"/>'
             f'<text x="{at + side[0]:.1f}" y="{line:.1f}" text-anchor="{side[1]}">{escape(name)}</text></g>'
         )
     return _svg("".join(parts))
@@ -164,11 +164,11 @@ def whiskers(rows: Sequence[tuple[str, float, float, str]], label: str, referenc
     for value in _ticks(low, high):
         x = place(value)
         parts.append(f'<text x="{x:.1f}" y="{height - 24}" text-anchor="middle" class="soft">{_fast(value)}</text>')
-    for k, (name, value, half, told) in enumerate(rows):
+    for k, (name, value, half, tooltip) in enumerate(rows):
         y = 16 + 24 * k
         reach = half if math.isfinite(half) else 0.0
         parts.append(
-            f'<g><title>{escape(told)}</title><line x1="{place(value - reach):.1f}" x2="{place(value + reach):.1f}" '
+            f'<g><title>{escape(tooltip)}</title><line x1="{place(value - reach):.1f}" x2="{place(value + reach):.1f}" '
             f'y1="{y}" y2="{y}" stroke="{INKS[0]}" stroke-width="3"/>'
             f'<circle cx="{place(value):.1f}" cy="{y}" r="5" fill="{INKS[0]}"/>'
             f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{escape(name)}</text></g>'
@@ -186,13 +186,13 @@ def bars(values: Sequence[tuple[str, float, str]], label: str) -> str:
     zero = left + ((WIDTH - left - RIGHT) / 2 if negative else 0)
     reach = (WIDTH - RIGHT - zero - 60) / most
     parts = []
-    for k, (name, value, told) in enumerate(values):
+    for k, (name, value, tooltip) in enumerate(values):
         y, length = 8 + 22 * k, abs(value) * reach
         x = zero if value >= 0 else zero - length
         ink = INKS[0] if value >= 0 else INKS[1]
         shown = name if len(name) <= 40 else name[:39] + "…"
         parts.append(
-            f'<g><title>{escape(told)}</title><rect x="{x:.1f}" y="{y}" width="{max(length, 0.5):.1f}" height="15" '
+            f'<g><title>{escape(tooltip)}</title><rect x="{x:.1f}" y="{y}" width="{max(length, 0.5):.1f}" height="15" '
             f'fill="{ink}"/><text x="{left - 6}" y="{y + 12}" text-anchor="end">{escape(shown)}</text></g>'
         )
     parts.append(f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="4" y2="{height - 34}" class="axis"/>')

@@ -50,8 +50,8 @@ def _behind(page: Page, scores: dict[str, Score], end: str) -> None:
         if found is None or name == best:
             continue
         sure = f" ± {found.ratio_error:.2g}" if math.isfinite(found.ratio_error) else ""
-        told = f"{found.loss:+.4g}" + (f" ± {found.loss_error:.2g}" if math.isfinite(found.loss_error) else "")
-        cells.append([name, "" if math.isnan(found.ratio) else f"{found.ratio:.4f}{sure}", told])
+        interval = f"{found.loss:+.4g}" + (f" ± {found.loss_error:.2g}" if math.isfinite(found.loss_error) else "")
+        cells.append([name, "" if math.isnan(found.ratio) else f"{found.ratio:.4f}{sure}", interval])
         if score.error is not None:
             wrong = f" ± {found.error_error:.2%}" if math.isfinite(found.error_error) else ""
             cells[-1].append(f"{found.error:+.2%}{wrong}")

@@ -128,10 +128,10 @@ def _course(page: Page, job: Training) -> None:
     chosen = points[:: max(1, len(points) // 20)]
     page.folded("The numbers", head, [[f"{p[0]:,}", *(f"{v:.5g}" for v in p[1 : len(head)])] for p in chosen])
     if job.passes:
-        told = [
+        listing = [
             [str(k), *("" if v is None else f"{v:.6g}" for v in one.values())] for k, one in enumerate(job.passes, 1)
         ]
-        page.table(["pass", "loss", "held-out loss"], told)
+        page.table(["pass", "loss", "held-out loss"], listing)
 
 
 def _classes(page: Page, job: Training) -> None:
@@ -159,8 +159,8 @@ def _classes(page: Page, job: Training) -> None:
         lines.append(Curve("as said", unit, unit, reference=True))
         axes = "probability said", "share of positives"
         page.chart(curves(lines, *axes, x_range=unit, y_range=unit), "reliability curve")
-        told = [[f"{p.x:.3f}", f"{p.y:.3f}", f"{p.weight:,.0f}"] for p in points]
-        page.folded("The numbers", ["probability said", "share of positives", "rows"], told)
+        listing = [[f"{p.x:.3f}", f"{p.y:.3f}", f"{p.weight:,.0f}"] for p in points]
+        page.folded("The numbers", ["probability said", "share of positives", "rows"], listing)
     names, counts = judge.confusion_matrix()
     if 1 < len(names) <= CLASSES:
         page.heading("Confusion")
@@ -197,8 +197,8 @@ def _experts(page: Page, job: Training) -> None:
     page.note(
         "How much the prediction makes of each expert; the weights are those of a regression, and may be negative."
     )
-    told = [[f"{at:,}", *(f"{float(v):.3f}" for v in share)] for at, share in shown[:: max(1, len(shown) // 12)]]
-    page.folded("The numbers", ["rows", *names], told)
+    listing = [[f"{at:,}", *(f"{float(v):.3f}" for v in share)] for at, share in shown[:: max(1, len(shown) // 12)]]
+    page.folded("The numbers", ["rows", *names], listing)
 
 
 def _spectrum(page: Page, job: Training) -> None:
@@ -239,11 +239,11 @@ def _weights(page: Page, job: Training) -> None:
         return
     page.heading("Largest weights")
     rows = [(one.name if not one.of_class else f"{one.of_class}: {one.name}", one.effect, one) for one in found]
-    told = [
+    listing = [
         (name, effect, f"{name}: weight {one.weight:.5g}" + ("" if one.scale is None else f" × scale {one.scale:.5g}"))
         for name, effect, one in rows
     ]
-    page.chart(bars(told, "weight × scale (root mean square of the feature)"), "largest weights")
+    page.chart(bars(listing, "weight × scale (root mean square of the feature)"), "largest weights")
     cells = [
         [name, f"{one.weight:.6g}", "" if one.scale is None else f"{one.scale:.6g}", f"{effect:.6g}"]
         for name, effect, one in rows

@@ -19,7 +19,7 @@ from checkout import ROOT
 from onsketch.core.errors import OptionError
 from onsketch.jobs.serve.access import Access, read_tokens
 from onsketch.jobs.serve.run import Wish
-from program import run, told
+from program import check_message, run
 from serving import Process, objects, served
 
 READ, LEARN = "read-" + "r" * 16, "learn-" + "l" * 16
@@ -35,7 +35,7 @@ def tokens(tmp_path):
 
 
 def test_another_address_needs_tokens_or_an_explicit_word(tokens, tmp_path):
-    told(run("serve", "--host", "0.0.0.0", "--port", "0"), 1, "other machines could reach this service")
+    check_message(run("serve", "--host", "0.0.0.0", "--port", "0"), 1, "other machines could reach this service")
     with pytest.raises(OptionError, match="knows no tokens"):
         Wish(host="0.0.0.0", tokens=tokens, vw_port=0).check()
     Wish(host="0.0.0.0", tokens=tokens).check()

@@ -19,10 +19,10 @@ import onsketch
 from onsketch.data.json_rows import rows_of
 from onsketch.files.model_file import read, write
 from onsketch.jobs.serve.engine import Engine, Settings
+from onsketch.jobs.serve.learn_requests import Broken, Busy, DiskFull, LearnRequest, Stopping
 from onsketch.jobs.serve.log import Log, LogError
 from onsketch.jobs.serve.model import UNLISTED, load_model, new_model
 from onsketch.jobs.serve.store import Store
-from onsketch.jobs.serve.tickets import Broken, Busy, DiskFull, Stopping, Ticket
 from onsketch.jobs.serve.watch import Watch
 from onsketch.jobs.tally import judged
 from program import run
@@ -44,15 +44,15 @@ class Waiter:
         return self.result
 
 
-def _ticket(rows):
+def _request(rows):
     waiter = Waiter()
     matrix = rows_of([row["features"] for row in rows])
-    return Ticket(matrix, [row["label"] for row in rows], None, waiter), waiter
+    return LearnRequest(matrix, [row["label"] for row in rows], None, waiter), waiter
 
 
 def _learn(engine, rows):
-    ticket, waiter = _ticket(rows)
-    engine.submit(ticket)
+    request, waiter = _request(rows)
+    engine.submit(request)
     return waiter.get()
 
 
@@ -101,7 +101,7 @@ def test_service_program_and_python_give_the_same_bytes(tmp_path, method):
 
 
 def _frozen(folder, copy):
-    """The folder as a crash would leave it: copied while no file came or went (snapshots are written beside us)."""
+    """The folder as a crash would leave it: copied while no file came or went (another thread writes snapshots)."""
     for _ in range(200):
         before = sorted(path.name for path in folder.iterdir())
         with contextlib.suppress(shutil.Error, FileNotFoundError):
@@ -152,8 +152,8 @@ def test_a_full_queue_refuses_at_once_and_predictions_go_on():
 
         def fill():
             for row in rows:
-                ticket, waiter = _ticket([row])
-                engine.submit(ticket)
+                request, waiter = _request([row])
+                engine.submit(request)
                 waiters.append(waiter)
 
         with pytest.raises(Busy, match="rows are waiting"):
@@ -176,14 +176,14 @@ def test_draining_learns_what_waits_and_takes_nothing_new(tmp_path):
     engine = _engine(tmp_path, queue_rows=1000, batch_rows=7)
     waiters = []
     for row in objects(200):
-        ticket, waiter = _ticket([row])
-        engine.submit(ticket)
+        request, waiter = _request([row])
+        engine.submit(request)
         waiters.append(waiter)
     engine.drain()
     assert all(len(waiter.get().margins) == 1 for waiter in waiters)
     assert engine.model.rows == 200
     with pytest.raises(Stopping):
-        engine.submit(_ticket(objects(1))[0])
+        engine.submit(_request(objects(1))[0])
     again = _engine(tmp_path)
     assert again.model.rows == 200
     again.drain()
@@ -320,7 +320,7 @@ def test_a_second_model_learns_the_same_rows_and_can_take_over(tmp_path):
     engine = _engine(tmp_path / "log", shadow=shadow)
     _learn(engine, rows[:30])
     waiter = Waiter()
-    engine.submit(Ticket(None, [], None, waiter, {"promote": True}))
+    engine.submit(LearnRequest(None, [], None, waiter, {"promote": True}))
     waiter.get()
     _learn(engine, rows[30:60])
     shutil.copytree(tmp_path / "log", tmp_path / "copy")

@@ -248,7 +248,7 @@ def test_messages_that_are_no_rows_are_counted_and_logged_and_the_others_count_b
         assert "no client of a stream" in status["stream"]["problem"]
         assert running.service.engine.model.progress.weight == 2.5 + 1.0 + 3.0
         assert status["position"] == {"fake://host/rows": len(good) + len(bad) + 1}
-    told = [record.getMessage() for record in caplog.records if "is no row of this model" in record.getMessage()]
-    assert [int(text.rpartition("(")[2].split()[0]) for text in told] == [1, 2, 4, 8]
-    assert "expected an object" in told[1]
+    messages = [record.getMessage() for record in caplog.records if "is no row of this model" in record.getMessage()]
+    assert [int(text.rpartition("(")[2].split()[0]) for text in messages] == [1, 2, 4, 8]
+    assert "expected an object" in messages[1]
     assert any(record.exc_info for record in caplog.records if "no client of a stream" in record.getMessage())

@@ -130,8 +130,8 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         try:
             if isinstance(self._learner, Learner):
                 if others:
-                    told = "comes after labels True and False; use words or numbers for all."
-                    raise InputError(f"y: the label {others[0]!r} {told}")
+                    reason = "comes after labels True and False; use words or numbers for all."
+                    raise InputError(f"y: the label {others[0]!r} {reason}")
                 signs = np.where(np.array(labels, dtype=bool), 1.0, -1.0)
                 self._learner.learn_checked(rows, signs, weights)
                 self._keep(rows, labels, weights)
@@ -195,8 +195,8 @@ class OnlineClassifier(OnlineEstimator, base.MiniBatchClassifier):
         """Handle a third label: relearn the stored rows with classes, or restart if there were too many."""
         rows, self._first_rows = self._first_rows, None
         if rows is None:
-            told = "the labels were 0 and 1 until now, which was one learner; with a third label it starts again."
-            warnings.warn(told, UserWarning, stacklevel=4)
+            reason = "the labels were 0 and 1 until now, which was one learner; with a third label it starts again."
+            warnings.warn(reason, UserWarning, stacklevel=4)
         before = self._learner, self._codes
         self._learner = class_model(self.method, self.multiclass, 0, self._options(), open_ended=True)
         self._codes = {}

@@ -34,8 +34,8 @@ def alternating(sources: Sources, label: str, rows: int, seed: int) -> Result:
     y = np.where(np.arange(rows) % 2 == 0, 1.0, -1.0)
     regret = np.cumsum(-y * learner.learn(np.ones((rows, 1)), y))
     marks = np.unique(np.geomspace(10, rows, 30).astype(int))
-    told: dict[str, Any] = getattr(learner, "diagnostics", dict)()
-    kept = told.get("rows_in_matrix", told.get("subspace_dimension", 1))
+    found: dict[str, Any] = getattr(learner, "diagnostics", dict)()
+    kept = found.get("rows_in_matrix", found.get("subspace_dimension", 1))
     return {"rows": marks.tolist(), "regret": [float(regret[t - 1]) for t in marks], "kept": int(kept)}
 
 
@@ -72,8 +72,8 @@ def _must_pay(rows: Sequence[Row]) -> Verdict:
 def _need_not(rows: Sequence[Row]) -> Verdict:
     exact = value(rows, "regret", learner="kons")
     others = {name: value(rows, "regret", learner=name) for name in ("fd-son, m = 2", "rfd-son, m = 2")}
-    told = ", ".join(f"{name} {regret:.2f}" for name, regret in others.items())
-    return Verdict(all(regret < 1.5 * exact for regret in others.values()), f"{told}; kons {exact:.2f}")
+    text = ", ".join(f"{name} {regret:.2f}" for name, regret in others.items())
+    return Verdict(all(regret < 1.5 * exact for regret in others.values()), f"{text}; kons {exact:.2f}")
 
 
 def _logarithmic(rows: Sequence[Row]) -> Verdict:
@@ -91,7 +91,7 @@ EXPERIMENT = Experiment(
     figures(Figure("regret", "Regret", "regret", "regret", log_x=True, log_y=True)),
     (
         Claim("Exact KONS has logarithmic regret.", _logarithmic),
-        Claim("A dictionary that keeps few copies of the point must pay.", _must_pay),
+        Claim("A dictionary that keeps few copies of the point must have regret.", _must_pay),
         Claim("Frequent directions, which make new atoms, need not.", _need_not),
     ),
     COLUMNS,

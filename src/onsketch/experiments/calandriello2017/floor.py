@@ -54,14 +54,14 @@ def _rows(conditions: Conditions, results: Results) -> list[Row]:
 
 
 def _at_most_inverse(rows: Sequence[Row]) -> Verdict:
-    told = ", ".join(f"γ = {row['floor']:g}: {row['regret_ratio']:.2f}" for row in rows)
-    return Verdict(all(row["regret_ratio"] <= 1.05 / row["floor"] for row in rows), f"in units of exact KONS {told}")
+    text = ", ".join(f"γ = {row['floor']:g}: {row['regret_ratio']:.2f}" for row in rows)
+    return Verdict(all(row["regret_ratio"] <= 1.05 / row["floor"] for row in rows), f"in units of exact KONS {text}")
 
 
 def _square(rows: Sequence[Row]) -> Verdict:
-    told = ", ".join(f"γ = {row['floor']:g}: {row['time_ratio']:.3f} (γ² = {row['square']:.3f})" for row in rows)
+    text = ", ".join(f"γ = {row['floor']:g}: {row['time_ratio']:.3f} (γ² = {row['square']:.3f})" for row in rows)
     return Verdict(
-        all(row["time_ratio"] <= 2.0 * row["square"] + 0.1 for row in rows), f"time of the last rounds {told}"
+        all(row["time_ratio"] <= 2.0 * row["square"] + 0.1 for row in rows), f"time of the last rounds {text}"
     )
 
 

@@ -57,12 +57,12 @@ def _rows(conditions: Conditions, results: Results) -> list[Row]:
 
 def _bounded(rows: Sequence[Row]) -> Verdict:
     newton = pick(rows, method="kons")
-    told = "; ".join(
+    text = "; ".join(
         f"γ = {row['gamma']:g}: d_eff {row['effective']:.0f}, regret {row['regret']:.1f}, {row['ratio']:.2f} of "
         f"d_eff log T ({row['half']:.2f} at half of the rows)"
         for row in newton
     )
-    return Verdict(all(max(row["curve_ratio"]) <= CONSTANT for row in newton), told)
+    return Verdict(all(max(row["curve_ratio"]) <= CONSTANT for row in newton), text)
 
 
 @in_each("gamma", "γ = {:g}: ")
@@ -86,7 +86,7 @@ EXPERIMENT = Experiment(
               rule="at most d_eff(α) log T / 2σ, here four times d_eff log T."),
         Claim("Second-order methods achieve much smaller regret than first-order KOCO methods.", _beats_gradient,
               "the theorems speak of growth with T. A narrow kernel (γ = 5) has an effective dimension that "
-              "these few rows do not outweigh, and gradient descent pays none."),
+              "these few rows do not outweigh, and gradient descent has none."),
     ),
     COLUMNS, notes=("The paper has no experiments; this checks its theorem. kernel-ogd is not tuned.",),
 )  # fmt: skip

@@ -47,7 +47,7 @@ def _close(rows: Sequence[Row]) -> Verdict:
 
 def _times(rows: Sequence[Row]) -> Verdict:
     """Compare times relative to AdaGrad, so that machines and languages cancel as far as possible."""
-    told, near = [], []
+    spans_of_sets, near = [], []
     for data in groups(rows, "data"):
         pairs = [(row["ratio"], row["printed_ratio"]) for row in pick(rows, data=data) if row.get("ratio")]
         pairs = [(ours, theirs) for ours, theirs in pairs if theirs != 1.0]
@@ -55,10 +55,10 @@ def _times(rows: Sequence[Row]) -> Verdict:
             near += [0.5 <= ours / theirs <= 2.0 for ours, theirs in pairs]
             ours, theirs = ([pair[k] for pair in pairs] for k in (0, 1))
             spans = (f"{min(side):.1f} to {max(side):.1f}" for side in (ours, theirs))
-            told.append("{}: {} AdaGrad rounds, {} printed".format(data, *spans))
-    if not told:
+            spans_of_sets.append("{}: {} AdaGrad rounds, {} printed".format(data, *spans))
+    if not spans_of_sets:
         return Verdict(None, "no times")
-    words = f"{sum(near)} of {len(near)} within a factor of two; {'; '.join(told)}"
+    words = f"{sum(near)} of {len(near)} within a factor of two; {'; '.join(spans_of_sets)}"
     return Verdict(all(near), words, trend=3 * sum(near) >= 2 * len(near))
 
 

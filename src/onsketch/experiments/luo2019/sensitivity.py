@@ -47,8 +47,8 @@ def _stable(rows: Sequence[Row]) -> Verdict:
             spread = {name: _range(rows, data, f"{name}{size}") for name in SKETCHED}
             printed = _range(rows, data, f"rfd-son, {AS_PRINTED}{size}")
             holds.append(printed <= min(s for name, s in spread.items() if name != "rfd-son"))
-            told = ", ".join(f"{name} {percent(s)}" for name, s in spread.items())
-            parts.append(f"{data}{size}: rfd-son by {AS_PRINTED} {percent(printed)}, {told}")
+            text = ", ".join(f"{name} {percent(s)}" for name, s in spread.items())
+            parts.append(f"{data}{size}: rfd-son by {AS_PRINTED} {percent(printed)}, {text}")
     return Verdict(all(holds), "; ".join(parts))
 
 

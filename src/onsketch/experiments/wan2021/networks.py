@@ -18,8 +18,8 @@ def _little_slower(rows: Sequence[Row]) -> Verdict:
         / value(rows, "seconds", data=data, learner="adagrad")
         for data in groups(rows, "data")
     }
-    told = ", ".join(f"{ratio:.2f} times on {data}" for data, ratio in ratios.items())
-    words = f"an epoch of ada-ffd takes {told} as long as adagrad"
+    text = ", ".join(f"{ratio:.2f} times on {data}" for data, ratio in ratios.items())
+    words = f"an epoch of ada-ffd takes {text} as long as adagrad"
     return Verdict(all(ratio < 1.5 for ratio in ratios.values()), words, trend=min(ratios.values()) > 1.0)
 
 

@@ -77,12 +77,12 @@ def _alike(rows: Sequence[Row]) -> Verdict:
     for name in groups(mine, "learner"):
         losses = [row["loss"] if row["loss"] is not None else math.inf for row in pick(mine, learner=name)]
         at = losses.index(min(losses))
-        beside = [losses[k] for k in (at - 1, at + 1) if 0 <= k < len(losses)]
-        if beside and min(losses) > 0:
-            growth[name] = min(beside) / min(losses)
-    told = ", ".join(f"{name} {ratio:.1f}" for name, ratio in growth.items())
+        neighbours = [losses[k] for k in (at - 1, at + 1) if 0 <= k < len(losses)]
+        if neighbours and min(losses) > 0:
+            growth[name] = min(neighbours) / min(losses)
+    growths = ", ".join(f"{name} {ratio:.1f}" for name, ratio in growth.items())
     holds = bool(growth) and max(growth.values()) <= 2.0 * min(growth.values())
-    return Verdict(holds, f"regret at the better neighbour of the best step, in units of the best: {told}")
+    return Verdict(holds, f"regret at the better neighbour of the best step, in units of the best: {growths}")
 
 
 _KEYS = {rule: key for key, rule in RULES.items()}

@@ -71,8 +71,8 @@ def _ffd_faster(rows: Sequence[Row]) -> Verdict:
         / value(rows, "microseconds", learner="ada-ffd", size=size)
         for size in groups(rows, "size")
     }
-    told = ", ".join(f"{ratio:.1f} times at τ = {size}" for size, ratio in ratios.items())
-    return Verdict(all(ratio > 1.0 for ratio in ratios.values()), f"ada-fd takes {told} as long")
+    text = ", ".join(f"{ratio:.1f} times at τ = {size}" for size, ratio in ratios.items())
+    return Verdict(all(ratio > 1.0 for ratio in ratios.values()), f"ada-fd takes {text} as long")
 
 
 EXPERIMENT = Experiment(

@@ -126,14 +126,14 @@ class Run:
         gathering = Gathering(engine, leaves, (merge_learners, base))
         parts = Parts(storage, self.plan.state(), self.rounds, Learned, every, shards)
 
-        def told(report: Learned) -> None:
+        def reported(report: Learned) -> None:
             known = gathering.reports.values()
             rows = self.rows + sum(other.rows for other in known)
             skipped = self.skipped + sum(other.skipped for other in known)
             parts.keep(gathering)  # save before reporting
             watch(Status(self.rounds + 1, len(known), len(shards), rows, clock.rate(rows), engine.retries, skipped))
 
-        merged = engine.state(gathering.run(parts.saved(), told))
+        merged = engine.state(gathering.run(parts.saved(), reported))
         record = self._take_in([gathering.reports[place] for place in range(len(shards))], merged)
         if storage is not None:
             self.checkpoint(storage)
@@ -191,10 +191,10 @@ class Run:
     def resume(self, storage: Storage) -> None:
         """Take up where a checkpoint of the same plan left off."""
         content = storage.read()
-        going, told = content.notes.get("cluster"), content.notes.get("training")
+        going, metadata = content.notes.get("cluster"), content.notes.get("training")
         if (
             going is None
-            or told is None
+            or metadata is None
             or not {"ledger", "rounds", "forks", "refused", "skipped", "due_records"} <= going.keys()
         ):
             raise ModelFileError(f"{storage.address}: a model, but not a checkpoint of a run on a cluster.")
@@ -202,11 +202,11 @@ class Run:
         if [entry["path"] for entry in going["ledger"]] != self.plan.files:
             raise ModelFileError("its ledger is of other files.", "notes.cluster.ledger", storage.address)
         self.learner = model_file.build(content)
-        check_fit(told, self.learner, loss_of(self.learner))
-        self.task = Task(**told["task"])
-        self.progress = Progress(**told["progress"])
-        self.names = {int(feature): name for feature, name in told["names"].items()}
-        self.schema, self.format = told.get("schema"), told.get("format")
+        check_fit(metadata, self.learner, loss_of(self.learner))
+        self.task = Task(**metadata["task"])
+        self.progress = Progress(**metadata["progress"])
+        self.names = {int(feature): name for feature, name in metadata["names"].items()}
+        self.schema, self.format = metadata.get("schema"), metadata.get("format")
         self.ledger = [Entry(**entry) for entry in going["ledger"]]
         self.records = [Record(*record) for record in going["due_records"]]
         self.rounds, self.forks = going["rounds"], going["forks"]

@@ -93,8 +93,8 @@ def sketch(
     if merged is None:
         refuse_nothing(shards[:3], sum(report.skipped for report in seen), "sketched")
     if storage is not None:
-        told = {"plan": plan, "reports": [report.state() for report in seen]}
-        storage.write(merged, {"cluster": told})
+        metadata = {"plan": plan, "reports": [report.state() for report in seen]}
+        storage.write(merged, {"cluster": metadata})
         parts.drop()
     made: Sketch = rebuilt(merged)
     return made
@@ -103,12 +103,12 @@ def sketch(
 def _finished(storage: Storage, plan: dict[str, Any], watch: Watch) -> Sketch:
     """The sketch that an earlier life has finished."""
     content = storage.read()
-    told = content.notes.get("cluster")
-    if content.kind != "sketch" or told is None:
+    metadata = content.notes.get("cluster")
+    if content.kind != "sketch" or metadata is None:
         raise ModelFileError(f"{storage.address}: not a sketch that was made on a cluster.")
-    same_plan(plan, told["plan"], storage.address)
+    same_plan(plan, metadata["plan"], storage.address)
     made: Sketch = model_file.build(content)
-    reports = converted(told.get("reports"), list[Seen], "notes.cluster.reports", storage.address)
+    reports = converted(metadata.get("reports"), list[Seen], "notes.cluster.reports", storage.address)
     n, skipped = len(reports), sum(report.skipped for report in reports)
     watch(Status(1, n, n, made.n_rows, 0.0, 0, skipped))
     return made
@@ -125,10 +125,10 @@ def _gather(
         rows, skipped = (sum(getattr(report, name) for report in known) for name in ("rows", "skipped"))
         watch(Status(number, len(known), len(leaves), rows, clock.rate(rows), engine.retries, skipped))
 
-    def told(report: Seen) -> None:
+    def reported(report: Seen) -> None:
         parts.keep(gathering)
         tell()
 
-    state = gathering.run(parts.saved(), told)
+    state = gathering.run(parts.saved(), reported)
     tell()
     return [gathering.reports[place] for place in range(len(leaves))], state

@@ -15,9 +15,9 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.data.json_rows import example
 from onsketch.data.live import Message, open_live
 from onsketch.jobs.serve.batch import Rows, joined
+from onsketch.jobs.serve.learn_requests import LearnRequest, Outcome, Refused
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.service import Service
-from onsketch.jobs.serve.tickets import Outcome, Refused, Ticket
 
 _LOGGER = logging.getLogger(__name__)
 _MOST, _WAIT = 1000, 0.5
@@ -82,7 +82,7 @@ class Consumer:
         notes = {"position": {self.stream.address: self.stream.position}}
         matrices, labels, weights = zip(*rows, strict=True) if rows else ((), (), ())
         shares = None if {*weights} <= {1.0} else np.array(weights)
-        self._queue(Ticket(joined(matrices) if rows else None, list(labels), shares, lambda result: None, notes))
+        self._queue(LearnRequest(joined(matrices) if rows else None, list(labels), shares, lambda result: None, notes))
 
     def _row(self, text: bytes) -> tuple[Rows, Any, float]:
         """Return features, label and weight of a message: a JSON object or a VW line; a ValueError refuses others."""
@@ -101,7 +101,7 @@ class Consumer:
             raise InputError(f"weight: {shown(weight)} is no weight")
         return matrix, parts.label, float(weight)
 
-    def _queue(self, ticket: Ticket) -> None:
+    def _queue(self, request: LearnRequest) -> None:
         """Hand rows over; wait while the queue is full, and until they are learned."""
         done = threading.Event()
         failed: list[Exception] = []
@@ -111,12 +111,12 @@ class Consumer:
                 failed.append(result)
             done.set()
 
-        ticket.done = finished
+        request.done = finished
         while True:
             done.clear()
             failed.clear()
             try:
-                self.service.engine.submit(ticket)
+                self.service.engine.submit(request)
                 done.wait()
             except Refused as error:
                 failed.append(error)

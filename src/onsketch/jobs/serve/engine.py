@@ -22,10 +22,19 @@ from typing import Any
 import numpy as np
 
 from onsketch.jobs.serve.batch import Batch, Floats, Rows
+from onsketch.jobs.serve.learn_requests import (
+    Broken,
+    Busy,
+    DiskFull,
+    LearnRequest,
+    Stopping,
+    distribute_results,
+    hand_over,
+    validate,
+)
 from onsketch.jobs.serve.log import Log, LogError
 from onsketch.jobs.serve.model import Learned, Model
 from onsketch.jobs.serve.store import Store
-from onsketch.jobs.serve.tickets import Broken, Busy, DiskFull, Stopping, Ticket, admitted, hand_over, share
 
 DURABILITY = ("none", "batch", "row")
 
@@ -56,7 +65,7 @@ class Engine:
         self.model, self.shadow, self.store = model, shadow, store
         self.settings = settings or Settings()
         self.durability = self.settings.durability if store is not None else "none"
-        self.deliver: Callable[[list[Ticket]], None] = hand_over
+        self.deliver: Callable[[list[LearnRequest]], None] = hand_over
         self.notes: list[str] = []
         """Messages about the start."""
         self.position: dict[str, Any] = {}
@@ -69,8 +78,8 @@ class Engine:
         self.snapshots = 0
         self.unsaved_rows = 0
         """Rows learned since the last snapshot."""
-        self._queue: deque[Ticket] = deque()
-        self._learned: deque[tuple[int, list[Ticket]]] = deque()
+        self._queue: deque[LearnRequest] = deque()
+        self._learned: deque[tuple[int, list[LearnRequest]]] = deque()
         self._change = threading.Condition()
         self._step = threading.Lock()
         self._readers = 0
@@ -142,20 +151,20 @@ class Engine:
 
     # From other threads -----------------------------------------------------------------------------------
 
-    def submit(self, ticket: Ticket) -> None:
+    def submit(self, request: LearnRequest) -> None:
         """Queue rows to be learned.
 
-        ``ticket.done`` is called with the outcome when the rows are safe, or with the error that refused them.
+        ``request.done`` is called with the outcome when the rows are safe, or with the error that refused them.
         """
         with self._change:
             if self._stopping:
                 raise Stopping("the service is stopping; try another one")
             if self.failure is not None:
                 raise Broken(self.failure)
-            if self.queued and self.queued + ticket.count > self.settings.queue_rows:
+            if self.queued and self.queued + request.count > self.settings.queue_rows:
                 raise Busy(f"{self.queued:,} rows are waiting to be learned; try again in a second")
-            self.queued += ticket.count
-            self._queue.append(ticket)
+            self.queued += request.count
+            self._queue.append(request)
             self._change.notify_all()
 
     def predict(self, rows: Rows) -> Floats:
@@ -184,38 +193,38 @@ class Engine:
     # The writer -------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        tickets: list[Ticket] = []
+        requests: list[LearnRequest] = []
         try:
-            while tickets := self._take():
-                self._process(tickets)
+            while requests := self._take():
+                self._process(requests)
         except BaseException as error:
-            self._fail(f"learning stopped: {type(error).__name__}; restart the service", tickets)
-            self._finish(tickets)
+            self._fail(f"learning stopped: {type(error).__name__}; restart the service", requests)
+            self._finish(requests)
             raise
         finally:
             with self._change:
                 self._learned.append((-1, []))
                 self._change.notify_all()
 
-    def _take(self) -> list[Ticket]:
+    def _take(self) -> list[LearnRequest]:
         """The requests that wait, up to a number of rows; waits for the first."""
         with self._change:
             while not self._queue and not self._stopping:
                 self._change.wait()
-            taken: list[Ticket] = []
+            taken: list[LearnRequest] = []
             rows = 0
             while self._queue and (not taken or rows + self._queue[0].count <= self.settings.batch_rows):
                 if self._queue[0].rows is None and taken:
                     break
-                ticket = self._queue.popleft()
-                taken.append(ticket)
-                rows += ticket.count
-                if self.durability == "row" or ticket.rows is None:
+                request = self._queue.popleft()
+                taken.append(request)
+                rows += request.count
+                if self.durability == "row" or request.rows is None:
                     break
             return taken
 
-    def _process(self, tickets: list[Ticket]) -> None:
-        batch, kept, refused = admitted(self.model, tickets)
+    def _process(self, requests: list[LearnRequest]) -> None:
+        batch, kept, refused = validate(self.model, requests)
         if len(batch) or batch.notes:
             if self.store is not None and self.durability != "none":
                 try:
@@ -223,28 +232,28 @@ class Engine:
                         self._log = self.store.log(self._number)
                     self._log.append(batch.encode())
                 except OSError as error:
-                    self._unwritten(error, tickets)
+                    self._unwritten(error, requests)
                     return
                 self.disk_full = False
                 try:
                     if self.durability == "row":
                         self._log.sync(self._log.number)
                 except (OSError, LogError) as error:  # the record may be on the disk: a restart decides
-                    self._unsynced(error, tickets)
-                    self._finish(tickets)
+                    self._unsynced(error, requests)
+                    self._finish(requests)
                     return
             self._number += 1
             learned = self._apply(batch)
         else:
             learned = Learned(np.empty(0), np.empty(0, dtype=bool))
-        self.refused_rows += share(tickets, kept, refused, learned)
+        self.refused_rows += distribute_results(requests, kept, refused, learned)
         self._snapshot_when_due()
         if self.durability == "batch":
             with self._change:
-                self._learned.append((self._number, tickets))
+                self._learned.append((self._number, requests))
                 self._change.notify_all()
         else:
-            self._finish(tickets)
+            self._finish(requests)
 
     def _apply(self, batch: Batch) -> Learned:
         """Apply a batch to the models, in the same form for new requests and for records of the log."""
@@ -274,19 +283,19 @@ class Engine:
                 patience -= 1
             self._step.acquire()
 
-    def _unwritten(self, error: OSError, tickets: list[Ticket]) -> None:
+    def _unwritten(self, error: OSError, requests: list[LearnRequest]) -> None:
         """The log could not be written: nothing was learned of these rows."""
         full = _is_full(error)
         self.disk_full = full
         why = "the disk is full: nothing was learned; predictions continue" if full else "the log cannot be written"
-        for ticket in tickets:
-            ticket.result = DiskFull(why) if full else Broken(why)
-        self._finish(tickets)
+        for request in requests:
+            request.result = DiskFull(why) if full else Broken(why)
+        self._finish(requests)
 
-    def _unsynced(self, error: OSError | LogError, tickets: list[Ticket]) -> None:
+    def _unsynced(self, error: OSError | LogError, requests: list[LearnRequest]) -> None:
         """End learning: a record is in the log, but perhaps not on the disk."""
         what = f"errno {error.errno}" if isinstance(error, OSError) else "half a record in it"
-        self._fail(f"the log could not be put on the disk ({what}); restart the service", tickets)
+        self._fail(f"the log could not be put on the disk ({what}); restart the service", requests)
 
     # The committer ----------------------------------------------------------------------------------------
 
@@ -305,7 +314,7 @@ class Engine:
             with self._change:
                 gathered = list(self._learned)
                 self._learned.clear()
-            tickets = [ticket for _, some in gathered for ticket in some]
+            requests = [request for _, some in gathered for request in some]
             number = max(number for number, _ in gathered)
             try:
                 if failure is None and number > 0 and self._log is not None:
@@ -313,25 +322,25 @@ class Engine:
             except (OSError, LogError) as error:
                 failure = error
             if failure is not None:
-                self._unsynced(failure, tickets)
-            self._finish(tickets)
+                self._unsynced(failure, requests)
+            self._finish(requests)
             if gathered[-1][0] < 0:
                 return
 
-    def _finish(self, tickets: list[Ticket]) -> None:
+    def _finish(self, requests: list[LearnRequest]) -> None:
         with self._change:
-            self.queued -= sum(ticket.count for ticket in tickets)
-        if tickets:
-            self.deliver(tickets)
+            self.queued -= sum(request.count for request in requests)
+        if requests:
+            self.deliver(requests)
 
-    def _fail(self, why: str, tickets: list[Ticket]) -> None:
+    def _fail(self, why: str, requests: list[LearnRequest]) -> None:
         """Stop learning: the state in memory may be ahead of the disk."""
         with self._change:
             self.failure = why
             waiting = list(self._queue)
             self._queue.clear()
-        for ticket in [*tickets, *waiting]:
-            ticket.result = Broken(why)
+        for request in [*requests, *waiting]:
+            request.result = Broken(why)
         self._finish(waiting)
 
     # Snapshots --------------------------------------------------------------------------------------------
@@ -344,17 +353,19 @@ class Engine:
             return
         with self._step:
             model, shadow = self.model.copy(), None if self.shadow is None else self.shadow.copy()
-        number, told = self._number, self._notes()
+        number, saved_notes = self._number, self._notes()
         self.unsaved_rows = 0
         if self._log is not None and not self._log.rotate():
             self.disk_full = True  # the snapshot does not need a new segment
-        self._saver = threading.Thread(target=self._save, args=(number, model, shadow, told), name="onsketch-saver")
+        self._saver = threading.Thread(
+            target=self._save, args=(number, model, shadow, saved_notes), name="onsketch-saver"
+        )
         self._saver.start()
 
-    def _save(self, number: int, model: Model, shadow: Model | None, told: dict[str, Any]) -> None:
+    def _save(self, number: int, model: Model, shadow: Model | None, saved_notes: dict[str, Any]) -> None:
         assert self.store is not None
         try:
-            self.store.snapshot(number, model, shadow, told)
+            self.store.snapshot(number, model, shadow, saved_notes)
             self.snapshots += 1
         except OSError:
             self.disk_full = True  # the log grows instead; the next snapshot truncates it

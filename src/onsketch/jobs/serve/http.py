@@ -21,12 +21,12 @@ from starlette.routing import Route
 
 from onsketch.core.errors import InputError, OnsketchError
 from onsketch.jobs.serve.access import LEARN, READ, Access
+from onsketch.jobs.serve.learn_requests import Busy, Refused
 from onsketch.jobs.serve.metrics import Metrics
 from onsketch.jobs.serve.openapi import description
 from onsketch.jobs.serve.page import PAGE, figures
 from onsketch.jobs.serve.requests import Bad, Row, labels_of_body, rows_of_body
 from onsketch.jobs.serve.service import Service
-from onsketch.jobs.serve.tickets import Busy, Refused
 
 _JSON = msgspec.json.Encoder()
 _LOGGER = logging.getLogger(__name__)

@@ -57,7 +57,7 @@ class Learned(NamedTuple):
     """Mask (rows,) of the learned rows: an update that is not finite is refused, and the row has no margin."""
 
 
-class Admitted(NamedTuple):
+class CheckedLabels(NamedTuple):
     """Labels as numbers, and what was wrong with those that have none."""
 
     codes: Floats
@@ -116,7 +116,7 @@ class Model(Training):
 
     # Labels -----------------------------------------------------------------------------------------------
 
-    def admit(self, labels: Sequence[Any] | Floats) -> Admitted:
+    def admit(self, labels: Sequence[Any] | Floats) -> CheckedLabels:
         """Labels as numbers. Nothing is changed: ``begin`` does that."""
         if self.task.many:
             return self._classes(labels)
@@ -138,7 +138,7 @@ class Model(Training):
             for row in np.flatnonzero(unfit).tolist():
                 refused.setdefault(row, f"label: {codes[row]:g}: {self._expected()}")
             codes[unfit] = np.nan
-        return Admitted(codes, refused, [])
+        return CheckedLabels(codes, refused, [])
 
     def _number(self, label: Any) -> float:
         """A label as the task has it before it becomes a sign."""
@@ -155,7 +155,7 @@ class Model(Training):
                 pass
         raise InputError(f"label: {shown(label)}: {self._expected()}")
 
-    def _classes(self, labels: Sequence[Any] | Floats) -> Admitted:
+    def _classes(self, labels: Sequence[Any] | Floats) -> CheckedLabels:
         """Codes of classes; new ones get the next codes, in order."""
         known = {name: code for code, name in enumerate(self.classes)}
         codes, refused = np.full(len(labels), np.nan), {}
@@ -172,7 +172,7 @@ class Model(Training):
                 known[name] = len(known)
                 fresh.append(name)
             codes[row] = known[name]
-        return Admitted(codes, refused, fresh)
+        return CheckedLabels(codes, refused, fresh)
 
     @property
     def _usual(self) -> bool:
@@ -316,7 +316,7 @@ def new_model(method: str, options: dict[str, Any], task: str, reading: dict[str
     return _empty(model, meaning)
 
 
-def beside(model: Model, method: str) -> Model:
+def shadow_of(model: Model, method: str) -> Model:
     """An empty model of another method for the same labels and columns as ``model``."""
     other = Model(Plan([], method, {}, model.reading))
     other.schema, other.format, other.names = model.schema, model.format, dict(model.names)
@@ -332,13 +332,13 @@ def _empty(model: Model, meaning: Task) -> Model:
 def load_model(path: model_file.PathLike) -> tuple[Model, dict[str, Any]]:
     """Load the model and the notes of a file that the program or the service wrote."""
     content = read_trained(path)
-    told = content.notes.get("training")
-    if content.kind not in ("learner", "classes") or told is None:
+    metadata = content.notes.get("training")
+    if content.kind not in ("learner", "classes") or metadata is None:
         raise OptionError(
             f"{path}: holds a {content.kind} without what its labels and features are; serve takes a model that "
             "'onsketch train --save' wrote, or none to start empty."
         )
     method = content.header["method"]
-    model = Model(Plan([], method["name"] if isinstance(method, dict) else method, {}, told["reading"]))
+    model = Model(Plan([], method["name"] if isinstance(method, dict) else method, {}, metadata["reading"]))
     model.go_on_from(path)
     return model.ready(), content.notes

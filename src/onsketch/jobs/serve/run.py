@@ -23,7 +23,7 @@ from onsketch.jobs.serve.access import Access, is_loopback, read_tokens
 from onsketch.jobs.serve.engine import DURABILITY, Engine, Settings
 from onsketch.jobs.serve.http import HttpApi
 from onsketch.jobs.serve.limits import Limits, limited
-from onsketch.jobs.serve.model import Model, beside, load_model, new_model
+from onsketch.jobs.serve.model import Model, load_model, new_model, shadow_of
 from onsketch.jobs.serve.rows import RowReader
 from onsketch.jobs.serve.service import Service
 from onsketch.jobs.serve.store import Store
@@ -126,7 +126,7 @@ def _shadow(wish: Wish, model: Model) -> Model | None:
     if wish.shadow is not None:
         shadow = load_model(wish.shadow)[0]
     elif wish.shadow_method is not None:
-        return beside(model, wish.shadow_method)
+        return shadow_of(model, wish.shadow_method)
     else:
         return None
     if shadow.meaning != model.meaning:

@@ -15,10 +15,10 @@ from onsketch.core.tolerances import LARGEST
 from onsketch.jobs.serve.answers import answers, contributions
 from onsketch.jobs.serve.batch import Floats, Rows, joined, part_of
 from onsketch.jobs.serve.engine import Engine
+from onsketch.jobs.serve.learn_requests import LearnRequest, Outcome, hand_over
 from onsketch.jobs.serve.limits import Limits
 from onsketch.jobs.serve.requests import Label, Row
 from onsketch.jobs.serve.rows import RowReader
-from onsketch.jobs.serve.tickets import Outcome, Ticket, hand_over
 from onsketch.jobs.serve.waiting import Waiting, Waitlist
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class Service:
         """Answers of the engine come into this loop, all that are ready at once."""
         self._loop = loop
 
-        def deliver(tickets: list[Ticket]) -> None:
-            loop.call_soon_threadsafe(hand_over, tickets)
+        def deliver(requests: list[LearnRequest]) -> None:
+            loop.call_soon_threadsafe(hand_over, requests)
 
         self.engine.deliver = deliver
 
@@ -120,9 +120,9 @@ class Service:
     ) -> list[dict[str, Any]]:
         """The same for rows of the model's own columns."""
         outcome = await self.outcome(matrix, labels, weights)
-        return self.told(outcome)
+        return self.answers_of(outcome)
 
-    def told(self, outcome: Outcome) -> list[dict[str, Any]]:
+    def answers_of(self, outcome: Outcome) -> list[dict[str, Any]]:
         """An answer for each row of a request that was learned."""
         found = answers(self.engine.model, outcome.margins)
         for row, why in outcome.refused.items():
@@ -152,7 +152,7 @@ class Service:
             else:
                 future.set_result(result)
 
-        self.engine.submit(Ticket(matrix, labels, weights, done, notes or {}))
+        self.engine.submit(LearnRequest(matrix, labels, weights, done, notes or {}))
         return await future
 
     async def label(self, labels: list[Label]) -> list[tuple[int, dict[str, Any]]]:
@@ -188,7 +188,7 @@ class Service:
                 self.waitlist.put(self.waitlist.key(labels[place].id), waiting.rows, waiting.weight, waiting.predicted)
                 self.waitlist.labelled -= 1
             raise
-        for k, (place, answer) in enumerate(zip(taken, self.told(outcome), strict=True)):
+        for k, (place, answer) in enumerate(zip(taken, self.answers_of(outcome), strict=True)):
             status = 422 if k in outcome.refused else 200
             found[place] = (
                 status,

@@ -15,8 +15,8 @@ import numpy as np
 
 from onsketch.core.errors import InputError
 from onsketch.jobs.serve.batch import chosen_of
+from onsketch.jobs.serve.learn_requests import Refused
 from onsketch.jobs.serve.service import Service
-from onsketch.jobs.serve.tickets import Refused
 
 _AT_ONCE = 1 << 18
 """Bytes read at a time."""

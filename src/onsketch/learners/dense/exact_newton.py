@@ -42,10 +42,10 @@ from onsketch.learners.dense.inverse_factor import (
     wider_factor,
 )
 from onsketch.learners.dense.iterate import Array, Engine, Iterate, largest_weight
-from onsketch.learners.merging import by_knowledge
+from onsketch.learners.merging import by_fisher_weight
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.setup import knowledge, make_setup
+from onsketch.learners.setup import fisher_weight, make_setup
 from onsketch.learners.sketched.driver import FIRST_DIAGONAL
 from onsketch.learners.stages import slope_and_scale
 
@@ -270,10 +270,10 @@ class ExactNewton(Engine):
             if self.setup.dual:
                 weights = _solved(factor, -self.setup.step * mine.gradient_sum.astype(np.float64))
             else:
-                worth = [knowledge(self.setup, began, end) for end in ends]
+                worth = [fisher_weight(self.setup, began, end) for end in ends]
                 known = [FullMetric(s * part, ridge) for s, part in zip(worth, gained, strict=True)]
                 moved = [iterate.weights - start for iterate in (mine, theirs)]
-                weights = start + by_knowledge(FullMetric(first, ridge), known, moved)
+                weights = start + by_fisher_weight(FullMetric(first, ridge), known, moved)
         except np.linalg.LinAlgError:
             raise OptionError("merge: these learners did not start from the base given.") from None
         self.factor = factor

@@ -182,15 +182,15 @@ class Rada(Summary):
         That is ``G̃(ΠG̃)⁺G̃ᵀ`` (Nyström): G itself, while its rank is at most τ.
         """
         unit = np.abs(self.R).max(initial=0.0) or 1.0  # so that nothing overflows
-        told = self.R / unit
-        small = self.project.of_columns(self.Q) @ told
+        scaled = self.R / unit
+        small = self.project.of_columns(self.Q) @ scaled
         values, vectors = np.linalg.eigh((small + small.T) / 2.0)
         kept = values > CUTOFF * values.max(initial=0.0)
-        root = self.Q @ (told @ (vectors[:, kept] / np.sqrt(values[kept])))  # G is this times its transpose
+        root = self.Q @ (scaled @ (vectors[:, kept] / np.sqrt(values[kept])))  # G is this times its transpose
         self.project = FourierSketch(*self._draw, width)
         root = np.pad(root, ((0, width - len(root)), (0, 0)))
-        self.Q, told = np.linalg.qr(root @ self.project.of_columns(root).T)
-        self.R = unit * told
+        self.Q, scaled = np.linalg.qr(root @ self.project.of_columns(root).T)
+        self.R = unit * scaled
 
     def merge(self, other: Self, base: Self) -> None:
         """Add the matrices and factor the sum."""

@@ -31,8 +31,8 @@ class Metric(NamedTuple):
         if outside == 0.0:
             return np.asarray((inside * along) @ self.directions)
         # computed separately, so that a large component outside does not cancel digits of a small one inside
-        beside = x - along @ self.directions
-        return np.asarray(outside * beside + (inside * along) @ self.directions)
+        remainder = x - along @ self.directions
+        return np.asarray(outside * remainder + (inside * along) @ self.directions)
 
     def times(self, x: Array) -> Array:
         """``H x``."""

@@ -30,7 +30,7 @@ from onsketch.learners.first_order.steps import CELL, TIMER, State, Terms, learn
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Linear, Rows, unseen_squares
-from onsketch.learners.setup import knowledge, make_setup
+from onsketch.learners.setup import fisher_weight, make_setup
 from onsketch.learners.single import OneRow, RowPlan
 
 Floats = NDArray[np.float64]
@@ -246,7 +246,7 @@ class FirstOrderLearner(Learner):
         rounds = [part.rounds for part in parts]
         dual = self._setup.dual or self.method.moves.sums
         step = self.method.steps
-        worth = [knowledge(self._setup, rounds[2], stop) if step else 1.0 for stop in rounds[:2]]
+        worth = [fisher_weight(self._setup, rounds[2], stop) if step else 1.0 for stop in rounds[:2]]
         table = merged(self.method, self._terms, dual, same, rounds, worth)
         self._state.clock[[TIMER.rounds, TIMER.start]] = rounds[0] + rounds[1] - rounds[2]
         self._state.clock[TIMER.seen] = self._map.count

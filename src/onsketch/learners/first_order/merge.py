@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from onsketch.core.geometry import geometry_of
 from onsketch.learners.first_order.rules import ADAM
 from onsketch.learners.first_order.steps import CELL, Terms
-from onsketch.learners.merging import Metric, by_knowledge, by_mean
+from onsketch.learners.merging import Metric, by_fisher_weight, by_mean
 from onsketch.learners.methods import Method
 
 Floats = NDArray[np.float64]
@@ -57,7 +57,7 @@ def merged(
     nothing = np.zeros((0, len(base)))
     if geometry_of(method.geometry).newton:
         known = [Metric(s * part, nothing) for s, part in zip(worth, gained, strict=True)]
-        way = by_knowledge(Metric(trust[2], nothing), known, moved)
+        way = by_fisher_weight(Metric(trust[2], nothing), known, moved)
     else:
         way = by_mean([Metric(part, nothing) for part in gained], moved)
     weights = base[:, CELL.head] + way

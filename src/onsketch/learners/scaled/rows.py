@@ -35,9 +35,9 @@ class Passed(NamedTuple):
     rows: Rows
     y: Floats
     lengths: Floats
-    """What each row was shortened to; 1 for most."""
+    """Factors by which long rows were shortened; 1 for most."""
     units: Floats
-    """What each label was divided by, where labels have a scale."""
+    """Divisors of the labels, where labels have a scale."""
     known: int
     slotted: Slotted
     undo: tuple[Floats, Floats]
@@ -60,7 +60,7 @@ class RowScales:
 
     @property
     def unit(self) -> float:
-        """What labels are divided by now."""
+        """Return the divisor of labels."""
         return float(self._others[LABEL, USED]) if self._others[LABEL, COUNT] else 1.0
 
     @property
@@ -70,7 +70,7 @@ class RowScales:
 
     @property
     def _state(self) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """What compiled loops know of the scales."""
+        """Return the scales as compiled loops take them."""
         return self._features, self._others, self._map.parts[2]
 
     def enter(self, rows: Rows, labels: Floats) -> Passed:
@@ -106,7 +106,7 @@ class RowScales:
         return Rows(indptr, indices, x, rows.n_features, dense=False, zeros=False)
 
     def of(self, features: NDArray[np.int64]) -> Floats:
-        """What the values of these features are divided by; 1 for the constant one and for those not met."""
+        """Return the divisors of these features; 1 for the constant one and for those not met."""
         scales = np.ones(len(features))
         met = np.flatnonzero((features != INTERCEPT) & np.isin(features, self._map.features))
         scales[met] = self._features[self._map.add(features[met]), USED] * np.sqrt(self.norm)

@@ -25,10 +25,10 @@ import math
 from onsketch.jit.decorators import inner, kernel
 
 USED, RUNNING, COUNT = range(3)
-"""What is kept of each magnitude: the scale in use, as it runs, and how many values it has seen."""
+"""Columns of each magnitude: the scale in use, the running scale, and the number of values."""
 
 ROW, LABEL = range(2)
-"""Magnitudes beside those of the features: of the rows' squared lengths, and of labels."""
+"""Magnitudes besides those of the features: of the rows' squared lengths, and of labels."""
 
 LEAP, LABEL_LEAP = 1.1, 3.0
 """How far a scale in use and the running one may come apart. A leap of the labels' scale moves every prediction."""
@@ -40,7 +40,7 @@ LONGEST = 30.0
 """Rows are learned as if they were at most so many times as long as others."""
 
 LENGTHS = 1e-100, 1e100
-"""What the mean squared length of scaled rows can become: it starts at 1 or more and changes by n⁴ at most."""
+"""Largest possible mean squared length of scaled rows: it starts at 1 or more and changes by n⁴ at most."""
 
 LEAST_LABEL = 1e-150
 """Labels nearer to 0 have no part in the labels' scale: others, divided by it, would overflow."""

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 class TargetScales:
-    """What each of K targets is divided by: K scales of labels, without features."""
+    """Divide each of K targets by a scale of its own: K scales of labels, without features."""
 
     def __init__(self, count: int) -> None:
         self._each: list[RowScales] = []
@@ -26,7 +26,7 @@ class TargetScales:
 
     @property
     def units(self) -> Floats:
-        """What the targets are divided by now, (K,)."""
+        """Return the divisors of the targets, (K,)."""
         return np.array([scales.unit for scales in self._each])
 
     def enter(self, targets: Floats) -> tuple[Floats, Floats]:

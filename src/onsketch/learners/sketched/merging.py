@@ -22,8 +22,8 @@ from onsketch.core.errors import OptionError
 from onsketch.core.geometry import geometry_of
 from onsketch.core.shrinking import ridge_growth
 from onsketch.learners.features import FeatureMap
-from onsketch.learners.merging import Array, Metric, added, by_knowledge, by_mean, less_base, spectrum
-from onsketch.learners.setup import knowledge
+from onsketch.learners.merging import Array, Metric, added, by_fisher_weight, by_mean, less_base, spectrum
+from onsketch.learners.setup import fisher_weight
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy
 from onsketch.learners.sketched.reading import fill_rows
 from onsketch.learners.sketched.state import COUNT, LINE, NUMBER
@@ -83,7 +83,7 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
     elif one.rounds + two.rounds == 2 * base.rounds:
         head = spreads[2].weights
     elif geometry_of(one.method.geometry).newton and one.options.sketch_size:
-        head = _by_knowledge(parts, spreads, energies, float(ridges[2]))
+        head = _by_fisher_weight(parts, spreads, energies, float(ridges[2]))
     else:
         head = _mixed(parts, spreads)
     rounds = round(less_base(part.rounds for part in parts))
@@ -100,16 +100,16 @@ def merge_sketched(one: SketchedLearner, two: SketchedLearner, base: SketchedLea
         _form_dual(one, rows, head)
 
 
-def _by_knowledge(parts: Parts, spreads: list[Spread], energies: list[Array], ridge: float) -> Array:
+def _by_fisher_weight(parts: Parts, spreads: list[Spread], energies: list[Array], ridge: float) -> Array:
     """Return the weights of Newton learners, on the ridge of the base."""
     *learners, base = parts
     start, known = spreads[2].weights, energies[2]
     gained = []
     for learner, rows in zip(learners, energies, strict=False):
-        worth = knowledge(learner._setup, base.rounds, learner.rounds)
+        worth = fisher_weight(learner._setup, base.rounds, learner.rounds)
         gained.append(Metric(worth * _lost(learner, base, rows), np.sqrt(worth) * added([rows, known])))
     moved = [spread.weights - start for spread in spreads[:2]]
-    return np.asarray(start + by_knowledge(Metric(ridge, known), gained, moved))
+    return np.asarray(start + by_fisher_weight(Metric(ridge, known), gained, moved))
 
 
 def _lost(learner: SketchedLearner, base: SketchedLearner, rows: Array) -> float:

@@ -1,4 +1,4 @@
-"""Requests under way: their rows, which of them can be learned, and the outcome."""
+"""Learn requests under way: their rows, which of them can be learned, and the outcome."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Outcome:
 
 
 @dataclass
-class Ticket:
+class LearnRequest:
     """A request on its way through the queue."""
 
     rows: Rows | None
@@ -66,23 +66,23 @@ class Ticket:
         return len(self.labels)
 
 
-def admitted(model: Model, tickets: list[Ticket]) -> tuple[Batch, Any, dict[int, str]]:
-    """All rows with a label that the model can take; which rows of the tickets they are; why the others not."""
-    some = [ticket for ticket in tickets if ticket.rows is not None]
+def validate(model: Model, requests: list[LearnRequest]) -> tuple[Batch, Any, dict[int, str]]:
+    """All rows with a label that the model can take; which rows of the requests they are; why the others not."""
+    some = [request for request in requests if request.rows is not None]
     notes: dict[str, Any] = {}
-    for ticket in tickets:
-        notes.update(ticket.notes)
+    for request in requests:
+        notes.update(request.notes)
     if not some:
         return Batch(np.empty((0, 1)), np.empty(0), None, notes), np.empty(0, dtype=bool), {}
-    rows = joined([ticket.rows for ticket in some if ticket.rows is not None])
+    rows = joined([request.rows for request in some if request.rows is not None])
     if len(some) == 1:
         labels: Any = some[0].labels
-    elif all(isinstance(ticket.labels, np.ndarray) for ticket in some):
-        labels = np.concatenate([ticket.labels for ticket in some])
+    elif all(isinstance(request.labels, np.ndarray) for request in some):
+        labels = np.concatenate([request.labels for request in some])
     else:
-        labels = [label for ticket in some for label in ticket.labels]
+        labels = [label for request in some for label in request.labels]
     weights = None
-    if any(ticket.weights is not None for ticket in some):
+    if any(request.weights is not None for request in some):
         weights = np.concatenate([np.ones(one.count) if one.weights is None else one.weights for one in some])
     codes, refused, classes = model.admit(labels)
     kept = ~np.isnan(codes)
@@ -94,7 +94,7 @@ def admitted(model: Model, tickets: list[Ticket]) -> tuple[Batch, Any, dict[int,
     return Batch(rows, codes, weights, notes), kept, refused
 
 
-def share(tickets: list[Ticket], kept: Any, refused: dict[int, str], learned: Learned) -> int:
+def distribute_results(requests: list[LearnRequest], kept: Any, refused: dict[int, str], learned: Learned) -> int:
     """Give each request what concerns its rows; returns how many were refused."""
     taken, margins = learned.taken, learned.margins
     width = margins.shape[1:]
@@ -106,16 +106,16 @@ def share(tickets: list[Ticket], kept: Any, refused: dict[int, str], learned: Le
         for row in places[~taken].tolist():
             refused[row] = "the update would not be finite: the values of this row are too large. Nothing was learned"
     start = 0
-    for ticket in tickets:
-        stop = start + (0 if ticket.rows is None else ticket.count)
+    for request in requests:
+        stop = start + (0 if request.rows is None else request.count)
         mine = {row - start: why for row, why in refused.items() if start <= row < stop} if refused else {}
-        ticket.result = Outcome(everywhere[start:stop], mine)
+        request.result = Outcome(everywhere[start:stop], mine)
         start = stop
     return len(refused)
 
 
-def hand_over(tickets: list[Ticket]) -> None:
+def hand_over(requests: list[LearnRequest]) -> None:
     """Give each request its outcome."""
-    for ticket in tickets:
-        assert ticket.result is not None
-        ticket.done(ticket.result)
+    for request in requests:
+        assert request.result is not None
+        request.done(request.result)

@@ -113,7 +113,7 @@ def test_one_row_in_wrong_units_does_little_and_a_wrong_start_is_left_behind() -
 
 def test_a_scale_is_bounded_in_what_one_value_can_do() -> None:
     values = np.concatenate([np.ones(100), [1e12], np.ones(100)])
-    features, others = np.zeros((1, 3)), np.zeros((2, 3))
+    features, others = np.zeros((1, 3)), np.zeros((3, 3))
     n = values.size
     nothing = np.zeros(0)
     slots = np.zeros(n, dtype=np.int32)
@@ -151,6 +151,28 @@ def test_what_does_not_go_together_is_refused() -> None:
     a, b = learner("adagrad"), learner("adagrad")
     with pytest.raises(OptionError, match="scaling='none'"):
         a.merge(b)
+
+
+@pytest.mark.parametrize("method", ["ons", "adagrad"])
+def test_learners_that_hold_the_same_scales_merge(method: str) -> None:
+    """Newton steps on the curvature as if one learner had seen all rows; of new features, too."""
+    X, y = stream(300, real=True)
+    X[:150, 0], X[150:, 1] = 0.0, 0.0
+    measured = onsketch.safe_learner(method)
+    measured.learn(X[100:150], y[100:150])
+    base = onsketch.safe_learner(method)
+    base.hold_scales(measured)
+    whole, one, two = base.fork(), base.fork(), base.fork()
+    whole.learn(X, y)
+    one.learn(X[:150], y[:150])
+    two.learn(X[150:], y[150:])
+    one.merge(two, base=base)
+    assert one.rounds == 300
+    if method == "ons":
+        np.testing.assert_allclose(one.predict(X), whole.predict(X), rtol=1e-6, atol=1e-6 * np.abs(y).max())
+    assert np.mean((one.predict(X) - y) ** 2) <= 1.5 * np.mean((whole.predict(X) - y) ** 2)
+    with pytest.raises(OptionError, match="units of its own"):
+        one.merge(measured)
 
 
 def test_importance_of_an_implicit_step_is_like_repetition() -> None:

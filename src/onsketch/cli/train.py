@@ -254,10 +254,8 @@ def _on_cluster(
     from onsketch.jobs.cluster import fit
     from onsketch.jobs.models import asked_task
 
-    plain = learning.pop("plain", False) or (learner or DEFAULT_METHOD) == DEFAULT_METHOD
-    options = {"method": known_method(learner or DEFAULT_METHOD), **learner_options(learning)}
-    why = "on a cluster as with --plain, for what has units of its own cannot be merged: scale features first."
-    _say(console, quiet or plain, f"{learner} is {why}")
+    form = {} if learning.pop("plain", False) else {"defaults": "recommended"}
+    options = {"method": known_method(learner or DEFAULT_METHOD), **form, **learner_options(learning)}
     task, began = asked_task(task, options.get("loss")), time.perf_counter()
     with watching(console, quiet) as watch:
         run = fit(options, files, reading=reading, task=task, passes=passes, watch=watch, **settings)

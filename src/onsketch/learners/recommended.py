@@ -70,7 +70,12 @@ def recommended_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         added |= for_unit_rows(method)
         if implicit and options.get("step") != "explicit" and method.moves.step_size and not method.newton:
             added["step_size"] *= _longer_steps(method, options.get("loss", "squared"))
-        if implicit and added.get("diagonal") and "summary" in added and not {"ridge", "step_size"} & options.keys():
+        if (
+            implicit
+            and {**added, **options}.get("diagonal")
+            and "summary" in added
+            and not {"ridge", "step_size"} & options.keys()
+        ):
             added |= _SLOW
     return {**{key: value for key, value in added.items() if key in method.concerns and key not in options}, **options}
 

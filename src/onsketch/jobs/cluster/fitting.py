@@ -35,7 +35,8 @@ def fit(
     the same bits on one worker or a thousand, with or without failures of workers.
 
     Args:
-        learner: the arguments of :func:`onsketch.learner` with the method under "method"; or the method alone.
+        learner: the arguments of :func:`onsketch.learner` with the method under "method"; or the method alone. With
+            "defaults": "recommended" the first block of the first shard decides the scales of all shards.
         files: the shards: names, patterns, addresses. Their order affects the result.
         reading: options of :func:`onsketch.data.stream`.
         task: "classification" or "regression"; by the first labels when left out.

@@ -7,7 +7,7 @@ every row is counted once, whichever process dies.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import onsketch
@@ -28,6 +28,8 @@ from onsketch.jobs.notes import check_fit
 from onsketch.jobs.plans import same_plan
 from onsketch.jobs.tally import Progress, Record
 from onsketch.learners.base import Learner
+from onsketch.learners.recommended import fitting_loss
+from onsketch.learners.scaled.learner import ScaledLearner
 
 
 @dataclass
@@ -108,10 +110,22 @@ class Run:
         task = engine.submit(task_of, self.plan.files, self.plan.reading, self.plan.task)
         engine.finished([task])
         self.task, self.schema, self.format = engine.report(task)
-        self.learner = onsketch.learner(self.plan.method, **{"loss": self.task.default_loss, **self.plan.options})
+        # With diagonal=True each learner would have coordinates of its own.
+        loss = fitting_loss(self.plan.method, self.task.default_loss)
+        self.learner = onsketch.learner(self.plan.method, **{"loss": loss, "diagonal": False, **self.plan.options})
+        if isinstance(self.learner, ScaledLearner):
+            self._measure(engine, self.learner)
         self.progress = new_progress(self.learner, self.task.signs)
         # Fail now, not after an hour, if learners of this kind cannot be merged.
         self.learner.fork(seed=1).merge(self.learner.fork(seed=2), base=self.learner)
+
+    def _measure(self, engine: Engine, learner: ScaledLearner) -> None:
+        """Decide the scales of features, rows and labels by the first block of the first shard, for the whole run."""
+        plan = replace(self.plan, sync=1)
+        task = engine.submit(learn_shard, snapshot(learner), plan, self.task, 0, None, learner.options.seed)
+        engine.finished([task])
+        measured = engine.state(task.state)
+        learner.hold_scales(learner if measured is None else rebuilt(measured))
 
     def _round(
         self, engine: Engine, shards: list[int], storage: Storage | None, every: float, watch: Watch, clock: Clock

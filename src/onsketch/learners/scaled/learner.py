@@ -148,10 +148,17 @@ class ScaledLearner(Learner):
 
     # Merging and saving -----------------------------------------------------------------------------------
 
+    def hold_scales(self, measured: ScaledLearner) -> None:
+        """Take the scales of a learner that has seen some rows, and keep them: learners with the same can be merged."""
+        self._scales.hold(measured._scales)
+
     def _merge(self, other: Any, base: Any) -> None:
-        raise OptionError(f"merge: {self.method.name} with scaling={self.options.scaling!r} has units of its own; "
-                          "learners to be merged need scaling='none'.",
-                          scaling=(self.options.scaling, "none"))  # fmt: skip
+        if not all(self._scales.take_in(part._scales) for part in (other, base) if part is not None):
+            raise OptionError(f"merge: {self.method.name} with scaling={self.options.scaling!r} has units of its own; "
+                              "learners to be merged need scaling='none', or a cluster, which decides scales once.",
+                              scaling=(self.options.scaling, "none"))  # fmt: skip
+        self._inner._width = max(self._width, other._width)
+        self._inner._merge(other._inner, None if base is None else base._inner)
 
     def _arrays(self) -> Arrays:
         return named("scaling", self._scales.arrays()) | named("learner", self._inner._arrays())

@@ -15,6 +15,7 @@ from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.rows import Rows, Slotted
 from onsketch.learners.scaled.scales import (
     COUNT,
+    HELD,
     LABEL,
     LEAST_LABEL,
     LENGTHS,
@@ -50,7 +51,7 @@ class RowScales:
         self._of_labels = of_labels
         self._map = FeatureMap()
         self._features = np.zeros((0, 3))
-        self._others = np.zeros((2, 3))
+        self._others = np.zeros((3, 3))
 
     @property
     def nbytes(self) -> tuple[int, int]:
@@ -112,11 +113,32 @@ class RowScales:
         scales[met] = self._features[self._map.add(features[met]), USED] * np.sqrt(self.norm)
         return scales
 
+    def hold(self, measured: RowScales) -> None:
+        """Take the scales of ``measured`` as they are now, and keep them; new features get their geometric mean."""
+        self._map, count = measured._map.copy(), measured._map.count
+        self._features, self._others = measured._features[:count].copy(), measured._others.copy()
+        self._others[:, COUNT] = np.maximum(self._others[:, COUNT], 1.0)
+        unknown = self._others[:, USED] == 0.0
+        self._others[unknown] = 1.0
+        common = np.exp(np.log(self._features[:, USED]).mean()) if count else 1.0
+        self._others[HELD] = common, common, 1.0
+
+    def take_in(self, other: RowScales) -> bool:
+        """Add the features of scales that are held, too; returns whether they are the same."""
+        if not self._others[HELD, COUNT] or not np.array_equal(self._others, other._others):
+            return False
+        known, theirs = self._map.count, other._features[: other._map.count]
+        slots = self._map.add(other._map.features)
+        self._grow()
+        new = slots >= known
+        self._features[slots[new]] = theirs[new]
+        return bool((self._features[slots, USED] == theirs[:, USED]).all())
+
     def _grow(self) -> None:
         have = len(self._features)
         if self._map.count > have:
-            fresh = np.zeros((self._map.room, 3))
-            fresh[:have] = self._features
+            fresh = np.empty((self._map.room, 3))
+            fresh[:have], fresh[have:] = self._features, self._others[HELD]  # zeros, unless scales are held
             self._features = fresh
 
     def learning_row(self, row: OneRow) -> tuple[OneRow, RowPlan, Floats]:
@@ -157,7 +179,7 @@ class RowScales:
         """Take the state from a model file."""
         self._map.refill(take(arrays, "features", np.int64, (None,)))
         scales = take(arrays, "scales", np.float64, (self._map.count, 3))
-        others = take(arrays, "others", np.float64, (2, 3))
+        others = take(arrays, "others", np.float64, (3, 3))
         sound = bool((scales > 0.0).all() and (others >= 0.0).all())
         sound = sound and bool(np.isfinite(scales).all() and np.isfinite(others).all())
         require(sound, "its scales are impossible")

@@ -15,6 +15,9 @@ times as long as others is learned as if it were that long. Labels that are numb
 (but for least squares by Newton steps on the curvature, whose weights are linear in the labels anyway); of the first
 ``EARLY`` of them, one that is ``EARLY_LEAP`` times their scale becomes it.
 
+Scales can be *held*: then none changes any more, and features not met so far have one scale in common. Learners that
+hold the same scales can be merged, because their weights are in the same units.
+
 Multiplying a feature, all rows or the labels by a constant changes nothing but rounding errors. O(1) per non-zero.
 """
 
@@ -27,8 +30,9 @@ from onsketch.jit.decorators import inner, kernel
 USED, RUNNING, COUNT = range(3)
 """Columns of each magnitude: the scale in use, the running scale, and the number of values."""
 
-ROW, LABEL = range(2)
-"""Magnitudes besides those of the features: of the rows' squared lengths, and of labels."""
+ROW, LABEL, HELD = range(3)
+"""Magnitudes besides those of the features: of the rows' squared lengths, of labels, and, if scales are held, of new
+features."""
 
 LEAP, LABEL_LEAP = 1.1, 3.0
 """How far a scale in use and the running one may come apart. A leap of the labels' scale moves every prediction."""
@@ -86,7 +90,7 @@ def scale_rows(features, others, seen, indptr, slots, values, labels, x, indices
 
     Args:
         features: (slots, 3), the scales of the features.
-        others: (2, 3), of the rows and of the labels.
+        others: (3, 3), of the rows and of the labels, and of new features if scales are held.
         seen: what features the slots are for.
         indptr: where rows begin and end.
         slots: of their features.
@@ -100,6 +104,7 @@ def scale_rows(features, others, seen, indptr, slots, values, labels, x, indices
         undo: receives the scales of the features as they were before each value.
         undo_others: receives the other scales as they were before each row.
     """
+    held = others[HELD, COUNT] > 0.0
     for i in range(indptr.size - 1):
         for other in range(2):
             keep(others[other], undo_others[i, other])
@@ -110,19 +115,20 @@ def scale_rows(features, others, seen, indptr, slots, values, labels, x, indices
             x[j] = in_scale(scale, values[j])
             indices[j] = seen[slots[j]]
             square += x[j] * x[j]
-            if values[j] != 0.0:
+            if values[j] != 0.0 and not held:
                 follow(scale, abs(values[j]), LEAP)
         norm = others[ROW, USED] if others[ROW, COUNT] > 0.0 else square
         shorter = 1.0
         if square > 0.0:
-            follow(others[ROW], square, LEAP)
+            if not held:
+                follow(others[ROW], square, LEAP)
             shorter = min(1.0, LONGEST * math.sqrt(norm / square))
             for j in range(indptr[i], indptr[i + 1]):
                 x[j] *= shorter / math.sqrt(norm)
         lengths[i] = shorter
         y[i] = labels[i]
         if units.size > 0:
-            size = abs(labels[i]) if abs(labels[i]) > LEAST_LABEL else 0.0
+            size = abs(labels[i]) if abs(labels[i]) > LEAST_LABEL and not held else 0.0
             if others[LABEL, COUNT] < EARLY and size > EARLY_LEAP * others[LABEL, USED]:
                 others[LABEL, USED] = others[LABEL, RUNNING] = size
             units[i] = others[LABEL, USED] if others[LABEL, USED] > 0.0 else 1.0

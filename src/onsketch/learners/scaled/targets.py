@@ -51,5 +51,5 @@ class TargetScales:
     def restore(self, arrays: Arrays) -> None:
         """Take the state from a model file."""
         without = {"features": np.zeros(0, np.int64), "scales": np.zeros((0, 3))}
-        for scales, others in zip(self._each, take(arrays, "others", np.float64, (len(self._each), 2, 3)), strict=True):
+        for scales, others in zip(self._each, take(arrays, "others", np.float64, (len(self._each), 3, 3)), strict=True):
             scales.restore({**without, "others": others})

@@ -16,25 +16,19 @@ from onsketch.errors import ModelFileError, OptionError, UpdateError
 from onsketch.files import model_file
 from onsketch.learners.untuned import learner as module
 from onsketch.learners.untuned.classes import UntunedClasses
-from onsketch.learners.untuned.state import FIRST, FULL, RUN
-from onsketch.learners.untuned.upkeep import kept_up, settled, sketched
+from onsketch.learners.untuned.state import FIRST, RIDGES, RUN
+from onsketch.learners.untuned.upkeep import kept_up, settled, sketched, written
 from streams import LOSSES, blobs, level
 from streams import mixed_units as stream
 
 
 def in_slots(core: Any, d: int) -> tuple[Any, Any]:
     """The experts' weights with the sketch's part in them, and energies, by feature, after any upkeep that is due."""
-    if core.state.running[RUN.status] >= FULL:
+    if core.state.running[RUN.status] >= RIDGES:
         core.state = kept_up(core.state)
-    state, run = core.state, core.state.running
-    weights, energies = np.zeros((d + 1, *state.weights.shape[1:])), np.zeros((d + 1, FIRST))
+    weights, energies = np.zeros((d + 1, *core.state.weights.shape[1:])), np.zeros((d + 1, FIRST))
     order = np.append(0, core.map.features + 1)
-    m = int(run[RUN.rows])
-    for slot, feature in enumerate(order):
-        weights[feature], energies[feature] = state.weights[slot], state.energies[slot]
-        if m and state.places[slot] >= 0:
-            row = state.sketch[state.places[slot], :m]
-            weights[feature, FIRST:] += np.einsum("r,erk->ek", row, state.coefficients[:, :m])
+    weights[order], energies[order] = written(core.state)[: len(order)], core.state.energies[: len(order)]
     return weights, energies
 
 

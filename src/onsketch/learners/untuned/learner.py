@@ -23,7 +23,10 @@ from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Linear, Rows, Slotted
 from onsketch.learners.single import OneRow, RowPlan
+from onsketch.learners.sketched.packed import CLOCK, new_table, roomy
+from onsketch.learners.sketched.packed import used as used_of
 from onsketch.learners.untuned import upkeep
+from onsketch.learners.untuned.columns import IN_BUFFER
 from onsketch.learners.untuned.merging import merge
 from onsketch.learners.untuned.pool import PRIOR, Pool
 from onsketch.learners.untuned.round import bounds_of, learn_rows, leverage_rows, predict_rows
@@ -33,12 +36,12 @@ from onsketch.learners.untuned.state import (
     EXPERT_NAMES,
     FEW,
     FIRST,
-    FULL,
     LONG,
     NARROW,
     NEWTON,
     OUTPUTS,
     PLACES,
+    RIDGES,
     RUN,
     SQUARE,
     WIDE,
@@ -47,6 +50,7 @@ from onsketch.learners.untuned.state import (
     Scratch,
     Setup,
     State,
+    new_scratch,
     start,
 )
 
@@ -62,8 +66,9 @@ class Core:
     def __init__(self, setup: Setup, lanes: tuple[int, ...], directions: int, classes: int, dtype: str) -> None:
         self.setup, self.lanes, self.directions = setup, lanes, max(directions, 1)
         self.state = states.new(
-            State, slots=1, classes=max(classes, 1), places=1, width=0, square=0, real=np.dtype(dtype)
-        )
+            State, slots=1, classes=max(classes, 1), places=1, width=0, square=0, buffered=0, since=0,
+            table=new_table(0, 0, np.dtype(dtype)), real=np.dtype(dtype),
+        )  # fmt: skip
         start(self.state)
         self.state.running[RUN.classes] = classes
         self.mixture = states.new(Mixture)
@@ -86,18 +91,8 @@ class Core:
 
     def scratch(self, entries: int) -> tuple[PoolScratch, Scratch]:
         """Return arrays for one round of a row with so many entries."""
-        have = states.sizes(self.state)
-        classes, square, width = have["classes"], have["square"], have["width"]
-        made = states.new(
-            Scratch,
-            entries=padded(entries) + 8,
-            classes=classes,
-            square=square,
-            width=width,
-            slots=len(self.state.places),
-        )
-        if self.lanes:
-            classes = 1
+        made = new_scratch(self.state, entries, len(self.state.places))
+        classes = 1 if self.lanes else self.state.weights.shape[2]
         f, parts = np.zeros((OUTPUTS + 1, classes)), np.zeros((5, classes))
         more = [
             np.zeros(classes),
@@ -139,7 +134,7 @@ class Core:
 
         The arrays stay, for prepared calls refer to them.
         """
-        if self.state.running[RUN.status] < FULL:
+        if self.state.running[RUN.status] < RIDGES:
             return False
         after = upkeep.kept_up(self.state)
         after.running[RUN.status] = DONE
@@ -156,8 +151,10 @@ class Core:
             self._widen(max(int(row.max(initial=0)), int(self.state.running[RUN.seen])) + 2)
         elif status == LONG:
             self._scratch = None
-            places = min(int(self.state.running[RUN.places]) + room + 1, PLACES)
-            self.state = states.grow(self.state, places=places)
+            clock = self.state.table.clock
+            places, buffered = (min(int(clock[at]) + room + 1, PLACES) for at in (CLOCK.seen, CLOCK.touched))
+            self.state = states.grow(self.state, places=places, buffered=buffered)
+            self.state = self.state._replace(table=roomy(self.state.table, places))
         self.state.running[RUN.status] = DONE
 
     def _widen(self, size: int) -> None:
@@ -183,9 +180,9 @@ class Core:
         if self.exact and self.state.running[RUN.used] > 0.0:
             for e, ridge in enumerate(upkeep.ridges(self.state)):
                 self.state.metrics[e, classes - 1, range(seen), range(seen)] = 1.0 / ridge
-        if not self.exact and directions > self.directions:
-            self.state = upkeep.with_width(self.state, 2 * directions)
         self.directions = max(directions, self.directions)
+        if not self.exact:
+            self.state = upkeep.with_width(self.state, 2 * self.directions)
 
     def fits(self, size: int, classes: int | None = None) -> bool:
         """Return True where exact metrics of this size are worth their cost, for so many classes."""
@@ -209,11 +206,7 @@ class Core:
         """Return the experts' weights (features, OUTPUTS, K) in the units of the data, and constants (OUTPUTS, K)."""
         state, run = self.state, self.state.running
         seen = self.map.count + 1
-        weights = state.weights[:seen].astype(np.float64)
-        m, placed = int(run[RUN.rows]), np.flatnonzero(state.places[:seen] >= 0)
-        for e in range(NEWTON if m else 0):
-            rows = state.sketch[state.places[placed], :m].astype(np.float64)
-            weights[placed, FIRST + e] += rows @ state.coefficients[e, :m]
+        weights = upkeep.written(state)[:seen]
         constant = weights[0].copy()
         constant[FIRST:] *= math.sqrt(run[RUN.used])
         if not self.setup.intercept:
@@ -233,28 +226,34 @@ class Core:
         """Memory: what is kept for the features seen; and everything."""
         used = self.arrays()
         packed = sum(used[f"state.{name}"].nbytes for name in ("figures", "weights", "energies", "places", "listed"))
-        rows, own = used["state.sketch"].nbytes, states.nbytes(self.mixture) + sum(part.nbytes for part in self.pool)
+        rows, own = used["table.rows"].nbytes, states.nbytes(self.mixture) + sum(part.nbytes for part in self.pool)
         return {
             "packed": packed + rows + 16 * self.map.count,
-            "total": states.nbytes(self.state) + own + self.map.nbytes,
+            "total": states.nbytes(self.state) + states.nbytes(self.state.table) + own + self.map.nbytes,
         }
 
     def arrays(self) -> Arrays:
         """What a model file holds."""
-        run = self.state.running
-        used = {"slots": self.map.count + 1, "places": max(int(run[RUN.places]), 1)}
+        run, table = self.state.running, self.state.table
+        used = {"slots": self.map.count + 1, "places": max(int(table.clock[CLOCK.seen]), 1),
+                "buffered": int(table.clock[CLOCK.touched])}  # fmt: skip
         if self.exact:
             used["square"] = int(run[RUN.seen]) + 1 if self.state.metrics.shape[2] else 0
         packed = {"features": self.map.features, **states.pack(self.state, "state", **used)}
+        packed |= states.pack(table, "table", **used_of(table))
         return packed | (states.pack(self.mixture, "mixture") if self.lanes else named("pool", self.pool._asdict()))
 
     def restore(self, arrays: Arrays, width: int) -> None:
         """Fill a fresh learner from what ``arrays`` returned, or refuse with a ModelFileError."""
         features = take(arrays, "features", np.int64, (None,))
         self.map.refill(features, width, False)
-        free = ("slots", "places", "width", "square", "classes")
+        free = ("slots", "places", "width", "square", "classes", "buffered", "since")
         self.state = states.unpack(self.state, arrays, "state", free=free)
-        self.state = states.resize(self.state, width=len(arrays["state.gram"]))  # not more, as other axes may have
+        width, since = len(arrays["state.gram"]), arrays["state.buffer"].shape[1]
+        self.state = states.resize(self.state, width=width, since=since)  # not more, as other axes may have
+        k = take(arrays, "table.running", np.float64, (None, None, None)).shape[1]
+        table = states.unpack(new_table(k, k, self.state.weights.dtype), arrays, "table", free=("slots", "log"))
+        self.state = self.state._replace(table=roomy(table, len(self.state.slot_of)) if width else table)
         if self.lanes:
             self.mixture = states.unpack(self.mixture, arrays, "mixture")
         else:
@@ -270,11 +269,12 @@ class Core:
     def _check(self, seen: int) -> None:
         """Refuse a state in which a compiled loop would read what is not there, or what no rows can have led to."""
         state, run, have = self.state, self.state.running, states.sizes(self.state)
-        counts = run[[RUN.rounds, RUN.seen, RUN.listed, RUN.rows, RUN.places, RUN.classes]]
+        counts = run[[RUN.rounds, RUN.seen, RUN.listed, RUN.rows, RUN.classes]]
         require(bool((counts == np.floor(counts)).all() and (counts >= 0).all()), "its counts are impossible")
         require(run[RUN.classes] <= have["classes"], "it counts more classes than it has", "running")
         require(run[RUN.seen] == seen and have["slots"] > seen, "features are not as many as it counts", "running")
-        width, places = have["width"], int(run[RUN.places])
+        width, table = have["width"], state.table
+        places, touched = (int(table.clock[at]) for at in (CLOCK.seen, CLOCK.touched))
         require(width in (0, 2 * self.directions), "its sketch has another size")
         require(0 <= run[RUN.rows] < max(width, 1), "its sketch has impossible counts")
         require(run[RUN.listed] <= seen, "its list is too long")
@@ -286,11 +286,21 @@ class Core:
                                        scaling.CHANGES]],
                        0.0, 1e301, "state.figures")  # fmt: skip
         if width:
-            require(places <= have["places"] and have["square"] == 0, "its sketch has impossible counts")
+            require(1 <= places <= have["places"] and have["square"] == 0, "its sketch has impossible counts")
+            extra = table.running.shape[1] - width // 2 + 1
+            some = NEWTON * run[RUN.classes] <= extra <= NEWTON * have["classes"] and extra % NEWTON == 0
+            require(some or (extra == 0 and run[RUN.classes] <= 1), "its sketch is of other classes")
+            require(have["since"] == padded(width // 2 + 1, 8), "its buffer has another size")
+            in_buffer = table.rows[:places, IN_BUFFER].astype(np.int64)
+            listed = np.flatnonzero(in_buffer)
+            require(np.array_equal(np.sort(in_buffer[listed]), np.arange(1, touched + 1)), "its buffer is another's")
+            require(have["buffered"] >= touched, "its buffer is too small")
+            table.touched[in_buffer[listed] - 1] = listed
             require_within(state.places, -1, places - 1, "state.places")
             require_within(state.slot_of[:places], 0, seen, "state.slot_of")
         else:
             require(have["square"] > seen or seen == 0, "its metrics are too small")
+            require(places == touched == table.running.shape[1] == 0, "it has columns without a sketch")
 
 
 class UntunedLearner(Learner):

@@ -23,6 +23,7 @@ from onsketch.core.scaling import CENTRE, CENTRED, MAGNITUDE, MAGNITUDE_USED, SC
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import kernel
 from onsketch.jit.vectors import padded
+from onsketch.learners.sketched.packed import new_table
 from onsketch.learners.untuned import pool as pools
 from onsketch.learners.untuned import upkeep
 from onsketch.learners.untuned.metric import change
@@ -39,8 +40,8 @@ from onsketch.learners.untuned.state import (
     STACK_PRIOR,
     STACKED,
     Mixture,
-    Scratch,
     State,
+    new_scratch,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def merge(one: Core, two: Core, base: Core) -> None:
     figures, running = _figures(parts, rounds), _running(one, parts, rounds)
     for state in parts:
         _to_law(one, state, figures, running)
-    hidden = [_hidden(part) for part in parts] if not whole else []
+    columns = [upkeep.columns_of(part)[0] for part in parts] if not whole else []
+    hidden = [_hidden(*part) for part in zip(parts, columns, strict=not whole)]
     merged = parts[0]
     merged.figures[:], merged.running[:] = figures, running
     listed = np.flatnonzero(figures[:, CENTRED] == 1.0)
@@ -82,16 +84,17 @@ def merge(one: Core, two: Core, base: Core) -> None:
     weights = _first_order(parts)
     for e in range(NEWTON):
         for k in range(max(int(running[RUN.classes]), 1)):
-            weights[:, FIRST + e, k] = _newton(parts, hidden, e, k)
+            weights[:, FIRST + e, k] = _newton(parts, columns, hidden, e, k)
     merged.weights[:] = weights
     merged.factors[:] = sum(s * part.factors for s, part in zip(SIGNS, parts, strict=True))
-    if not whole:
-        merged = _shrunk(parts, one.directions)
+    rows = _shrunk(merged, columns, one.directions) if not whole else None
     mixture, pool = _mixture([one.mixture, two.mixture, base.mixture], rounds), _pool(one.pool, two.pool, rounds)
     new_map = type(one.map)()
     new_map.refill(features, None, False)
     real = one.state.weights.dtype
-    merged = merged._replace(**{name: getattr(merged, name).astype(real) for name in ("weights", "energies", "sketch")})
+    merged = merged._replace(weights=merged.weights.astype(real), energies=merged.energies.astype(real))
+    if rows is not None:
+        merged = upkeep.with_columns(merged, rows)
     one.map, one.state, one.mixture, one.pool, one._scratch = new_map, merged, mixture, pool, None
 
 
@@ -107,8 +110,12 @@ def _aligned(part: Core, features: NDArray[np.int64], exact: bool) -> State:
     size = features.size + 1
     fresh: State = states.new(
         State, slots=size, classes=have["classes"], places=size, width=have["width"],
-        square=padded(size, 8) if exact else 0, real=np.float64,
+        square=padded(size, 8) if exact else 0, buffered=0, since=0, table=new_table(0, 0, np.float64),
+        real=np.float64,
     )  # fmt: skip
+    columns = np.zeros((0, 0))
+    if not exact:
+        state, columns = upkeep.unpacked(state._replace(weights=state.weights.astype(np.float64)))
     for name in ("figures", "weights", "energies"):
         getattr(fresh, name)[to] = getattr(state, name)[:seen]
     fresh.running[:] = state.running
@@ -122,9 +129,9 @@ def _aligned(part: Core, features: NDArray[np.int64], exact: bool) -> State:
             fresh.metrics[e][:, to[:, None], to] = state.metrics[e, :, :seen, :seen]
     else:  # every feature has a column
         fresh.places[:], fresh.slot_of[:] = np.arange(size), np.arange(size)
-        places = np.flatnonzero(state.places[:seen] >= 0)
-        fresh.sketch[to[places]] = state.sketch[state.places[places]]
-        fresh.running[RUN.places] = size
+        moved = np.zeros((size, columns.shape[1]))
+        moved[to[state.slot_of[: len(columns)]]] = columns
+        fresh = upkeep.with_columns(fresh, moved)
     fresh.running[RUN.seen] = size - 1
     return fresh
 
@@ -193,9 +200,10 @@ def _to_law(one: Core, state: State, figures: Floats, running: Floats) -> None:
         state.weights[0, FIRST:] *= np.sqrt(run[RUN.used] / running[RUN.used])
         run[RUN.before], run[RUN.used] = run[RUN.used], running[RUN.used]
         if state.gram.shape[0] == 0:
-            upkeep._exchange(state, faded=False)
+            upkeep.exchange(state, faded=False)
         else:
-            upkeep._fold(state)
+            upkeep.add_sketch(state, upkeep.columns_of(state)[0])
+            state.coefficients[:] = 0.0
     elif state.gram.shape[0] == 0:  # nothing is known but the ridge
         for e in range(NEWTON):
             state.metrics[e, :, : len(figures), : len(figures)] = np.eye(len(figures)) / upkeep.ridge(running, True, e)
@@ -208,8 +216,7 @@ def _to_law(one: Core, state: State, figures: Floats, running: Floats) -> None:
 
 def _scratch(state: State) -> Any:
     """Scratch for ``rewrite``."""
-    have = states.sizes(state)
-    return states.new(Scratch, entries=8, classes=have["classes"], square=have["square"], width=have["width"], slots=1)
+    return new_scratch(state, 8, 1)
 
 
 def _first_order(parts: list[State]) -> Floats:
@@ -226,7 +233,7 @@ def _first_order(parts: list[State]) -> Floats:
     return weights
 
 
-def _newton(parts: list[State], hidden: list[Floats], e: int, k: int) -> Floats:
+def _newton(parts: list[State], rows: list[Floats], hidden: list[Floats], e: int, k: int) -> Floats:
     """The merged weights of a Newton expert; in exact metrics, which hide no curvature, also the merged metric."""
     exact = not hidden
     ridge = upkeep.ridge(parts[0].running, exact, e)
@@ -240,7 +247,6 @@ def _newton(parts: list[State], hidden: list[Floats], e: int, k: int) -> Floats:
         inverse = np.linalg.inv((whole + whole.T) / 2.0)
         parts[0].metrics[e, k, :size, :size] = (inverse + inverse.T) / 2.0
         return np.asarray(start + inverse @ target)
-    rows = [part.sketch[:, : int(part.running[RUN.rows])] for part in parts]
     flat = [ridge + more for more in hidden]
     target = np.zeros_like(start)
     for i, move in enumerate(moved):
@@ -253,16 +259,16 @@ def _newton(parts: list[State], hidden: list[Floats], e: int, k: int) -> Floats:
     return np.asarray(start + solved - wide @ np.linalg.solve(small, wide.T @ solved) / whole)
 
 
-def _hidden(state: State) -> Floats:
+def _hidden(state: State, columns: Floats) -> Floats:
     """The curvature of each feature that the sketch does not show, from the squared slopes that AdaGrad has met.
 
     All together it is not more than what the sketch has lost.
     """
     run = state.running
     slope = 2.0 * run[RUN.squares] / run[RUN.weight] if run[RUN.squares] > 0.0 else 1.0
-    shown = np.square(state.sketch[:, : int(run[RUN.rows])]).sum(axis=1)
+    shown = np.square(columns).sum(axis=1)
     flat = np.maximum(state.energies[:, OWN] / max(slope, 1e-290) - shown, 0.0)
-    return np.asarray(flat * min(run[RUN.lost] * state.sketch.shape[1] / max(float(flat.sum()), 1e-290), 1.0))
+    return np.asarray(flat * min(run[RUN.lost] * state.gram.shape[0] / max(float(flat.sum()), 1e-290), 1.0))
 
 
 def _summed(rows: list[Floats]) -> tuple[Floats, Floats]:
@@ -274,23 +280,20 @@ def _summed(rows: list[Floats]) -> tuple[Floats, Floats]:
     return basis @ vectors, np.diag(np.maximum(values, 0.0))
 
 
-def _shrunk(parts: list[State], size: int) -> State:
-    """The merged state with the sketch of all rows, shrunk."""
-    merged = parts[0]
-    basis, inner = _summed([part.sketch[:, : int(part.running[RUN.rows])] for part in parts])
+def _shrunk(merged: State, columns: list[Floats], size: int) -> Floats:
+    """Return the sketch of all rows, shrunk, whose small matrices are written to the state."""
+    basis, inner = _summed(columns)
     values = np.diag(inner)[::-1]
     rho = float(values[size - 1]) if values.size >= size else 0.0
     kept = min(size - 1, int(np.count_nonzero(values > rho + CUTOFF * values.max(initial=0.0))))
     left = values[:kept] - rho
-    merged.sketch[:] = 0.0
-    merged.sketch[:, :kept] = basis[:, ::-1][:, :kept] * np.sqrt(left)
     merged.gram[:] = 0.0
     merged.gram[range(kept), range(kept)] = left
     merged.coefficients[:] = 0.0
     merged.running[RUN.lost] += rho
     merged.running[RUN.rows] = kept
-    upkeep._invert(merged)
-    return merged
+    upkeep.invert(merged)
+    return np.asarray(basis[:, ::-1][:, :kept] * np.sqrt(left))
 
 
 def _mixture(parts: list[Mixture], rounds: Floats) -> Mixture:
@@ -337,10 +340,13 @@ def _weighed(parts: tuple[Pool, Pool], name: str, counts: Any) -> Any:
 def reordered(core: Core, places: NDArray[np.int64]) -> Core:
     """Return a copy whose class k is the core's class ``places[k]``, with room for no more."""
     twin = copy.deepcopy(core)
+    state, columns = (core.state, None) if core.exact else upkeep.unpacked(core.state)
     axes = {name: array.axes for name, array in states.declared(State).items() if "classes" in array.axes}
-    twin.state = core.state._replace(**{
-        name: np.ascontiguousarray(np.take(getattr(core.state, name), places, axis=found.index("classes")))
+    taken: dict[str, Any] = {
+        name: np.ascontiguousarray(np.take(getattr(state, name), places, axis=found.index("classes")))
         for name, found in axes.items()
-    })  # fmt: skip
+    }
+    state = state._replace(**taken)
+    twin.state = state if columns is None else upkeep.with_columns(state, columns)
     twin.pool = core.pool._replace(biases=core.pool.biases[places], firmness=core.pool.firmness[places])
     return twin

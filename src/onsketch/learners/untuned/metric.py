@@ -18,34 +18,24 @@ import math
 
 from onsketch.core.implicit import implicit_step
 from onsketch.core.softmax import implicit_slopes
-from onsketch.jit.decorators import inlined, inner
+from onsketch.jit.decorators import inner
 from onsketch.jit.vectors import add, element, fma, load, spread, store
 from onsketch.learners.sketched.passes import gather
+from onsketch.learners.untuned.columns import append, entry, ridge_of, set_entry
 from onsketch.learners.untuned.state import (
     DELAYED,
-    EXACT_RIDGES,
     FIRST,
-    GROWTHS,
     LEAST_FACTOR,
     NEWTON,
     OWN,
     REWRITTEN,
     RUN,
-    SKETCH_RIDGES,
     SLIGHT,
     SMALL,
     WORTH,
 )
 
 TINY = 1e-12
-
-
-@inlined
-def ridge_of(run, exact, e):
-    """Return the ridge of Newton expert e."""
-    if exact:
-        return EXACT_RIDGES[e] * run[RUN.used]
-    return SKETCH_RIDGES[e] * run[RUN.used] + GROWTHS[e] * run[RUN.lost]
 
 
 @inner
@@ -141,8 +131,8 @@ def _change_sketched(state, scratch, classes, j, r, tau):
     run, weights, a, inverses = state.running, state.weights, state.coefficients, state.inverses
     m, place, turned, q = int(run[RUN.rows]), state.places[j], scratch.turned, scratch.inner
     for i in range(m):
-        turned[0, i] = state.sketch[place, i] if place >= 0 else 0.0
-        turned[1, i] = r * turned[0, i] + tau * state.sketch[0, i] if place >= 0 else 0.0
+        turned[0, i] = entry(state, place, i) if place >= 0 else 0.0
+        turned[1, i] = r * turned[0, i] + tau * entry(state, 0, i) if place >= 0 else 0.0
     for e in range(NEWTON):
         for k in range(classes):
             total, after = weights[j, FIRST + e, k], 0.0
@@ -168,7 +158,7 @@ def _change_sketched(state, scratch, classes, j, r, tau):
                     for h in range(m):
                         inverses[e, i, h] -= by * q[e, i] * q[e, h]
         for i in range(m):
-            state.sketch[place, i] = turned[1, i]
+            set_entry(state, place, i, turned[1, i])
     for e in range(NEWTON):
         for i in range(m):
             q[e, i] = 0.0
@@ -200,7 +190,7 @@ def start_anew(state, scratch, exact, size, classes, j):
                 state.metrics[e, k, j, j] = 1.0 / ridge_of(run, exact, e)
             elif place >= 0:  # the column of S stays, and counts for nothing in the weight
                 for i in range(m):
-                    state.weights[j, FIRST + e, k] -= state.sketch[place, i] * state.coefficients[e, i, k]
+                    state.weights[j, FIRST + e, k] -= entry(state, place, i) * state.coefficients[e, i, k]
 
 
 @inner
@@ -232,19 +222,6 @@ def exact_step(lanes, loss, state, scratch, size, classes, e, count, length, y, 
             more = weight * bend * loose
             if more * lev[k] > SLIGHT:
                 take_off(state, e, k, size, more / (1.0 + more * lev[k]), scratch.factors)
-
-
-@inner
-def sketch_products(state, scratch, count):
-    """Fill Sx."""
-    m, products = int(state.running[RUN.rows]), scratch.products
-    for r in range(m):
-        products[r] = 0.0
-    for b in range(count + 1):
-        place, v = state.places[scratch.slots[b]], scratch.own[b]
-        if place >= 0 and v != 0.0:
-            for r in range(m):
-                products[r] += state.sketch[place, r] * v
 
 
 @inner
@@ -305,29 +282,7 @@ def sketch_step(lanes, loss, state, scratch, shares, classes, count, length, y, 
             for k in range(classes):
                 state.weights[j, FIRST + e, k] += slopes[FIRST + e, k] * x[b]
         if rho > 0.0 and place >= 0:
-            state.sketch[place, m] = rho * x[b]
+            set_entry(state, place, m, rho * x[b])
             inside += x[b] * x[b]
     if rho > 0.0:
-        _border(state, scratch, m, rho, inside)
-
-
-@inner
-def _border(state, scratch, m, rho, inside):
-    """Take the row ρ·x into the Gram matrix and the inverses."""
-    gram, inverses, products, q = state.gram, state.inverses, scratch.products, scratch.inner
-    for r in range(m):
-        gram[m, r] = gram[r, m] = rho * products[r]
-    gram[m, m] = rho * rho * inside
-    for e in range(NEWTON):
-        whole = ridge_of(state.running, False, e) + gram[m, m]
-        pivot = whole
-        for r in range(m):
-            pivot -= rho * q[e, r] * gram[m, r]
-        pivot = max(pivot, TINY * whole)
-        for r in range(m):
-            w = rho * q[e, r] / pivot
-            for h in range(m):
-                inverses[e, r, h] += w * rho * q[e, h]
-            inverses[e, r, m] = inverses[e, m, r] = -w
-        inverses[e, m, m] = 1.0 / pivot
-    state.running[RUN.rows] = m + 1
+        append(state, scratch, rho, inside)

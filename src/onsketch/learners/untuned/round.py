@@ -20,13 +20,21 @@ from onsketch.core.softmax import fill_softmax, implicit_slopes
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.jit.vectors import load, logarithms, store
 from onsketch.learners.untuned import pool as pools
+from onsketch.learners.untuned.columns import (
+    add_column,
+    bring_row,
+    extra_heads,
+    follow_row,
+    has_room,
+    head_column,
+    ridge_of,
+    sketch_products,
+)
 from onsketch.learners.untuned.metric import (
     apply_metric,
     change,
     exact_step,
-    ridge_of,
     sketch_leverage,
-    sketch_products,
     sketch_step,
     start_anew,
 )
@@ -42,7 +50,6 @@ from onsketch.learners.untuned.state import (
     FIRST,
     FIRST_ENERGY,
     FREE,
-    FULL,
     LARGEST_WEIGHT,
     LEAST_FADE,
     LEAST_RATE,
@@ -53,7 +60,6 @@ from onsketch.learners.untuned.state import (
     OUTPUTS,
     OWN,
     PATIENCE,
-    PLACES,
     RARITY,
     RIDGES,
     RUN,
@@ -181,7 +187,10 @@ def feature_margins(lanes, state, scratch, count, classes, exact):
             parts[FIRST + e, k] += weights[0, FIRST + e, k] * scratch.own[count]
     if not exact:
         sketch_products(state, scratch, count)
+        extra = extra_heads(state)
         for e in range(NEWTON):
+            for k in range(classes):
+                parts[FIRST + e, k] += scratch.packed[head_column(extra, e, k)]
             for r in range(int(state.running[RUN.rows])):
                 for k in range(classes):
                     parts[FIRST + e, k] += state.coefficients[e, r, k] * scratch.products[r]
@@ -282,11 +291,7 @@ def visit(setup, state, scratch, count, classes, exact, size, t):
             scratch.logs[met] = max(figures[MAGNITUDE_USED], LEAST_SIZE)
             met += 1
         if not exact and state.places[j] < 0 and (figures[VALUES] >= PATIENCE or j < FREE):
-            place = int(run[RUN.places])
-            if place < PLACES:
-                state.places[j] = place
-                state.slot_of[place] = j
-                run[RUN.places] += 1.0
+            add_column(state, j)
     follow_common(run, scratch.logs, met)
     if unlisted > 0:
         kept = 0
@@ -484,7 +489,7 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
     run, loss = state.running, setup.loss
     exact = state.gram.shape[0] == 0
     classes = 1 if len(lanes) == 1 else int(run[RUN.classes])
-    if run[RUN.status] >= FULL:  # the sketch or the ridges wait for upkeep
+    if run[RUN.status] >= RIDGES:  # exact metrics wait for upkeep
         return 0
     run[RUN.status] = DONE
     for i in range(indptr.size - 1):
@@ -499,12 +504,14 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
             run[RUN.status] = SQUARE
             return i
         count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
-        if count < 0 or (not exact and state.slot_of.size < min(run[RUN.places] + count + 1, PLACES)):
+        if count < 0 or (not exact and not has_room(state, count + 1)):
             run[RUN.status] = LONG
             return i
         t = run[RUN.rounds] + 1.0
         size = newest + 1 if exact else 0
         # 2 Predict by what is known so far.
+        if not exact:
+            bring_row(state, scratch, count)
         z, common, known = scratch.before, math.exp(run[RUN.common]), run[RUN.values] > 0.0
         far = margins_predicted(lanes, setup, state, scratch, count, classes, exact, common, z)
         if len(lanes) == 1:
@@ -586,9 +593,9 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
                 run[RUN.thin] = 1.0
             if run[RUN.fade] < LEAST_FADE and status == DONE:
                 status = FADED
-        if not exact and run[RUN.rows] == state.gram.shape[0]:
-            status = FULL
-        if status != DONE:
+        if not exact:
+            follow_row(state, scratch, count, status)
+        elif status != DONE:
             run[RUN.status] = status
             return i + 1
     return indptr.size - 1

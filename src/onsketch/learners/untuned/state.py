@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onsketch.core import scaling
+from onsketch.core import state as states
 from onsketch.core.losses import Form
 from onsketch.core.state import Array
+from onsketch.jit.vectors import padded
+from onsketch.learners.sketched.packed import Table
 
 Floats = NDArray[np.float64]
 Reals = NDArray[Any]
@@ -94,8 +97,7 @@ class Run(NamedTuple):
     listed: int
     """Centred features in the list."""
     rows: int
-    places: int
-    """Rows and columns of the sketch."""
+    """Rows of the sketch."""
     norm: int
     wide: int
     """Typical squared lengths of rows in own scales and in the wide form."""
@@ -134,8 +136,8 @@ class Run(NamedTuple):
 
 RUN = Run(*range(len(Run._fields)))
 
-DONE, SQUARE, LONG, FULL, RIDGES, FADED = range(6)
-"""What the loop asks for: nothing; room for an exact metric, for a row; a shrink; new ridges; a fade written out."""
+DONE, SQUARE, LONG, RIDGES, FADED = range(5)
+"""What the loop asks for: nothing; room for an exact metric, for a row; new ridges; a fade written out."""
 
 LARGEST_WEIGHT = 1e50
 
@@ -166,8 +168,10 @@ class State(NamedTuple):
     listed: Annotated[Ints, Array("slots", "i4")]
     """The slots of centred features, which a row visits also where they are 0."""
     slot_of: Annotated[Ints, Array("places", "i4")]
-    sketch: Annotated[Reals, Array("places width", "real")]
-    """S, transposed."""
+    table: Table
+    """The columns of the sketch S, but for the rows since the last shrink; see ``columns.py``."""
+    buffer: Annotated[Reals, Array("buffered since", "real", aligned=True)]
+    """Rows of S since the last shrink, of the features met since then."""
     coefficients: Annotated[Floats, Array(f"{NEWTON} width classes")]
     """a: weights are w + Sᵀa."""
     gram: Annotated[Floats, Array("width width")]
@@ -229,6 +233,18 @@ class Scratch(NamedTuple):
     products: Annotated[Floats, Array("width")]
     inner: Annotated[Floats, Array(f"{NEWTON} width")]
     turned: Annotated[Floats, Array("2 width")]
+    placed: Annotated[Longs, Array("entries", "i8")]
+    entries: Annotated[Floats, Array("entries")]
+    """Places of the row's columns, and the row there."""
+    packed: Annotated[Floats, Array("packed")]
+    current: Annotated[Floats, Array("1 packed")]
+    turned_row: Annotated[Floats, Array("packed")]
+    buffered: Annotated[Floats, Array("since")]
+    transform: Annotated[Floats, Array("moved entry")]
+    values: Annotated[Floats, Array("width")]
+    vectors: Annotated[Floats, Array("spectral spectral")]
+    work: Annotated[Floats, Array("2 spectral")]
+    """What a shrink needs."""
     features: Annotated[Floats, Array(f"{STACKED}")]
     gradient: Annotated[Floats, Array(f"{STACKED}")]
     factor: Annotated[Floats, Array(f"{STACKED} {STACKED}")]
@@ -254,5 +270,18 @@ def start(state: State) -> None:
     """Fill what is not 0 before the first row."""
     run = state.running
     run[[RUN.low, RUN.high]] = 1e300, -1e300
-    run[[RUN.fade, RUN.thin, RUN.heaviest, RUN.places]] = 1.0
+    run[[RUN.fade, RUN.thin, RUN.heaviest]] = 1.0
     state.places[0] = 0
+
+
+def new_scratch(state: State, entries: int, slots: int) -> Scratch:
+    """Return arrays for the rounds of rows with so many entries."""
+    have = states.sizes(state)
+    classes, square, width = have["classes"], have["square"], have["width"]
+    kept, (_, k, entry) = width // 2 - 1, state.table.running.shape
+    made: Scratch = states.new(
+        Scratch, entries=padded(entries) + 8, classes=classes, square=square, width=width, slots=slots,
+        since=have["since"], packed=state.table.rows.shape[1], spectral=padded(width), entry=entry,
+        moved=k - kept + width if width else 0,
+    )  # fmt: skip
+    return made

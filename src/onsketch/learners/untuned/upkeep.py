@@ -1,4 +1,4 @@
-"""What happens between rows now and then, in NumPy: shrinks, new ridges, forgetting, from exact metrics to a sketch.
+"""What happens between rows now and then, in NumPy: new ridges of exact metrics, and sketches in another form.
 
 Every public function returns a new state and leaves the given one as it was: an interrupted call changes nothing.
 """
@@ -12,14 +12,15 @@ import numpy as np
 from onsketch.core import state as states
 from onsketch.core.scaling import MAGNITUDE_USED, SCALE, VALUES
 from onsketch.core.tolerances import CUTOFF
-from onsketch.learners.untuned.metric import ridge_of
+from onsketch.jit.vectors import padded
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy
+from onsketch.learners.untuned.columns import IN_BUFFER, fill_columns, ridge_of
 from onsketch.learners.untuned.state import (
     BROADEST,
     EXACT_RIDGES,
     FADED,
     FIRST,
     FREE,
-    FULL,
     NEWTON,
     PATIENCE,
     PLACES,
@@ -31,18 +32,11 @@ from onsketch.learners.untuned.state import (
 
 
 def kept_up(state: State) -> State:
-    """Return the state after what its loop has asked for."""
-    status = int(state.running[RUN.status])
-    changed = ("weights", "sketch", "coefficients", "gram", "inverses", "running")
-    state = settled(state)._replace(**{name: getattr(state, name).copy() for name in changed})
-    if state.gram.shape[0] == 0:
-        _exchange(state, faded=status == FADED)
-        return state
-    if status == FADED:
-        _fade(state)
-    if status == FULL:
-        _shrink(state)
-    _invert(state)
+    """Return the state after what its loop has asked for, which has exact metrics."""
+    faded = int(state.running[RUN.status]) == FADED
+    state = settled(state)
+    state = state._replace(weights=state.weights.copy(), running=state.running.copy())
+    exchange(state, faded=faded)
     return state
 
 
@@ -76,7 +70,7 @@ def units(figures: Floats, running: Floats) -> Floats:
     return np.stack([rare, wide, wide, own, own], axis=1)
 
 
-def _exchange(state: State, *, faded: bool) -> None:
+def exchange(state: State, *, faded: bool) -> None:
     """Exact metrics: A' = A + (new − old)·I when the typical length has moved, such that A w stays the same.
 
     With forgetting, A' = φ·Ã + (1 − φ)·ridge·I is written out; the weights stay as they are then.
@@ -107,58 +101,72 @@ def _exchange(state: State, *, faded: bool) -> None:
         run[RUN.fade] = 1.0
 
 
-def _invert(state: State) -> None:
+def invert(state: State) -> None:
     """The inverses over the sketch from the Gram matrix."""
     m = int(state.running[RUN.rows])
     for e, ridge in enumerate(ridges(state)):
         state.inverses[e, :m, :m] = np.linalg.inv(state.gram[:m, :m] + ridge * np.eye(m))
 
 
-def _fold(state: State) -> None:
-    """Write the coefficients into the weights: w ← w + Sᵀa, a ← 0."""
-    m, places = int(state.running[RUN.rows]), int(state.running[RUN.places])
-    rows, slots = state.sketch[:places, :m], state.slot_of[:places]
+def columns_of(state: State) -> tuple[Floats, Floats]:
+    """Return S, (places, rows), and what logged shrinks add to the Newton experts' weights, (places, NEWTON, K)."""
+    table, rows = state.table, int(state.running[RUN.rows])
+    classes = max((table.running.shape[1] - state.gram.shape[0] // 2 + 1) // NEWTON, 1)
+    places, width = int(table.clock[CLOCK.seen]), table.rows.shape[1]
+    out = np.zeros((places, NEWTON * classes + rows))
+    fill_columns(state, np.zeros((1, width)), np.zeros(width), out)
+    return out[:, NEWTON * classes :], out[:, : NEWTON * classes].reshape(places, NEWTON, classes)
+
+
+def unpacked(state: State) -> tuple[State, Floats]:
+    """Return the state with all shrinks in its weights, and S, for ``with_columns``."""
+    columns, heads = columns_of(state)
+    weights = state.weights.copy()
+    weights[state.slot_of[: len(columns)], FIRST:, : heads.shape[2]] += heads
+    return state._replace(weights=weights), columns
+
+
+def with_columns(state: State, columns: Floats) -> State:
+    """Return the state with a table of these columns, (places, rows)."""
+    kept, classes, real = state.gram.shape[0] // 2 - 1, int(state.running[RUN.classes]), state.weights.dtype
+    k = kept + (NEWTON * classes if classes > 1 else 0)
+    table = roomy(new_table(k, k, real), len(state.slot_of))
+    places, first = len(columns), COLUMN.sketch + k - kept
+    since = columns[:, kept:]
+    table.clock[CLOCK.seen] = places
+    table.rows[:places, first : first + kept][:, : columns.shape[1]] = columns[:, :kept]
+    state = state._replace(table=table, buffer=np.zeros((0, 0), real))
+    state = states.resize(state, buffered=places if since.size else 0, since=padded(kept + 2, 8))
+    if since.size:
+        state.buffer[:, : since.shape[1]] = since
+        table.clock[CLOCK.touched], table.touched[:places] = places, np.arange(places)
+        table.rows[:places, COLUMN.epoch], table.rows[:places, IN_BUFFER] = 0.5, np.arange(1, places + 1)
+    return state
+
+
+def written(state: State) -> Floats:
+    """Return the weights of all experts, (slots, OUTPUTS, K), with the sketch's part in them."""
+    weights = state.weights.astype(np.float64)
+    if state.gram.shape[0] == 0:
+        return weights
+    state, columns = unpacked(state._replace(weights=weights))
+    add_sketch(state, columns)
+    return np.asarray(state.weights)
+
+
+def add_sketch(state: State, columns: Floats) -> None:
+    """Add Sᵀa to the weights."""
     for e in range(NEWTON):
-        state.weights[slots, FIRST + e] += rows @ state.coefficients[e, :m]
-    state.coefficients[:] = 0.0
-
-
-def _fade(state: State) -> None:
-    """Write what forgetting has left into the sketch."""
-    run = state.running
-    _fold(state)
-    state.sketch[:] *= np.sqrt(run[RUN.fade])
-    state.gram[:] *= run[RUN.fade]
-    run[RUN.lost] *= run[RUN.fade]
-    run[RUN.fade] = 1.0
-
-
-def _shrink(state: State) -> None:
-    """Robust frequent directions: 2m rows become m − 1, and each loses the m-th energy."""
-    run, width = state.running, state.gram.shape[0]
-    places, m = int(run[RUN.places]), width // 2
-    _fade(state)
-    rows = state.sketch[:places].astype(np.float64)
-    values, vectors = np.linalg.eigh(rows.T @ rows if state.sketch.dtype != np.float64 else state.gram)
-    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    rho = values[m - 1]
-    left = np.where(values[: m - 1] > CUTOFF * values[0], np.maximum(values[: m - 1] - rho, 0.0), 0.0)
-    scale = np.sqrt(left / np.where(left > 0.0, values[: m - 1], 1.0))
-    state.sketch[:places, : m - 1] = rows @ (vectors[:, : m - 1] * scale)
-    state.sketch[:places, m - 1 :] = 0.0
-    state.gram[:] = 0.0
-    state.gram[np.arange(m - 1), np.arange(m - 1)] = left
-    run[RUN.lost] += rho
-    run[RUN.rows] = m - 1
+        state.weights[state.slot_of[: len(columns)], FIRST + e] += columns @ state.coefficients[e, : columns.shape[1]]
 
 
 def curvature_rows(state: State) -> Floats:
     """Return rows B (rows, features seen + 1) with BᵀB the curvature that one output has met, as far as it is kept."""
     run, seen = state.running, int(state.running[RUN.seen]) + 1
     if state.gram.shape[0]:
-        rows = np.zeros((int(run[RUN.rows]), seen))
-        placed = np.flatnonzero(state.places[:seen] >= 0)
-        rows[:, placed] = state.sketch[state.places[placed], : len(rows)].T
+        columns, _ = columns_of(state)
+        rows = np.zeros((columns.shape[1], seen))
+        rows[:, state.slot_of[: len(columns)]] = columns.T
         return rows
     if run[RUN.used] == 0.0:
         return np.zeros((0, seen))
@@ -167,13 +175,9 @@ def curvature_rows(state: State) -> Floats:
 
 
 def with_width(state: State, width: int) -> State:
-    """Return the state with a sketch of more rows."""
-    sizes = {**states.sizes(state), "width": width}
-    wider: State = states.new(State, real=state.weights.dtype, **sizes)
-    for name in State._fields:
-        held = getattr(state, name)
-        getattr(wider, name)[tuple(map(slice, held.shape))] = held
-    return wider
+    """Return the state with a sketch of ``width`` rows, and with heads for all its classes."""
+    state, columns = unpacked(state)
+    return with_columns(states.resize(state, width=width), columns)
 
 
 def sketched(state: State, size: int) -> State:
@@ -187,7 +191,7 @@ def sketched(state: State, size: int) -> State:
     used, total = float(run[RUN.used]), np.zeros((seen, seen))
     fresh: State = states.new(
         State, slots=len(state.places), classes=state.weights.shape[2], places=seen + 64, width=2 * size, square=0,
-        real=state.weights.dtype,
+        buffered=0, since=0, table=state.table, real=state.weights.dtype,
     )  # fmt: skip
     for name in ("figures", "weights", "energies", "listed", "running"):
         getattr(fresh, name)[...] = getattr(state, name)
@@ -199,21 +203,17 @@ def sketched(state: State, size: int) -> State:
                 fresh.factors[k] += max(float(np.trace(added)), 0.0) / (2.0 * used) / NEWTON
                 total += added / (NEWTON * max(classes - 1, 1))
         run[RUN.alpha] = fresh.factors.sum()
-    fresh.places[0], run[RUN.places] = 0, 1.0
-    for j in range(1, seen):
-        if (j < FREE or fresh.figures[j, VALUES] >= PATIENCE) and run[RUN.places] < PLACES:
-            place = int(run[RUN.places])
-            fresh.places[j], fresh.slot_of[place] = place, j
-            run[RUN.places] += 1.0
-    places = int(run[RUN.places])
+    slots = np.arange(1, seen)
+    due = (slots < FREE) | (fresh.figures[1:seen, VALUES] >= PATIENCE)
+    slots = np.append(0, slots[due][: PLACES - 1])
+    fresh.places[slots], fresh.slot_of[: len(slots)] = np.arange(len(slots)), slots
     values, vectors = np.linalg.eigh((total + total.T) / 2.0)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     rho = float(values[size - 1]) if seen >= size else 0.0
     kept = min(size - 1, int(np.count_nonzero(values > rho + CUTOFF * values[0])))
     left: Floats = values[:kept] - rho
-    fresh.sketch[:places, :kept] = vectors[fresh.slot_of[:places], :kept] * np.sqrt(left)
-    rows = fresh.sketch[:places, :kept].astype(np.float64)
-    fresh.gram[:kept, :kept] = rows.T @ rows
+    columns = (vectors[slots, :kept] * np.sqrt(left)).astype(state.weights.dtype).astype(np.float64)
+    fresh.gram[:kept, :kept] = columns.T @ columns
     run[RUN.lost], run[RUN.rows] = rho, kept
-    _invert(fresh)
-    return fresh
+    invert(fresh)
+    return with_columns(fresh, columns)

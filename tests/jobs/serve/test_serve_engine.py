@@ -166,6 +166,26 @@ def test_a_full_queue_refuses_at_once_and_predictions_go_on():
     engine.drain()
 
 
+@pytest.mark.parametrize("durability", ["none", "batch", "row"])
+def test_a_single_row_is_learned_at_once_where_nothing_waits(durability, tmp_path, monkeypatch):
+    engine, threads = _engine(tmp_path / "log", durability=durability), []
+    learn = engine.model.learn
+    monkeypatch.setattr(
+        engine.model, "learn", lambda *given: threads.append(threading.current_thread()) or learn(*given)
+    )
+    rows = objects(6)
+    for part in (rows[:1], rows[1:3], rows[3:4]):
+        _learn(engine, part)
+    here = threading.current_thread() if durability != "row" else engine._threads[0]  # who waits for the disk
+    assert threads == [here, engine._threads[0], here]
+    with engine._step:  # somebody looks at the model, and submitting does not wait
+        request, waiter = _request(rows[4:5])
+        engine.submit(request)
+    assert waiter.get().refused == {}
+    assert threads[3:] == [engine._threads[0]]
+    engine.drain()
+
+
 def test_one_large_request_is_taken_by_an_empty_queue():
     engine = _engine(queue_rows=5)
     assert len(_learn(engine, objects(20)).margins) == 20

@@ -9,6 +9,7 @@ import ipaddress
 import os
 import stat
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from onsketch.core.errors import OptionError
@@ -17,6 +18,7 @@ READ, LEARN = "read", "learn"
 _SHORTEST = 16
 
 
+@lru_cache(maxsize=256)
 def is_loopback(host: str) -> bool:
     """Return True if an address can only be reached from this machine.
 

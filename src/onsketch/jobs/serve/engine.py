@@ -2,6 +2,7 @@
 
     submit → queue → [writer: log, learn] → [committer: one fsync for all that has gathered] → answers
 
+A single row that finds nothing under way skips the queue: the thread that submits it is then the writer.
 The queue is bounded: requests beyond the bound are refused at once. While an fsync runs, the writer continues with the
 next requests, which share the next fsync. So the batch grows with the load, and ``delay`` makes it larger still.
 A lock (``core/rwlock.py``) alternates between predictions and the steps of the writer, each about a millisecond.
@@ -74,13 +75,17 @@ class Engine:
         self.disk_full = False
         self.queued = 0
         """Rows waiting or being learned."""
+        self._learning = False
+        """True while a thread learns; the others leave their rows in the queue."""
         self.refused_rows = 0
         self.snapshots = 0
         self.unsaved_rows = 0
         """Rows learned since the last snapshot."""
         self._queue: deque[LearnRequest] = deque()
         self._learned: deque[tuple[int, list[LearnRequest]]] = deque()
-        self._change = threading.Condition()
+        self._lock = threading.Lock()
+        self._arrived, self._unsafe = threading.Condition(self._lock), threading.Condition(self._lock)
+        """The writer waits for rows in the queue, the committer for rows that are learned."""
         self._step = threading.Lock()
         self._readers = 0
         self._counting = threading.Lock()
@@ -126,9 +131,9 @@ class Engine:
 
     def drain(self) -> None:
         """Take no new rows, learn those in the queue, write a snapshot, and end."""
-        with self._change:
+        with self._lock:
             self._stopping = True
-            self._change.notify_all()
+            self._arrived.notify()
         for thread in self._threads:
             thread.join()
         if self._saver is not None:
@@ -152,11 +157,11 @@ class Engine:
     # From other threads -----------------------------------------------------------------------------------
 
     def submit(self, request: LearnRequest) -> None:
-        """Queue rows to be learned.
+        """Queue rows to be learned; a single row is learned at once if nothing waits, without the way to the writer.
 
         ``request.done`` is called with the outcome when the rows are safe, or with the error that refused them.
         """
-        with self._change:
+        with self._lock:
             if self._stopping:
                 raise Stopping("the service is stopping; try another one")
             if self.failure is not None:
@@ -164,8 +169,26 @@ class Engine:
             if self.queued and self.queued + request.count > self.settings.queue_rows:
                 raise Busy(f"{self.queued:,} rows are waiting to be learned; try again in a second")
             self.queued += request.count
-            self._queue.append(request)
-            self._change.notify_all()
+            at_once = self._is_free_for(request)
+            if at_once:
+                self._learning = True
+            else:
+                self._queue.append(request)
+                self._arrived.notify()
+        if at_once:
+            try:
+                self._process_safely([request])
+            finally:
+                with self._lock:
+                    self._learning = False
+                    if self._queue or self._stopping:
+                        self._arrived.notify()
+
+    def _is_free_for(self, request: LearnRequest) -> bool:
+        """Return True if a request is one row, nothing is under way, and learning it waits for no disk."""
+        busy = self._learning or self._queue or self._readers or self._step.locked() or not self._threads
+        due = self.store is not None and self.unsaved_rows + 1 >= self.settings.snapshot_rows
+        return request.rows is not None and request.count == 1 and self.durability != "row" and not (busy or due)
 
     def predict(self, rows: Rows) -> Floats:
         """Return margins of the present model.
@@ -193,24 +216,29 @@ class Engine:
     # The writer -------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
-        requests: list[LearnRequest] = []
         try:
             while requests := self._take():
-                self._process(requests)
+                self._process_safely(requests)
+        finally:
+            with self._lock:
+                self._learned.append((-1, []))
+                self._unsafe.notify()
+
+    def _process_safely(self, requests: list[LearnRequest]) -> None:
+        """Process requests; an unforeseen error ends learning, and is their answer."""
+        try:
+            self._process(requests)
         except BaseException as error:
             self._fail(f"learning stopped: {type(error).__name__}; restart the service", requests)
             self._finish(requests)
             raise
-        finally:
-            with self._change:
-                self._learned.append((-1, []))
-                self._change.notify_all()
 
     def _take(self) -> list[LearnRequest]:
         """The requests that wait, up to a number of rows; waits for the first."""
-        with self._change:
-            while not self._queue and not self._stopping:
-                self._change.wait()
+        with self._lock:
+            self._learning = False
+            while self._learning or not (self._queue or self._stopping):
+                self._arrived.wait()
             taken: list[LearnRequest] = []
             rows = 0
             while self._queue and (not taken or rows + self._queue[0].count <= self.settings.batch_rows):
@@ -221,6 +249,7 @@ class Engine:
                 rows += request.count
                 if self.durability == "row" or request.rows is None:
                     break
+            self._learning = bool(taken)
             return taken
 
     def _process(self, requests: list[LearnRequest]) -> None:
@@ -249,9 +278,9 @@ class Engine:
         self.refused_rows += distribute_results(requests, kept, refused, learned)
         self._snapshot_when_due()
         if self.durability == "batch":
-            with self._change:
+            with self._lock:
                 self._learned.append((self._number, requests))
-                self._change.notify_all()
+                self._unsafe.notify()
         else:
             self._finish(requests)
 
@@ -306,12 +335,12 @@ class Engine:
         """
         failure: OSError | LogError | None = None
         while True:
-            with self._change:
+            with self._lock:
                 while not self._learned:
-                    self._change.wait()
+                    self._unsafe.wait()
             if self.settings.delay:
                 time.sleep(self.settings.delay)
-            with self._change:
+            with self._lock:
                 gathered = list(self._learned)
                 self._learned.clear()
             requests = [request for _, some in gathered for request in some]
@@ -328,14 +357,14 @@ class Engine:
                 return
 
     def _finish(self, requests: list[LearnRequest]) -> None:
-        with self._change:
+        with self._lock:
             self.queued -= sum(request.count for request in requests)
         if requests:
             self.deliver(requests)
 
     def _fail(self, why: str, requests: list[LearnRequest]) -> None:
         """Stop learning: the state in memory may be ahead of the disk."""
-        with self._change:
+        with self._lock:
             self.failure = why
             waiting = list(self._queue)
             self._queue.clear()

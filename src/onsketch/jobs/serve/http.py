@@ -14,10 +14,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, Router
 
 from onsketch.core.errors import InputError, OnsketchError
 from onsketch.jobs.serve.access import LEARN, READ, Access
@@ -54,7 +53,7 @@ class HttpApi:
         self._event_number, self._event_time = 0, -math.inf
         self._inside: Any = None
 
-    def app(self) -> Starlette:
+    def app(self) -> Router:
         """Return the application for uvicorn."""
         routes = [
             self._route("/predict", self.predict, READ, "POST"),
@@ -70,7 +69,7 @@ class HttpApi:
             self._route("/healthz", self.healthz, None),
             self._route("/readyz", self.readyz, None),
         ]
-        return Starlette(routes=routes)
+        return Router(routes)
 
     def _route(self, path: str, endpoint: Endpoint, right: str | None, method: str = "GET") -> Route:
         """An endpoint with what all have in common: access, errors as JSON, figures."""

@@ -133,7 +133,7 @@ class Model(Training):
             least = 0.0 if self.learner.loss == "poisson" else -LARGEST
             unfit = ~((codes >= least) & (codes <= LARGEST))
         else:
-            unfit = ~np.isin(codes, (-1.0, 0.0, 1.0)) if self._usual else self.task.strange(codes)
+            unfit = (codes != 1.0) & (codes != 0.0) & (codes != -1.0) if self._usual else self.task.strange(codes)
         if unfit.any():
             for row in np.flatnonzero(unfit).tolist():
                 refused.setdefault(row, f"label: {codes[row]:g}: {self._expected()}")

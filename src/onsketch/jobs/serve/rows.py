@@ -169,7 +169,7 @@ class RowReader:
         if np.abs(values).max(initial=0.0) * max(values.size, 1) ** 0.5 > LARGEST:
             raise InputError(f"a row of this request is longer than {LARGEST:g}: rescale its features.")
         if isinstance(rows, Sparse) and rows.indptr.size > 1:
-            most = np.diff(rows.indptr)
+            most = rows.indptr[1:] - rows.indptr[:-1]
             if most.max() > self.most_features:
                 place = int(most.argmax())
                 raise InputError(f"row {place}: {int(most[place]):,} features; the limit is {self.most_features:,}.")

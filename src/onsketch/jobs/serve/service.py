@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -41,10 +42,13 @@ class Service:
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Answers of the engine come into this loop, all that are ready at once."""
-        self._loop = loop
+        self._loop, mine = loop, threading.get_ident()
 
         def deliver(requests: list[LearnRequest]) -> None:
-            loop.call_soon_threadsafe(hand_over, requests)
+            if threading.get_ident() == mine:
+                hand_over(requests)
+            else:
+                loop.call_soon_threadsafe(hand_over, requests)
 
         self.engine.deliver = deliver
 

@@ -95,7 +95,7 @@ def test_columns_are_decided_by_a_sample_not_by_the_first_row():
 
 
 def test_columns_that_only_name_rows_are_left_out():
-    text = "y,id,who\n" + "".join(f"{k % 2},{k},person-{k}\n" for k in range(200))
+    text = "y,Customer ID,who\n" + "".join(f"{k % 2},{k},person-{k}\n" for k in range(200))
     _, reading = read_table(text.replace("\n", ",1\n").replace("who,1", "who,x", 1))
     kinds = [field["kind"] for field in reading.schema["fields"]]
     assert kinds == ["label", "ignored", "ignored", "number"]

@@ -101,6 +101,31 @@ def test_many_collisions_are_reported(tmp_path: Path) -> None:
     assert "share a column" not in run("train", path, "-l", "adagrad", "--bits", 20).stdout
 
 
+def test_columns_that_give_the_label_away_or_count_the_rows_are_reported(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    kinds, sizes, path = rng.integers(0, 2, 300), rng.normal(size=300), tmp_path / "t.csv"
+    lines = [
+        f"{'paid' if k else 'late'},{x:.6f},{n + 1000},{'yes' if k else 'no'}"
+        for n, (k, x) in enumerate(zip(kinds, sizes, strict=True))
+    ]
+    path.write_text("\n".join(["state,size,number,label", *lines]))
+    said = run("train", path, "-l", "adagrad").stdout.replace("\n", " ")
+    assert all(f"'state={word}' alone gives the label" in said for word in ("paid", "late"))
+    assert "'number' counts the rows" in said
+    assert "'size" not in said
+    said = run("train", path, "-l", "adagrad", "--ignore", "state", "--ignore", "number").stdout
+    assert "alone gives" not in said
+    assert "counts the rows" not in said
+
+
+def test_many_learners_for_many_classes_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "classes.csv"
+    path.write_text("x,label\n" + "".join(f"{k % 7},c{k % 101}\n" for k in range(404)))
+    said = run("train", path, "-l", "adagrad").stdout
+    assert "101 classes are 101 learners" in said
+    assert "learners with this method" not in run("train", path).stdout
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_columns_are_passed_through(form: str, ending: str, tmp_path: Path) -> None:

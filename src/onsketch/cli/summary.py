@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _MOST_COLLISIONS = 0.05
 """Share of colliding features from which on a warning is printed."""
 
+_MOST_LEARNERS = 100
+"""Classes of a one-vs-rest method from which on a warning is printed."""
+
 _MOST_CLASSES = 12
 """Classes whose confusion is shown on a terminal."""
 
@@ -94,11 +97,24 @@ def summary(job: Training | Run, seconds: float, rows: int) -> Iterator[str]:
         known = job.progress.rows + (job.held_out.rows if job.held_out else 0)
         one_class = "" if 0 < positives < known or job.plan.passes > 1 else "none" if positives == 0 else "all"
     lines += [("warning", text) for text in warnings(judge, one_class)]
-    lines += [("warning", text) for text in (*_collisions(job), *getattr(job, "notes", ()))]
+    lines += [("warning", text) for text in (*_columns(job), *_collisions(job), *getattr(job, "notes", ()))]
     lines += [("warning", f"-q: no namespace begins with {letter!r}") for letter in sorted(getattr(job, "unmet", ()))]
     yield ""
     for name, text in lines:
         yield f"{name:14s}{text}"
+
+
+def _columns(job: Training | Run) -> Iterator[str]:
+    """Warn of columns that should perhaps be left out, and of learners that are slow with many classes."""
+    numbers = {field["name"] for field in (job.schema or {}).get("fields", ()) if field["kind"] == "number"}
+    for name in (job.names.get(feature, str(feature)) for feature in getattr(job, "giveaways", ())):
+        yield f"{name!r} alone gives the label in the first rows; if it is known only after the label, --ignore it"
+    for name in (job.names.get(feature, "") for feature in getattr(job, "counters", ())):
+        if name in numbers:
+            yield f"{name!r} counts the rows; unless their order means something, --ignore it"
+    many = len(getattr(job.learner, "learners", ()))
+    if many > _MOST_LEARNERS:
+        yield f"{many:,} classes are {many:,} learners with this method; auto learns all classes at once"
 
 
 def _collisions(job: Training | Run) -> Iterator[str]:

@@ -39,7 +39,8 @@ _LIKELY = {
 }  # fmt: skip
 """Common names of labels: suggested in errors, never used automatically."""
 
-_ROW_NUMBERS = ("", "id", "index", "row", "rowid", "row_id", "unnamed: 0")
+_ROW_NUMBERS = re.compile(r"|unnamed: 0|rowid|(.*[ _-])?(id|index|row)", re.IGNORECASE)
+"""Names of columns of row numbers and of keys."""
 _CODE = re.compile(r"0\d+$")
 _DATED = re.compile(r"(?=.*\d).{2,}[-/. ].*")
 """Texts that may be dates."""
@@ -296,7 +297,7 @@ def _by_sample(name: str, seen: Sampled, everyday: bool) -> tuple[str, str]:
     if seen.text:
         return "text", "several words"
     unique = everyday and seen.rows >= _ENOUGH and seen.distinct == seen.rows
-    if unique and (seen.words > 0.5 or (name.strip().lower() in _ROW_NUMBERS and seen.whole)):
+    if unique and (seen.words > 0.5 or (_ROW_NUMBERS.fullmatch(name.strip()) and seen.whole)):
         return "ignored", "all values differ"
     if seen.wordy:
         return "category", ""

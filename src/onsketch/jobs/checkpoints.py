@@ -59,6 +59,10 @@ class Resumable:
         """Letters of namespaces that an interaction names and that no row had so far."""
         self.notes: list[str] = []
         """Remarks on columns that files lack or have in addition."""
+        self.giveaways: list[int] = []
+        """Features that alone give the label in the first rows of a table."""
+        self.counters: list[int] = []
+        """Features that count the first rows of a table."""
         self.scales: Scales | None = None
         """The scales of features, where a page is to show them; see :meth:`watch`."""
         self.shares: list[tuple[int, NDArray[np.float64]]] = []

@@ -10,12 +10,20 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onsketch.jobs.tally import Progress, Record
 
 if TYPE_CHECKING:
     from onsketch.learners.base import Learner
 
-__all__ = ["Progress", "Record", "collisions", "features_seen", "grown", "new_progress", "progressive"]
+__all__ = ["Progress", "Record", "collisions", "determining", "features_seen", "grown", "new_progress", "progressive"]
+
+LOOKED_AT = 2000
+"""Rows in which columns are compared with the label."""
+_ENOUGH = 100
+_ROUNDING = 1e-6
 
 
 def progressive(
@@ -89,3 +97,38 @@ def collisions(seen: int, bits: int) -> float:
     """
     used = min(seen / (1 << bits), 1.0 - 1e-9)
     return 1.0 + used / math.log1p(-used) if used > 0.0 else 0.0
+
+
+def determining(rows: Any, target: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the features that are a linear function of the target in the first rows, but for rounding.
+
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> determining(X, 2.0 - 3.0 * X[:, 1]).tolist()
+    [1]
+    """
+    y = np.asarray(target[:LOOKED_AT], dtype=np.float64)
+    y, n = y - y.mean() if y.size else y, y.size
+    if n < _ENOUGH or not y.any():
+        return np.empty(0, dtype=np.int64)
+    if hasattr(rows, "indptr"):
+        stop = int(rows.indptr[n])
+        owner, features, x = (
+            np.repeat(np.arange(n), np.diff(rows.indptr[: n + 1])),
+            rows.indices[:stop],
+            rows.data[:stop],
+        )
+    else:
+        owner, features = np.nonzero(rows[:n])
+        x = rows[owner, features]
+    found, place = np.unique(features, return_inverse=True)
+
+    def summed(terms: Any) -> NDArray[np.float64]:
+        return np.asarray(np.bincount(place, terms, found.size), dtype=np.float64)
+
+    stored = summed(np.ones(x.size))
+    mean = summed(x) / stored  # of the values that are not 0; sums over all rows follow
+    away = x - mean[place]
+    shift, square = -(n - stored) * mean, summed(away * away) + (n - stored) * mean * mean
+    spread, common = square - shift * shift / n, summed(away * y[owner]) + mean * summed(y[owner])
+    fits = common * common >= (1.0 - _ROUNDING) * spread * (y @ y)
+    return np.asarray(found[fits & (spread > 1e-12 * square)], dtype=np.int64)

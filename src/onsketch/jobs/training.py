@@ -22,7 +22,7 @@ from onsketch.data.task import Task, find_task
 from onsketch.data.usable import labelled_rows, labels, refuse_nothing
 from onsketch.jobs.answers import answers, check_kind, default_kind
 from onsketch.jobs.checkpoints import Resumable
-from onsketch.jobs.evaluation import new_progress
+from onsketch.jobs.evaluation import determining, new_progress
 from onsketch.jobs.judging import Judge
 from onsketch.jobs.models import asked_task, make_learner
 from onsketch.jobs.plans import Plan, check_format
@@ -136,6 +136,9 @@ class Training(Resumable):
         assert self.task is not None
         y, weights = labels(block, kept, self.task, words_met), kept.sample_weight
         before = self.rows - self._rows_before
+        if self.rows == 0 and self._blocks is not None and self._blocks.schema is not None and not self.task.many:
+            self.giveaways = determining(kept.rows, y).tolist()
+            self.counters = determining(kept.rows, np.arange(len(y), dtype=np.float64)).tolist()
         self.refused += kept.passed_over
         self.unusable += kept.passed_over
         if self._watched and self.progress is not None and self.scales is not None:

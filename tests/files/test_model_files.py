@@ -80,7 +80,7 @@ def test_composed_empty_and_growing_learners(tmp_path):
 
 
 def test_long_absent_features_catch_up_after_reloading(tmp_path):
-    """Features that sleep through many epochs of the log of transforms, across a save."""
+    """Features that are absent for many epochs of the log of transforms, across a save."""
     rng = np.random.default_rng(0)
     X = np.zeros((3000, 400))
     X[:, :5] = rng.normal(size=(3000, 5))
@@ -328,7 +328,7 @@ def test_scales_that_no_rows_lead_to_are_refused(tmp_path, scale):
     learner = onsketch.safe_learner("adagrad", loss="logistic")
     learner.learn(X, y)
     learner.save(tmp_path / "m")
-    alter(tmp_path / "m", "scaling.others", np.full((2, 3), scale))
+    alter(tmp_path / "m", "scaling.others", np.full((3, 3), scale))
     with pytest.raises(ModelFileError, match=r"scaling\.others"):
         onsketch.load(tmp_path / "m")
 

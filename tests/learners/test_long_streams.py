@@ -28,11 +28,11 @@ def test_features_absent_for_thousands_of_shrinks_catch_up(update: str) -> None:
     """Against the definition, in which 200 features that are always equal are one of √200 times their value."""
     rng, groups, equal, n = np.random.default_rng(0), 20, 200, 4000
     few = rng.normal(size=(n, 10)) * (rng.random((n, 10)) < 0.5)
-    asleep = rng.normal(size=(n, groups)) * (rng.random((n, groups)) < 0.3) / math.sqrt(equal)
-    asleep[100:-20] = 0.0
-    X = np.hstack([few, math.sqrt(equal) * asleep])
+    absent = rng.normal(size=(n, groups)) * (rng.random((n, groups)) < 0.3) / math.sqrt(equal)
+    absent[100:-20] = 0.0
+    X = np.hstack([few, math.sqrt(equal) * absent])
     y = X @ rng.normal(size=X.shape[1]) / 3.0
-    rows = hstack([csr_array(few), csr_array(np.repeat(asleep, equal, axis=1))]).tocsr()
+    rows = hstack([csr_array(few), csr_array(np.repeat(absent, equal, axis=1))]).tocsr()
     options: dict[str, Any] = {"sketch_size": 3, "ridge": 1.0, "doubling": False, "update": update}
     learner = onsketch.learner("rfd-son", **options)
     margins = learner.learn(rows, y)

@@ -1,4 +1,4 @@
-"""First-order learners on streams: cut anywhere, refused rows, long sleeps, single precision, what is refused."""
+"""First-order learners on streams: cut anywhere, refused rows, long absences, single precision, what is refused."""
 
 from __future__ import annotations
 

@@ -26,15 +26,15 @@ from onsketch.core.geometry import GRADIENT
 from onsketch.jit.decorators import allocating_kernel, exact_inlined, inner, kernel
 from onsketch.learners.first_order.steps import CELL, TIMER, dual_weight, flat_part, longest, metric_at, play, proximal
 
-LONGEST_SLEEP = 1 << 23
+LONGEST_DELAY = 1 << 23
 """Rounds after which all features are brought up to date: float32 counts up to here without a gap."""
 
 
 @exact_inlined
-def longest_sleep(setup, terms):
+def longest_delay(setup, terms):
     """Return the number of rounds for which updates of a feature may be deferred."""
     changing = setup.dual or (setup.geometry == GRADIENT and (terms.l1 > 0.0 or terms.l2 > 0.0))
-    return 1 if changing else LONGEST_SLEEP
+    return 1 if changing else LONGEST_DELAY
 
 
 @exact_inlined
@@ -123,12 +123,12 @@ def learn_lazily(setup, terms, clock, table, indptr, slots, values, labels, weig
     """As ``learn_steps``, for rounds in which absent features move.
 
     Shapes: table (slots, 4), the others as in ``learn_steps``. Cost: O(non-zeros), or O(features seen) in every
-    ``longest_sleep`` rounds.
+    ``longest_delay`` rounds.
     """
     head = np.empty(longest(indptr))
     energy = np.empty(head.size)
     total = np.empty(head.size)
-    sleep = longest_sleep(setup, terms)
+    delay = longest_delay(setup, terms)
     for i in range(indptr.size - 1):
         x = values[indptr[i] : indptr[i + 1]]
         at = slots[indptr[i] : indptr[i + 1]]
@@ -163,9 +163,9 @@ def learn_lazily(setup, terms, clock, table, indptr, slots, values, labels, weig
             table[slot, CELL.energy] = energy[j]
             table[slot, CELL.total] = total[j]
             table[slot, CELL.stamp] = now + 1
-        # 7 Count the round. If features must not sleep longer, bring all of them up to date.
+        # 7 Count the round. If features must not wait longer, bring all of them up to date.
         clock[TIMER.rounds] = t
-        if now + 1 == sleep:
+        if now + 1 == delay:
             settle(setup, terms, clock, table)
     return indptr.size - 1
 

@@ -23,7 +23,7 @@ from onsketch.jit.calling import Bound, Prepared
 from onsketch.jit.chain import Step
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
-from onsketch.learners.first_order.lazy import learn_lazily, longest_sleep, read_lazily, settle
+from onsketch.learners.first_order.lazy import learn_lazily, longest_delay, read_lazily, settle
 from onsketch.learners.first_order.merge import merged
 from onsketch.learners.first_order.rules import ADAM, learn_adam, learn_arow, learn_ftrl, read_rules
 from onsketch.learners.first_order.steps import CELL, TIMER, State, Terms, learn_steps, read_steps, row_products
@@ -266,13 +266,13 @@ class FirstOrderLearner(Learner):
         self._map.refill(features, self._width, self.options.fit_intercept)
         self._state = state.unpack(self._state, arrays, "state", free=("slots",))
         require(len(arrays["state.table"]) == features.size, "its features are others", "state.table")
-        asleep = int(self._state.clock[TIMER.rounds] - self._state.clock[TIMER.start])
-        possible = self._state.clock[TIMER.seen] <= features.size and asleep >= 0
-        allowed = longest_sleep.py_func(self._setup, self._terms) if self._lazy else asleep + 1
-        require(possible and asleep < allowed, "its clock is impossible", "state.clock")
+        behind = int(self._state.clock[TIMER.rounds] - self._state.clock[TIMER.start])
+        possible = self._state.clock[TIMER.seen] <= features.size and behind >= 0
+        allowed = longest_delay.py_func(self._setup, self._terms) if self._lazy else behind + 1
+        require(possible and behind < allowed, "its clock is impossible", "state.clock")
         if self._lazy:
             stamps = self._state.table[:, CELL.stamp]
-            require_within(stamps, 0, float(asleep), "state.table")
+            require_within(stamps, 0, float(behind), "state.table")
             require((stamps == np.floor(stamps)).all(), "a feature was last met between two rounds", "state.table")
 
 

@@ -218,7 +218,7 @@ def learn_arow(setup, terms, clock, table, indptr, slots, values, labels, weight
             # 5 Check: the table has not been written.
             if unfit > 0:
                 return i
-            # 6 Write the cells back. Sums of iterates are kept less rounds·weight, so that sleeping features rest.
+            # 6 Write the cells back. Sums of iterates are kept less rounds·weight, so that absent features rest.
             for j in range(x.size):
                 slot = at[j]
                 if setup.average:

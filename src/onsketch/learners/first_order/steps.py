@@ -231,14 +231,14 @@ def learn_steps(setup, terms, clock, fade, table, indptr, slots, values, labels,
         t = clock[TIMER.rounds] + 1
         # 1 Gather the cells of x's features, and 2 predict.
         margin = 0.0
-        beside = 0.0
+        other = 0.0
         for j in range(x.size):
             slot = np.uint32(at[j])
             w = table[slot, CELL.head]
             head[j] = w
             energy[j] = table[slot, CELL.energy] * fade[0]
-            margin, beside = beside, margin + w * x[j]  # two sums, so that one need not wait for the other
-        margin += beside
+            margin, other = other, margin + w * x[j]  # two sums, so that one need not wait for the other
+        margin += other
         if setup.dual and t > 1:
             margin = 0.0
             flat = flat_part(setup, terms, t - 1)

@@ -26,7 +26,7 @@ from onsketch.core.tolerances import CUTOFF, LARGEST
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.jit.vectors import dot, within
 from onsketch.learners.clip import clipped, shortest_move
-from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, is_due, look_after_sleepers
+from onsketch.learners.sketched.epochs import bring_up_to_date, catch_up_if_due, close_epoch, is_due
 from onsketch.learners.sketched.forgetting import write_fade
 from onsketch.learners.sketched.implicit import implicit_gradient
 from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
@@ -256,13 +256,13 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         # brought up to date.
         if setup.diagonal:
             tallest = adapt(rows, here, values[low:high], row)
-        asleep = not table.clock[CLOCK.current]
+        behind = not table.clock[CLOCK.current]
         top = newest(here) if i == 0 or not repeated else known - 1
         if top >= known and sketch.counts[COUNT.column] < 0:  # entering changes these sketches
             copy_state(sketch, spare)
             guarded = True
         fresh = meet(setup, table, sketch, here, row, top)
-        if asleep:
+        if behind:
             wake(table, here, out)
         square = gather(rows, here, row, 0, count, COLUMN.sketch + sketch.counts[COUNT.rows], p)
         largest = max(1.0, np.sqrt(square))
@@ -317,8 +317,8 @@ def learn_rows(setup, table, sketch, spare, indptr, slots, values, x, labels, we
         add_squares(setup, rows, here, values[low:high], fade * g)
         if verdict == VERDICT.full:
             close_full(setup, table, sketch)
-        elif asleep:
-            look_after_sleepers(table, count)
+        elif behind:
+            catch_up_if_due(table, count)
         if setup.resolution > CUTOFF and is_due(table, count):
             measure(setup, table, sketch)
         # 7 Count: the round, and the iterate for averaging.

@@ -174,7 +174,7 @@ def close_epoch(table, transform, n, k):
 
 
 @inlined
-def look_after_sleepers(table, count):
+def catch_up_if_due(table, count):
     """Count non-zeros while some features are behind; if no epoch has ended for long, bring all up to date.
 
     Rows then need not check epochs. The cost, once an epoch, is about that of reading the counted non-zeros.

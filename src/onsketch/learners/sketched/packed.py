@@ -137,12 +137,12 @@ class Table(NamedTuple):
         listed = np.flatnonzero(epochs == epoch + 0.5)  # with rows in the buffer
         require(clock[CLOCK.seen] == slots, f"{clock[CLOCK.seen]} slots for {slots} features", where)
         require(clock[CLOCK.touched] == listed.size, "the buffer's slots are others", where)
-        require(clock[CLOCK.current] in (0, 1), "neither asleep nor awake", where)
+        require(clock[CLOCK.current] in (0, 1), "the flag of features that are behind is neither 0 nor 1", where)
         limit = epoch_limit.py_func(slots * self.rows.strides[0], self.running.shape[1])
         require(epoch < max(limit, 1) and log == logged(epoch), "its log is of other epochs", where)
         require_within(epochs, 0.0, epoch + 0.5, f"{prefix}.rows")
         require(np.count_nonzero(epochs % 1.0) == listed.size, "a feature is of no epoch", f"{prefix}.rows")
-        require(not clock[CLOCK.current] or (epochs >= epoch).all(), "a feature sleeps", f"{prefix}.rows")
+        require(not clock[CLOCK.current] or (epochs >= epoch).all(), "a feature is behind", f"{prefix}.rows")
         self.touched[: listed.size] = listed
 
 

@@ -101,6 +101,14 @@ def test_labels_weights_tags_and_words():
     assert block.y.tolist() == [-1.0, 1.0, -1.0]
 
 
+@pytest.mark.parametrize("label", [None, "none"])
+def test_rows_need_no_label_where_there_is_none(label):
+    with stream(io.BytesIO(b'{"a": 1, "y": 2}\n{"a": 3}\n'), "json", label=label) as blocks:
+        (block,) = blocks
+    assert np.isnan(block.y).all()
+    assert block.X.toarray().sum() == 6.0
+
+
 def test_a_resumed_reading_may_lack_a_key_of_earlier_rows():
     rows = [{"y": 1, "a": 1.0, "t": "x"}] + [{"y": 0, "a": 2.0}] * 5
     (first, *rest), _ = lines(rows, tag="t", block_rows=2)

@@ -102,8 +102,9 @@ class JSONLines(TextFormat):
         names = self.names if self.naming else None
         self.encoder = Encoder(self.schema, self.bits, self.roles.missing, names, self.pairs)
         self.width = self.encoder.width
-        roles = self.roles
-        self.read = Labels(roles.positive, self.schema.word_labels, roles.unlabelled, self.schema.comma_labels)
+        roles, words = self.roles, self.schema.word_labels
+        unlabelled = roles.unlabelled or roles.label in (None, "none")
+        self.read = Labels(roles.positive, words, unlabelled, self.schema.comma_labels)
         return 0
 
     def _sample(self, lines: list[str]) -> tuple[list[Example], list[dict[str, Any]], dict[tuple[str, str], None]]:

@@ -362,8 +362,10 @@ class Definition:
             reach = x[o] @ by
             if self.many:
                 s = implicit_classes(z[o], int(y), np.full(self.K, reach), h)
-            elif o < 2 or not self.signs:
-                s = np.array([implicit(self.loss, z[o, 0], y, h * reach)[0]])
+            else:
+                part = implicit(self.loss, z[o, 0], y, h * reach)[0]
+                bold = s[0] / max(h, 1.0) if o == 2 and self.signs else part
+                s = np.array([max(bold, part, key=abs)])
             self.w[o] -= h * np.outer(s, by)
 
     def follow_length(self, square: float) -> None:

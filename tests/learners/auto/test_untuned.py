@@ -37,7 +37,7 @@ def in_slots(core: Any, d: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize("exact", [True, False])
 def test_one_output_is_its_definition(monkeypatch: pytest.MonkeyPatch, loss: str, forget: float, exact: bool) -> None:
     X, y = stream(loss, n=120)
-    monkeypatch.setattr(module, "NARROW", 260 if exact else 0)
+    monkeypatch.setattr(module.Core, "fits", lambda *_: exact)
     weights = np.random.default_rng(1).choice([0.5, 1.0, 3.0], len(y))
     learner: Any = onsketch.learner("untuned", loss=loss, sketch_size=4, forget=forget, **level(loss))
     definition = Definition(X.shape[1], loss, 4, exact=exact, forget=forget)
@@ -56,7 +56,7 @@ def test_one_output_is_its_definition(monkeypatch: pytest.MonkeyPatch, loss: str
 def test_many_classes_are_their_definition(monkeypatch: pytest.MonkeyPatch, exact: bool, layout: Any) -> None:
     X, y = blobs(n=80)
     X[np.random.default_rng(2).random(X.shape) < 0.3] = 0.0
-    monkeypatch.setattr(module, "NARROW", 260 if exact else 0)
+    monkeypatch.setattr(module.Core, "fits", lambda *_: exact)
     weights = np.random.default_rng(1).choice([0.5, 1.0, 3.0], len(y))
     learner = UntunedClasses("untuned", 4, sketch_size=4)
     definition = Definition(X.shape[1], "softmax", learner._core.directions, exact=exact, classes=4)
@@ -148,6 +148,42 @@ def test_files_blocks_and_forks_go_on_bit_for_bit(loss: str, width: int, dtype: 
     assert np.array_equal(fork.learn(X[150:], y[150:]), rest)
     one_by_one = [again.learn(csr_array(X[i : i + 1]), y[i : i + 1]) for i in range(150, 400)]
     assert np.array_equal(np.concatenate(one_by_one), rest)
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+def test_files_go_on_bit_for_bit_while_features_keep_coming(classes: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n, path = 330, tmp_path / "model"
+    X = np.hstack([rng.normal(size=(n, 12)), np.eye(n)])
+    y = (X[:, :3] @ rng.normal(size=(3, max(classes, 2)))).argmax(axis=1)
+    labels = y if classes > 1 else 2.0 * y - 1.0
+
+    def fresh() -> Any:
+        return UntunedClasses("untuned", classes) if classes > 1 else onsketch.learner("untuned", loss="logistic")
+
+    straight, kept = fresh(), fresh()
+    for start in range(0, n, 33):
+        rows, part = X[start : start + 33, : 45 + start], labels[start : start + 33]
+        straight.learn(rows, part)
+        kept.learn(rows, part)
+        kept.save(path)
+        kept = onsketch.load(path)
+        one, two = straight._arrays(), kept._arrays()
+        assert one.keys() == two.keys()
+        for name in one:
+            np.testing.assert_array_equal(one[name], two[name], err_msg=f"{name} after {start + 33} rows")
+
+
+def test_a_heavy_row_does_not_spoil_later_ones() -> None:
+    rng = np.random.default_rng(0)
+    X = (rng.random((3000, 100)) < 0.1).astype(float)
+    y = np.where(X @ rng.normal(size=100) > 0.0, 1.0, -1.0)
+    weights = np.ones(3000)
+    even = onsketch.learner("untuned", loss="logistic").learn(X, y)
+    weights[1000] = 1e6
+    heavy = onsketch.learner("untuned", loss="logistic").learn(X, y, weights)
+    wrong = [np.mean(out[1001:] * y[1001:] <= 0.0) for out in (even, heavy)]
+    assert wrong[1] < 2.0 * wrong[0]
 
 
 def test_a_prediction_is_what_learning_returns_and_it_is_linear() -> None:

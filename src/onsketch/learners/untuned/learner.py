@@ -28,16 +28,15 @@ from onsketch.learners.sketched.packed import used as used_of
 from onsketch.learners.untuned import upkeep
 from onsketch.learners.untuned.columns import IN_BUFFER
 from onsketch.learners.untuned.merging import merge
+from onsketch.learners.untuned.metric import worth_exact
 from onsketch.learners.untuned.pool import PRIOR, Pool
 from onsketch.learners.untuned.round import bounds_of, learn_rows, leverage_rows, predict_rows
 from onsketch.learners.untuned.state import (
     BOLD,
     DONE,
     EXPERT_NAMES,
-    FEW,
     FIRST,
     LONG,
-    NARROW,
     NEWTON,
     OUTPUTS,
     PLACES,
@@ -148,7 +147,7 @@ class Core:
         """Do what the loop has asked for before it can learn the next row, whose slots are given."""
         status = int(self.state.running[RUN.status])
         if status == SQUARE:
-            self._widen(max(int(row.max(initial=0)), int(self.state.running[RUN.seen])) + 2)
+            self._widen(max(int(row.max(initial=-1)) + 1, int(self.state.running[RUN.seen])) + 1)
         elif status == LONG:
             self._scratch = None
             clock = self.state.table.clock
@@ -187,7 +186,7 @@ class Core:
     def fits(self, size: int, classes: int | None = None) -> bool:
         """Return True where exact metrics of this size are worth their cost, for so many classes."""
         classes = max(int(self.state.running[RUN.classes]) if classes is None else classes, 1)
-        return size <= NARROW and classes * size * size <= FEW
+        return bool(worth_exact.py_func(classes, size))
 
     def predict(self, slotted: Slotted, out: Floats) -> None:
         """Fill margins (rows, 1) or log-probabilities (rows, K)."""
@@ -264,7 +263,7 @@ class Core:
             })  # fmt: skip
         self._check(features.size)
         square = self.state.metrics.shape[2]
-        self.state = states.grow(self.state, square=padded(square, 8)) if square % 8 else self.state
+        self.state = states.resize(self.state, square=padded(square, 8)) if square % 8 else self.state
 
     def _check(self, seen: int) -> None:
         """Refuse a state in which a compiled loop would read what is not there, or what no rows can have led to."""

@@ -92,7 +92,10 @@ def merge(one: Core, two: Core, base: Core) -> None:
     new_map = type(one.map)()
     new_map.refill(features, None, False)
     real = one.state.weights.dtype
-    merged = merged._replace(weights=merged.weights.astype(real), energies=merged.energies.astype(real))
+    merged = merged._replace(
+        weights=merged.weights.astype(real), energies=merged.energies.astype(real),
+        buffer=merged.buffer.astype(real), table=new_table(0, 0, real),
+    )  # fmt: skip
     if rows is not None:
         merged = upkeep.with_columns(merged, rows)
     one.map, one.state, one.mixture, one.pool, one._scratch = new_map, merged, mixture, pool, None

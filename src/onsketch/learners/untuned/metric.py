@@ -18,14 +18,16 @@ import math
 
 from onsketch.core.implicit import implicit_step
 from onsketch.core.softmax import implicit_slopes
-from onsketch.jit.decorators import inner
+from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import add, element, fma, load, spread, store
 from onsketch.learners.sketched.passes import gather
 from onsketch.learners.untuned.columns import append, entry, ridge_of, set_entry
 from onsketch.learners.untuned.state import (
     DELAYED,
+    FEW,
     FIRST,
     LEAST_FACTOR,
+    NARROW,
     NEWTON,
     OWN,
     REWRITTEN,
@@ -36,6 +38,12 @@ from onsketch.learners.untuned.state import (
 )
 
 TINY = 1e-12
+
+
+@inlined
+def worth_exact(classes, size):
+    """Return True where exact metrics of this size are worth their cost."""
+    return size <= NARROW and classes * size * size <= FEW
 
 
 @inner

@@ -37,6 +37,7 @@ from onsketch.learners.untuned.metric import (
     sketch_leverage,
     sketch_step,
     start_anew,
+    worth_exact,
 )
 from onsketch.learners.untuned.mixing import learn_mixture
 from onsketch.learners.untuned.state import (
@@ -386,7 +387,8 @@ def mixed(setup, run, mixture, margins):
 def first_order_steps(lanes, loss, signs, state, scratch, count, classes, y, weight, unit):
     """The steps of the AdaGrads, with one energy for each feature; implicit but for the bold one's on signs.
 
-    Rows of many rare words are learned better by steps that overshoot.
+    Rows of many rare words are learned better by steps that overshoot, but a heavy row overshoots no more than one of
+    weight 1.
     """
     run, z, slopes, tau, by, energies = (
         state.running, scratch.margins, scratch.slopes, scratch.lengths, scratch.by, scratch.energies
@@ -413,9 +415,9 @@ def first_order_steps(lanes, loss, signs, state, scratch, count, classes, y, wei
             energies[b] = state.energies[scratch.slots[b], o]
         reach = _scaled_steps(x, energies, by, count + 1, gain, first, thin) * eta
         if len(lanes) == 1:
-            slopes[o, 0] = s
-            if o != BOLD or not signs:
-                _, slopes[o, 0], _ = implicit_step(loss, z[o, 0], y, weight * reach)
+            _, slopes[o, 0], _ = implicit_step(loss, z[o, 0], y, weight * reach)
+            if o == BOLD and signs and abs(s) > max(weight, 1.0) * abs(slopes[o, 0]):
+                slopes[o, 0] = s / max(weight, 1.0)
         else:
             for k in range(classes):
                 tau[k] = reach
@@ -500,7 +502,7 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
         newest = int(run[RUN.seen])
         for b in range(indptr[i], indptr[i + 1]):
             newest = max(newest, slots[b] + 1)
-        if exact and newest + 1 > state.metrics.shape[2]:
+        if exact and (newest + 1 > state.metrics.shape[2] or not worth_exact(classes, newest + 1)):
             run[RUN.status] = SQUARE
             return i
         count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
@@ -561,7 +563,8 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
             _count_mixture(setup, run, mixture, scratch, factors[3], target, h, unit, label[0], t)
             if loss.code == SQUARED:
                 away = min(abs(y - out[i, 0]), setup.largest)
-                run[RUN.squares] = setup.forget * run[RUN.squares] + min(h, run[RUN.heaviest]) * away * away
+                if t > 1.0:  # before the first label nothing is known of labels
+                    run[RUN.squares] = setup.forget * run[RUN.squares] + min(h, run[RUN.heaviest]) * away * away
             shares = mixture.shares
         else:
             age = t - 1.0 if setup.forget == 1.0 else min(t - 1.0, pools.FADE / (1.0 - setup.forget))

@@ -41,12 +41,12 @@ def kept_up(state: State) -> State:
 
 
 def settled(state: State) -> State:
-    """Return the state with all that waits written into exact metrics of their own."""
-    metrics = state.metrics.copy()
+    """Return the state with all that waits written into exact metrics of their own; spare room changes no rounding."""
+    metrics, size = state.metrics.copy(), int(state.running[RUN.seen]) + 1
     for e, k in np.argwhere(state.waiting > 0):
         n = state.waiting[e, k]
-        u = state.delayed[e, k, :n]
-        metrics[e, k] -= (u.T * state.delayed_by[e, k, :n]) @ u
+        u = state.delayed[e, k, :n, :size].copy()
+        metrics[e, k, :size, :size] -= (u.T * state.delayed_by[e, k, :n]) @ u
     return state._replace(metrics=metrics, waiting=np.zeros_like(state.waiting))
 
 

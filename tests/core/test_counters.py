@@ -22,8 +22,8 @@ METHODS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """One of each family."""
 CLOCKS = (
-    "clock", "state.clock", "state._clock", "table.clock", "iterate.clock", "metric.count", "n_rows", "_rounds",
-    "state._rounds",
+    "state.running", "clock", "state.clock", "state._clock", "table.clock", "iterate.clock", "metric.count", "n_rows",
+    "_rounds", "state._rounds",
 )  # fmt: skip
 """Arrays whose first number counts rows."""
 TIMELESS = ("adagrad", "ftrl", "rfd-son", "ada-ffd", "ada-full")

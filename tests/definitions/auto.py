@@ -1,4 +1,4 @@
-"""The tuning-free learner written out with explicit matrices, in original and scaled coordinates of all d features."""
+"""The learner without tuning written out with explicit matrices and weights."""
 
 from __future__ import annotations
 
@@ -6,363 +6,400 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
-from streams import EPSILON, REAL
+from definitions.softmax import Pool, softmax
+from definitions.softmax import implicit as implicit_classes
+from definitions.steps import DEGREE, implicit, in_unit, slope, slope_unit, value
+from streams import REAL
 
-RIDGES, GROWTHS, ROOT_STEP, PRECISION, TOLD = (0.03, 0.003, 0.03), (0.5, 0.05, 0.05), 10.0, 0.1, 0.25
-STEPS = {0: 1.5, 2: 10.0, 3: 3.0}
-K, LAPLACE = 7, 4
-PRIORS = np.array([4.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-DEGREE = {"squared": 2, "huber": 2, "absolute": 1, "quantile": 1, "epsilon_insensitive": 1}
-"""Powers of the labels' unit by which losses grow; an ε grows, too."""
-
-
-def with_epsilon(loss: str) -> tuple[str, float]:
-    """The name of a loss, and its ε: that of ``in_unit``, or as the tests give it."""
-    name, _, level = loss.partition(" ")
-    return name, float(level or EPSILON)
+Array = np.ndarray
+RIDGES, GROWTHS = {True: (0.2, 0.001), False: (0.03, 0.003)}, {True: (0.0, 0.0), False: (0.5, 0.05)}
+STEPS, PRIORS = (1.5, 5.0, 3.0), np.array([1, 1, 1, 4, 4]) / 11
 
 
-def in_unit(loss: str, unit: float) -> str:
-    """The loss of margins and labels over this unit."""
-    return f"{loss} {float(EPSILON / unit)!r}" if loss in ("huber", "epsilon_insensitive") else loss
-
-
-def slope_unit(loss: str, unit: float) -> float:
-    """The size of slopes at residuals of this size."""
-    return {"squared": unit, "huber": min(unit, EPSILON)}.get(loss, 1.0)
-
-
-def value(loss: str, z: float, y: float) -> float:
-    loss, epsilon = with_epsilon(loss)
-    away = abs(z - y)
-    return {
-        "huber": away**2 if away <= epsilon else epsilon * (2.0 * away - epsilon),
-        "epsilon_insensitive": max(0.0, away - epsilon),
-        "squared": (z - y) ** 2,
-        "absolute": abs(z - y),
-        "logistic": float(np.logaddexp(0.0, -y * z)),
-        "hinge": max(0.0, 1.0 - y * z),
-        "squared_hinge": max(0.0, 1.0 - y * z) ** 2,
-        "quantile": max(0.8 * (y - z), 0.2 * (z - y)),
-        "poisson": math.exp(min(z, 700.0)) - y * z,
-    }[loss]
-
-
-def slope(loss: str, z: float, y: float) -> float:
-    loss, epsilon = with_epsilon(loss)
-    return {
-        "huber": 2.0 * min(max(z - y, -epsilon), epsilon),
-        "epsilon_insensitive": float(np.sign(z - y)) * (abs(z - y) > epsilon),
-        "squared": 2.0 * (z - y),
-        "absolute": float(np.sign(z - y)),
-        "logistic": -y / (1.0 + math.exp(min(y * z, 700.0))),
-        "hinge": -y * (y * z < 1.0),
-        "squared_hinge": -2.0 * y * max(0.0, 1.0 - y * z),
-        "quantile": -0.8 if z < y else 0.2 if z > y else 0.0,
-        "poisson": math.exp(min(z, 700.0)) - y,
-    }[loss]
-
-
-def implicit(loss: str, z: float, y: float, length: float) -> tuple[float, float]:
-    """(slope, curvature) at z' = argmin ℓ(v) + (v − z)²/(2·length)."""
-    given, (loss, epsilon) = loss, with_epsilon(loss)
-    if length == 0.0 or slope(given, z, y) == 0.0:
-        end, s = z, slope(given, z, y)
-    elif loss in ("absolute", "hinge", "quantile", "epsilon_insensitive"):
-        gap = 1.0 - y * z if loss == "hinge" else abs(z - y) - epsilon * (loss == "epsilon_insensitive")
-        s = slope(given, z, y)
-        s *= min(1.0, gap / (length * abs(s)))
-        end = z - length * s
-    else:
-        ends = sorted([z, z - length * slope(given, z, y)])
-        pad = 1e-6 * (1.0 + abs(z))
-        end = brentq(
-            lambda v: v - z + length * slope(given, v, y), ends[0] - pad, ends[1] + pad, xtol=1e-15, rtol=1e-15
-        )
-        s = (z - end) / length if loss != "logistic" else slope(loss, end, y)
-    if loss == "logistic":
-        return s, -y * s * (1.0 + y * s)
-    if loss == "poisson":
-        return s, math.exp(end)
-    if loss == "huber":
-        return s, 2.0 * min(1.0, epsilon / max(abs(end - y), 1e-300))
-    return s, {"squared": 2.0, "squared_hinge": 2.0 * (y * end < 1.0)}.get(loss, s * s)
-
-
-def off(used: Any, running: Any) -> Any:
-    """Whether the value in use has come apart from the running one."""
-    return ~((used <= 1.1 * np.asarray(running)) & (running <= 1.1 * np.asarray(used)))
-
-
-def regime(now: str, variance: float) -> str:
-    """How far the units of features are apart, with some inertia."""
-    alike, apart = 0.65 if now == "alike" else 0.55, 2.2 if now == "apart" else 2.5
-    if variance < alike**2 or (now == "alike" and variance == alike**2):
-        return "alike"
-    return "apart" if variance > apart**2 or (now == "apart" and variance == apart**2) else "mixed"
+def typical(length: float, square: float, t: float) -> float:
+    if length == 0.0 or square == 0.0:
+        return max(length, square)
+    return float((length**0.125 + (square**0.125 - length**0.125) / t) ** 8)
 
 
 class Definition:
-    """One row at a time; the last feature is the constant."""
+    """One row at a time; feature 0 is the constant, x₀ = √used for Newton experts and 1 for the AdaGrads."""
 
-    def __init__(self, d: int, loss: str, size: int, forget: float = 1.0, **constants: Any) -> None:
-        self.loss, self.size, self.forget, self.d = loss, size, forget, d
-        self.real, self.signs = loss in REAL, loss not in (*REAL, "poisson")
-        self.told, self.free, self.patience = (
-            constants.get(name, default) for name, default in (("told", TOLD), ("free", 1024), ("patience", 10))
-        )
-        self.clip = constants.get("clip")
-        self.scale, self.mean, self.count = np.zeros(d), np.zeros(d), np.zeros(d)
-        self.order: list[int] = []  # features in order of appearance, d for the constant
-        self.sketched = np.zeros(d + 1, dtype=bool)
-        self.common = self.norm = self.wide_norm = self.escaped = self.total = self.credit = 0.0
-        self.heaviest = 1.0
-        self.regime = "mixed"
-        self.logs: list[float] = []
-        self.own_length = self.common_length = 0.0
-        self.labels: list[float] = []
-        self.centre = self.mean_label = self.unit = 0.0
-        self.S, self.turned = np.zeros((0, d + 1)), 0
-        self.fade = 1.0
-        self.w = np.zeros((K, d + 1))
-        self.energy = np.zeros((4, d + 1))  # own AdaGrad, variance, AdaGrad, bold AdaGrad
-        self.sums = [np.zeros(K), np.zeros(K), np.zeros(3)]
-        self.shares = [PRIORS / PRIORS.sum()] * 2 + [np.full(3, 1 / 3)]
-        self.factor, self.precision = np.ones(K), np.full(K, 10.0)
-        self.theta, self.covariance = np.eye(1, K + 2)[0], np.eye(K + 2) / 10.0
+    def __init__(self, d: int, loss: str, size: int, *, exact: bool, classes: int = 1, forget: float = 1.0) -> None:
+        self.d, self.loss, self.size, self.exact, self.K, self.forget = d, loss, size, exact, classes, forget
+        self.many, self.real = classes > 1, loss in REAL
+        self.signs = not (self.many or self.real or loss == "poisson")
+        n = d + 1
+        self.magnitude, self.values, self.mean, self.square = np.zeros((4, n))
+        self.visits, self.changes, self.last = np.zeros((3, n))
+        self.centre, self.scale, self.in_use = np.zeros((3, n))
+        self.listed: list[int] = []
+        self.seen: list[int] = []
+        self.w, self.E = np.zeros((5, classes, n)), np.zeros((3, n))
+        self.A = np.zeros((2, classes, n, n))
+        self.S, self.fade, self.thin, self.lost, self.credit = np.zeros((0, n)), 1.0, 1.0, 0.0, 0.0
+        self.alphas = np.zeros(classes)
+        self.norm = self.wide = self.used = self.start = self.common = self.logs = 0.0
+        self.t = 0
+        self.label = self.mean_label = self.unit = self.total = 0.0
+        self.low, self.high, self.heaviest = math.inf, -math.inf, 1.0
+        self.temper, self.hard, self.sums, self.shares = np.ones(5), np.full(5, 10.0), np.zeros(5), PRIORS.copy()
+        self.stack, self.hessian = np.eye(1, 7)[0], np.zeros((7, 7))
+        self.ways, self.way = np.zeros(2), np.full(2, 0.5)
+        self.pool = Pool(5, classes)
 
-    # what the experts see
+    def ridge(self, e: int) -> float:
+        return RIDGES[self.exact][e] * self.used + GROWTHS[self.exact][e] * self.lost
 
-    def seen(self, features: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """(K, d + 1): the row as each expert sees it."""
-        own = np.divide(features, scale, out=np.zeros(self.d), where=scale > 0)
-        common = features * math.exp(-self.common)
-        first, second = common if self.regime == "alike" else own, own if self.regime == "apart" else common
-        size = math.sqrt(self.norm)
-        return np.array([np.append(first, size)] * 3 + [np.append(first, 1.0)] + [np.append(second, 1.0)] * 3)
+    # the row and the predictions
 
-    def ridge(self, k: int) -> float:
-        heavier = math.sqrt(self.heaviest) if k == 0 else 1.0
-        return RIDGES[k] * heavier * self.norm + GROWTHS[k] * self.escaped
+    def rarities(self) -> Array:
+        """By what the first expert multiplies each feature."""
+        return np.asarray(1 + 0.5 * np.log(np.maximum(self.t / np.maximum(self.values, 1), 1)))
 
-    def direction(self, k: int, x: np.ndarray) -> np.ndarray:
-        """A⁻¹x of the Newton experts, A^{-1/2}x of the third (by the rows that the last shrink has left)."""
-        rows = self.S if k < 2 else self.S[: self.turned]
-        metric = self.fade * (self.ridge(k) * np.eye(self.d + 1) + rows.T @ rows)
-        if k == 2:
-            values, vectors = np.linalg.eigh(self.fade * rows.T @ rows)
-            return vectors @ ((vectors.T @ x) / np.sqrt(self.fade * self.ridge(k) + np.maximum(values, 0.0)))
-        return np.linalg.solve(metric, x)
+    def rows(self, v: Array, visited: list[int], cut: float, rarities: Array, common: float) -> Array:
+        """(5, n): the row as each expert sees it, at its own length."""
+        x = np.zeros((5, self.d + 1))
+        on = np.array(visited, int)
+        scale, size = self.scale[on], self.in_use[on]
+        own = np.clip((v[on] - self.centre[on]) / np.where(scale > 0, scale, np.inf), -cut, cut)
+        broad = np.clip(size / math.exp(common), 1 / 3, 3)
+        x[1][on] = x[2][on] = np.clip(v[on] / np.where(size > 0, size, np.inf), -cut, cut) * broad
+        x[3][on] = x[4][on] = own
+        x[0][on] = own * rarities[on]
+        x[:, 0] = (1, 1, 1, math.sqrt(self.used), math.sqrt(self.used))
+        return x
 
-    # predictions
+    def factors(self, x: Array) -> Array:
+        """(5, 2): by what the features and the constant are multiplied where the row is learned."""
+        by = np.ones((5, 2))
+        squares = (x[:, 1:] ** 2).sum(axis=1)
+        f = math.sqrt(2 * self.used / (squares[3] + self.used)) if self.used > 0 else 1.0
+        if self.signs:
+            by[:] = f
+        elif self.many:
+            by[3:] = f
+            by[0, 0] = math.sqrt(self.norm / squares[0]) if squares[0] > 0 else 0.0
+            by[1:3, 0] = math.sqrt(self.wide / squares[1]) if squares[1] > 0 else 0.0
+        return by
 
-    def mix(self) -> tuple[np.ndarray, float]:
-        calibrated = self.shares[1] * self.factor
-        stacked = self.theta[0] * calibrated + self.theta[1:-1] * self.factor - self.theta[1:-1].sum() * calibrated
-        first, second, third = self.shares[2]
-        return first * self.shares[0] + second * calibrated + third * stacked, third * self.theta[-1]
+    def visited(self, v: Array) -> list[int]:
+        on = [int(j) for j in np.flatnonzero(v) if j > 0]
+        return on + [j for j in self.listed if j not in on]
 
-    def predict(self, features: np.ndarray) -> float:
-        if not self.labels:
-            return 0.0
-        mix, constant = self.mix()
-        margins = (self.w * self.seen(features, self.scale)).sum(axis=1)
-        prediction = self.centre + self.unit * constant + float(mix @ margins)
-        if self.clip == "labels":
-            return min(max(prediction, min(self.labels)), max(self.labels))
-        return prediction if self.clip is None else min(max(prediction, -self.clip), self.clip)
+    def margins(self, v: Array) -> Array:
+        """(5, K): of many classes with the factors of the row."""
+        x = self.rows(v, self.visited(v), 10.0 if self.many else math.inf, self.rarities(), self.common)
+        if self.many:
+            x = np.column_stack([x[:, :1] * self.factors(x)[:, 1:], x[:, 1:] * self.factors(x)[:, :1]])
+        return np.einsum("okj,oj->ok", self.w, x)
 
     @property
-    def weights(self) -> np.ndarray:
-        mix, constant = self.mix()
-        units = np.where(self.scale > 0, 1.0, 0.0)
-        one = self.seen(units, self.scale)
-        weights = mix @ (self.w * one)
-        weights[-1] += self.centre + self.unit * constant
-        return weights
+    def mix(self) -> Array:
+        """(6,): coefficients of the experts in the prediction, and the constant's."""
+        stacked = self.stack[0] - self.stack[1:6].sum()
+        by = (self.way[0] + self.way[1] * stacked) * self.shares + self.way[1] * self.stack[1:6]
+        return np.append(self.temper * by, self.way[1] * self.stack[6])
+
+    def predict(self, features: Array) -> float:
+        if self.t == 0:
+            return 0.0
+        z = self.margins(np.append(0.0, features))[:, 0]
+        total = self.label + self.mix[5] * (self.unit if self.real else 1.0) + self.mix[:5] @ z
+        room = 0.1 * (self.high - self.low)
+        if self.loss == "poisson":
+            return min(total, math.log(max(self.high + room, 1.0)))
+        return float(total if self.signs else min(max(total, self.low - room), self.high + room))
+
+    # scales
+
+    def follow(self, j: int, v: float) -> None:
+        size, n, m = abs(v), self.values[j], self.magnitude[j]
+        if size > 0:
+            fresh = m == 0 or (n < 10 and size > 10 * m)
+            self.magnitude[j] = size if fresh else m + 2 / (n + 2) * (min(size, 10 * m) - m)
+            self.values[j] += 1
+        self.visits[j] += 1
+        n = self.visits[j]
+        widest = 10 * max(math.sqrt(self.square[j]), 1e-4 * self.magnitude[j]) if n > 10 else math.inf
+        self.mean[j] += min(max(v - self.mean[j], -widest), widest) / n
+        away = min(abs(v - self.mean[j]), widest)
+        self.square[j] += (1 / n if n < 10 else 2 / (n + 1)) * (away**2 - self.square[j])
+        self.changes[j] += v != self.last[j]
+        self.last[j] = v
+
+    def visit(self, v: Array, visited: list[int]) -> None:
+        gone = []
+        away = []
+        for j in visited:
+            self.follow(j, v[j])
+            if j not in self.listed and self.values[j] > 0.6 * self.t:
+                self.listed.append(j)
+            elif j in self.listed and self.values[j] < 0.4 * self.t:
+                gone.append(j)
+            centre, scale = 0.0, self.magnitude[j]
+            if j in self.listed and j not in gone:
+                centre = self.mean[j]
+                scale = math.sqrt(self.square[j]) + self.magnitude[j] / math.sqrt(self.changes[j])
+                scale = scale if scale > 1e-9 * abs(centre) else 0.0
+            used = self.scale[j]
+            moved = scale > 1.1 * used or used > 1.1 * scale or abs(centre - self.centre[j]) > 0.1 * used
+            if used == 0:
+                self.scale[j], self.centre[j] = scale, centre
+            elif scale > 0 and (moved or j in gone):
+                self.change(j, used / scale, (self.centre[j] - centre) / scale)
+                self.scale[j], self.centre[j] = scale, centre
+            if not self.in_use[j] <= 1.1 * self.magnitude[j] or not self.magnitude[j] <= 1.1 * self.in_use[j]:
+                self.in_use[j] = self.magnitude[j]
+            if v[j] != 0:
+                gap = math.log(self.in_use[j]) - self.common
+                away.append(gap if self.logs < 10 else min(max(gap, -1), 1))
+        self.logs += len(away)
+        self.common += sum(away) / max(self.logs, 1)
+        self.listed = [j for j in self.listed if j not in gone]
+
+    def change(self, j: int, r: float, b: float) -> None:
+        """Feature j is x' = r·x + b from now on: w ← T⁻ᵀw, A ← T A Tᵀ, and then the prior is exchanged."""
+        if self.used == 0:
+            return
+        tau = b / math.sqrt(self.used) if j > 0 else 0.0
+        T = np.eye(self.d + 1)
+        T[j, j], T[j, 0] = r, T[j, 0] * r + tau if j else r
+        self.E[0, j] *= r * r
+        self.w[0, :, 0] -= b * self.w[0, :, j]
+        back = np.linalg.inv(T).T
+        before = [[self.ridge(e) * np.eye(self.d + 1) + self.S.T @ self.S for _ in range(self.K)] for e in range(2)]
+        self.S = self.S @ T.T
+        for e in range(2):
+            g = self.ridge(e) * (1 - r * r)
+            for k in range(self.K):
+                w = back @ self.w[3 + e, k]
+                if self.exact:
+                    seen = np.ix_(self.seen, self.seen)
+                    A = (T @ self.A[e, k] @ T.T)[seen]
+                    at = self.seen.index(j)
+                    if abs(g) * np.linalg.inv(A)[at, at] > 0.01:
+                        A[at, at] += g
+                        w[self.seen] -= g * w[j] * np.linalg.inv(A)[:, at] / 1.0
+                    self.A[e, k][seen] = A
+                else:
+                    A = T @ before[e][k] @ T.T
+                    A[j, :] = A[:, j] = 0.0  # of the ridge only its own entry is left, and S gives the rest
+                    whole = self.ridge(e) * np.eye(self.d + 1) + self.S.T @ self.S
+                    w = w - g * w[j] * np.linalg.inv(whole)[:, j]
+                self.w[3 + e, k] = w
 
     # learning
 
-    def learn(self, features: np.ndarray, y: float, h: float = 1.0) -> float:
-        prediction = self.predict(features)
-        on, rounds, weight = features != 0, len(self.labels) + 1, h
-        self.order += [j for j in [*np.flatnonzero(on), self.d] if j not in self.order]
-        # scales
-        self.count += on
-        self.mean[on] += (np.abs(features[on]) - self.mean[on]) / self.count[on]
-        self.scale = np.where(on & off(self.scale, self.mean), self.mean, self.scale)
-        if rounds == 1:
-            logs = np.log(np.abs(features[on]))
-            self.common = logs.mean() if logs.size else 0.0
-            self.regime = regime(self.regime, logs.var() if logs.size else 0.0)
-        own = np.divide(features, self.scale, out=np.zeros(self.d), where=on)
-        squares = float(own @ own), float(features @ features) * math.exp(-2.0 * self.common)
-        first, second = self.own_or_common(*squares)
-        if self.norm == 0.0:
-            self.norm, self.wide_norm = first or 1.0, second or 1.0
-        x = self.seen(features, self.scale)
-        if self.signs:  # rows of sign labels, the constant included, are learned at one length
-            x *= math.sqrt(2.0 * self.norm) / np.linalg.norm(x[0])
-        z = (self.w * x).sum(axis=1)
-        # labels
-        if self.real:
-            self.centre = y if rounds == 1 else self.centre
-            target = y - self.centre
-            self.mean_label += (target - self.mean_label) / rounds
-            self.unit += (abs(target - self.mean_label) - self.unit) / rounds
-        elif self.loss == "poisson":
-            self.centre = math.log(max(y, 0.01)) if rounds == 1 else self.centre
-            self.mean_label += (y - self.mean_label) / rounds
-            self.unit, target, h = 1.0, y / math.exp(self.centre), h * math.exp(self.centre)
+    def learn(self, features: Array, y: float, h: float = 1.0) -> Any:
+        """The prediction made before; of many classes their log-probabilities."""
+        v = np.append(0.0, features)
+        prediction = self.pool.combine(self.margins(v)) if self.many else self.predict(features)
+        rarities, common = self.rarities(), self.common if self.logs else None
+        self.t += 1
+        visited = self.visited(v)
+        for j in [0, *visited]:
+            if j not in self.seen:
+                self.seen.append(j)
+                for e in range(2):
+                    self.A[e, :, j, j] = self.ridge(e)
+        self.visit(v, visited)
+        x = self.rows(v, visited, 10.0, rarities, self.common if common is None else common)
+        squares = (x[:, 1:] ** 2).sum(axis=1)
+        self.wide = self.wide or squares[1]
+        if self.norm == 0 and squares[3] > 0:
+            self.norm, self.used, self.start = squares[3], squares[3], self.t - 1
+            for e in range(2):
+                self.A[e, :, self.seen, self.seen] = self.ridge(e)
+            x[3:, 0] = math.sqrt(self.used)
+        by = self.factors(x)
+        x = np.column_stack([x[:, 0] * by[:, 1], x[:, 1:] * by[:, :1]])
+        z = np.einsum("okj,oj->ok", self.w, x)
+        unit, target = 1.0, y
+        if not self.many:
+            target, h_here = self.see_label(y, h)
+            unit = self.unit if self.real else 1.0
+            self.mix_learns(z[:, 0], by[0, 1], target, h, h_here, unit)
+            h = h_here
         else:
-            target, self.unit = y, 1.0
-        self.sketched_steps(x[0], z, target, h)
-        self.diagonal_steps(x, z, target, h, np.append(on, True))
-        self.heaviest *= 2.0 if weight > self.heaviest else 1.0
-        self.mix_learns(z, target, h if weight <= self.heaviest else h * self.heaviest / weight, rounds, x[-1, -1])
-        self.labels.append(y)
-        away = self.mean_label
-        if self.loss == "poisson":
-            away = math.log(max(self.mean_label, 0.01)) - self.centre
-        if not self.signs and abs(away) > 0.5 * self.unit:
-            self.w[:, -1] -= away / np.array([math.sqrt(self.norm)] * 3 + [1.0] * 4)
-            self.centre, self.mean_label = self.centre + away, self.mean_label - (away if self.real else 0.0)
-        self.count_row(on, squares, rounds)
-        self.fade *= self.forget
-        self.energy[[0, 2, 3]] *= self.forget
-        self.energy[1] /= self.forget
-        if self.size < 2:
-            if self.fade < 0.5:
-                self.escaped, self.fade = self.escaped * self.fade, 1.0
-        elif len(self.S) == 2 * self.size or self.fade < 0.5:
+            self.pool.teach(int(y), h)
+        shares = self.pool.shares if self.many else self.shares
+        if self.norm > 0:
+            self.newton(x[3], z[3:], target, h, h * unit if DEGREE.get(self.loss) == 1 else h, shares[3:])
+        self.adagrad(x[:3], z[:3], target, h, unit)
+        if not self.many:
+            self.count_label(y)
+        self.wide = typical(self.wide, squares[1], self.t)
+        if self.norm > 0:
+            self.follow_length(squares[3])
+        self.fade, self.thin = self.fade * self.forget, self.thin * self.forget
+        if self.exact and self.fade < 0.5:
+            for e in range(2):
+                self.A[e] *= self.fade
+                self.A[e, :, self.seen, self.seen] += (1 - self.fade) * self.ridge(e)
+            self.fade = 1.0
+        elif not self.exact and (len(self.S) == 2 * self.size or self.fade < 0.5):
             self.shrink()
         return prediction
 
-    def own_or_common(self, own: float, common: float) -> tuple[float, float]:
-        return common if self.regime == "alike" else own, own if self.regime == "apart" else common
+    def see_label(self, y: float, h: float) -> tuple[float, float]:
+        if self.loss == "poisson":
+            self.label = math.log(max(y, 0.01)) if self.t == 1 else self.label
+            self.mean_label += (y - self.mean_label) / self.t
+            return y / math.exp(self.label), h * math.exp(self.label)
+        if not self.real:
+            return y, h
+        self.label = y if self.t == 1 else self.label
+        self.mean_label += (y - self.label - self.mean_label) / self.t
+        self.unit += (abs(y - self.label - self.mean_label) - self.unit) / self.t
+        return y - self.label, h
 
-    def sketched_steps(self, x: np.ndarray, z: np.ndarray, y: float, h: float) -> None:
-        newton = self.shares[1][:2] / self.shares[1][:2].sum() if self.shares[1][:2].sum() > 0 else np.full(2, 0.5)
-        curvature = told = 0.0
-        pace = h * self.unit if DEGREE.get(self.loss) == 1 else h
-        # features without sketch columns are known to the ridge alone
-        due = [j for i, j in enumerate(self.order) if i < self.free or j == self.d or self.count[j] >= self.patience]
-        for k in range(3):
-            direction = self.direction(k, x)
-            if k < 2:
-                leverage = float(x @ direction)
-                s, bend = implicit(self.loss, z[k], y, pace * leverage)
-                self.w[k] -= pace * s * direction
-                curvature += newton[k] * h * bend
-                told = max(told, leverage)
-            else:
-                step = ROOT_STEP / math.sqrt(self.norm)
-                s, _ = implicit(self.loss, z[k], y, pace * step * float(x @ direction))
-                self.w[k] -= pace * s * step * direction
-        told *= curvature
-        self.credit += told
-        if told <= 0.0 or self.credit < self.told:
-            self.sketch(due, x, None)
+    def count_label(self, y: float) -> None:
+        self.low, self.high = min(self.low, y), max(self.high, y)
+        away, unit = self.mean_label, self.unit if self.real else 1.0
+        if self.loss == "poisson":
+            away = math.log(max(self.mean_label, 0.01)) - self.label
+        if not self.signs and abs(away) > 0.5 * unit:
+            self.w[:3, 0, 0] -= away
+            if self.used > 0:
+                self.w[3:, 0, 0] -= away / math.sqrt(self.used)
+            self.label += away
+            self.mean_label -= away if self.real else 0.0
+
+    def mix_learns(self, z: Array, one: float, y: float, weight: float, h: float, unit: float) -> None:
+        if self.loss != "poisson":
+            self.heaviest *= 2 if weight > self.heaviest else 1
+            h = min(h, self.heaviest)
+        keep = self.forget * self.t / (self.t + 1)
+        self.total = self.forget * self.total + h
+        if unit <= 0 or (self.real and self.t <= 10):
             return
-        self.credit -= max(told, self.told)
-        self.sketch(due, x, math.sqrt(curvature * max(self.told / told, 1.0) / self.fade))
-
-    def sketch(self, due: list[int], x: np.ndarray, rho: float | None) -> None:
-        """Features that come and are due have sketch columns from now on."""
-        if self.size < 2:
-            self.escaped += 0.0 if rho is None else rho * rho * float(x @ x)
-            return
-        for j in due:
-            self.sketched[j] |= x[j] != 0.0
-        if rho is not None:
-            self.S = np.vstack([self.S, rho * np.where(self.sketched, x, 0.0)])
-
-    def diagonal_steps(self, x: np.ndarray, z: np.ndarray, y: float, h: float, on: np.ndarray) -> None:
-        prior = 1.0 / (PRECISION * self.wide_norm)
-        for k in range(3, K):
-            loss = "squared_hinge" if k == LAPLACE and self.signs else self.loss
-            row = x[k]
-            if k == LAPLACE:
-                variance = np.where(self.energy[1] > 0, np.minimum(self.energy[1], prior), prior)
-                length = float(variance @ row**2)
-                pace = h * self.unit if DEGREE.get(loss) == 1 else h
-                s, bend = implicit(loss, z[k], y, pace * length)
-                self.w[k] -= pace * s * variance * row
-                less = variance - h * bend / (1.0 + h * bend * length) * (variance * row) ** 2
-                self.energy[1] = np.where(on, less, self.energy[1])
-                continue
-            at = {3: 0, 5: 2, 6: 3}[k]
-            g = slope(loss, z[k], y)
-            fresh = self.energy[at] == 0.0
-            self.energy[at] += (h * g * g + np.where(fresh, 0.1 * slope_unit(loss, self.unit) ** 2, 0.0)) * row**2
-            eta = STEPS[at] * self.unit / math.sqrt(self.norm if k == 3 else self.wide_norm)
-            by = np.divide(eta, np.sqrt(self.energy[at]), out=np.zeros(self.d + 1), where=self.energy[at] > 0)
-            s = g if k == 6 and self.signs else implicit(loss, z[k], y, h * float(by @ row**2))[0]
-            self.w[k] -= h * s * by * row
-
-    def mix_learns(self, z: np.ndarray, y: float, h: float, rounds: int, one: float) -> None:
-        keep, loss, unit = self.forget, self.loss, self.unit
-        self.sums = [keep * sums for sums in self.sums]
-        self.precision = keep * self.precision + (1 - keep) * 10.0
-        self.covariance = keep * self.covariance + (1 - keep) * np.eye(K + 2) / 10.0
-        self.total = keep * self.total + h
-        if unit == 0.0:
-            return
-        if rounds <= (10 if self.real else 1):
-            self.factor, self.precision = np.ones(K), np.full(K, 10.0)
-            self.theta, self.covariance = np.eye(1, K + 2)[0], np.eye(K + 2) / 10.0
-        low, high = (min(self.labels, default=self.centre), max(self.labels, default=self.centre))
-        low, high = ((low - self.centre) / unit, (high - self.centre) / unit) if self.real else (-50.0, 50.0)
+        low, high = -50.0, 50.0
+        if self.real:
+            room = 0.1 * (self.high - self.low)
+            low, high = (self.low - room - self.label) / unit, (self.high + room - self.label) / unit
         z, y = np.clip(z / unit, low, high), y / unit
-        price, loss = h * unit ** DEGREE.get(loss, 0), in_unit(loss, unit)
-        calibrated = self.factor * z
-        b = float(self.shares[1] @ calibrated)
-        f = np.concatenate([[b], calibrated - b, [one]])
-        stages = [float(self.shares[0] @ z), b, float(self.theta @ f)]
-        for sums, made in zip(self.sums, (z, calibrated, stages), strict=True):
-            sums += [price * value(loss, v, y) for v in made]
-        gain = self.covariance @ f
-        s, bend = implicit(loss, stages[2], y, h * float(f @ gain))
-        self.theta = self.theta - h * s * gain
-        self.covariance = self.covariance - h * bend / (1 + h * bend * float(f @ gain)) * np.outer(gain, gain)
-        for k in range(K):
-            s, bend = implicit(loss, calibrated[k], y, h * z[k] ** 2 / self.precision[k])
-            self.factor[k] -= h * s * z[k] / self.precision[k]
-            self.precision[k] += h * bend * z[k] ** 2
-        for i, sums in enumerate(self.sums):
-            if self.real:
-                power = 1.0 / DEGREE[self.loss]
-                worse = power * self.total * np.log(np.maximum(sums, 1e-290) / max(sums.min(), 1e-290))
-            else:
-                worse = sums - sums.min()
-            trust = (PRIORS if i < 2 else 1.0) * np.exp(-0.5 * worse / self.heaviest)
-            self.shares[i] = trust / trust.sum()
+        loss = in_unit(self.loss, unit)
+        f = self.temper * z
+        mean = self.shares @ f
+        row = np.concatenate([[mean], f - mean, [one]])
+        g = self.stack @ row
+        self.sums = keep * self.sums + h * np.array([value(loss, v, y) for v in f])
+        self.ways = keep * self.ways + h * np.array([value(loss, mean, y), value(loss, g, y)])
+        hard = self.forget * self.hard + (1 - self.forget) * 10
+        steps = [implicit(loss, v, y, h * x * x / w) for v, x, w in zip(f, z, hard, strict=True)]
+        slopes, bends = np.array(steps).T
+        self.temper = np.clip(self.temper - h * slopes * z / hard, 0.05, 20)
+        self.hard = hard + h * bends * z * z
+        self.hessian *= self.forget
+        along = np.linalg.solve(self.hessian + 3 * np.eye(7), row)
+        s, bend = implicit(loss, g, y, h * (along @ row))
+        self.hessian += h * bend * np.outer(row, row)
+        self.stack = np.clip(self.stack - h * s * along, -20, 20)
+        self.shares, self.way = self.weigh(self.sums, PRIORS), self.weigh(self.ways, np.full(2, 0.5))
 
-    def count_row(self, on: np.ndarray, squares: tuple[float, float], rounds: int) -> None:
-        self.logs += np.log(self.scale[on]).tolist()
-        self.own_length, self.common_length = (
-            (length**0.125 + (square**0.125 - length**0.125) / rounds) ** 8 if length * square else length + square
-            for length, square in zip((self.own_length, self.common_length), squares, strict=True)
-        )
-        if self.logs and abs(np.mean(self.logs) - self.common) > 0.1:
-            self.common_length *= math.exp(2.0 * (self.common - np.mean(self.logs)))
-            self.common = float(np.mean(self.logs))
-        self.regime = regime(self.regime, float(np.var(self.logs)) if self.logs else 0.0)
-        first, second = self.own_or_common(self.own_length, self.common_length)
-        self.norm = first if first > 0 and off(self.norm, first) else self.norm
-        self.wide_norm = second if second > 0 and off(self.wide_norm, second) else self.wide_norm
+    def weigh(self, sums: Array, priors: Array) -> Array:
+        degree = DEGREE.get(self.loss, 0)
+        worse = sums - sums.min()
+        if degree:
+            worse = self.total / 2 / degree * np.log(np.maximum(sums, 1e-290) / max(sums.min(), 1e-290))
+        by = priors * np.exp(-np.minimum(0.5 / self.heaviest * worse, 700))
+        return np.asarray(by / by.sum())
+
+    def newton(self, x: Array, z: Array, y: float, h: float, pace: float, shares: Array) -> None:
+        told = curvature = 0.0
+        for e in range(2):
+            lowest = z[e, int(y)] - math.log(max(x @ x / (0.1 * self.ridge(e)), 1)) if self.many else -math.inf
+            directions, tau = np.zeros((self.K, self.d + 1)), np.zeros(self.K)
+            for k in range(self.K):
+                if self.exact:
+                    A = (self.fade * self.A[e, k])[np.ix_(self.seen, self.seen)]
+                    if not self.many or k == int(y) or z[e, k] > lowest:
+                        directions[k, self.seen] = np.linalg.solve(A, x[self.seen])
+                else:
+                    A = self.fade * (self.ridge(e) * np.eye(self.d + 1) + self.S.T @ self.S)
+                    directions[k] = np.linalg.solve(A, x)
+                    told = max(told, x @ directions[k])
+                    if self.many:
+                        share = (self.alphas[k] * self.K + 1) / (self.alphas.sum() + 1)
+                        directions[k] /= max(share, 0.01)
+                tau[k] = x @ directions[k]
+            if self.many:
+                s = implicit_classes(z[e], int(y), tau, h)
+                bends = np.abs(s) * (1 - np.abs(s))
+            else:
+                s, bend = (np.array([part]) for part in implicit(self.loss, z[e, 0], y, pace * tau[0]))
+                bends = bend
+            self.w[3 + e] -= (pace * s)[:, None] * directions
+            if self.exact:
+                for k in np.flatnonzero(tau > 0):
+                    if h * bends[k] * tau[k] > 1e-5:
+                        self.A[e, k] += h * bends[k] / self.fade * np.outer(x, x)
+            else:
+                trust = (shares[e] + 0.5e-9) / (shares.sum() + 1e-9)
+                curvature += trust * h * bends.sum() / max(self.K - 1, 1)
+                self.alphas += trust * h * bends * self.many
+        if self.exact:
+            return
+        self.credit += curvature * told
+        if curvature * told > 0 and self.credit >= 0.01:
+            self.credit -= max(curvature * told, 0.01)
+            rho = math.sqrt(curvature / self.fade * max(1, 0.01 / (curvature * told)))
+            self.S = np.vstack([self.S, rho * x])
+
+    def adagrad(self, x: Array, z: Array, y: float, h: float, unit: float) -> None:
+        first = 0.1 * slope_unit(self.loss, unit) ** 2
+        for o in range(3):
+            norm = self.wide if o else self.norm
+            if norm == 0:
+                continue
+            s = softmax(z[o]) if self.many else np.array([slope(self.loss, z[o, 0], y)])
+            s = s - (np.arange(self.K) == y) if self.many else s
+            on = x[o] != 0
+            self.E[o] += x[o] ** 2 * (h * (s @ s) + np.where(self.E[o] == 0, first, 0)) / self.thin
+            by = STEPS[o] * unit / math.sqrt(norm) * x[o] / np.sqrt(np.where(on, self.E[o] * self.thin, 1) + 1e-290)
+            reach = x[o] @ by
+            if self.many:
+                s = implicit_classes(z[o], int(y), np.full(self.K, reach), h)
+            else:
+                part = implicit(self.loss, z[o, 0], y, h * reach)[0]
+                bold = s[0] / max(h, 1.0) if o == 2 and self.signs else part
+                s = np.array([max(bold, part, key=abs)])
+            self.w[o] -= h * np.outer(s, by)
+
+    def follow_length(self, square: float) -> None:
+        self.norm = typical(self.norm, square, self.t - self.start)
+        leap = 1.5 if self.exact else 1.1
+        if self.norm <= leap * self.used and self.used <= leap * self.norm:
+            return
+        energy, before = self.E[0, 0], self.used
+        self.change(0, math.sqrt(self.norm / before), 0.0)
+        self.E[0, 0], self.used = energy, self.norm
+        if self.exact:
+            seen = np.ix_(self.seen, self.seen)
+            for e in range(2):
+                for k in range(self.K):
+                    A = self.A[e, k][seen].copy()
+                    more = A + RIDGES[True][e] * (self.used - before) * np.eye(len(A))
+                    self.w[3 + e, k, self.seen] = np.linalg.solve(more, A @ self.w[3 + e, k, self.seen])
+                    self.A[e, k][seen] = more
 
     def shrink(self) -> None:
-        """Robust frequent directions; what forgetting has left is written into the rows, and the ridge starts anew."""
-        _, singular, v = np.linalg.svd(self.S, full_matrices=False)
-        energy = np.zeros(max(self.size, singular.size))
-        energy[: singular.size] = np.where(singular**2 > 1e-12 * singular.max(initial=0.0) ** 2, singular**2, 0.0)
-        rho = energy[self.size - 1]
-        kept = np.maximum(energy[: self.size - 1] - rho, 0.0)[: len(v)]
-        self.S = np.zeros((self.size - 1, self.d + 1))
-        self.S[: kept.size] = np.sqrt(self.fade * kept)[:, None] * v[: kept.size]
-        self.turned = self.size - 1
-        self.escaped = self.fade * (self.escaped + rho)
+        values, vectors = np.linalg.eigh(self.fade * self.S.T @ self.S)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        if len(self.S) == 2 * self.size:
+            rho = max(values[self.size - 1], 0.0) if len(values) >= self.size else 0.0
+            kept = vectors[:, : self.size - 1] * np.sqrt(np.maximum(values[: self.size - 1] - rho, 0))
+            self.S = np.zeros((self.size - 1, self.d + 1))
+            self.S[: kept.shape[1]] = kept.T
+            self.lost = self.fade * self.lost + rho
+        else:
+            self.S = math.sqrt(self.fade) * self.S
+            self.lost *= self.fade
         self.fade = 1.0
+
+
+def experts(definition: Definition) -> dict[str, Any]:
+    """What the tests compare: weights (features, outputs, K) and energies."""
+    return {"weights": definition.w.transpose(2, 0, 1), "energies": definition.E.T}

@@ -88,7 +88,8 @@ def learner_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     given = given_options({name: parameters[name] for name in ("loss", *_HANDED_ON) if name in parameters})
     if given.get("clip", "default") == "default":
         given.pop("clip", None)
-        if parameters["method"] != "untuned":  # untuned bounds numbers by itself
+        method = METHODS.get(parameters["method"])
+        if method is None or not method.mixture:  # mixtures bound numbers by themselves
             given["clip"] = None
     shared = parameters["method"] == "auto" and parameters.get("multiclass") == "shared"
     method = METHODS.get(SHARED_METHOD if shared else parameters["method"])

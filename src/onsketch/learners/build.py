@@ -154,13 +154,9 @@ def plain_class_of(method: Method, options: Options) -> type[Learner]:
     if method.mixture:
         refuse_own_size(options.sketch_size)
     if method.mixture and options.forget == "auto":
-        from onsketch.learners.untuned.drifting import DriftingLearner
+        from onsketch.learners.auto.drifting import DriftingLearner
 
         return DriftingLearner
-    if method.name == "untuned":
-        from onsketch.learners.untuned.learner import UntunedLearner
-
-        return UntunedLearner
     if method.mixture:
         from onsketch.learners.auto.learner import AutoLearner
 

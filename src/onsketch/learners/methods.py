@@ -147,8 +147,8 @@ _CALANDRIELLO = "Calandriello, Lazaric and Valko 2017"
 METHODS: Mapping[str, Method] = MappingProxyType({
     m.name: m
     for m in (
-        Method("auto", "rfd", "mixture", "needs no tuning: sketched Newton steps and AdaGrad on scaled features, mixed",
-               "combined here", rule="mixture", defaults={"clip": None, "fit_intercept": True}),
+        Method("auto", "rfd", "mixture", "needs no tuning, in any units: exact or sketched Newton, AdaGrad, mixed",
+               "combined here", rule="mixture", defaults={"clip": "labels", "fit_intercept": True}),
         Method("untuned", "rfd", "mixture", "needs no tuning, in any units: exact or sketched Newton, AdaGrad, mixed",
                "combined here", rule="mixture", defaults={"clip": "labels", "fit_intercept": True}),
         _method("ogd", "none", "gradient", "online gradient descent, step η/√t", "Zinkevich 2003"),

@@ -17,7 +17,7 @@ import pytest
 for needed in ("starlette", "uvicorn", "msgspec", "prometheus_client", "httpx", "httptools"):
     pytest.importorskip(needed, reason="the service needs the extra 'serve'")
 
-from onsketch.learners.auto.learner import EXPERT_NAMES
+from onsketch.learners.auto.state import EXPERT_NAMES
 from serving import objects, served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

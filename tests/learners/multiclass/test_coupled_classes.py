@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 
 import onsketch
 from onsketch.errors import InputError, ModelFileError, OptionError, UpdateError
-from onsketch.learners.untuned.classes import UntunedClasses
-from onsketch.learners.untuned.upkeep import sketched
+from onsketch.learners.auto.classes import AutoClasses
+from onsketch.learners.auto.upkeep import sketched
 from streams import blobs
 
 
@@ -52,7 +52,7 @@ def learned(model: Any, X: Any, codes: Any, weights: Any = None, cuts: Any = ())
 def test_how_a_stream_is_cut_does_not_matter(way: str) -> None:
     X, codes = STREAMS[way]()
     K = codes.max() + 1
-    whole, cut, single = (UntunedClasses("untuned", K) for _ in range(3))
+    whole, cut, single = (AutoClasses("untuned", K) for _ in range(3))
     expected = whole.learn(X, codes)
     assert (learned(cut, X, codes, cuts=(1, 7, 60, 61)) == expected).all()
     assert (learned(single, X, codes, cuts=range(1, len(codes))) == expected).all()
@@ -64,7 +64,7 @@ def test_how_a_stream_is_cut_does_not_matter(way: str) -> None:
 def test_sparse_and_dense_rows_are_the_same(way: str) -> None:
     X, codes = STREAMS[way]()
     dense = X.toarray() if hasattr(X, "toarray") else X
-    one, two = (UntunedClasses("untuned", codes.max() + 1) for _ in range(2))
+    one, two = (AutoClasses("untuned", codes.max() + 1) for _ in range(2))
     assert (one.learn(dense, codes) == two.learn(csr_array(dense), codes)).all()
     assert (one.predict(csr_array(dense)) == two.predict(dense)).all()
 
@@ -74,7 +74,7 @@ def test_sparse_and_dense_rows_are_the_same(way: str) -> None:
 def test_a_saved_model_resumes_bit_for_bit(way: str, dtype: str, tmp_path: Any) -> None:
     X, codes = STREAMS[way]()
     half = len(codes) // 2
-    model = UntunedClasses("untuned", codes.max() + 1, dtype=dtype)
+    model = AutoClasses("untuned", codes.max() + 1, dtype=dtype)
     model.learn(X[:half], codes[:half])
     model.save(tmp_path / "model")
     again = onsketch.load(tmp_path / "model")
@@ -90,14 +90,14 @@ def test_the_order_of_classes_does_not_matter(way: str) -> None:
     X, codes = STREAMS[way]()
     K = codes.max() + 1
     order = np.random.default_rng(5).permutation(K)
-    one, two = UntunedClasses("untuned", K).learn(X, codes), UntunedClasses("untuned", K).learn(X, order[codes])
+    one, two = AutoClasses("untuned", K).learn(X, codes), AutoClasses("untuned", K).learn(X, order[codes])
     np.testing.assert_allclose(two[:, order], one, atol=1e-5)
 
 
 def test_units_do_not_matter() -> None:
     X, codes = blobs(n=400)
     other = X * 10.0 ** np.arange(-9, 9, 3)
-    one, two = (UntunedClasses("untuned", 4).learn(rows, codes)[100:].argmax(axis=1) for rows in (X, other))
+    one, two = (AutoClasses("untuned", 4).learn(rows, codes)[100:].argmax(axis=1) for rows in (X, other))
     assert abs(np.mean(one != codes[100:]) - np.mean(two != codes[100:])) < 0.02
 
 
@@ -105,7 +105,7 @@ def test_float32_is_close_to_float64() -> None:
     for make in STREAMS.values():
         X, codes = make()
         K = codes.max() + 1
-        one, two = (UntunedClasses("untuned", K, dtype=dtype).learn(X, codes) for dtype in ("float64", "float32"))
+        one, two = (AutoClasses("untuned", K, dtype=dtype).learn(X, codes) for dtype in ("float64", "float32"))
         assert np.mean(np.abs(np.exp(one) - np.exp(two))) < 1e-3
 
 
@@ -121,12 +121,12 @@ def test_a_class_may_come_late(way: str) -> None:
     late = np.sort(np.concatenate([np.flatnonzero(codes != 3), np.flatnonzero((codes == 3) & (np.arange(1500) > 500))]))
     X, codes = X[late], codes[late]
     start = int(np.argmax(codes == 3))
-    model = UntunedClasses("untuned", 3)
+    model = AutoClasses("untuned", 3)
     model.learn(X[:start], codes[:start])
     assert model.add_class() == 3
     cut = len(codes) - 200
     model.learn(X[start:cut], codes[start:cut])
-    known = UntunedClasses("untuned", 4)
+    known = AutoClasses("untuned", 4)
     known.learn(X[:cut], codes[:cut])
     errors = [np.mean(m.predict(X[cut:]).argmax(axis=1) != codes[cut:]) for m in (model, known)]
     assert errors[0] <= errors[1] + 0.03
@@ -134,7 +134,7 @@ def test_a_class_may_come_late(way: str) -> None:
 
 def test_a_stream_may_start_without_any_class() -> None:
     X, codes = blobs(n=200)
-    model = UntunedClasses("untuned", 0)
+    model = AutoClasses("untuned", 0)
     for x, y in zip(X, codes, strict=True):
         while model.n_classes <= y:
             model.add_class()
@@ -149,7 +149,7 @@ def test_probabilities_are_calibrated() -> None:
     X = rng.normal(size=(8000, 10)) * np.geomspace(1e-3, 1e3, 10)
     margins = (X / np.geomspace(1e-3, 1e3, 10)) @ rng.normal(size=(10, 6))
     codes = (margins + rng.gumbel(size=margins.shape)).argmax(axis=1)
-    model = UntunedClasses("untuned", 6)
+    model = AutoClasses("untuned", 6)
     model.learn(X[:5000], codes[:5000])
     p = model.predict_proba(X[5000:])
     sure, right = p.max(axis=1), p.argmax(axis=1) == codes[5000:]
@@ -164,7 +164,7 @@ def test_probabilities_are_calibrated() -> None:
 
 def test_a_class_of_great_weight_wins() -> None:
     X, codes = blobs(n=600)
-    plain, heavy = UntunedClasses("untuned", 4), UntunedClasses("untuned", 4)
+    plain, heavy = AutoClasses("untuned", 4), AutoClasses("untuned", 4)
     plain.learn(X, codes)
     heavy.learn(X, codes, np.where(codes == 2, 50.0, 1.0))
     assert np.mean(heavy.predict(X).argmax(axis=1) == 2) > np.mean(plain.predict(X).argmax(axis=1) == 2)
@@ -179,7 +179,7 @@ def test_a_class_of_great_weight_wins() -> None:
 def test_no_row_makes_it_say_anything_but_probabilities(data: Any) -> None:
     """Wild sizes and weights: a row is learned or refused, and what is refused is as if it had never come."""
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
-    model, twin = UntunedClasses("untuned", 3), UntunedClasses("untuned", 3)
+    model, twin = AutoClasses("untuned", 3), AutoClasses("untuned", 3)
     if data.draw(st.booleans()):
         for each in (model, twin):
             each._core.state = sketched(each._core.state, each._core.directions)
@@ -212,7 +212,7 @@ def test_no_row_makes_it_say_anything_but_probabilities(data: Any) -> None:
 
 def test_unfit_input_is_refused_and_changes_nothing() -> None:
     X, codes = blobs(n=60)
-    model = UntunedClasses("untuned", 4, n_features=6)
+    model = AutoClasses("untuned", 4, n_features=6)
     model.learn(X, codes)
     before = model.predict(X)
     for rows, labels, match in [
@@ -234,15 +234,15 @@ def test_what_it_does_not_offer_says_so() -> None:
         ({"nonsense": 1}, "no option"),
     ]:
         with pytest.raises(OptionError, match=match):
-            UntunedClasses(n_classes=3, **options)
+            AutoClasses(n_classes=3, **options)
     with pytest.raises(OptionError, match="open_ended"):
-        UntunedClasses("untuned", 3, open_ended=False).add_class()
+        AutoClasses("untuned", 3, open_ended=False).add_class()
 
 
 @pytest.mark.parametrize("way", STREAMS)
 def test_a_file_whose_numbers_do_not_fit_is_refused(way: str, tmp_path: Any) -> None:
     X, codes = STREAMS[way]()
-    model = UntunedClasses("untuned", codes.max() + 1)
+    model = AutoClasses("untuned", codes.max() + 1)
     model.learn(X, codes)
     whole = model._arrays()
     wrong = {
@@ -263,7 +263,7 @@ def test_a_file_whose_numbers_do_not_fit_is_refused(way: str, tmp_path: Any) -> 
 
 def test_the_sketch_grows_with_the_classes_whenever_they_come(tmp_path: Any) -> None:
     X, codes = blobs(n=200, d=500)
-    model = UntunedClasses("untuned", 3, sketch_size=3)
+    model = AutoClasses("untuned", 3, sketch_size=3)
     model.learn(X[:50], codes[:50] % 3)
     assert len(model._core.state.gram) == 2 * 9
     model.add_class()
@@ -275,7 +275,7 @@ def test_the_sketch_grows_with_the_classes_whenever_they_come(tmp_path: Any) -> 
 
 
 def test_classes_that_are_added_at_once_get_no_metrics_that_are_given_up_with_the_next_row() -> None:
-    model = UntunedClasses("untuned", 1)
+    model = AutoClasses("untuned", 1)
     rows = np.random.default_rng(0).normal(size=(5, 200))
     model.learn(rows, np.zeros(5, np.int64))
     before = model.predict(rows)

@@ -1,4 +1,4 @@
-"""``onsketch.learner("auto")``: the mixture as a learner like any other."""
+"""One learner without tuning, for two classes and numbers: a linear learner like any other."""
 
 from __future__ import annotations
 
@@ -8,68 +8,304 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core import state
-from onsketch.core.arrays import Arrays, require, take
+from onsketch.core import scaling
+from onsketch.core import state as states
+from onsketch.core.arrays import Arrays, named, require, require_within, take
 from onsketch.core.errors import OptionError
-from onsketch.core.tolerances import LARGEST, RESOLUTION, STEEPEST
-from onsketch.jit.calling import Bound, Prepared
+from onsketch.core.interrupts import uninterrupted
+from onsketch.jit.calling import Prepared
 from onsketch.jit.chain import Step
 from onsketch.jit.vectors import padded
-from onsketch.learners.auto.directions import ridge_with
-from onsketch.learners.auto.merging import merge_auto, sketch_of_learner
-from onsketch.learners.auto.mixing import EXPERTS
-from onsketch.learners.auto.reading import fill_weights, leverage_rows, new_room, predict_rows
-from onsketch.learners.auto.round import learn_rows, new_working_room
-from onsketch.learners.auto.scaling import APART
+from onsketch.learners.auto import upkeep
+from onsketch.learners.auto.columns import IN_BUFFER
+from onsketch.learners.auto.merging import merge
+from onsketch.learners.auto.metric import worth_exact
+from onsketch.learners.auto.pool import PRIOR, Pool
+from onsketch.learners.auto.round import bounds_of, learn_rows, leverage_rows, predict_rows
 from onsketch.learners.auto.state import (
-    FIGURE,
-    FIRST_ROW,
-    IN_BUFFER,
-    TALLY,
-    Light,
+    BOLD,
+    DONE,
+    EXPERT_NAMES,
+    FIRST,
+    LONG,
+    NEWTON,
+    OUTPUTS,
+    PLACES,
+    RIDGES,
+    RUN,
+    SQUARE,
+    WIDE,
     Mixture,
-    Settings,
+    PoolScratch,
+    Scratch,
+    Setup,
+    State,
+    new_scratch,
+    start,
 )
 from onsketch.learners.base import Learner
 from onsketch.learners.features import INTERCEPT, FeatureMap
 from onsketch.learners.merging import spectrum
 from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
-from onsketch.learners.rows import Rows, Slotted
+from onsketch.learners.rows import Linear, Rows, Slotted
 from onsketch.learners.single import OneRow, RowPlan
-from onsketch.learners.sketched.packed import CLOCK, Table, new_table, roomy, used
+from onsketch.learners.sketched.packed import CLOCK, new_table, roomy
+from onsketch.learners.sketched.packed import used as used_of
 
 Floats = NDArray[np.float64]
 
-RIDGES, GROWTHS = (0.03, 0.003, 0.03), (0.5, 0.05, 0.05)
-"""Ridges of the experts with a sketch, for rows of mean squared length 1 (a margin is expected to be of size 1/√ridge),
-and the parts of what the sketch loses that are added to them."""
+ONE = (0,)
+"""The lanes of one output."""
 
-ROOT_STEP, OWN_STEP, STEP, BOLD_STEP = 10.0, 1.5, 10.0, 3.0
-"""Steps of the third expert and of the AdaGrads, for such rows and labels of size 1."""
 
-PRECISION = 0.1
-"""The first precision of the diagonal Laplace expert, for such rows."""
+class Core:
+    """The state of one learner without tuning and what is done with it, for one output or several classes."""
 
-TOLD = 0.25
-"""Curvature times leverage of a row that is worth its place in the sketch."""
+    def __init__(self, setup: Setup, lanes: tuple[int, ...], directions: int, classes: int, dtype: str) -> None:
+        self.setup, self.lanes, self.directions = setup, lanes, max(directions, 1)
+        self.state = states.new(
+            State, slots=1, classes=max(classes, 1), places=1, width=0, square=0, buffered=0, since=0,
+            table=new_table(0, 0, np.dtype(dtype)), real=np.dtype(dtype),
+        )  # fmt: skip
+        start(self.state)
+        self.state.running[RUN.classes] = classes
+        self.mixture = states.new(Mixture)
+        self.pool = Pool.empty(OUTPUTS, max(classes, 1))
+        self.map = FeatureMap()
+        self._scratch: tuple[PoolScratch, Scratch] | None = None
 
-FREE, PATIENCE = 1024, 10
-"""So many features have sketch columns from the start, the others when they have come so many times; until then they
-are kept in float32."""
+    @property
+    def rounds(self) -> int:
+        """Rows learned."""
+        return int(self.state.running[RUN.rounds])
 
-_LONGEST_KEPT = 4096
-"""Entries of a row for which the arrays of a round are kept from call to call: 300 bytes each."""
+    @property
+    def exact(self) -> bool:
+        """True while each output has an exact metric."""
+        return bool(self.state.gram.shape[0] == 0)
 
-_MORE = [TALLY.more_warm, TALLY.more_cold, TALLY.more_buffer]
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_scratch": None}
 
-EXPERT_NAMES = ("Newton", "second Newton", "root", "AdaGrad in own scales", "Laplace", "AdaGrad", "bold AdaGrad")
+    def scratch(self, entries: int) -> tuple[PoolScratch, Scratch]:
+        """Return arrays for one round of a row with so many entries."""
+        made = new_scratch(self.state, entries, len(self.state.places))
+        classes = 1 if self.lanes else self.state.weights.shape[2]
+        f, parts = np.zeros((OUTPUTS + 1, classes)), np.zeros((5, classes))
+        more = [
+            np.zeros(classes),
+            parts,
+            np.zeros(classes),
+            np.zeros(OUTPUTS + 1),
+            np.zeros((OUTPUTS + 1, OUTPUTS + 1)),
+        ]
+        return PoolScratch(made.before, f, *more), made
+
+    def _kept_scratch(self, entries: int) -> tuple[PoolScratch, Scratch]:
+        if self._scratch is not None:
+            have, size = states.sizes(self._scratch[1]), states.sizes(self.state)
+            fits = all(have[name] == size[name] for name in ("classes", "square", "width", "slots"))
+            if fits and have["entries"] >= entries:
+                return self._scratch
+        self._scratch = self.scratch(max(entries, 16))
+        return self._scratch
+
+    def learn(self, slotted: Slotted, labels: Floats, weights: Floats, out: Floats) -> int:
+        """Learn rows that the map has translated; returns how many."""
+        indptr, slots, values = slotted
+        self.state = states.grow(self.state, slots=self.map.count + 1)
+        longest = int(np.diff(indptr).max(initial=0))
+        done, count = 0, len(labels)
+        while done < count:
+            room = min(2 * longest + 2 * int(self.state.running[RUN.listed]), longest + len(self.state.places)) + 2
+            self._prepare(slots[indptr[done] : indptr[done + 1]], room)
+            pooled, scratch = self._kept_scratch(room)
+            block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
+            state = self.setup, self.state, self.mixture, self.pool, pooled, scratch
+            done += int(learn_rows(self.lanes, *state, *block))
+            if not self.keep_up() and self.state.running[RUN.status] == DONE:
+                break
+        return done
+
+    def keep_up(self) -> bool:
+        """Do what the loop has asked for after a row, and return True if it has asked for something.
+
+        The arrays stay, for prepared calls refer to them.
+        """
+        if self.state.running[RUN.status] < RIDGES:
+            return False
+        after = upkeep.kept_up(self.state)
+        after.running[RUN.status] = DONE
+        with uninterrupted:
+            for held, new in zip(self.state, after, strict=True):
+                if new is not held:
+                    held[...] = new
+        return True
+
+    def _prepare(self, row: NDArray[np.int32], room: int) -> None:
+        """Do what the loop has asked for before it can learn the next row, whose slots are given."""
+        status = int(self.state.running[RUN.status])
+        if status == SQUARE:
+            self._widen(max(int(row.max(initial=-1)) + 1, int(self.state.running[RUN.seen])) + 1)
+        elif status == LONG:
+            self._scratch = None
+            clock = self.state.table.clock
+            places, buffered = (min(int(clock[at]) + room + 1, PLACES) for at in (CLOCK.seen, CLOCK.touched))
+            self.state = states.grow(self.state, places=places, buffered=buffered)
+            self.state = self.state._replace(table=roomy(self.state.table, places))
+        self.state.running[RUN.status] = DONE
+
+    def _widen(self, size: int) -> None:
+        """Make room for exact metrics of this size, or go on with a sketch."""
+        if self.fits(size):
+            have = self.state.metrics.shape[2]
+            self.state = states.grow(self.state, square=padded(max(size, have + have // states.GROWTH), 8))
+        else:
+            self.state = upkeep.sketched(self.state, self.directions)
+
+    def set_classes(self, classes: int, directions: int) -> None:
+        """Make room for this many classes, whose weights start from 0."""
+        seen = int(self.state.running[RUN.seen]) + 1
+        if self.exact and seen > 1 and not self.fits(seen, classes):
+            self.state = upkeep.sketched(self.state, directions)
+        self.state.running[RUN.classes] = classes
+        have = self.state.weights.shape[2]
+        if classes > have:
+            self.state = states.grow(self.state, classes=classes)
+            biases, firmness = np.zeros(self.state.weights.shape[2]), np.full(self.state.weights.shape[2], PRIOR)
+            biases[:have], firmness[:have] = self.pool.biases, self.pool.firmness
+            self.pool = self.pool._replace(biases=biases, firmness=firmness)
+        if self.exact and self.state.running[RUN.used] > 0.0:
+            for e, ridge in enumerate(upkeep.ridges(self.state)):
+                self.state.metrics[e, classes - 1, range(seen), range(seen)] = 1.0 / ridge
+        self.directions = max(directions, self.directions)
+        if not self.exact:
+            self.state = upkeep.with_width(self.state, 2 * self.directions)
+
+    def fits(self, size: int, classes: int | None = None) -> bool:
+        """Return True where exact metrics of this size are worth their cost, for so many classes."""
+        classes = max(int(self.state.running[RUN.classes]) if classes is None else classes, 1)
+        return bool(worth_exact.py_func(classes, size))
+
+    def predict(self, slotted: Slotted, out: Floats) -> None:
+        """Fill margins (rows, 1) or log-probabilities (rows, K)."""
+        pooled, scratch = self._reading(slotted)
+        predict_rows(self.lanes, self.setup, self.state, self.mixture, self.pool, pooled, scratch, *slotted, out)
+
+    def leverage(self, slotted: Slotted, out: Floats) -> None:
+        """Fill the leverages of rows."""
+        leverage_rows(self.setup, self.state, self.mixture, self._reading(slotted)[1], *slotted, out)
+
+    def _reading(self, slotted: Slotted) -> tuple[PoolScratch, Scratch]:
+        longest = int(np.diff(slotted[0]).max(initial=0))
+        return self.scratch(longest + int(self.state.running[RUN.listed]) + 2)
+
+    def linear(self) -> tuple[Floats, Floats]:
+        """Return the experts' weights (features, OUTPUTS, K) in the units of the data, and constants (OUTPUTS, K)."""
+        state, run = self.state, self.state.running
+        seen = self.map.count + 1
+        weights = upkeep.written(state)[:seen]
+        constant = weights[0].copy()
+        constant[FIRST:] *= math.sqrt(run[RUN.used])
+        if not self.setup.intercept:
+            constant[:] = 0.0
+        figures = state.figures[:seen]
+        weights *= upkeep.units(figures, run)[:, :, None]
+        centre = np.where(figures[:, scaling.CENTRED] == 1.0, figures[:, scaling.CENTRE], 0.0)
+        constant -= np.einsum("jok,j->ok", weights * ~np.isin(np.arange(OUTPUTS), (WIDE, BOLD))[:, None], centre)
+        return weights[1:], constant
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the bounds of the predictions of one output."""
+        limits: tuple[float, float] = bounds_of.py_func(self.setup, self.state.running)
+        return limits
+
+    def nbytes(self) -> dict[str, int]:
+        """Memory: what is kept for the features seen; and everything."""
+        used = self.arrays()
+        packed = sum(used[f"state.{name}"].nbytes for name in ("figures", "weights", "energies", "places", "listed"))
+        rows, own = used["table.rows"].nbytes, states.nbytes(self.mixture) + sum(part.nbytes for part in self.pool)
+        return {
+            "packed": packed + rows + 16 * self.map.count,
+            "total": states.nbytes(self.state) + states.nbytes(self.state.table) + own + self.map.nbytes,
+        }
+
+    def arrays(self) -> Arrays:
+        """What a model file holds."""
+        run, table = self.state.running, self.state.table
+        used = {"slots": self.map.count + 1, "places": max(int(table.clock[CLOCK.seen]), 1),
+                "buffered": int(table.clock[CLOCK.touched])}  # fmt: skip
+        if self.exact:
+            used["square"] = int(run[RUN.seen]) + 1 if self.state.metrics.shape[2] else 0
+        packed = {"features": self.map.features, **states.pack(self.state, "state", **used)}
+        packed |= states.pack(table, "table", **used_of(table))
+        return packed | (states.pack(self.mixture, "mixture") if self.lanes else named("pool", self.pool._asdict()))
+
+    def restore(self, arrays: Arrays, width: int) -> None:
+        """Fill a fresh learner from what ``arrays`` returned, or refuse with a ModelFileError."""
+        features = take(arrays, "features", np.int64, (None,))
+        self.map.refill(features, width, False)
+        free = ("slots", "places", "width", "square", "classes", "buffered", "since")
+        self.state = states.unpack(self.state, arrays, "state", free=free)
+        width, since = len(arrays["state.gram"]), arrays["state.buffer"].shape[1]
+        self.state = states.resize(self.state, width=width, since=since)  # not more, as other axes may have
+        k = take(arrays, "table.running", np.float64, (None, None, None)).shape[1]
+        table = states.unpack(new_table(k, k, self.state.weights.dtype), arrays, "table", free=("slots", "log"))
+        self.state = self.state._replace(table=roomy(table, len(self.state.slot_of)) if width else table)
+        if self.lanes:
+            self.mixture = states.unpack(self.mixture, arrays, "mixture")
+        else:
+            self.state = states.grow(self.state, classes=len(take(arrays, "pool.biases", np.float64, (None,))))
+            self.pool = Pool(**{
+                name: take(arrays, f"pool.{name}", np.float64, shape.shape)
+                for name, shape in Pool.empty(OUTPUTS, self.state.weights.shape[2])._asdict().items()
+            })  # fmt: skip
+        self._check(features.size)
+        square = self.state.metrics.shape[2]
+        self.state = states.resize(self.state, square=padded(square, 8)) if square % 8 else self.state
+
+    def _check(self, seen: int) -> None:
+        """Refuse a state in which a compiled loop would read what is not there, or what no rows can have led to."""
+        state, run, have = self.state, self.state.running, states.sizes(self.state)
+        counts = run[[RUN.rounds, RUN.seen, RUN.listed, RUN.rows, RUN.classes]]
+        require(bool((counts == np.floor(counts)).all() and (counts >= 0).all()), "its counts are impossible")
+        require(run[RUN.classes] <= have["classes"], "it counts more classes than it has", "running")
+        require(run[RUN.seen] == seen and have["slots"] > seen, "features are not as many as it counts", "running")
+        width, table = have["width"], state.table
+        places, touched = (int(table.clock[at]) for at in (CLOCK.seen, CLOCK.touched))
+        require(width in (0, 2 * self.directions), "its sketch has another size")
+        require(0 <= run[RUN.rows] < max(width, 1), "its sketch has impossible counts")
+        require(run[RUN.listed] <= seen, "its list is too long")
+        require_within(state.listed[: int(run[RUN.listed])], 1, seen, "state.listed")
+        require_within(run[[RUN.fade, RUN.thin]], 1e-13, 1.0, "state.running")
+        require_within(run[RUN.heaviest], 1.0, 1e51, "state.running")
+        require_within(run[[RUN.norm, RUN.used, RUN.wide]], 0.0, 1e100, "state.running")
+        require_within(state.figures[:, [scaling.MAGNITUDE, scaling.SQUARE, scaling.VALUES, scaling.VISITS,
+                                       scaling.CHANGES]],
+                       0.0, 1e301, "state.figures")  # fmt: skip
+        if width:
+            require(1 <= places <= have["places"] and have["square"] == 0, "its sketch has impossible counts")
+            extra = table.running.shape[1] - width // 2 + 1
+            some = NEWTON * run[RUN.classes] <= extra <= NEWTON * have["classes"] and extra % NEWTON == 0
+            require(some or (extra == 0 and run[RUN.classes] <= 1), "its sketch is of other classes")
+            require(have["since"] == padded(width // 2 + 1, 8), "its buffer has another size")
+            in_buffer = table.rows[:places, IN_BUFFER].astype(np.int64)
+            listed = np.flatnonzero(in_buffer)
+            require(np.array_equal(np.sort(in_buffer[listed]), np.arange(1, touched + 1)), "its buffer is another's")
+            require(have["buffered"] >= touched, "its buffer is too small")
+            table.touched[in_buffer[listed] - 1] = listed
+            require_within(state.places, -1, places - 1, "state.places")
+            require_within(state.slot_of[:places], 0, seen, "state.slot_of")
+        else:
+            require(have["square"] > seen or seen == 0, "its metrics are too small")
+            require(places == touched == table.running.shape[1] == 0, "it has columns without a sketch")
 
 
 class AutoLearner(Learner):
-    """Seven experts and their mixture; ``docs/explanation/auto.md`` explains them.
+    """Two Newton experts over one metric, two AdaGrads and their mixture; see the package's page.
 
-    Cost of a round: O(m) per non-zero plus O(m²), whatever d.
+    Cost of a round: O(d²) with at most 259 features, O(m) per non-zero plus O(m²) beyond.
 
     >>> import numpy as np, onsketch
     >>> rng = np.random.default_rng(0)
@@ -80,170 +316,88 @@ class AutoLearner(Learner):
     True
     """
 
+    share_names = EXPERT_NAMES
+
     def __init__(self, method: Method, options: Options) -> None:
         super().__init__(method, options)
-        size = options.sketch_size
-        kept, capacity = (size - 1, 2 * size) if size >= 2 else (0, 1)
-        real = self._loss.labels == "real"
-        self._settings = Settings(
+        clip = options.clip
+        setup = Setup(
             loss=self._loss.form,
-            size=size,
-            capacity=capacity,
-            ridges=RIDGES,
-            growths=GROWTHS,
-            root_step=ROOT_STEP,
-            own_step=OWN_STEP,
-            step=STEP,
-            bold_step=BOLD_STEP,
-            precision=PRECISION,
-            real=real,
             signs=self._loss.labels == "sign",
-            intercept=options.fit_intercept,
-            ranged=self._loss.labels != "sign" and options.clip == "labels",
-            clip=options.clip if isinstance(options.clip, float) else math.inf,
+            real=self._loss.labels == "real",
+            counts=self._loss.labels == "count",
+            intercept=bool(options.fit_intercept),
+            bounded=clip == "labels",
+            clip=clip if isinstance(clip, float) else math.inf,
             forget=float(options.forget),
-            told=TOLD,
-            free=FREE,
-            patience=PATIENCE,
-            largest=LARGEST if options.dtype == "float64" else 1e30,
-            steepest=STEEPEST[options.dtype],
-            resolution=RESOLUTION[options.dtype],
+            largest=1e100 if options.dtype == "float64" else 1e15,
         )
-        self._small = Mixture.empty(capacity, kept)
-        self._table = self._new_table(16)
-        self._light = self._new_light()
-        self._map = FeatureMap()
-        self._learn_rows, self._predict_rows = Bound(learn_rows), Bound(predict_rows)
+        self._core = Core(setup, ONE, options.sketch_size, 1, options.dtype)
 
     @property
     def rounds(self) -> int:
         """Rounds played."""
-        return int(self._table.clock[CLOCK.rounds])
-
-    share_names = EXPERT_NAMES
-
-    _room: tuple[Any, ...] | None = None
-    """Scratch of rounds, see ``_working_room``; no part of the state."""
-
-    def _copied(self) -> dict[str, Any]:
-        return {name: part for name, part in vars(self).items() if name != "_room"}
+        return self._core.rounds
 
     @property
     def shares(self) -> Floats:
         """The coefficients of the experts in the mixture, in the order of ``EXPERT_NAMES``."""
-        return self._small.mix[:EXPERTS].copy()
-
-    def _new_table(self, room: int) -> Table:
-        """An empty heavy table with room for so many features."""
-        kept = max(self._settings.size - 1, 0)
-        table = roomy(new_table(kept + 1, kept + 1, self.options.dtype), room)
-        table.clock[CLOCK.seen] = 1  # place 0 means: none
-        return table
-
-    def _new_light(self) -> Light:
-        """Light rows of no feature."""
-        since = padded(self._settings.capacity - max(self._settings.size - 1, 0), 8)
-        made: Light = state.new(Light, warm=1, cold=1, slots=0, buffered=0, since=since, real=self.options.dtype)
-        return made
-
-    def _translated(self, rows: Rows, *, learn: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        return self._map.translate(rows, learn=learn, intercept=self.options.fit_intercept)
+        return np.array(self._core.mixture.mix[:OUTPUTS])
 
     def shared(self, rows: Rows, *, learn: bool) -> Rows:
         """The rows with their slots."""
-        return self._map.shared(rows, learn=learn, intercept=self.options.fit_intercept)
-
-    def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
-        try:
-            done = self._learn_translated(self._translated(rows, learn=True), labels, weights, out)
-        finally:  # the features of rows that were not learned have not been seen, even if there was no memory for them
-            self._small.counts[TALLY.full] = 0
-            self._map.forget(int(self._small.counts[TALLY.seen]))
-        return done
-
-    def _learn_translated(self, slotted: Slotted, labels: Floats, weights: Floats, out: Floats) -> int:
-        indptr, slots, values = slotted
-        if self._map.count > len(self._light.places):
-            self._light = state.grow(self._light, slots=self._map.room)
-        done = 0
-        while True:
-            parts = self._settings, self._light, self._table, self._small, self._working_room(0)
-            self._small.counts[_MORE] = 0  # asked for by the loop, unless a row is only longer than its room
-            block = indptr[done:], slots, values, labels[done:], weights[done:], out[done:]
-            done += int(self._learn_rows(parts, *block))
-            if not self._small.counts[TALLY.full]:
-                break
-            self._working_room(int(np.diff(indptr).max()))
-            warm, cold, buffered = (int(count) for count in self._small.counts[_MORE])
-            if self._settings.size >= 2:
-                self._table = roomy(self._table, warm)
-                warm = max(warm, self._table.rows.shape[0])  # the same places in both
-            self._light = state.grow(self._light, warm=warm, cold=cold, buffered=buffered)
-            self._predict_rows.forget()
-        if parts[-1][0][0].size > 6 * _LONGEST_KEPT:
-            self._room = None
-            self._learn_rows.forget()
-        return done
-
-    def _working_room(self, longest: int) -> tuple[Any, ...]:
-        """Arrays for rounds with rows of so many entries; they stay, for to make them takes longer than a short row."""
-        have = 0 if self._room is None else len(self._room[0][3])
-        if self._room is None or longest >= have:
-            self._room = new_working_room(self._settings, self._light, self._table, max(longest, 2 * have, 64))
-        return self._room
+        return self._core.map.shared(rows, learn=learn)
 
     def learning_row(self, row: OneRow) -> RowPlan:
         """As ``_learn``, for a prepared row."""
-        light, table = self._light, self._table
-        slotted, steps, same = row.translated(self._map, self.options.fit_intercept, len(light.places))
-        state = self._settings, light, table, self._small, self._working_room(slotted[1].size)
-        learn = Prepared(learn_rows, *state, *slotted, row.label, row.weight, row.out)
-        return RowPlan([*steps, Step(learn, 1)], lambda: self._light is light and self._table is table and same())
+        return self._row_plan(row, learn=True)
 
     def predicting_row(self, row: OneRow) -> RowPlan:
         """As ``_predict``, for a prepared row."""
-        light, table = self._light, self._table
-        slotted, steps, same = row.translated(self._map, self.options.fit_intercept)
-        state = self._settings, light, table, self._small, new_room(table, self._small)
-        predict = Prepared(predict_rows, *state, *slotted, row.out)
-        return RowPlan([*steps, Step(predict)], lambda: self._light is light and self._table is table and same())
+        return self._row_plan(row, learn=False)
+
+    def _row_plan(self, row: OneRow, *, learn: bool) -> RowPlan:
+        core, state, run = self._core, self._core.state, self._core.state.running
+        slots = len(state.places)
+        slotted, steps, same = row.translated(core.map, False, slots - 1 if learn else None)
+        listed = min(2 * int(run[RUN.listed]) + 64, slots)
+        pooled, scratch = core.scratch(slotted[1].size + listed + 2)
+        parts = core.lanes, core.setup, state, core.mixture, core.pool, pooled, scratch, *slotted
+        out = row.out.reshape(1, 1)
+        if learn:
+            steps.append(Step(Prepared(learn_rows, *parts, row.label, row.weight, out), 1))
+        else:
+            steps.append(Step(Prepared(predict_rows, *parts, out)))
+
+        def kept_up(margin: float) -> float:
+            core.keep_up()
+            return margin
+
+        return RowPlan(
+            steps, lambda: core.state is state and run[RUN.listed] <= listed and same(), kept_up if learn else None
+        )
+
+    def _learn(self, rows: Rows, labels: Floats, weights: Floats, out: Floats) -> int:
+        core = self._core
+        try:
+            return core.learn(core.map.translate(rows, learn=True), labels, weights, out.reshape(-1, 1))
+        finally:  # features of rows that were not learned have not been seen
+            core.map.forget(int(core.state.running[RUN.seen]))
 
     def _predict(self, rows: Rows) -> Floats:
-        indptr, slots, values = self._translated(rows, learn=False)
-        out = np.empty(rows.count)
-        state = self._settings, self._light, self._table, self._small
-        self._predict_rows(state, new_room(self._table, self._small), indptr, slots, values, out)
-        return out
+        out = np.empty((rows.count, 1))
+        self._core.predict(self._core.map.translate(rows, learn=False), out)
+        return out[:, 0]
+
+    def _linear(self) -> Linear:
+        return Linear(*self._coefficients(), *self._core.bounds())
 
     def _leverage(self, rows: Rows) -> Floats:
-        indptr, slots, values = self._translated(rows, learn=False)
-        out = np.empty(rows.count)
         if self.rounds == 0:
-            raise OptionError("auto: leverage is known once a row has been learned, for features have no scale before.")
-        room = new_room(self._table, self._small)
-        leverage_rows(self._settings, self._light, self._table, self._small, room, indptr, slots, values, out)
+            raise OptionError("auto: leverage needs a learned row, since features have no scale before.")
+        out = np.empty(rows.count)
+        self._core.leverage(self._core.map.translate(rows, learn=False), out)
         return out
-
-    @property
-    def ridge(self) -> float:
-        """The ridge of the first Newton expert, for rows in scales of their own."""
-        return float(ridge_with.py_func(self._settings, self._small.numbers, 0, self.escaped))
-
-    @property
-    def escaped(self) -> float:
-        """Σρ: what the sketch has shrunk away so far."""
-        return float(self._small.numbers[FIGURE.escaped])
-
-    def spectrum(self) -> Floats:
-        """The eigenvalues of the sketch of curvature rows, descending."""
-        return self.directions()[0]
-
-    def directions(self) -> tuple[Floats, NDArray[np.int64], Floats]:
-        """The main directions of the sketch; see ``Learner.directions``."""
-        places, n = np.maximum(self._light.places[: self._map.count], 0), int(self._small.counts[TALLY.rows])
-        rows = sketch_of_learner(self)[places, FIRST_ROW : FIRST_ROW + n].T
-        values, vectors = spectrum(np.ascontiguousarray(rows))
-        return values * float(self._small.numbers[FIGURE.fade]), self._map.features.copy(), vectors
 
     def deviation(self, X: Any) -> Floats:
         """The standard deviation of what the labels of these rows may be: noise, and what the learner does not know.
@@ -255,88 +409,63 @@ class AutoLearner(Learner):
             raise OptionError(f"auto: a standard deviation is known for the squared loss, not for {self.loss}.")
         leverages = self.leverage(X)
         with self.lock.reading:
-            noise = self._small.sums[2, :3].min() / max(self._small.numbers[FIGURE.weight], 1e-290)
+            run = self._core.state.running
+            noise = float(run[RUN.squares]) / max(float(run[RUN.weight]), 1e-290)
         return np.asarray(np.sqrt(noise * (1.0 + 2.0 * leverages)))
 
+    @property
+    def ridge(self) -> float:
+        """The ridge of the first Newton expert, for rows in scales of their own."""
+        return upkeep.ridges(self._core.state)[0]
+
+    @property
+    def escaped(self) -> float:
+        """Σρ: what the sketch has shrunk away so far."""
+        return float(self._core.state.running[RUN.lost])
+
+    def spectrum(self) -> Floats:
+        """The eigenvalues of the sum of curvature rows in scales of their own, or of its sketch, descending."""
+        return self.directions()[0]
+
+    def directions(self) -> tuple[Floats, NDArray[np.int64], Floats]:
+        """The main directions of the sum of curvature rows, at most ``sketch_size``; see ``Learner.directions``."""
+        core, run = self._core, self._core.state.running
+        values, vectors = spectrum(upkeep.curvature_rows(core.state))
+        kept = self.options.sketch_size
+        features = np.append(INTERCEPT, core.map.features)
+        return values[:kept] * float(run[RUN.fade]), features, vectors[:kept]
+
     def _coefficients(self) -> tuple[NDArray[np.int64], Floats]:
-        weights = np.empty(self._map.count)
-        fill_weights(self._light, self._table, self._small, weights, new_room(self._table, self._small))
-        return self._map.features.copy(), weights
+        core = self._core
+        weights, constant = core.linear()
+        mix, run = core.mixture.mix, core.state.running
+        unit = float(run[RUN.unit]) if core.setup.real else 1.0
+        values = weights[:, :, 0] @ mix[:OUTPUTS]
+        if not core.setup.intercept:
+            return core.map.features.copy(), values
+        bias = float(run[RUN.centre] + mix[OUTPUTS] * unit + mix[:OUTPUTS] @ constant[:, 0])
+        return np.append(core.map.features, INTERCEPT), np.append(values, bias)
 
     def state_bytes(self) -> dict[str, int]:
-        """Memory: packed rows and index of the features seen; and everything."""
-        counts = self._used()
-        light = state.nbytes(
-            self._light, warm=counts["warm"] - 1, cold=counts["cold"] - 1, slots=self._map.count, buffered=0
-        )
-        heavy = int(self._table.clock[CLOCK.seen]) * (self._table.rows.strides[0] + 4)
-        total = sum(map(state.nbytes, (self._light, self._table, self._small)))
-        return {"packed": self._map.count * (8 + 4) + light + heavy, "total": total + self._map.nbytes}
+        """Memory: what is kept for the features seen; and everything."""
+        return self._core.nbytes()
 
     def _merge(self, other: Any, base: Any) -> None:
         start = type(self)(self.method, self.options) if base is None else base
         if other.rounds == start.rounds:
             return
         if self.rounds == start.rounds:
-            twin = other.fork()
-            self._small, self._light, self._table, self._map = twin._small, twin._light, twin._table, twin._map
+            self._core = other.fork()._core
         else:
-            merge_auto(self, other, start)
-        for bound in (self._learn_rows, self._predict_rows):
-            bound.forget()  # the state of before
+            merge(self._core, other._core, start._core)
 
     @classmethod
     def room(cls, method: Method, options: Options) -> int:
         """Bytes that a fresh one takes."""
-        return 8 * 288 * options.sketch_size**2
-
-    def _used(self) -> dict[str, int]:
-        """How much of the light tables is in use."""
-        warm, cold = (int(count) + 1 for count in self._small.counts[[TALLY.warm, TALLY.cold]])
-        buffered = int(self._table.clock[CLOCK.touched])
-        return {"warm": warm, "cold": cold, "slots": self._map.count, "buffered": buffered}
+        return 8 * 64 * options.sketch_size**2
 
     def _arrays(self) -> Arrays:
-        light = state.pack(self._light, "light", **self._used())
-        heavy = state.pack(self._table, "table", **used(self._table))
-        return {"features": self._map.features} | light | heavy | state.pack(self._small, "small")
+        return self._core.arrays()
 
     def _restore(self, arrays: Arrays) -> None:
-        features = take(arrays, "features", np.int64, (None,))
-        self._map.refill(features, self._width, self.options.fit_intercept)
-        self._small = state.unpack(self._small, arrays, "small")
-        self._table = roomy(state.unpack(self._new_table(0), arrays, "table", free=("slots", "log")), 16)
-        axes = ("warm", "cold", "slots", "buffered")
-        self._light = state.unpack(self._new_light(), arrays, "light", free=axes)
-        self._light = state.grow(self._light, warm=len(self._table.rows))
-        warm, cold = (int(count) for count in self._small.counts[[TALLY.warm, TALLY.cold]])
-        seen, counted = features.size, {name: arrays[f"light.{name}"].shape[0] for name in Light._fields}
-        buffered = int(self._table.clock[CLOCK.touched])
-        fits = counted == {"rows": warm + 1, "cold": cold + 1, "places": seen, "buffer": buffered}
-        require(fits and min(warm, cold) >= 0, "its counts are impossible", "small.counts")
-        self._check()
-        in_buffer = self._table.rows[: self._table.clock[CLOCK.seen], IN_BUFFER].astype(np.int64)
-        listed = np.flatnonzero(in_buffer)
-        require(np.array_equal(np.sort(in_buffer[listed]), np.arange(1, buffered + 1)), "its buffer is another's")
-        self._table.touched[in_buffer[listed] - 1] = listed
-        taken = np.zeros(cold + 1, dtype=bool)
-        taken[-self._light.places[:seen][self._light.places[:seen] < 0]] = True
-        free = 0
-        for place in np.flatnonzero(~taken[1:]) + 1:
-            self._light.cold[place, :2] = divmod(free, 65536)
-            free = int(place)
-        self._small.counts[TALLY.freed] = free
-
-    def _check(self) -> None:
-        """Refuse a state in which a compiled loop would read what is not there."""
-        rows, constant, seen, regime, turned, full = (int(count) for count in self._small.counts[:6])
-        capacity, known = self._settings.capacity, self._light.places[: self._map.count]
-        require(0 <= turned <= rows < max(capacity, 1), "its sketch has impossible counts")
-        require(seen == self._map.count and 0 <= regime <= APART and full == 0, "its counts are impossible")
-        places = np.flatnonzero(self._map.features == INTERCEPT)
-        require(constant == (places[0] if places.size else -1), "its constant feature is not where it should be")
-        warm, cold = self._small.counts[[TALLY.warm, TALLY.cold]]
-        require(bool(((known >= -cold) & (known <= warm) & (known != 0)).all()), "a feature's row is not there")
-        require(np.unique(known).size == known.size, "two features share a row")
-        require(constant < 0 or known[constant] > 0, "its constant feature is not where it should be")
-        require(self._settings.size < 2 or warm + 1 == self._table.clock[CLOCK.seen], "a feature's sketch is not there")
+        self._core.restore(arrays, self._width)

@@ -1,397 +1,355 @@
-"""Merging ``auto`` learners that have seen different rows.
+"""Merge what two learners have learned from different rows, starting from a common base or from nothing.
 
-Two learners and the base that both started from (a fresh one, unless given) are written out over the features that any
-of them has met, in the scales of the merged learner: means and scales by the counts of their features, lengths, labels
-and losses by sums, the base counted once. A weight per unit of one scale becomes one per unit of the other, a row of
-the sketch likewise, so that no prediction changes. Then every expert is merged by what it knows:
+All parts are brought to one affine law per feature, that of the merged figures, which rewrites weights and metrics
+exactly. Then, with the base's knowledge counted once,
 
-Newton experts (as ``sketched/merging.py``, with a diagonal E)
-
-    (M_0 + K_1 + K_2)(w − w_0) = (M_0 + K_1)(w_1 − w_0) + (M_0 + K_2)(w_2 − w_0),    K_i = Δ_i + E_i
-
-with Δ_i what the sketch has gained, and E_i what it does not show: per feature with columns the energy let go, per
-feature without them that of its gradients. The diagonal Laplace expert has the same rule with precisions 1/v.
-
-The root expert and the AdaGrads go as far as they can, so that their displacements are averaged: by √E gained per
-feature, or by A^{1/2} times how often a feature was met. Calibration and stacking are Laplace approximations: their
-precisions add, and so do precisions times coefficients. Mixing weights follow from the sums of losses.
-
-Merging with a learner that has learned nothing since the base changes nothing; the order does not matter but for
-rounding. It is an approximation of learning one stream, not the same: docs/explanation/auto.md has the figures.
-O(m²) per feature with sketch columns, O(1) per feature without.
+    metrics      A = A_base + Σ (A_i − A_base)
+    Newton       w solves A w = A_base w_base + Σ (A_i w_i − A_base w_base); only then is a sketch shrunk
+    AdaGrads     means weighed by the energy that each part has met
+    mixture      means weighed by precision, and sums of losses
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import copy
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onsketch.core.errors import OptionError
-from onsketch.core.losses import HUBER, POISSON, SQUARED, slope_unit
-from onsketch.core.state import grow
+from onsketch.core import scaling
+from onsketch.core import state as states
+from onsketch.core.scaling import CENTRE, CENTRED, MAGNITUDE, MAGNITUDE_USED, SCALE, VALUES
 from onsketch.core.tolerances import CUTOFF
-from onsketch.core.weighting import exponential_weights
-from onsketch.learners.auto.counting import own_or_common
-from onsketch.learners.auto.directions import ridge_with
-from onsketch.learners.auto.mixing import EXPERTS, FEATURES, PRECISION, PRIORS, RATE, STAGES, set_mix
-from onsketch.learners.auto.passes import seen_by
-from onsketch.learners.auto.reading import fill_sketch, new_room
-from onsketch.learners.auto.scaling import MIXED, next_regime
+from onsketch.jit.decorators import kernel
+from onsketch.jit.vectors import padded
+from onsketch.learners.auto import pool as pools
+from onsketch.learners.auto import upkeep
+from onsketch.learners.auto.metric import change
+from onsketch.learners.auto.pool import Pool
 from onsketch.learners.auto.state import (
-    FIGURE,
-    FIRST_ROW,
-    HEADS,
-    LAPLACE,
-    LIGHT,
-    OWN_ADAGRAD,
-    ROOT,
-    SKETCHED,
-    TALLY,
-    WIDTH,
+    COOLEST,
+    FIRST,
+    HOTTEST,
+    LONG,
+    NEWTON,
+    OWN,
+    PRIOR,
+    RUN,
+    STACK_PRIOR,
+    STACKED,
     Mixture,
-    beyond_float32,
-    light_of,
-    rows_of,
+    State,
+    new_scratch,
 )
-from onsketch.learners.features import INTERCEPT
-from onsketch.learners.merging import added, less_base, spectrum
-from onsketch.learners.sketched.packed import CLOCK
+from onsketch.learners.sketched.packed import new_table
 
 if TYPE_CHECKING:
-    from onsketch.learners.auto.learner import AutoLearner
+    from onsketch.learners.auto.learner import Core
 
-Array = NDArray[np.float64]
-
-LANE = LAPLACE - SKETCHED
-"""The Laplace expert among those with two numbers per feature."""
-
-
-class Spread(NamedTuple):
-    """A learner written out over a common list of features."""
-
-    light: Array
-    """(features, WIDTH): the light rows, in which weights are whole."""
-    columns: NDArray[np.bool_]
-    """Which features have sketch columns."""
-    rows: Array
-    """(n, features that have columns in any of the learners): the sketch."""
+Floats = NDArray[np.float64]
+SIGNS = (1.0, 1.0, -1.0)
+"""How the two learners and their base count in sums."""
+ADDED = ("values", "credit", "alpha", "weight", "lost", "squares")
+"""Running figures that add up."""
 
 
-def merge_auto(one: AutoLearner, two: AutoLearner, base: AutoLearner) -> None:
-    """Merge ``two`` into ``one``, both of which started from ``base`` and have learned rows since."""
-    parts = (one, two, base)
-    union = one._map.copy()
-    slots = [union.add(part._map.features) for part in parts]
-    columns = [_with_columns(part, union.count, at) for part, at in zip(parts, slots, strict=True)]
-    heavy = np.flatnonzero(np.logical_or.reduce(columns))
-    constant = int(np.flatnonzero(union.features == INTERCEPT)[0]) if one.options.fit_intercept else -1
-    spreads = [_spread(part, union.count, at, has, heavy) for part, at, has in zip(parts, slots, columns, strict=True)]
-    small, light = _figures(parts, spreads, constant)
-    spreads = [_in_units_of(small, light, part, s, heavy, constant) for part, s in zip(parts, spreads, strict=True)]
-    energies = [spread.light[:, LIGHT.energy : LIGHT.energy + 4].T for spread in spreads]
-    light[:, :EXPERTS] = _weights(parts, small, spreads, heavy, energies).T
-    merged = np.maximum(less_base(energies), 0.0)
-    merged[LANE] = 1.0 / merged[LANE]
-    light[:, LIGHT.energy : LIGHT.energy + 4] = merged.T
-    rows = _shrunk(one, small, added([spread.rows for spread in spreads]))
-    _mix(parts, small)
-    _install(one, small, light, heavy, rows, round(less_base(part.rounds for part in parts)))
-    one._map = union
+@kernel
+def rewrite(state, scratch, exact, size, classes, scales, centres):
+    """Bring the Newton experts' knowledge of every feature to these scales and centres."""
+    for j in range(1, scales.size):
+        used = state.figures[j, SCALE]
+        if used > 0.0 and scales[j] > 0.0:
+            r, b = used / scales[j], (state.figures[j, CENTRE] - centres[j]) / scales[j]
+            change(state, scratch, exact, size, classes, j, r, b)
+        state.figures[j, SCALE], state.figures[j, CENTRE] = scales[j], centres[j]
 
 
-# What a learner holds ------------------------------------------------------------------------------------
+def merge(one: Core, two: Core, base: Core) -> None:
+    """Let ``one`` take in what ``two`` has learned since ``base``; nothing changes if this fails."""
+    features = np.append(one.map.features, np.setdiff1d(two.map.features, one.map.features))
+    count = features.size + 1
+    whole = one.exact and two.exact and one.fits(count)
+    parts = [_aligned(part, features, whole) for part in (one, two, base)]
+    rounds = np.array([state.running[RUN.rounds] for state in parts])
+    figures, running = _figures(parts, rounds), _running(one, parts, rounds)
+    for state in parts:
+        _to_law(one, state, figures, running)
+    columns = [upkeep.columns_of(part)[0] for part in parts] if not whole else []
+    hidden = [_hidden(*part) for part in zip(parts, columns, strict=not whole)]
+    merged = parts[0]
+    merged.figures[:], merged.running[:] = figures, running
+    listed = np.flatnonzero(figures[:, CENTRED] == 1.0)
+    merged.listed[: listed.size], merged.running[RUN.listed] = listed, listed.size
+    weights = _first_order(parts)
+    for e in range(NEWTON):
+        for k in range(max(int(running[RUN.classes]), 1)):
+            weights[:, FIRST + e, k] = _newton(parts, columns, hidden, e, k)
+    merged.weights[:] = weights
+    merged.factors[:] = sum(s * part.factors for s, part in zip(SIGNS, parts, strict=True))
+    rows = _shrunk(merged, columns, one.directions) if not whole else None
+    mixture, pool = _mixture([one.mixture, two.mixture, base.mixture], rounds), _pool(one.pool, two.pool, rounds)
+    new_map = type(one.map)()
+    new_map.refill(features, None, False)
+    real = one.state.weights.dtype
+    merged = merged._replace(
+        weights=merged.weights.astype(real), energies=merged.energies.astype(real),
+        buffer=merged.buffer.astype(real), table=new_table(0, 0, real),
+    )  # fmt: skip
+    if rows is not None:
+        merged = upkeep.with_columns(merged, rows)
+    one.map, one.state, one.mixture, one.pool, one._scratch = new_map, merged, mixture, pool, None
 
 
-def _with_columns(part: AutoLearner, count: int, slots: NDArray[np.int32]) -> NDArray[np.bool_]:
-    has = np.zeros(count, dtype=bool)
-    has[slots] = (part._light.places[: slots.size] > 0) & (part._settings.size >= 2)
-    return has
+def _aligned(part: Core, features: NDArray[np.int64], exact: bool) -> State:
+    """Return the part's state on these features, exact or with a sketch."""
+    state = part.state
+    while int(state.running[RUN.status]) > LONG:
+        state = upkeep.kept_up(state)
+    state = upkeep.sketched(state, part.directions) if not exact and part.exact else upkeep.settled(state)
+    have, seen = states.sizes(state), part.map.count + 1
+    order = {feature: slot for slot, feature in enumerate(features.tolist(), 1)}
+    to = np.array([0, *(order[feature] for feature in part.map.features.tolist())])
+    size = features.size + 1
+    fresh: State = states.new(
+        State, slots=size, classes=have["classes"], places=size, width=have["width"],
+        square=padded(size, 8) if exact else 0, buffered=0, since=0, table=new_table(0, 0, np.float64),
+        real=np.float64,
+    )  # fmt: skip
+    columns = np.zeros((0, 0))
+    if not exact:
+        state, columns = upkeep.unpacked(state._replace(weights=state.weights.astype(np.float64)))
+    for name in ("figures", "weights", "energies"):
+        getattr(fresh, name)[to] = getattr(state, name)[:seen]
+    fresh.running[:] = state.running
+    for name in ("coefficients", "gram", "inverses", "factors"):
+        getattr(fresh, name)[...] = getattr(state, name)
+    if exact:
+        ridges = upkeep.ridges(state)
+        for e in range(NEWTON if have["square"] else 0):
+            if ridges[e] > 0.0:
+                fresh.metrics[e, :, range(size), range(size)] = 1.0 / ridges[e]
+            fresh.metrics[e][:, to[:, None], to] = state.metrics[e, :, :seen, :seen]
+    else:  # every feature has a column
+        fresh.places[:], fresh.slot_of[:] = np.arange(size), np.arange(size)
+        moved = np.zeros((size, columns.shape[1]))
+        moved[to[state.slot_of[: len(columns)]]] = columns
+        fresh = upkeep.with_columns(fresh, moved)
+    fresh.running[RUN.seen] = size - 1
+    return fresh
 
 
-def sketch_of_learner(part: AutoLearner) -> Array:
-    """Heads and entries of S of warm features, by place; place 0 has none."""
-    out = np.zeros((int(part._small.counts[TALLY.warm]) + 1, FIRST_ROW + part._settings.capacity))
-    fill_sketch(part._light, part._table, part._small, out, new_room(part._table, part._small))
-    return out
+def _mean(values: Any, counts: Any) -> Any:
+    """The mean of the parts, the base's share taken off."""
+    total = sum(s * n for s, n in zip(SIGNS, counts, strict=True))
+    summed = sum(s * n * v for s, n, v in zip(SIGNS, counts, values, strict=True))
+    return summed / np.where(np.abs(total) > 0.0, total, 1.0)
 
 
-def _spread(
-    part: AutoLearner, count: int, slots: NDArray[np.int32], has: NDArray[np.bool_], heavy: NDArray[np.int64]
-) -> Spread:
-    light = np.zeros((count, WIDTH))
-    light[slots] = rows_of(part._light, slots.size)
-    places = np.zeros(count, dtype=np.int64)
-    places[slots] = np.maximum(part._light.places[: slots.size], 0)
-    mine = sketch_of_learner(part)[places[heavy]] * has[heavy, None]
-    n = int(part._small.counts[TALLY.rows])
-    rows = mine[:, FIRST_ROW : FIRST_ROW + n].T
-    for k in range(SKETCHED):
-        light[heavy, k] += mine[:, HEADS[k]] + part._small.a[k, :n] @ rows
-    return Spread(light, has, rows)
-
-
-# Scales, lengths, labels ---------------------------------------------------------------------------------
-
-
-def _mean(values: Iterable[Any], counts: Iterable[Any]) -> Any:
-    """The mean of all, the base counted once; 0 where there is nothing."""
-    values, counts = list(values), list(counts)
-    total = less_base(counts)
-    return less_base(v * c for v, c in zip(values, counts, strict=True)) / np.where(total > 0.0, total, 1.0)
-
-
-def _typical(lengths: Iterable[float], rounds: list[float]) -> float:
-    """As ``scaling.typical``: a part that has met no feature yet says nothing."""
-    known = list(lengths)
-    counts = [n if length > 0.0 else 0.0 for n, length in zip(rounds, known, strict=True)]
-    return float(_mean((length**0.125 for length in known), counts)) ** 8
-
-
-def _figures(parts: tuple[AutoLearner, ...], spreads: list[Spread], constant: int) -> tuple[Mixture, Array]:
-    """The merged learner's figures, and light rows with its means and scales."""
-    one, two, _ = parts
-    small = Mixture.empty(one._settings.capacity, one._table.running.shape[1] - 1)
-    numbers = small.numbers
-    given = [part._small.numbers for part in parts]
-    rounds = [float(part.rounds) for part in parts]
-    small.counts[TALLY.constant], small.counts[TALLY.seen] = constant, len(spreads[0].light)
-    light = np.zeros_like(spreads[0].light)
-    met = [spread.light[:, LIGHT.met] for spread in spreads]
-    light[:, LIGHT.met] = less_base(met)
-    light[:, LIGHT.mean] = np.maximum(_mean((spread.light[:, LIGHT.mean] for spread in spreads), met), 0.0)
-    first, second = (spread.light[:, LIGHT.scale] for spread in spreads[:2])
-    alone = np.where(met[1] == met[2], first, second)
-    light[:, LIGHT.scale] = np.where((met[0] == met[2]) | (met[1] == met[2]), alone, light[:, LIGHT.mean])
-    if constant >= 0:
-        light[constant, LIGHT.scale] = 1.0
-    np.log(light[:, LIGHT.scale], out=light[:, LIGHT.log], where=light[:, LIGHT.scale] > 0.0)
-    for place in (FIGURE.logs, FIGURE.squared_logs):
-        numbers[place] = _mean((g[place] for g in given), (g[FIGURE.values] for g in given))
-    for place in (FIGURE.values, FIGURE.weight):
-        numbers[place] = less_base(g[place] for g in given)
-    numbers[FIGURE.common] = numbers[FIGURE.logs]
-    numbers[FIGURE.own_length] = _typical((g[FIGURE.own_length] for g in given), rounds)
-    lengths = (
-        g[FIGURE.common_length] * math.exp(2.0 * (g[FIGURE.common] - numbers[FIGURE.common])) if n else 0.0
-        for g, n in zip(given, rounds, strict=True)
-    )
-    numbers[FIGURE.common_length] = _typical(lengths, rounds)
-    regimes = {int(part._small.counts[TALLY.regime]) for part in (one, two)}
-    variance = float(numbers[FIGURE.squared_logs] - numbers[FIGURE.logs] ** 2)
-    regime = next_regime.py_func(regimes.pop() if len(regimes) == 1 else MIXED, variance)
-    small.counts[TALLY.regime] = regime
-    squares = own_or_common.py_func(regime, numbers[FIGURE.own_length], numbers[FIGURE.common_length])
-    for place, square in zip((FIGURE.norm, FIGURE.wide_norm), squares, strict=True):
-        numbers[place] = square if square > 0.0 else max(given[0][place], given[1][place])
-    if one._settings.loss.code == POISSON:  # the centre is of margins, the mean of counts
-        numbers[FIGURE.mean_label] = _mean((g[FIGURE.mean_label] for g in given), rounds)
-        means = [g[FIGURE.centre] for g in given]
-    else:
-        means = [g[FIGURE.centre] + g[FIGURE.mean_label] for g in given]
-    numbers[FIGURE.centre] = _mean(means, rounds)
-    # a mean deviation, merged as roots of mean squares are: that of several means needs the distance between them
-    variances = (g[FIGURE.unit] ** 2 + (m - numbers[FIGURE.centre]) ** 2 for g, m in zip(given, means, strict=True))
-    real = one._settings.real
-    numbers[FIGURE.unit] = math.sqrt(max(_mean(variances, rounds), 0.0)) if real else given[0][FIGURE.unit]
-    numbers[FIGURE.low] = min(given[0][FIGURE.low], given[1][FIGURE.low])
-    for place in (FIGURE.high, FIGURE.heaviest):
-        numbers[place] = max(given[0][place], given[1][place])
-    numbers[FIGURE.escaped] = max(less_base(_escaped(part, small) for part in parts), 0.0)
-    numbers[FIGURE.credit] = min(max(less_base(g[FIGURE.credit] for g in given), 0.0), one._settings.told)
-    return small, light
-
-
-def _escaped(part: AutoLearner, small: Mixture) -> float:
-    """Σρ of a learner where rows have the merged one's length."""
-    numbers = part._small.numbers
-    norm = numbers[FIGURE.norm]
-    return float(numbers[FIGURE.escaped] * small.numbers[FIGURE.norm] / norm) if norm > 0.0 else 0.0
-
-
-def _units(small: Mixture, light: Array, constant: int) -> Array:
-    """(EXPERTS, features): what a value is multiplied by for each expert; 1 where there is no scale."""
-    own = 1.0 / np.where(light[:, LIGHT.scale] > 0.0, light[:, LIGHT.scale], np.nan)
-    common = np.full_like(own, math.exp(-small.numbers[FIGURE.common]))
-    sketched, wide = seen_by.py_func(int(small.counts[TALLY.regime]), own, common)
-    units = np.array([sketched] * (OWN_ADAGRAD + 1) + [wide] * (EXPERTS - OWN_ADAGRAD - 1))
-    if constant >= 0:
-        units[:, constant] = 1.0
-        units[:SKETCHED, constant] = math.sqrt(small.numbers[FIGURE.norm]) or 1.0
-    return units
-
-
-def _in_units_of(
-    small: Mixture, scales: Array, part: AutoLearner, spread: Spread, heavy: NDArray[np.int64], constant: int
-) -> Spread:
-    """The learner in the merged one's scales and around its centre, the variances as precisions."""
-    numbers = part._small.numbers
-    by = _units(small, scales, constant) / _units(part._small, spread.light, constant)
-    by = np.where(np.isfinite(by), by, 1.0)  # never met
-    light = spread.light.copy()
-    light[:, :EXPERTS] /= by.T
-    if constant >= 0 and part.rounds:
-        size = math.sqrt(small.numbers[FIGURE.norm])
-        shift = numbers[FIGURE.centre] - small.numbers[FIGURE.centre]
-        light[constant, :EXPERTS] += shift / np.where(np.arange(EXPERTS) < SKETCHED, size, 1.0)
-    energies = light[:, LIGHT.energy : LIGHT.energy + 4]
-    least = part._settings.precision * small.numbers[FIGURE.wide_norm]
-    energies[:, LANE] = 1.0 / np.where(energies[:, LANE] > 0.0, energies[:, LANE], np.inf)
-    energies *= by[SKETCHED:].T ** 2
-    energies[:, LANE] = np.maximum(energies[:, LANE], least)
-    return Spread(light, spread.columns, spread.rows * by[0, heavy])
-
-
-# Experts -------------------------------------------------------------------------------------------------
-
-
-def _weights(
-    parts: tuple[AutoLearner, ...],
-    small: Mixture,
-    spreads: list[Spread],
-    heavy: NDArray[np.int64],
-    energies: list[Array],
-) -> Array:
-    """(EXPERTS, features): the merged weights."""
-    settings, base = parts[0]._settings, parts[2]
-    start = spreads[2].light[:, :EXPERTS].T
-    moved = [spread.light[:, :EXPERTS].T - start for spread in spreads[:2]]
-    known = spreads[2].rows
-    gained = [added([spread.rows, known]) for spread in spreads[:2]]
-    before = energies[2][OWN_ADAGRAD - SKETCHED]
-    hidden = [_hidden(parts[i], base, small, spreads[i].columns, energies[i][OWN_ADAGRAD - SKETCHED] - before)
-              for i in range(2)]  # fmt: skip
-    weights = start.copy()
-    for k in range(ROOT):
-        ridge = ridge_with.py_func(settings, small.numbers, k, _escaped(base, small))
-        metrics = [(ridge + flat, np.vstack([known, rows])) for flat, rows in zip(hidden, gained, strict=True)]
-        whole = ridge + hidden[0] + hidden[1], np.vstack([known, *gained])
-        weights[k] += _solve(whole, _target(metrics, [m[k] for m in moved], heavy), heavy)
-    metrics = []
-    for part, spread in zip(parts, spreads[:2], strict=False):
-        ridge = ridge_with.py_func(settings, small.numbers, ROOT, _escaped(part, small))
-        values, directions = spectrum(spread.rows)
-        seen = spread.light[:, LIGHT.met] - spreads[2].light[:, LIGHT.met]
-        roots = np.sqrt((part.rounds - base.rounds) * (np.sqrt(ridge + values) - math.sqrt(ridge)))
-        metrics.append((seen * math.sqrt(ridge), roots[:, None] * directions))
-    whole = metrics[0][0] + metrics[1][0], np.vstack([rows for _, rows in metrics])
-    weights[ROOT] += _solve(whole, _target(metrics, [m[ROOT] for m in moved], heavy), heavy)
-    for lane in range(4):
-        k = SKETCHED + lane
-        before = energies[2][lane] if lane == LANE else np.sqrt(energies[2][lane])
-        after = [e[lane] if lane == LANE else np.sqrt(e[lane]) for e in energies[:2]]
-        first, second = (np.maximum(e - before, 0.0) for e in after)
-        floor = before if lane == LANE else 0.0
-        total = floor + first + second
-        step = (floor + first) * moved[0][k] + (floor + second) * moved[1][k]
-        weights[k] += step / np.where(total > 0.0, total, 1.0)
-    return np.asarray(weights)
-
-
-def _hidden(part: AutoLearner, base: AutoLearner, small: Mixture, columns: NDArray[np.bool_], slopes: Array) -> Array:
-    """Per feature, the energy that a learner has met since the base and its sketch does not show."""
-    escaped = max(_escaped(part, small) - _escaped(base, small), 0.0)
-    lost = escaped * min(1.0, part._settings.capacity / max(int(columns.sum()), 1))
-    unit = float(part._small.numbers[FIGURE.unit])
-    loss = part._settings.loss
-    curved = loss.code in (SQUARED, HUBER) and unit > 0.0
-    curvature = 1.0 / (2.0 * unit * slope_unit.py_func(loss, unit)) if curved else 1.0
-    return np.where(columns, lost, np.maximum(slopes, 0.0) * curvature)
-
-
-def _target(metrics: list[tuple[Array, Array]], moved: list[Array], heavy: NDArray[np.int64]) -> Array:
-    """Σ (E + RᵀR)·moved."""
-    total = np.zeros_like(moved[0])
-    for (flat, rows), by in zip(metrics, moved, strict=True):
-        total += flat * by
-        total[heavy] += rows.T @ (rows @ by[heavy])
-    return total
-
-
-def _solve(metric: tuple[Array, Array], target: Array, heavy: NDArray[np.int64]) -> Array:
-    """(E + RᵀR)⁻¹·target; where nothing is known, nothing moves."""
-    flat, rows = metric
-    inverse = np.where(flat > 0.0, 1.0 / np.where(flat > 0.0, flat, 1.0), 0.0)
-    moved = inverse * target
-    if rows.size:
-        wide = rows * inverse[heavy]
-        small = np.linalg.solve(np.eye(len(rows)) + wide @ rows.T, rows @ moved[heavy])
-        moved[heavy] -= wide.T @ small
-    return np.asarray(moved)
-
-
-def _shrunk(one: AutoLearner, small: Mixture, rows: Array) -> Array:
-    """The merged sketch, turned and shrunk, with all that is small set to it."""
-    settings = one._settings
-    kept = max(settings.size - 1, 0)
-    values, directions = spectrum(rows)
-    rho = float(values[kept]) if values.size > kept else 0.0
-    small.numbers[FIGURE.escaped] += rho
-    energy = np.maximum(values[:kept] - rho, 0.0)
-    n = energy.size
-    small.counts[TALLY.rows] = small.counts[TALLY.turned] = kept
-    small.spectrum[:n] = energy
-    small.gram[:kept, :kept] = np.diag(small.spectrum[:kept])
-    for k in range(2):
-        ridge = ridge_with.py_func(settings, small.numbers, k, small.numbers[FIGURE.escaped])
-        small.inverses[k, :kept, :kept] = np.diag(1.0 / (ridge + small.spectrum[:kept]))
-    merged = np.zeros((kept, rows.shape[1]))
-    merged[:n] = np.sqrt(energy)[:, None] * directions[:n]
+def _figures(parts: list[State], rounds: Floats) -> Floats:
+    """The figures of features over all rows, and the scales they ask for."""
+    merged = scaling.merged([part.figures for part in parts], SIGNS)
+    merged[:, CENTRED] = merged[:, VALUES] > 0.5 * (rounds[0] + rounds[1] - rounds[2])
+    for j in range(1, len(merged)):
+        merged[j, CENTRE], merged[j, SCALE] = scaling.wanted.py_func(merged[j])
+    merged[:, MAGNITUDE_USED] = merged[:, MAGNITUDE]
     return merged
 
 
-# The mixture ---------------------------------------------------------------------------------------------
+def _running(one: Core, parts: list[State], rounds: Floats) -> Floats:
+    """The running figures of the stream of all rows."""
+    given = [part.running for part in parts]
+    run = given[0].copy()
+    for name in ADDED:
+        place = getattr(RUN, name)
+        run[place] = max(sum(s * g[place] for s, g in zip(SIGNS, given, strict=True)), 0.0)
+    run[RUN.rounds] = rounds[0] + rounds[1] - rounds[2]
+    for place in (RUN.norm, RUN.wide):
+        met = [n * (g[place] > 0.0) for n, g in zip(rounds, given, strict=True)]
+        run[place] = max(_mean([g[place] ** 0.125 for g in given], met), 0.0) ** 8
+    run[RUN.used] = run[RUN.before] = run[RUN.norm]
+    run[RUN.common] = _mean([g[RUN.common] for g in given], [g[RUN.values] for g in given])
+    means = [g[RUN.centre] + (0.0 if one.setup.counts else g[RUN.mean]) for g in given]
+    run[RUN.centre] = _mean(means, rounds)
+    run[RUN.mean] = _mean([g[RUN.mean] for g in given], rounds) if one.setup.counts else 0.0
+    spread = [g[RUN.unit] ** 2 + (mean - run[RUN.centre]) ** 2 for g, mean in zip(given, means, strict=True)]
+    run[RUN.unit] = np.sqrt(max(_mean(spread, rounds), 0.0))
+    run[RUN.low], run[RUN.high] = min(g[RUN.low] for g in given), max(g[RUN.high] for g in given)
+    run[RUN.heaviest] = max(g[RUN.heaviest] for g in given)
+    run[RUN.start] = 0.0
+    return run
 
 
-def _mix(parts: tuple[AutoLearner, ...], small: Mixture) -> None:
-    """Losses and precisions add up; shares follow."""
-    states = [part._small for part in parts]
-    small.sums[:] = less_base(state.sums for state in states)
-    if parts[0]._settings.loss.code != POISSON:  # whose values may be negative
-        np.maximum(small.sums, 0.0, out=small.sums)
-    started = [bool(state.covariance[0, 0] > 0.0) for state in states]
-    precision = [np.where(on, state.calibration[1], PRECISION) for state, on in zip(states, started, strict=True)]
-    small.calibration[1] = np.maximum(less_base(precision), PRECISION)
-    factors = [state.calibration[0] for state in states]
-    small.calibration[0] = less_base(p * f for p, f in zip(precision, factors, strict=True)) / small.calibration[1]
-    prior = np.eye(FEATURES) / PRECISION
-    known = [_inverse(s.covariance if on else prior, 0.0) for s, on in zip(states, started, strict=True)]
-    small.covariance[:] = _inverse(less_base(known), PRECISION)
-    small.stack[:] = small.covariance @ less_base(p @ s.stack for p, s in zip(known, states, strict=True))
-    loss, weight = parts[0]._settings.loss, float(small.numbers[FIGURE.weight])
-    rate = RATE / small.numbers[FIGURE.heaviest]
-    for sums, shares, priors in zip(small.sums, small.shares, (PRIORS, PRIORS, (1.0,) * STAGES), strict=True):
-        exponential_weights(sums, priors, loss.degree, weight, rate, shares)
-    set_mix.py_func(small.shares, small.calibration, small.stack, small.mix)
+def _to_law(one: Core, state: State, figures: Floats, running: Floats) -> None:
+    """Rewrite a part in the merged scales, centres, typical length and centre of labels."""
+    before = upkeep.units(state.figures, state.running)
+    after = upkeep.units(figures, running)
+    run, classes = state.running, max(int(running[RUN.classes]), 1)
+    by = np.where(
+        after[:, :FIRST] > 0.0, before[:, :FIRST] / np.where(after[:, :FIRST] > 0.0, after[:, :FIRST], 1.0), 0.0
+    )
+    by[0] = 1.0
+    moved = figures[:, CENTRE] - state.figures[:, CENTRE]
+    moved[state.figures[:, SCALE] == 0.0] = 0.0
+    state.weights[0, OWN] += (state.weights[:, OWN] * (before[:, OWN] * moved)[:, None])[1:].sum(axis=0)
+    state.weights[:, :FIRST] *= by[:, :, None]
+    state.energies[:] /= np.where(by > 0.0, by, 1.0) ** 2
+    kept = state.energies.copy(), state.weights[:, OWN].copy()
+    scratch = _scratch(state)
+    rewrite(state, scratch, state.gram.shape[0] == 0, len(figures), classes, figures[:, SCALE].copy(),
+            figures[:, CENTRE].copy())  # fmt: skip
+    state.energies[:], state.weights[:, OWN] = kept
+    if run[RUN.used] > 0.0:
+        state.weights[0, FIRST:] *= np.sqrt(run[RUN.used] / running[RUN.used])
+        run[RUN.before], run[RUN.used] = run[RUN.used], running[RUN.used]
+        if state.gram.shape[0] == 0:
+            upkeep.exchange(state, faded=False)
+        else:
+            upkeep.add_sketch(state, upkeep.columns_of(state)[0])
+            state.coefficients[:] = 0.0
+    elif state.gram.shape[0] == 0:  # nothing is known but the ridge
+        for e in range(NEWTON):
+            state.metrics[e, :, : len(figures), : len(figures)] = np.eye(len(figures)) / upkeep.ridge(running, True, e)
+    shift = run[RUN.centre] - running[RUN.centre]
+    if one.lanes and run[RUN.rounds] and one.setup.intercept:
+        state.weights[0, :FIRST] += shift
+        state.weights[0, FIRST:] += shift / np.sqrt(running[RUN.used]) if running[RUN.used] > 0.0 else 0.0
+    run[RUN.used] = running[RUN.used]
 
 
-def _inverse(matrix: Array, least: float) -> Array:
-    """Of a positive matrix, whose eigenvalues are no less than ``least`` (nor than rounding lets them be)."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors / np.maximum(values, max(least, CUTOFF * values[-1]))) @ vectors.T)
+def _scratch(state: State) -> Any:
+    """Scratch for ``rewrite``."""
+    return new_scratch(state, 8, 1)
 
 
-def _install(
-    one: AutoLearner, small: Mixture, light: Array, heavy: NDArray[np.int64], rows: Array, rounds: int
-) -> None:
-    """Give the learner fresh tables with this state."""
-    warm = (np.arange(len(light)) < one._settings.free) | (light[:, LIGHT.met] >= one._settings.patience)
-    warm[heavy] = True
-    warm |= beyond_float32(light)
-    if small.counts[TALLY.constant] >= 0:
-        warm[small.counts[TALLY.constant]] = True
-    with np.errstate(over="ignore"):
-        tables = light_of(one._new_light(), small.counts, light, warm)
-    if not (np.isfinite(tables.rows).all() and np.isfinite(rows).all()):
-        raise OptionError("merge: what the learners know together is beyond what their type of number can hold.")
-    places = tables.places[heavy]
-    table = one._new_table(int(warm.sum()) + 1)
-    table.clock[CLOCK.rounds] = rounds
-    if one._settings.size >= 2:
-        table.rows[places, FIRST_ROW : FIRST_ROW + len(rows)] = rows.T
-        table.clock[CLOCK.seen] = warm.sum() + 1
-        tables = grow(tables, warm=table.rows.shape[0])
-    one._small, one._light, one._table = small, tables, table
+def _first_order(parts: list[State]) -> Floats:
+    """The weights, those of the AdaGrads merged by the energy that each part has met."""
+    energies = [part.energies.astype(np.float64) for part in parts]
+    weights = parts[0].weights.astype(np.float64)
+    known = [energies[0] - energies[2], energies[1] - energies[2], energies[2]]
+    known = [np.maximum(k, 0.0) for k in known]
+    total = known[0] + known[1] + known[2]
+    for o in range(FIRST):
+        summed = sum((known[i][:, o] + known[2][:, o] / 2.0)[:, None] * parts[i].weights[:, o] for i in range(2))
+        weights[:, o] = summed / np.where(total[:, o] > 0.0, total[:, o], 1.0)[:, None]
+    parts[0].energies[:] = total
+    return weights
+
+
+def _newton(parts: list[State], rows: list[Floats], hidden: list[Floats], e: int, k: int) -> Floats:
+    """The merged weights of a Newton expert; in exact metrics, which hide no curvature, also the merged metric."""
+    exact = not hidden
+    ridge = upkeep.ridge(parts[0].running, exact, e)
+    start = parts[2].weights[:, FIRST + e, k]
+    moved = [part.weights[:, FIRST + e, k] - start for part in parts[:2]]
+    if exact:
+        size = len(start)
+        metrics = [np.linalg.inv(part.metrics[e, k, :size, :size]) for part in parts]
+        whole = metrics[0] + metrics[1] - metrics[2]
+        target = metrics[0] @ moved[0] + metrics[1] @ moved[1]
+        inverse = np.linalg.inv((whole + whole.T) / 2.0)
+        parts[0].metrics[e, k, :size, :size] = (inverse + inverse.T) / 2.0
+        return np.asarray(start + inverse @ target)
+    flat = [ridge + more for more in hidden]
+    target = np.zeros_like(start)
+    for i, move in enumerate(moved):
+        target += flat[i] * move + rows[i] @ (rows[i].T @ move)
+    basis, inner = _summed(rows)
+    whole = np.maximum(flat[0] + flat[1] - flat[2], ridge)
+    wide = basis * np.sqrt(np.diag(inner))
+    solved = target / whole
+    small = np.eye(len(inner)) + wide.T @ (wide / whole[:, None])
+    return np.asarray(start + solved - wide @ np.linalg.solve(small, wide.T @ solved) / whole)
+
+
+def _hidden(state: State, columns: Floats) -> Floats:
+    """The curvature of each feature that the sketch does not show, from the squared slopes that AdaGrad has met.
+
+    All together it is not more than what the sketch has lost.
+    """
+    run = state.running
+    slope = 2.0 * run[RUN.squares] / run[RUN.weight] if run[RUN.squares] > 0.0 else 1.0
+    shown = np.square(columns).sum(axis=1)
+    flat = np.maximum(state.energies[:, OWN] / max(slope, 1e-290) - shown, 0.0)
+    return np.asarray(flat * min(run[RUN.lost] * state.gram.shape[0] / max(float(flat.sum()), 1e-290), 1.0))
+
+
+def _summed(rows: list[Floats]) -> tuple[Floats, Floats]:
+    """A basis of all rows, and SᵀS of the first two less that of the base in it, without negative parts."""
+    basis, _ = np.linalg.qr(np.hstack(rows)) if sum(r.shape[1] for r in rows) else (np.zeros((len(rows[0]), 0)), None)
+    inside = [basis.T @ r for r in rows]
+    inner = sum(s * (r @ r.T) for s, r in zip(SIGNS, inside, strict=True)) + np.zeros((basis.shape[1],) * 2)
+    values, vectors = np.linalg.eigh((inner + inner.T) / 2.0)
+    return basis @ vectors, np.diag(np.maximum(values, 0.0))
+
+
+def _shrunk(merged: State, columns: list[Floats], size: int) -> Floats:
+    """Return the sketch of all rows, shrunk, whose small matrices are written to the state."""
+    basis, inner = _summed(columns)
+    values = np.diag(inner)[::-1]
+    rho = float(values[size - 1]) if values.size >= size else 0.0
+    kept = min(size - 1, int(np.count_nonzero(values > rho + CUTOFF * values.max(initial=0.0))))
+    left = values[:kept] - rho
+    merged.gram[:] = 0.0
+    merged.gram[range(kept), range(kept)] = left
+    merged.coefficients[:] = 0.0
+    merged.running[RUN.lost] += rho
+    merged.running[RUN.rows] = kept
+    upkeep.invert(merged)
+    return np.asarray(basis[:, ::-1][:, :kept] * np.sqrt(left))
+
+
+def _mixture(parts: list[Mixture], rounds: Floats) -> Mixture:
+    """The mixture: factors by their curvature, the stack by its Hessian, losses added."""
+    merged = states.copy(parts[0])
+    summed = {name: sum(s * getattr(part, name) for s, part in zip(SIGNS, parts, strict=True))
+              for name in ("hardness", "losses", "hessian", "costs")}  # fmt: skip
+    temperatures = _mean([part.temperatures for part in parts], [part.hardness for part in parts])
+    merged.temperatures[:] = np.clip(temperatures, COOLEST, HOTTEST)
+    merged.hardness[:] = np.maximum(summed["hardness"], PRIOR)
+    merged.losses[:] = np.maximum(summed["losses"], 0.0)
+    merged.hessian[:] = summed["hessian"]
+    prior = STACK_PRIOR * np.eye(STACKED)
+    target = sum(s * (part.hessian + prior) @ part.stack for s, part in zip(SIGNS, parts, strict=True))
+    merged.stack[:] = np.clip(np.linalg.solve(merged.hessian + prior, target), -HOTTEST, HOTTEST)
+    merged.costs[:] = np.maximum(summed["costs"], 0.0)
+    merged.ways[:] = np.clip(_mean([part.ways for part in parts], rounds), 0.0, 1.0)
+    merged.shares[:] = np.clip(_mean([part.shares for part in parts], rounds), 0.0, 1.0)
+    merged.mix[:] = _mean([part.mix for part in parts], rounds)
+    return merged
+
+
+def _pool(one: Pool, two: Pool, rounds: Floats) -> Pool:
+    """The pool of several classes, likewise; late rows count most in it, so a common base is not taken off."""
+    parts = one, two
+    summed = {name: getattr(one, name) + getattr(two, name) for name in ("losses", "hessian", "gaps")}
+    merged = {name: _weighed(parts, name, rounds) for name in ("shares", "mix")}
+    for name, firm in (("temperatures", "hardness"), ("biases", "firmness")):
+        precisions = [getattr(part, firm) for part in parts]
+        merged[name], merged[firm] = _weighed(parts, name, precisions), precisions[0] + precisions[1] - pools.PRIOR
+    prior = pools.PRIOR * np.eye(len(one.stack))
+    start = np.eye(len(one.stack))[0]
+    target = sum((part.hessian + prior) @ (part.stack - start) for part in parts)
+    stack = start + np.linalg.solve(summed["hessian"] + prior, target)
+    return Pool(**merged, **summed, stack=np.clip(stack, -pools.HOTTEST, pools.HOTTEST))
+
+
+def _weighed(parts: tuple[Pool, Pool], name: str, counts: Any) -> Any:
+    """The mean of a figure of the pools."""
+    one, two = (getattr(part, name) for part in parts)
+    return (counts[0] * one + counts[1] * two) / np.maximum(counts[0] + counts[1], 1.0)
+
+
+def reordered(core: Core, places: NDArray[np.int64]) -> Core:
+    """Return a copy whose class k is the core's class ``places[k]``, with room for no more."""
+    twin = copy.deepcopy(core)
+    state, columns = (core.state, None) if core.exact else upkeep.unpacked(core.state)
+    axes = {name: array.axes for name, array in states.declared(State).items() if "classes" in array.axes}
+    taken: dict[str, Any] = {
+        name: np.ascontiguousarray(np.take(getattr(state, name), places, axis=found.index("classes")))
+        for name, found in axes.items()
+    }
+    state = state._replace(**taken)
+    twin.state = state if columns is None else upkeep.with_columns(state, columns)
+    twin.pool = core.pool._replace(biases=core.pool.biases[places], firmness=core.pool.firmness[places])
+    return twin

@@ -1,267 +1,673 @@
-"""A round of the tuning-free learner: scale the row, predict with every expert, mix, and let every expert step.
+"""A round: list what the row visits, predict, follow the scales, and let mixture and experts learn.
 
-Per non-zero a round reads and writes a light row, and a heavy one where there is one; the rest is small algebra of the
-sketch's size. Nothing is written before it is known to be finite, so a refused row leaves no trace.
+Rows are (indptr, slots, values) without the constant feature, whose slot is 0; slot s is row s + 1 of the state.
+A row also visits the centred features that it lacks, with value 0. Kernels come in two forms of the same source: for
+one output (``lanes = (0,)``, known when they are compiled) and for classes (``lanes = ()``).
+
+Nothing can become infinite: values are cut at ten scales, labels and weights are checked before anything is written, so
+a refused row leaves no trace.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-
-from onsketch.core.losses import POISSON, slope_unit
-from onsketch.core.tolerances import CUTOFF
+from onsketch.core import losses, scaling
+from onsketch.core.implicit import implicit_step
+from onsketch.core.losses import SQUARED, in_unit, slope_unit
+from onsketch.core.scaling import CENTRE, CENTRED, CUT, MAGNITUDE, MAGNITUDE_USED, SCALE, VALUES
+from onsketch.core.softmax import fill_softmax, implicit_slopes
 from onsketch.jit.decorators import inlined, inner, kernel
-from onsketch.learners.auto.counting import (
-    count_label,
-    count_mixture,
-    count_row,
-    count_weight,
-    forget_row,
-    own_or_common,
-    see_label,
-    seen_label,
+from onsketch.jit.vectors import load, logarithms, store
+from onsketch.learners.auto import pool as pools
+from onsketch.learners.auto.columns import (
+    add_column,
+    bring_row,
+    extra_heads,
+    follow_row,
+    has_room,
+    head_column,
+    ridge_of,
+    sketch_products,
 )
-from onsketch.learners.auto.diagonal import FIRST_ENERGY, diagonal_lengths, expert_steps, slopes_of
-from onsketch.learners.auto.directions import append, measure, shrink, sketched_lengths, worth_sketching
-from onsketch.learners.auto.heavy import add_heads, close_buffer, list_heavy, shift_heads, sketch_products, write_heavy
-from onsketch.learners.auto.mixing import EXPERTS, LANES
-from onsketch.learners.auto.passes import (
-    COMMON_SQUARE,
-    OWN_SQUARE,
-    SCALES,
-    SHIFTED,
-    fetch,
-    keep,
-    measure_row,
-    read_row,
-    write_row,
+from onsketch.learners.auto.metric import (
+    apply_metric,
+    change,
+    exact_step,
+    sketch_leverage,
+    sketch_step,
+    start_anew,
+    worth_exact,
 )
-from onsketch.learners.auto.scaling import length_factor, next_regime
-from onsketch.learners.auto.state import FIGURE, FIRST_ROW, LAPLACE, SKETCHED, TALLY, WIDTH, Light, Settings
-from onsketch.learners.sketched.epochs import is_due
-from onsketch.learners.sketched.packed import CLOCK, SCRATCH, Table
+from onsketch.learners.auto.mixing import learn_mixture
+from onsketch.learners.auto.state import (
+    BOLD,
+    BROADEST,
+    DONE,
+    EARLY_LABELS,
+    FADE,
+    FADED,
+    FARTHEST,
+    FIRST,
+    FIRST_ENERGY,
+    FREE,
+    LARGEST_WEIGHT,
+    LEAST_FADE,
+    LEAST_RATE,
+    LONG,
+    MARGIN,
+    NEWTON,
+    NORM_LEAP,
+    OUTPUTS,
+    OWN,
+    PATIENCE,
+    RARITY,
+    RIDGES,
+    RUN,
+    SQUARE,
+    STEPS,
+    STRANGE,
+    WIDE,
+)
 
-LEAST_FADE = 0.5
-"""Forgetting is written into the sketch when so little is left."""
+_softmax = inner(fill_softmax.py_func)
+
+LOGS = 1e5
+"""Values of which the common scale is a mean; later ones count as one of so many."""
+LEAST_THIN = 1e-12
+LEAST_SIZE = 1e-300
+"""Logarithms are taken of magnitudes from this on."""
 
 
 @inner
-def first_look(small, values, low, high):
-    """Before the first row nothing is known of scales: it is the typical one."""
-    logs = 0.0
-    squares = 0.0
+def list_row(state, scratch, slots, values, low, high):
+    """List the entries of a row and the centred features it lacks; returns their number, −1 without room for them."""
+    count, listed = 0, int(state.running[RUN.listed])
+    if high - low + listed + 8 > scratch.slots.size:
+        return -1
+    scratch.stamp[0] += 1
+    stamp = scratch.stamp[0]
     for i in range(low, high):
-        log = math.log(abs(values[i]))
-        logs += log
-        squares += log * log
-    n = max(high - low, 1)
-    small.numbers[FIGURE.common] = logs / n
-    small.counts[TALLY.regime] = next_regime(small.counts[TALLY.regime], squares / n - (logs / n) * (logs / n))
+        if values[i] != 0.0:
+            j = slots[i] + 1
+            scratch.slots[count], scratch.raw[count] = j, values[i]
+            scratch.marks[j] = stamp
+            count += 1
+    for i in range(listed):
+        j = state.listed[i]
+        if scratch.marks[j] != stamp:
+            scratch.slots[count], scratch.raw[count] = j, 0.0
+            count += 1
+    return count
 
 
 @inlined
-def add_constant(rows, n, size, margins):
-    """Add what the constant feature says, whose row is the n-th."""
-    for k in range(EXPERTS):
-        margins[k] += rows[n, k] * (size if k < SKETCHED else 1.0)
+def _take_logs(x, count):
+    """Replace the first numbers by their logarithms; there is room for whole vectors."""
+    for b in range(count, (count + 7) // 8 * 8):
+        x[b] = 1.0
+    for at in range(0, count, 8):
+        store(x, at, logarithms(load(x, at, 8), 8))
 
 
 @inner
-def within_bounds(settings, small, prediction):
-    """The prediction as it is given: within the clip, or the labels seen, if that was asked for."""
-    if settings.ranged:
-        if small.numbers[FIGURE.low] > small.numbers[FIGURE.high]:
-            return 0.0
-        if settings.loss.code == POISSON:  # margins are logarithms; a rate has no least one but 0
-            return min(prediction, math.log(max(small.numbers[FIGURE.high], 1.0)))
-        return min(max(prediction, small.numbers[FIGURE.low]), small.numbers[FIGURE.high])
-    return min(max(prediction, -settings.clip), settings.clip)
+def rarities(state, scratch, count):
+    """Fill the factors of the row's features in the first expert, by the rows and values before this row."""
+    t, x = state.running[RUN.rounds], scratch.rarity
+    for b in range(count):
+        x[b] = max(t / max(state.figures[scratch.slots[b], VALUES], 1.0), 1.0)
+    _take_logs(x, count)
+    for b in range(count):
+        x[b] = 1.0 + RARITY * x[b]
 
 
 @inlined
-def without_features(small):
-    """What the mixture adds to the experts' margins: the centre of labels, and the stacked constant."""
-    return small.numbers[FIGURE.centre] + small.numbers[FIGURE.unit] * small.mix[LANES - 1]
+def _scale_entry(state, scratch, b, common, cut):
+    """Fill an entry in its three forms; returns True if it is beyond ``CUT``."""
+    figures, v, x, y = state.figures[scratch.slots[b]], scratch.raw[b], 0.0, 0.0
+    if figures[SCALE] > 0.0:
+        x = (v - figures[CENTRE]) / figures[SCALE]
+    size = figures[MAGNITUDE_USED]
+    if size > 0.0:
+        y = v / size
+    far = not (abs(x) <= CUT and abs(y) <= CUT)
+    if far:
+        x, y = max(min(x, cut), -cut), max(min(y, cut), -cut)
+    scratch.own[b], scratch.rare[b] = x, x * scratch.rarity[b]
+    scratch.wide[b] = y * max(min(size / common, BROADEST), 1.0 / BROADEST)
+    return far
 
 
 @inner
-def mixed(small, margins):
-    """The prediction: the experts' margins under the mixture's coefficients."""
-    total = without_features(small)
-    for k in range(EXPERTS):
-        total += small.mix[k] * margins[k]
-    return total
+def scale_row(setup, state, scratch, count, common, cut):
+    """Fill the row in its three forms and its squared lengths; returns True if a value is beyond ``CUT``.
 
-
-@inner
-def finite(settings, small, rho, length, margins, moves, steps, gains, scales, n):
-    """Whether all that a round is about to write is finite and far from the limits of its type."""
-    reach = rho
-    steep = 0.0
-    for k in range(4):
-        reach = max(reach, abs(moves[k]) if k < SKETCHED else 0.0, abs(steps[k]))
-        steep = max(steep, gains[k])
-    for k in range(EXPERTS):
-        if not abs(margins[k]) <= settings.largest:
-            return False
-    for j in range(n):
-        if not scales[j] <= settings.largest:
-            return False
-    long = math.sqrt(1.0 + length)
-    return reach * long <= settings.largest and math.sqrt(steep) * long <= settings.steepest
-
-
-def new_working_room(settings: Settings, light: Light, table: Table, longest: int) -> tuple[Any, ...]:
-    """Arrays in which rounds are played, of rows with so many entries; nothing in them outlives a round."""
-    n, widest = longest + 1, max(FIRST_ROW + settings.capacity, table.rows.shape[1])
-    by_length = (
-        np.zeros((6, n)),
-        *(np.zeros(4 * n) for _ in range(2)),
-        np.zeros((n, WIDTH)),
-        *(np.zeros(n, np.int64) for _ in range(4)),
-        *(np.zeros(n) for _ in range(2)),
-    )
-    of_experts = (
-        *(np.zeros(widest) for _ in range(2)),
-        np.zeros(light.buffer.shape[1]),
-        np.zeros((3, settings.capacity)),
-        *(np.zeros(LANES) for _ in range(2)),
-        *(np.zeros(4) for _ in range(4)),
-    )
-    of_row = (*(np.zeros(LANES) for _ in range(5)), np.zeros(5), np.zeros(3), np.zeros((7, 2 * LANES)))
-    return by_length, of_experts, of_row
-
-
-# Above the limit of complexity: the order of a round's parts is what there is to see, and it is one list.
-@kernel
-def learn_rows(settings, light, table, small, room, indptr, slots, values, labels, weights, predictions):  # noqa: C901
-    """Play the rounds of a block. Returns the number of rows learned: fewer than given when one is refused, or when the
-    tables or ``room`` have no room for one (counts[TALLY.full] is then 1).
+    The last entry is the constant's for the Newton experts.
     """
-    by_length, of_experts, of_row = room
-    x, by, energies, rows, found, places, moved, listed, along, beside = by_length
-    p, shifts, buffered, q, margins, before, moves, steps, gains, squares = of_experts
-    lengths, stepping, explicit, slopes, bends, figures, label, work = of_row
-    out = table.work[SCRATCH.moved]
-    counts, numbers = small.counts, small.numbers
-    kept = max(settings.size - 1, 0)
-    counts[TALLY.full] = 0
-    for i in range(indptr.size - 1):
-        low, high, y, weight = indptr[i], indptr[i + 1], labels[i], weights[i]
-        constant = int(slots[high - 1]) if settings.intercept else -1
-        known_unit = numbers[FIGURE.unit]
-        if high - low >= found.size or not fetch(
-            settings, light, small, table, slots, values, low, high, constant, known_unit, rows, found
-        ):
-            counts[TALLY.full] = 1
-            return i
-        newest = counts[TALLY.seen]
-        for j in range(low, high):
-            newest = max(newest, slots[j] + 1)
-        if settings.intercept:
-            high -= 1
-        n = high - low
-        rounds = table.clock[CLOCK.rounds] + 1
-        if rounds == 1:
-            first_look(small, values, low, high)
-        regime = counts[TALLY.regime]
-        read_row(rows, values, low, high, regime, math.exp(-numbers[FIGURE.common]), x, margins, before, figures)
-        margins[EXPERTS] = before[EXPERTS] = 0.0
-        sketched, wide = own_or_common(regime, figures[OWN_SQUARE], figures[COMMON_SQUARE])
-        if numbers[FIGURE.norm] == 0.0:
-            numbers[FIGURE.norm] = sketched if sketched > 0.0 else 1.0
-            numbers[FIGURE.wide_norm] = wide if wide > 0.0 else 1.0
-        size = math.sqrt(numbers[FIGURE.norm])
-        have, square = list_heavy(
-            settings, table, slots, values, low, n, constant, x, size, known_unit, rows, found, places, along, out
-        )
-        columns = FIRST_ROW + counts[TALLY.rows]
-        sketch_products(light, small, table, places, along, have, kept, listed, beside, buffered, p)
-        if constant >= 0:
-            add_constant(rows, n, size, margins)
-            add_constant(rows, n, size, before)
-        add_heads(small, p, margins)
-        if figures[SHIFTED] > 0.0 and settings.size >= 2:
-            shift_heads(light, small, table, found, n, x, kept, moved, by, listed, beside, buffered, p, shifts)
-            add_heads(small, shifts, before)
+    used, far, sums = state.running[RUN.used], False, scratch.sums
+    for b in range(count):
+        far = _scale_entry(state, scratch, b, common, cut) or far
+    sums[0] = sums[1] = sums[2] = 0.0
+    for b in range(count):
+        sums[0] += scratch.own[b] * scratch.own[b]
+        sums[1] += scratch.rare[b] * scratch.rare[b]
+        sums[2] += scratch.wide[b] * scratch.wide[b]
+    scratch.slots[count] = 0
+    scratch.own[count] = math.sqrt(used) if setup.intercept else 0.0
+    return far
+
+
+@inner
+def feature_margins(lanes, state, scratch, count, classes, exact):
+    """Fill the margins before any factor, without the constant of the AdaGrads."""
+    parts, weights = scratch.parts, state.weights
+    if len(lanes) == 1:
+        first = second = third = fourth = fifth = 0.0
+        for b in range(count):
+            j, own, wide = scratch.slots[b], scratch.own[b], scratch.wide[b]
+            first += weights[j, OWN, 0] * scratch.rare[b]
+            second += weights[j, WIDE, 0] * wide
+            third += weights[j, BOLD, 0] * wide
+            fourth += weights[j, FIRST, 0] * own
+            fifth += weights[j, FIRST + 1, 0] * own
+        parts[OWN, 0], parts[WIDE, 0], parts[BOLD, 0], parts[FIRST, 0], parts[FIRST + 1, 0] = (
+            first, second, third, fourth, fifth
+        )  # fmt: skip
+    else:
+        for o in range(OUTPUTS):
+            for k in range(classes):
+                parts[o, k] = 0.0
+        for b in range(count):
+            j = scratch.slots[b]
+            for o in range(OUTPUTS):
+                x = scratch.rare[b] if o == OWN else (scratch.wide[b] if o < FIRST else scratch.own[b])
+                for k in range(classes):
+                    parts[o, k] += weights[j, o, k] * x
+    for e in range(NEWTON):
+        for k in range(classes):
+            parts[FIRST + e, k] += weights[0, FIRST + e, k] * scratch.own[count]
+    if not exact:
+        sketch_products(state, scratch, count)
+        extra = extra_heads(state)
+        for e in range(NEWTON):
+            for k in range(classes):
+                parts[FIRST + e, k] += scratch.packed[head_column(extra, e, k)]
+            for r in range(int(state.running[RUN.rows])):
+                for k in range(classes):
+                    parts[FIRST + e, k] += state.coefficients[e, r, k] * scratch.products[r]
+
+
+@inlined
+def lengths_learned(lanes, setup, run, sums):
+    """Return the factors with which a row is learned: of own scales, with rarity, in the wide form, and the constant.
+
+    Of several classes, rows are predicted in the length in which they are learned; of one output they are not.
+    """
+    used, factor = run[RUN.used], 1.0
+    if (setup.signs or len(lanes) == 0) and used > 0.0:
+        factor = math.sqrt(2.0 * used / (sums[0] + used))
+    if len(lanes) == 1:
+        return factor, factor, factor, factor if setup.intercept else 0.0
+    by_rare = math.sqrt(run[RUN.norm] / sums[1]) if sums[1] > 0.0 else 0.0
+    by_wide = math.sqrt(run[RUN.wide] / sums[2]) if sums[2] > 0.0 else 0.0
+    return factor, by_rare, by_wide, 1.0 if setup.intercept else 0.0
+
+
+@inner
+def fill_margins(state, scratch, classes, factors, margins):
+    """Fill the experts' margins of the row times these factors."""
+    own, rare, wide, one = factors
+    for o in range(OUTPUTS):
+        by = rare if o == OWN else (wide if o < FIRST else own)
+        for k in range(classes):
+            margins[o, k] = by * scratch.parts[o, k] + (one * state.weights[0, o, k] if o < FIRST else 0.0)
+
+
+@inlined
+def margins_predicted(lanes, setup, state, scratch, count, classes, exact, common, margins):
+    """Fill the experts' margins by what is known so far; returns what ``scale_row`` does."""
+    rarities(state, scratch, count)
+    far = scale_row(setup, state, scratch, count, common, math.inf if len(lanes) == 1 else CUT)
+    feature_margins(lanes, state, scratch, count, classes, exact)
+    factors = 1.0, 1.0, 1.0, 1.0 if setup.intercept else 0.0
+    if len(lanes) == 0:
+        factors = lengths_learned(lanes, setup, state.running, scratch.sums)
+    fill_margins(state, scratch, classes, factors, margins)
+    return far
+
+
+@inner
+def follow_common(run, logs, count):
+    """Take the magnitudes of the row's values, in ``logs``, into the common magnitude."""
+    if count == 0:
+        return
+    _take_logs(logs, count)
+    known, total = run[RUN.values], 0.0
+    for i in range(count):
+        away = logs[i] - run[RUN.common]
+        total += max(min(away, 1.0), -1.0) if known >= 10.0 else away
+    run[RUN.values] = known + count
+    run[RUN.common] += total / min(run[RUN.values], LOGS)
+
+
+@inner
+def visit(setup, state, scratch, count, classes, exact, size, t):
+    """Let the scales take in the row's values; features whose scale or centre has moved are rewritten.
+
+    Returns how many entries have a new scale, and True if more than these entries is to be computed again.
+    """
+    run, unlisted, met, moved, rewritten = state.running, 0, 0, 0, False
+    for b in range(count):
+        j, v = scratch.slots[b], scratch.raw[b]
+        figures = state.figures[j]
+        used, magnitude = figures[SCALE], figures[MAGNITUDE_USED]
+        scaling.follow(figures, v)
+        if setup.intercept:
+            if figures[CENTRED] == 0.0 and figures[VALUES] > scaling.MOSTLY * t:
+                figures[CENTRED] = 1.0
+                state.listed[int(run[RUN.listed])] = j
+                run[RUN.listed] += 1.0
+            elif figures[CENTRED] == 1.0 and figures[VALUES] < scaling.RARELY * t:
+                figures[CENTRED] = 2.0
+                unlisted += 1
+        centre, scale = scaling.wanted(figures)
+        if used == 0.0:
+            figures[SCALE], figures[CENTRE] = scale, centre
+            rewritten = rewritten or (not exact and scale > 0.0 and state.places[j] >= 0)
+        elif scaling.has_moved(figures, centre, scale) or (figures[CENTRED] == 2.0 and scale > 0.0):
+            r = used / scale
+            if 1.0 / STRANGE < r < STRANGE:
+                change(state, scratch, exact, size, classes, j, r, (figures[CENTRE] - centre) / scale)
+            else:
+                start_anew(state, scratch, exact, size, classes, j)
+            figures[SCALE], figures[CENTRE] = scale, centre
+            rewritten = True
+        running = figures[MAGNITUDE]
+        if running > scaling.LEAP * magnitude or magnitude > scaling.LEAP * running:
+            figures[MAGNITUDE_USED] = running
+        if figures[SCALE] != used or figures[MAGNITUDE_USED] != magnitude:
+            scratch.moved[moved] = b
+            moved += 1
+        if v != 0.0:
+            scratch.logs[met] = max(figures[MAGNITUDE_USED], LEAST_SIZE)
+            met += 1
+        if not exact and state.places[j] < 0 and (figures[VALUES] >= PATIENCE or j < FREE):
+            add_column(state, j)
+    follow_common(run, scratch.logs, met)
+    if unlisted > 0:
+        kept = 0
+        for i in range(int(run[RUN.listed])):
+            j = state.listed[i]
+            if state.figures[j, CENTRED] == 2.0:
+                state.figures[j, CENTRED] = 0.0
+            else:
+                state.listed[kept] = j
+                kept += 1
+        run[RUN.listed] = kept
+    return moved, rewritten
+
+
+@inner
+def correct_margins(state, scratch, classes, moved, common):
+    """Compute again the entries that have a new scale, and what they add to margins and squared lengths."""
+    sums, parts = scratch.sums, scratch.parts
+    for i in range(moved):
+        b = scratch.moved[i]
+        j, own, rare, wide = scratch.slots[b], scratch.own[b], scratch.rare[b], scratch.wide[b]
+        _scale_entry(state, scratch, b, common, CUT)
+        sums[0] += scratch.own[b] * scratch.own[b] - own * own
+        sums[1] += scratch.rare[b] * scratch.rare[b] - rare * rare
+        sums[2] += scratch.wide[b] * scratch.wide[b] - wide * wide
+        own, rare, wide = scratch.own[b] - own, scratch.rare[b] - rare, scratch.wide[b] - wide
+        for o in range(OUTPUTS):
+            x = rare if o == OWN else (wide if o < FIRST else own)
+            for k in range(classes):
+                parts[o, k] += state.weights[j, o, k] * x
+
+
+@inner
+def see_label(setup, run, y, label):
+    """Fill the centre, the mean from it and the mean deviation of labels, this one included; signs are of size 1."""
+    t = run[RUN.rounds]
+    label[0], label[1], label[2] = 0.0, 0.0, 1.0
+    if setup.counts:  # the centre is of margins, and the mean of counts
+        label[0] = math.log(max(y, LEAST_RATE)) if t == 1.0 and setup.intercept else run[RUN.centre]
+        label[1] = run[RUN.mean] + (y - run[RUN.mean]) / t
+    elif setup.real:
+        label[0] = y if t == 1.0 and setup.intercept else run[RUN.centre]
+        if setup.intercept:
+            label[1] = run[RUN.mean] + (y - label[0] - run[RUN.mean]) / t
+        label[2] = run[RUN.unit] + (abs(y - label[0] - label[1]) - run[RUN.unit]) / t
+
+
+@inner
+def count_label(setup, state, y, label):
+    """Take in the figures of a label; the centre follows the mean, and the constant of every expert with it."""
+    run = state.running
+    run[RUN.centre], run[RUN.mean], run[RUN.unit] = label[0], label[1], label[2]
+    run[RUN.low], run[RUN.high] = min(run[RUN.low], y), max(run[RUN.high], y)
+    if setup.signs or not setup.intercept:
+        return
+    away = math.log(max(label[1], LEAST_RATE)) - label[0] if setup.counts else label[1]
+    if abs(away) > 0.5 * label[2]:
+        for o in range(OUTPUTS):
+            if o < FIRST:
+                state.weights[0, o, 0] -= away
+            elif run[RUN.used] > 0.0:
+                state.weights[0, o, 0] -= away / math.sqrt(run[RUN.used])
+        run[RUN.centre] += away
+        run[RUN.mean] -= 0.0 if setup.counts else away
+
+
+@inner
+def bounds_of(setup, run):
+    """Return the bounds of predictions: the clip, or the range of the labels seen and a margin."""
+    low, high = -setup.clip, setup.clip
+    if run[RUN.rounds] == 0.0:
+        low = high = 0.0
+    elif setup.bounded and setup.counts:
+        low, high = -math.inf, math.log(max(run[RUN.high] + MARGIN * (run[RUN.high] - run[RUN.low]), 1.0))
+    elif setup.bounded and not setup.signs:
+        room = MARGIN * (run[RUN.high] - run[RUN.low])
+        low, high = run[RUN.low] - room, run[RUN.high] + room
+    return low, high
+
+
+@inner
+def mixed(setup, run, mixture, margins):
+    """The prediction of one output from the experts' linear margins."""
+    total = run[RUN.centre] + mixture.mix[OUTPUTS] * (1.0 if setup.signs or setup.counts else run[RUN.unit])
+    for o in range(OUTPUTS):
+        total += mixture.mix[o] * margins[o, 0]
+    low, high = bounds_of(setup, run)
+    return min(max(total, low), high)
+
+
+@inner
+def first_order_steps(lanes, loss, signs, state, scratch, count, classes, y, weight, unit):
+    """The steps of the AdaGrads, with one energy for each feature; implicit but for the bold one's on signs.
+
+    Rows of many rare words are learned better by steps that overshoot, but a heavy row overshoots no more than one of
+    weight 1.
+    """
+    run, z, slopes, tau, by, energies = (
+        state.running, scratch.margins, scratch.slopes, scratch.lengths, scratch.by, scratch.energies
+    )  # fmt: skip
+    thin, label = run[RUN.thin], int(y) if len(lanes) == 0 else 0
+    steep = slope_unit(loss, unit) if len(lanes) == 1 else 1.0
+    first = FIRST_ENERGY * (steep * steep) / thin
+    for o in range(FIRST):
+        norm = run[RUN.norm] if o == OWN else run[RUN.wide]
+        if norm == 0.0:
+            continue
+        if len(lanes) == 1:
+            s = losses.slope(loss, z[o, 0], y)
+            more = s * s
         else:
-            add_heads(small, p, before)
-        prediction = within_bounds(settings, small, mixed(small, before)) if rounds > 1 else 0.0
-        # the row times f is what is learned: margins, Sx and lengths are those of it, x and along are without f
-        norm = numbers[FIGURE.norm]
-        f = length_factor(settings.signs, sketched, norm)
-        for k in range(EXPERTS):
-            margins[k] *= f
-        for c in range(columns):
-            p[c] *= f
-        length = f * f * (sketched + (norm if constant >= 0 else 0.0))
-        see_label(settings, small, y, rounds, label)
-        unit = label[2]
-        target, weight = seen_label(settings, y, weight, label[0])
-        # the absolute and the quantile loss have slopes of size 1 whatever the labels' unit: steps are taken in it
-        pace = weight * unit if settings.loss.degree == 1 else weight
-        leverage = sketched_lengths(settings, small, p, length, pace, lengths, stepping, q)
-        slopes_of(settings, margins, target, weight, explicit, gains)
-        thin = numbers[FIGURE.thin]
-        steep = slope_unit(settings.loss, unit)
-        first = FIRST_ENERGY * f * f * (steep * steep) / thin
-        for k in range(4):
-            gains[k] *= f * f / thin
-        measure_row(rows, n, constant, x, gains, first,
-                    1.0 / (settings.precision * numbers[FIGURE.wide_norm]), thin, by, energies, squares)  # fmt: skip
-        for k in range(4):
-            squares[k] *= f * f
-        diagonal_lengths(settings, small, weight, unit, squares, lengths, stepping)
-        expert_steps(settings, margins, target, lengths, explicit, slopes, bends)
-        rho, credit = worth_sketching(settings, small, weight, bends, leverage)
-        bend = weight * bends[LAPLACE]
-        shrinking = f * f * bend / (1.0 + bend * squares[LAPLACE - SKETCHED])
-        for k in range(EXPERTS):
-            stepping[k] *= f * slopes[k]
-        for k in range(4):
-            moves[k] = -stepping[k] if k < SKETCHED else 0.0
-            steps[k] = stepping[SKETCHED + k]
-        far = max(length, wide)
-        if not (finite(settings, small, rho, far, margins, moves, steps, gains, x[SCALES], n)
-                and abs(prediction) <= settings.largest):  # fmt: skip
-            counts[TALLY.full] = 0
-            if rounds == 1:
-                numbers[FIGURE.norm] = numbers[FIGURE.wide_norm] = numbers[FIGURE.common] = 0.0
-                counts[TALLY.regime] = 0
+            _softmax(z[o], classes, slopes[o])
+            slopes[o, label] -= 1.0
+            more = 0.0
+            for k in range(classes):
+                more += slopes[o, k] * slopes[o, k]
+        x = scratch.rare if o == OWN else scratch.wide
+        eta, gain = STEPS[o] * unit / math.sqrt(norm), weight * more / thin
+        for b in range(count + 1):
+            energies[b] = state.energies[scratch.slots[b], o]
+        reach = _scaled_steps(x, energies, by, count + 1, gain, first, thin) * eta
+        if len(lanes) == 1:
+            _, slopes[o, 0], _ = implicit_step(loss, z[o, 0], y, weight * reach)
+            if o == BOLD and signs and abs(s) > max(weight, 1.0) * abs(slopes[o, 0]):
+                slopes[o, 0] = s / max(weight, 1.0)
+        else:
+            for k in range(classes):
+                tau[k] = reach
+            implicit_slopes(z[o], label, tau, weight, classes, slopes[o])
+        for b in range(count + 1):
+            j = scratch.slots[b]
+            state.energies[j, o] = energies[b]
+            for k in range(classes):
+                state.weights[j, o, k] -= weight * eta * by[b] * slopes[o, k]
+
+
+@inner
+def _scaled_steps(x, energies, by, count, gain, first, thin):
+    """Take a row into the energies, and fill x/√energy; returns the sum of its products with x."""
+    reach = 0.0
+    for b in range(count):
+        v, energy = x[b], energies[b]
+        energy += v * v * (gain + (first if energy == 0.0 else 0.0))
+        energies[b] = energy
+        step = v / math.sqrt(energy * thin + 1e-290)
+        by[b] = step
+        reach += v * step
+    return reach
+
+
+@inner
+def follow_lengths(lanes, state, scratch, exact, size, classes, square, wides, t):
+    """Follow the typical squared lengths; returns what the caller must do for the ridges."""
+    run = state.running
+    run[RUN.wide] = scaling.typical(run[RUN.wide], wides, t)
+    if run[RUN.norm] == 0.0:
+        return DONE
+    run[RUN.norm] = norm = scaling.typical(run[RUN.norm], square, t - run[RUN.start])
+    leap, used = NORM_LEAP if exact else scaling.LEAP, run[RUN.used]
+    if norm <= leap * used and used <= leap * norm:
+        return DONE
+    energy = state.energies[0, OWN]
+    change(state, scratch, exact, size, classes, 0, math.sqrt(norm / used), 0.0)
+    state.energies[0, OWN] = energy  # AdaGrad's constant is 1 whatever the length
+    run[RUN.before], run[RUN.used] = used, norm
+    return RIDGES
+
+
+@inlined
+def fits(setup, y, weight):
+    """Return True where learning the row leaves everything finite."""
+    return abs(y) <= setup.largest and weight <= LARGEST_WEIGHT
+
+
+@inner
+def scale_to(scratch, count, rows, factors):
+    """Multiply the row in its three forms, and its products with the sketch, by the factors of its lengths."""
+    own, rare, wide, one = factors
+    for b in range(count):
+        scratch.own[b] *= own
+        scratch.rare[b] *= rare
+        scratch.wide[b] *= wide
+    scratch.own[count] *= own
+    scratch.rare[count] = scratch.wide[count] = one
+    for r in range(rows):
+        scratch.products[r] *= own
+
+
+@kernel
+def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slots, values, labels, weights, out):
+    """Play the rounds of a block; returns how many, ``running[status]`` says what stopped it before the end.
+
+    Shapes: indptr (n + 1,), labels and weights (n,), out (n, K): margins, or log-probabilities of classes, predicted
+    before each row was learned.
+    """
+    run, loss = state.running, setup.loss
+    exact = state.gram.shape[0] == 0
+    classes = 1 if len(lanes) == 1 else int(run[RUN.classes])
+    if run[RUN.status] >= RIDGES:  # exact metrics wait for upkeep
+        return 0
+    run[RUN.status] = DONE
+    for i in range(indptr.size - 1):
+        y, weight = labels[i], weights[i]
+        # 1 Room, and refusals: nothing has been written so far.
+        if not fits(setup, y, weight):
             return i
-        predictions[i] = prediction
-        counts[TALLY.seen] = newest
-        counts[TALLY.constant] = constant
-        write_row(rows, n, constant, size, x, moves, by, energies, steps, shrinking, thin)
-        keep(settings, light, small, slots, values, low, indptr[i + 1], constant, known_unit, rows, found)
-        numbers[FIGURE.credit] = credit
-        if settings.size < 2:
-            numbers[FIGURE.escaped] += rho * rho * length
-            rho = 0.0
-        write_heavy(settings, light, small, table, found, n, constant, x, size, f * rho, kept)
-        for k in range(SKETCHED):
-            for r in range(counts[TALLY.rows]):
-                small.a[k, r] -= moves[k] / f * q[k, r]
-        if rho != 0.0:
-            append(settings, small, p, f * f * square, rho, q)
-        table.clock[CLOCK.rounds] = rounds
-        counted = weight * count_weight(settings, small, weights[i])
-        count_mixture(
-            settings, small, margins, target, counted, unit, label, rounds, f if settings.intercept else 0.0, work
-        )
-        count_label(settings, light, small, y, label, constant, size)
-        count_row(settings, small, figures, n, rounds)
-        if settings.forget < 1.0:
-            forget_row(settings, light, small)
-        if settings.size >= 2 and (counts[TALLY.rows] == settings.capacity or numbers[FIGURE.fade] < LEAST_FADE):
-            shrink(settings, small)
-            close_buffer(light, small, table, kept)
-        elif numbers[FIGURE.fade] < LEAST_FADE:
-            numbers[FIGURE.escaped] *= numbers[FIGURE.fade]
-            numbers[FIGURE.fade] = 1.0
-        if settings.resolution > CUTOFF and settings.size >= 2 and is_due(table, have):
-            measure(settings, small, light, table)
+        newest = int(run[RUN.seen])
+        for b in range(indptr[i], indptr[i + 1]):
+            newest = max(newest, slots[b] + 1)
+        if exact and (newest + 1 > state.metrics.shape[2] or not worth_exact(classes, newest + 1)):
+            run[RUN.status] = SQUARE
+            return i
+        count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
+        if count < 0 or (not exact and not has_room(state, count + 1)):
+            run[RUN.status] = LONG
+            return i
+        t = run[RUN.rounds] + 1.0
+        size = newest + 1 if exact else 0
+        # 2 Predict by what is known so far.
+        if not exact:
+            bring_row(state, scratch, count)
+        z, common, known = scratch.before, math.exp(run[RUN.common]), run[RUN.values] > 0.0
+        far = margins_predicted(lanes, setup, state, scratch, count, classes, exact, common, z)
+        if len(lanes) == 1:
+            out[i, 0] = mixed(setup, run, mixture, z)
+        else:
+            pools.combine(pool, pooled, classes, out[i])
+            for o in range(OUTPUTS):
+                for k in range(classes):
+                    if not math.isfinite(z[o, k]):
+                        return i
+        for k in range(classes):
+            if not math.isfinite(out[i, k]):
+                return i
+        # 3 Scales, and the row in them.
+        if exact and run[RUN.used] > 0.0:
+            _start_metrics(state, int(run[RUN.seen]) + 1, size, classes)
+        run[RUN.seen] = newest
+        moved, rewritten = visit(setup, state, scratch, count, classes, exact, size, t)
+        if not known:
+            common = math.exp(run[RUN.common])
+        if rewritten or far or not known:
+            scale_row(setup, state, scratch, count, common, CUT)
+            feature_margins(lanes, state, scratch, count, classes, exact)
+        else:
+            correct_margins(state, scratch, classes, moved, common)
+        square, wides = scratch.sums[0], scratch.sums[2]
+        if run[RUN.wide] == 0.0:
+            run[RUN.wide] = wides
+        if run[RUN.norm] == 0.0 and square > 0.0:  # the first row with a length
+            run[RUN.norm] = run[RUN.used] = square
+            run[RUN.start] = t - 1.0
+            if exact:
+                _start_metrics(state, 0, size, classes)
+            scratch.own[count] = math.sqrt(square) if setup.intercept else 0.0
+            feature_margins(lanes, state, scratch, count, classes, exact)
+        factors = lengths_learned(lanes, setup, run, scratch.sums)
+        fill_margins(state, scratch, classes, factors, scratch.margins)
+        scale_to(scratch, count, int(run[RUN.rows]), factors)
+        run[RUN.rounds] = t
+        # 4 The label, and the mixture.
+        label, unit, target, h = scratch.label, 1.0, y, weight
+        if len(lanes) == 1:
+            see_label(setup, run, y, label)
+            unit, target = label[2], y - label[0]
+            if setup.counts:  # with z = c + v the loss is e^c·(eᵛ − (y/e^c)·v) and a constant
+                target, h = y / math.exp(label[0]), weight * math.exp(label[0])
+            _count_mixture(setup, run, mixture, scratch, factors[3], target, h, unit, label[0], t)
+            if loss.code == SQUARED:
+                away = min(abs(y - out[i, 0]), setup.largest)
+                if t > 1.0:  # before the first label nothing is known of labels
+                    run[RUN.squares] = setup.forget * run[RUN.squares] + min(h, run[RUN.heaviest]) * away * away
+            shares = mixture.shares
+        else:
+            age = t - 1.0 if setup.forget == 1.0 else min(t - 1.0, pools.FADE / (1.0 - setup.forget))
+            pools.teach(pool, pooled, int(y), classes, weight, age)
+            shares = pool.shares
+        # 5 The experts.
+        if run[RUN.norm] > 0.0:
+            length = scratch.own[count] * scratch.own[count]
+            for b in range(count):
+                length += scratch.own[b] * scratch.own[b]
+            pace = h * unit if loss.degree == 1 and len(lanes) == 1 else h
+            if exact:
+                for e in range(NEWTON):
+                    exact_step(lanes, loss, state, scratch, size, classes, e, count, length, target, h, pace)
+            else:
+                sketch_step(lanes, loss, state, scratch, shares, classes, count, length, target, h, pace)
+        first_order_steps(lanes, loss, setup.signs, state, scratch, count, classes, target, h, unit)
+        # 6 Running figures.
+        if len(lanes) == 1:
+            count_label(setup, state, y, label)
+        status = follow_lengths(lanes, state, scratch, exact, size, classes, square, wides, t)
+        if setup.forget < 1.0:
+            run[RUN.fade] *= setup.forget
+            run[RUN.thin] *= setup.forget
+            if run[RUN.thin] < LEAST_THIN:
+                for j in range(newest + 1):
+                    for o in range(FIRST):
+                        state.energies[j, o] *= run[RUN.thin]
+                run[RUN.thin] = 1.0
+            if run[RUN.fade] < LEAST_FADE and status == DONE:
+                status = FADED
+        if not exact:
+            follow_row(state, scratch, count, status)
+        elif status != DONE:
+            run[RUN.status] = status
+            return i + 1
     return indptr.size - 1
+
+
+@inner
+def _start_metrics(state, low, size, classes):
+    """Start the metrics of the slots from ``low`` on from their ridges."""
+    for e in range(NEWTON):
+        for k in range(classes):
+            for j in range(low, size):
+                state.metrics[e, k, j, j] = 1.0 / ridge_of(state.running, True, e)
+
+
+@inner
+def _count_mixture(setup, run, mixture, scratch, one, target, weight, unit, centre, t):
+    """Let the mixture of one output learn from the margins, in units of labels and within their range."""
+    heaviest = run[RUN.heaviest]
+    if weight > heaviest and not setup.counts:
+        run[RUN.heaviest] = heaviest = 2.0 * heaviest
+    h = min(weight, heaviest) if not setup.counts else weight
+    keep = setup.forget * t / (t + FADE)
+    run[RUN.weight] = setup.forget * run[RUN.weight] + h
+    if unit <= 0.0 or (setup.real and t <= EARLY_LABELS):
+        return
+    low, high = -FARTHEST, FARTHEST
+    if setup.real:
+        room = MARGIN * (run[RUN.high] - run[RUN.low])
+        low, high = (run[RUN.low] - room - centre) / unit, (run[RUN.high] + room - centre) / unit
+    for o in range(OUTPUTS):
+        scratch.before[o, 0] = max(min(scratch.margins[o, 0] / unit, high), low)
+    count = run[RUN.weight] / (1.0 + FADE)
+    past = setup.forget, keep, count, heaviest
+    learn_mixture(in_unit(setup.loss, unit), mixture, scratch.before, one, target / unit, h, past, scratch)
+
+
+@kernel
+def predict_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slots, values, out):
+    """Predict rows without learning: margins (n, 1), or log-probabilities of classes (n, K)."""
+    exact = state.gram.shape[0] == 0
+    classes = 1 if len(lanes) == 1 else int(state.running[RUN.classes])
+    common = math.exp(state.running[RUN.common])
+    for i in range(indptr.size - 1):
+        count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
+        margins_predicted(lanes, setup, state, scratch, count, classes, exact, common, scratch.before)
+        if len(lanes) == 1:
+            out[i, 0] = mixed(setup, state.running, mixture, scratch.before)
+        else:
+            pools.combine(pool, pooled, classes, out[i])
+
+
+@kernel
+def leverage_rows(setup, state, mixture, scratch, indptr, slots, values, out):
+    """Fill xᵀA⁻¹x of one output, averaged over the Newton experts by their shares."""
+    run = state.running
+    exact = state.gram.shape[0] == 0
+    size = int(run[RUN.seen]) + 1
+    trusted = mixture.shares[FIRST] + mixture.shares[FIRST + 1] + 1e-290
+    for i in range(indptr.size - 1):
+        count = list_row(state, scratch, slots, values, indptr[i], indptr[i + 1])
+        scale_row(setup, state, scratch, count, math.exp(run[RUN.common]), CUT)
+        length = scratch.sums[0] + scratch.own[count] * scratch.own[count]
+        if not exact:
+            sketch_products(state, scratch, count)
+        out[i] = 0.0
+        for e in range(NEWTON):
+            if exact:
+                lev = apply_metric(state, e, 0, scratch.slots, scratch.own, count + 1, size, scratch.along)
+                lev /= run[RUN.fade]
+            else:
+                lev = sketch_leverage(state, scratch, e, length)
+            out[i] += (mixture.shares[FIRST + e] + 0.5e-290) / trusted * lev

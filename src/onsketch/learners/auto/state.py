@@ -1,273 +1,287 @@
-"""What the tuning-free learner keeps: one or two packed rows per feature, and a few small arrays.
-
-Every feature has a *light* row,
-
-    [ w of the experts 0 … 6 | mean | E of the experts 3 … 6 | scale | count | log scale | – ]
-
-in float32, without the last two columns, while it is *cold*: most features of a heavy-tailed stream are met once or
-twice. When it has come a few times it is *warm*: its light row is in the learner's own type, and at the same place of
-the *heavy* table of ``learners/sketched/packed.py`` is what the sketch knows of it:
-
-    [ head 0 | epoch | place in the buffer | head 1 | head 2 | s_1 … s_k ]
-
-The weights of the first three experts are the sum of a light part, which steps add to, and a heavy head, into which
-shrinks fold ``Sᵀa``. Head 2 is moved along as if it were a row of the sketch. The sketch's rows since the last shrink
-are in a buffer, in which only the features met since then have a place.
-"""
+"""The state of the learner without tuning, declared once, and its constants with their meaning."""
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, Self
+import math
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onsketch.core import scaling
+from onsketch.core import state as states
 from onsketch.core.losses import Form
-from onsketch.core.state import Array, grow, new
-from onsketch.core.tolerances import LARGEST
+from onsketch.core.state import Array
 from onsketch.jit.vectors import padded
-from onsketch.learners.auto.mixing import EXPERTS, PRIORS
-from onsketch.learners.sketched.packed import COLUMN
+from onsketch.learners.sketched.packed import Table
 
 Floats = NDArray[np.float64]
+Reals = NDArray[Any]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
 
-NEWTON, SECOND_NEWTON, ROOT, OWN_ADAGRAD, LAPLACE, ADAGRAD, BOLD_ADAGRAD = range(EXPERTS)
-"""The experts, and the columns of their weights in a light row."""
-SKETCHED = 3
-"""The first so many experts step through the sketch; the others have a second number per feature."""
+NEWTON = 2
+"""Newton experts: one metric with two ridges."""
+OUTPUTS = 5
+OWN, WIDE, BOLD, FIRST = 0, 1, 2, 3
+"""Outputs: AdaGrad in own scales, two AdaGrads in the wide form, and from FIRST on the Newton experts."""
+STACKED = OUTPUTS + 2
+"""Features of the stack: the mean of the experts, each expert from it, and a constant."""
+EXPERT_NAMES = ("AdaGrad in own scales", "AdaGrad", "bold AdaGrad", "Newton", "second Newton")
+
+# Metrics
+EXACT_RIDGES = (0.2, 0.001)
+"""Ridges of the exact metrics, in units of the typical squared length."""
+SKETCH_RIDGES, GROWTHS = (0.03, 0.003), (0.5, 0.05)
+"""Ridges over a sketch, in the same unit, and the shares of what the sketch lost that are added to them."""
+NARROW, FEW = 260, 700_000
+"""The metric is exact while d + 1 ≤ NARROW and K·(d + 1)² ≤ FEW."""
+WORTH = 0.01
+"""Curvature times leverage of a row that is worth its place in the sketch; smaller ones are saved up."""
+FREE, PATIENCE, PLACES = 1024, 10.0, 20_000
+"""So many features have sketch columns at once, the others after so many values; there are so many columns at most."""
+SLIGHT = 1e-5
+"""Smaller products of curvature and leverage leave an exact metric as it is."""
+SMALL = 0.1
+"""A class is left alone where its gradient cannot move its margin by more than this share of the ridge's length."""
+LEAST_FACTOR = 0.01
+"""Least factor of a class over the shared sketch."""
+NORM_LEAP = 1.5
+"""The ridges of exact metrics follow the typical length when it is off by this factor; those of a sketch by LEAP."""
+REWRITTEN = 0.01
+"""A changed prior is written into an exact metric where it changes the variance by more than this share."""
+STRANGE = 1e12
+"""A scale that moves by more than this factor starts the feature anew."""
+DELAYED = 8
+"""An exact metric is written after so many rows: in between it is P less one vector's square for each row."""
+LEAST_FADE = 0.5
+"""Forgetting is written into metrics when this is left."""
+
+# First order
+STEPS = (1.5, 5.0, 3.0)
+"""Steps of the AdaGrads, for rows of length 1 and labels of size 1; the last is explicit for labels of two classes."""
+FIRST_ENERGY = 0.1
+"""Start of an AdaGrad energy, in units of the feature's square (times the label's for the squared loss)."""
+RARITY = 0.5
+"""AdaGrad in own scales multiplies a feature by 1 + RARITY·log(rows/rows that have it)."""
+BROADEST = 3.0
+"""Bound of a feature's magnitude over the common one in the wide form."""
+
+# Mixture
+PRIOR, STACK_PRIOR = 10.0, 3.0
+"""Precisions of the priors of temperatures and of the stack, in rows of curvature 1 and margin 1."""
+RATE = 0.5
+"""Rate of exponential weights; 1 is Bayes' rule for the logistic loss."""
+TRUSTS = (1 / 11, 1 / 11, 1 / 11, 4 / 11, 4 / 11)
+"""Prior shares of the experts: a Newton expert counts four times."""
+FADE = 1.0
+"""Row t counts as t^FADE in the losses by which experts and combinations are weighted."""
+FARTHEST = 50.0
+"""Margins of classes count as at most ± this in the mixture."""
+COOLEST, HOTTEST = 0.05, 20.0
+"""Bounds of the temperatures."""
+MARGIN = 0.1
+"""Numbers are bounded to the range of labels seen, widened by this share at either end."""
+EARLY_LABELS = 10
+"""Numbers: rows after which the unit of labels is known well enough for the mixture."""
+LEAST_RATE = 0.01
+"""The centre of counts is not below the logarithm of this."""
 
 
-class LightColumns(NamedTuple):
-    """More columns of a light row."""
+class Run(NamedTuple):
+    """Places of the running figures."""
 
-    log: int
-    """the logarithm of the scale"""
-    energy: int
-    """the first of the energies and variances of the experts from SKETCHED on"""
-    scale: int
-    mean: int
-    """the mean magnitude"""
-    met: int
-    """over so many values"""
-
-
-LIGHT = LightColumns(log=14, energy=8, scale=12, mean=7, met=13)
-WIDTH, COLD_WIDTH = 16, 14
-"""Columns of a light row, and of one in float32."""
-COLD_LIMIT = 1e37
-"""What is written in float32 is not larger."""
-
-IN_BUFFER = COLUMN.diagonal
-"""Column of a heavy row: its place in the buffer, counted from 1 (0: none)."""
-THIRD_HEAD = COLUMN.sketch
-FIRST_ROW = COLUMN.sketch + 1
-"""Columns of a heavy row: the third head, and from FIRST_ROW on the sketch."""
-HEADS = (COLUMN.head, COLUMN.sum, THIRD_HEAD)
-
-
-class Tallies(NamedTuple):
-    """Places in ``counts``."""
-
-    rows: int
-    """rows of S"""
-    constant: int
-    """the slot of the constant feature (−1: none yet)"""
+    rounds: int
     seen: int
-    """light rows in use"""
-    regime: int
-    """how features are scaled (``scaling.py``)"""
-    turned: int
-    """rows of S that the last shrink has made orthogonal"""
-    full: int
-    """whether learning stopped for want of room; this row needs tables of so many rows:"""
-    more_warm: int
-    more_cold: int
-    more_buffer: int
-    warm: int
-    cold: int
-    """the last place in use; the first is 1"""
-    freed: int
-    """a cold place that is free, in whose row the next one is written (0: none)"""
-
-
-TALLY = Tallies(*range(12))
-
-
-class Figures(NamedTuple):
-    """Places in ``numbers``."""
-
-    escaped: int
-    """Σρ shrunk away"""
+    """Features seen."""
+    listed: int
+    """Centred features in the list."""
+    rows: int
+    """Rows of the sketch."""
     norm: int
-    """the typical squared length of rows as the sketch sees them (``scaling.typical``), in use"""
-    wide_norm: int
-    """the same as the wide experts see them"""
-    own_length: int
-    """as it runs, in own scales"""
-    common_length: int
-    """as it runs, in the common scale"""
+    wide: int
+    """Typical squared lengths of rows in own scales and in the wide form."""
+    start: int
+    """Rows before the first with a length."""
+    used: int
+    before: int
+    """The typical squared length in use, and the one used before it."""
     common: int
-    """the logarithm of the common scale"""
-    logs: int
-    """the mean of the logarithms of scales"""
-    squared_logs: int
-    """the mean of their squares"""
     values: int
-    """over so many values"""
+    """Mean log magnitude, and the values it is of."""
+    lost: int
+    """What the sketch has lost."""
+    credit: int
+    """Curvature times leverage of the rows that were too small for the sketch."""
+    alpha: int
+    """Sum of the factors of the classes."""
     centre: int
-    """what is taken off labels"""
-    mean_label: int
-    """the mean of the rest"""
+    mean: int
     unit: int
-    """its mean deviation"""
+    """Centre of the labels, mean and mean deviation from it."""
     low: int
     high: int
-    """the range of labels"""
     weight: int
-    """Σ sample weights"""
-    fade: int
-    """what forgetting has left of the sketch's rows and ridge, as a factor of A, since they were written"""
-    thin: int
-    """likewise of AdaGrad's energies"""
-    credit: int
-    """what rows that were not sketched would have told"""
+    """Total weight of the rows in the mixture."""
     heaviest: int
-    """1, doubled by every row whose sample weight is larger"""
-    least: int
-    """ridges are no less: what rows in float32 cannot tell from 0 (0: they are in float64)"""
+    fade: int
+    thin: int
+    """What forgetting has left of the metrics and of the energies."""
+    status: int
+    """What the loop asks for."""
+    classes: int
+    squares: int
+    """Sum of squared errors."""
 
 
-FIGURE = Figures(*range(20))
+RUN = Run(*range(len(Run._fields)))
 
-_FAR = float(np.finfo(np.float64).max)
-"""The range of labels starts here and at its negative: no label has been met."""
+DONE, SQUARE, LONG, RIDGES, FADED = range(5)
+"""What the loop asks for: nothing; room for an exact metric, for a row; new ridges; a fade written out."""
+
+LARGEST_WEIGHT = 1e50
 
 
-class Settings(NamedTuple):
-    """What never changes while the learner learns."""
+class Setup(NamedTuple):
+    """What never changes while a learner learns."""
 
     loss: Form
-    size: int
-    """m; 0 and 1 keep no direction."""
-    capacity: int
-    """Rows of S, buffer included."""
-    ridges: tuple[float, float, float]
-    """Ridges of the experts with a sketch, in units of the rows' mean squared length …"""
-    growths: tuple[float, float, float]
-    """… and the parts of Σρ that are added to them."""
-    root_step: float
-    own_step: float
-    step: float
-    bold_step: float
-    """Steps of the third expert and of the AdaGrads, in units of labels over the rows' root mean squared length."""
-    precision: float
-    """The first precision of the diagonal Laplace expert, in units of the rows' mean squared length."""
-    real: bool
-    """Whether labels are numbers with a centre and a unit of their own."""
     signs: bool
-    """Whether labels are signs; counts are neither."""
+    real: bool
+    counts: bool
     intercept: bool
-    ranged: bool
-    """Whether predictions are kept within the range of labels seen."""
+    bounded: bool
     clip: float
     forget: float
-    told: float
-    """Rows that tell the Newton experts less than this (curvature times leverage) wait until they have told so much
-    together."""
-    free: int
-    """So many features get their sketch columns when first met …"""
-    patience: int
-    """… the others when met so many times; they are cold until then."""
     largest: float
-    """Bound on what is written per feature …"""
-    steepest: float
-    """… and on gradients, whose squares are summed up."""
-    resolution: float
-    """The share of the largest energy below which the rows of the sketch cannot tell an energy from 0."""
+    """Bound of labels, so that all that is written stays finite in the type of the state."""
 
 
-class Light(NamedTuple):
-    """What every feature has."""
+class State(NamedTuple):
+    """Weights w of a row's features and constant (slot 0), for each output and class; see ``round.py``."""
 
-    rows: Annotated[NDArray[np.floating], Array("warm 16", "real", aligned=True)]
-    """Of warm features; place 0 is not used."""
-    cold: Annotated[NDArray[np.float32], Array("cold 14", "f4", aligned=True)]
-    """Likewise of cold ones."""
-    places: Annotated[NDArray[np.int32], Array("slots", "i4")]
-    """By slot: the place of a warm feature, or less than 0: minus that of a cold one; 0: not met yet."""
-    buffer: Annotated[NDArray[np.floating], Array("buffered since", "real", aligned=True)]
-    """(features met since the last shrink, rows of S since then)."""
-
-
-def rows_of(light: Light, count: int) -> NDArray[np.float64]:
-    """(count, WIDTH): the light rows by slot."""
-    places = light.places[:count].astype(np.int64)
-    rows = np.zeros((count, WIDTH))
-    warm, cold = places > 0, places < 0
-    rows[warm] = light.rows[places[warm]]
-    rows[cold, :COLD_WIDTH] = light.cold[-places[cold]]
-    rows[cold, LIGHT.log] = np.log(rows[cold, LIGHT.scale])
-    return rows
-
-
-def beyond_float32(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which light rows cannot be cold: float32 would lose what they hold."""
-    sizes = np.abs(rows[:, :COLD_WIDTH])
-    least = np.where(np.arange(COLD_WIDTH) < LIGHT.mean, 0.0, 1.0 / COLD_LIMIT)  # weights may vanish
-    return np.asarray(((sizes > COLD_LIMIT) | ((sizes > 0.0) & (sizes < least))).any(axis=1))
-
-
-def light_of(empty: Light, counts: NDArray[np.int64], rows: NDArray[np.float64], warm: NDArray[np.bool_]) -> Light:
-    """Tables with these light rows, of which these are warm; the counts are set to them."""
-    cold = np.logical_not(warm)
-    places = np.where(warm, np.cumsum(warm), -np.cumsum(cold)).astype(np.int32)
-    counts[[TALLY.warm, TALLY.cold, TALLY.freed]] = warm.sum(), cold.sum(), 0
-    light: Light = grow(empty, warm=int(counts[TALLY.warm]) + 1, cold=int(counts[TALLY.cold]) + 1, slots=len(rows))
-    light.rows[places[warm]] = rows[warm]
-    light.cold[-places[cold]] = np.clip(rows[cold, :COLD_WIDTH], -COLD_LIMIT, COLD_LIMIT)
-    light.places[: len(rows)] = places
-    return light
-
-
-_STARTS = {FIGURE.low: _FAR, FIGURE.high: -_FAR, FIGURE.fade: 1.0, FIGURE.thin: 1.0, FIGURE.heaviest: 1.0}
-_FIGURES = tuple(_STARTS.get(place, 0.0) for place in FIGURE)
-_SQUARED = LARGEST * LARGEST
+    figures: Annotated[Floats, Array(f"slots {scaling.FIGURES}")]
+    weights: Annotated[Reals, Array(f"slots {OUTPUTS} classes", "real")]
+    energies: Annotated[Reals, Array(f"slots {FIRST}", "real", within=(0.0, math.inf))]
+    places: Annotated[Ints, Array("slots", "i4", start=-1)]
+    """Column of the sketch; −1 for none."""
+    listed: Annotated[Ints, Array("slots", "i4")]
+    """The slots of centred features, which a row visits also where they are 0."""
+    slot_of: Annotated[Ints, Array("places", "i4")]
+    table: Table
+    """The columns of the sketch S, but for the rows since the last shrink; see ``columns.py``."""
+    buffer: Annotated[Reals, Array("buffered since", "real", aligned=True)]
+    """Rows of S since the last shrink, of the features met since then."""
+    coefficients: Annotated[Floats, Array(f"{NEWTON} width classes")]
+    """a: weights are w + Sᵀa."""
+    gram: Annotated[Floats, Array("width width")]
+    inverses: Annotated[Floats, Array(f"{NEWTON} width width")]
+    """(ridge·I + SSᵀ)⁻¹."""
+    metrics: Annotated[Floats, Array(f"{NEWTON} classes square square")]
+    """Exact: (ridge·I + Σ κ·xxᵀ)⁻¹ + Σ by·u uᵀ for each class; ``square`` is a multiple of 8."""
+    delayed: Annotated[Floats, Array(f"{NEWTON} classes {DELAYED} square")]
+    """The vectors u that are to be taken off a metric."""
+    delayed_by: Annotated[Floats, Array(f"{NEWTON} classes {DELAYED}")]
+    waiting: Annotated[Longs, Array(f"{NEWTON} classes", "i8", within=(0, DELAYED - 1))]
+    """How many there are."""
+    factors: Annotated[Floats, Array("classes")]
+    """Curvature that each class has had, over a sketch."""
+    running: Annotated[Floats, Array(f"{len(Run._fields)}")]
 
 
 class Mixture(NamedTuple):
-    """What is not kept for each feature: tallies, the mixture of the experts, and the small algebra of their sketch."""
+    """The mixture of one output; see ``mixing.py``. Several classes have the pool of ``pool.py``."""
 
-    counts: Annotated[NDArray[np.int64], Array("12", "i8", start=(0, -1, *[0] * 10))]
-    numbers: Annotated[Floats, Array("20", start=_FIGURES, within={FIGURE.heaviest: (1.0, LARGEST)})]
-    sums: Annotated[Floats, Array("3 8", within=(-_SQUARED, _SQUARED))]
-    """(3, LANES): Σ loss of the experts, of the calibrated experts, and of the three stages."""
-    shares: Annotated[Floats, Array("3 8", within=(0.0, 1.001))]
-    """Likewise, how much each counts."""
-    calibration: Annotated[Floats, Array("2 8", start=1.0, within={0: (-LARGEST, LARGEST), 1: (1.0, _SQUARED)})]
-    """(2, LANES): factor of each expert, and its precision."""
-    stack: Annotated[Floats, Array("9", start=(1.0, *[0.0] * 8))]
-    """(FEATURES,): the coefficients of the regression on the experts …"""
-    covariance: Annotated[Floats, Array("9 9")]
-    """… and their covariance."""
-    mix: Annotated[Floats, Array("8")]
-    """(LANES,): the coefficients of the experts in the prediction; the last is the constant's, in units of labels."""
-    a: Annotated[Floats, Array("3 capacity")]
-    """Coefficients on the sketch's rows of the experts that step through it."""
-    gram: Annotated[Floats, Array("capacity capacity")]
-    inverses: Annotated[Floats, Array("2 capacity capacity")]
-    """(ridge_k·I + SSᵀ)^{-1}."""
-    values: Annotated[Floats, Array("capacity", scratch=True)]
-    vectors: Annotated[Floats, Array("m m", scratch=True)]
-    spectrum: Annotated[Floats, Array("capacity")]
-    """Energies of the rows that the last shrink has made orthogonal."""
-    transform: Annotated[Floats, Array("turned entry", scratch=True)]
-    """The change of basis of a shrink, as the heavy table logs it."""
-    work: Annotated[Floats, Array("2 m", scratch=True)]
+    temperatures: Annotated[Floats, Array(f"{OUTPUTS}", start=1.0, within=(COOLEST, HOTTEST))]
+    hardness: Annotated[Floats, Array(f"{OUTPUTS}", start=PRIOR, within=(1.0, math.inf))]
+    losses: Annotated[Floats, Array(f"{OUTPUTS}")]
+    shares: Annotated[Floats, Array(f"{OUTPUTS}", start=tuple(TRUSTS), within=(0.0, 1.0))]
+    stack: Annotated[Floats, Array(f"{STACKED}", start=(1.0, *[0.0] * (STACKED - 1)), within=(-HOTTEST, HOTTEST))]
+    hessian: Annotated[Floats, Array(f"{STACKED} {STACKED}")]
+    """Without the prior."""
+    costs: Annotated[Floats, Array("2")]
+    ways: Annotated[Floats, Array("2", start=0.5, within=(0.0, 1.0))]
+    """Losses of the mixture and of the stack, and their shares."""
+    mix: Annotated[Floats, Array(f"{OUTPUTS + 1}", start=(*TRUSTS, 0.0))]
+    """Coefficients of the experts in the prediction, and the constant's, in units of labels."""
 
-    @classmethod
-    def empty(cls, capacity: int, kept: int) -> Self:
-        """The state before the first row."""
-        made: Self = new(cls, capacity=capacity, m=padded(capacity), turned=capacity + 1, entry=padded(kept + 3))
-        made.shares[:2, :EXPERTS], made.shares[2, :3] = np.divide(PRIORS, sum(PRIORS)), 1.0 / 3.0
-        made.mix[:EXPERTS] = made.shares[0, :EXPERTS]
-        return made
+
+class Scratch(NamedTuple):
+    """Arrays of one round: nothing in them outlives it."""
+
+    slots: Annotated[Longs, Array("entries", "i8")]
+    raw: Annotated[Floats, Array("entries")]
+    own: Annotated[Floats, Array("entries")]
+    rare: Annotated[Floats, Array("entries")]
+    wide: Annotated[Floats, Array("entries")]
+    rarity: Annotated[Floats, Array("entries")]
+    logs: Annotated[Floats, Array("entries")]
+    moved: Annotated[Longs, Array("entries", "i8")]
+    by: Annotated[Floats, Array("entries")]
+    energies: Annotated[Floats, Array("entries")]
+    sums: Annotated[Floats, Array("3")]
+    """Squared lengths of the row in own scales, with rarity, and in the wide form."""
+    parts: Annotated[Floats, Array(f"{OUTPUTS} classes")]
+    """Margins of the features alone, before rows are scaled to a length."""
+    before: Annotated[Floats, Array(f"{OUTPUTS} classes")]
+    margins: Annotated[Floats, Array(f"{OUTPUTS} classes")]
+    slopes: Annotated[Floats, Array(f"{OUTPUTS} classes")]
+    lengths: Annotated[Floats, Array("classes")]
+    leverages: Annotated[Floats, Array("classes")]
+    along: Annotated[Floats, Array("square")]
+    factors: Annotated[Floats, Array(f"{DELAYED}")]
+    products: Annotated[Floats, Array("width")]
+    inner: Annotated[Floats, Array(f"{NEWTON} width")]
+    turned: Annotated[Floats, Array("2 width")]
+    placed: Annotated[Longs, Array("entries", "i8")]
+    entries: Annotated[Floats, Array("entries")]
+    """Places of the row's columns, and the row there."""
+    packed: Annotated[Floats, Array("packed")]
+    current: Annotated[Floats, Array("1 packed")]
+    turned_row: Annotated[Floats, Array("packed")]
+    buffered: Annotated[Floats, Array("since")]
+    transform: Annotated[Floats, Array("moved entry")]
+    values: Annotated[Floats, Array("width")]
+    vectors: Annotated[Floats, Array("spectral spectral")]
+    work: Annotated[Floats, Array("2 spectral")]
+    """What a shrink needs."""
+    features: Annotated[Floats, Array(f"{STACKED}")]
+    gradient: Annotated[Floats, Array(f"{STACKED}")]
+    factor: Annotated[Floats, Array(f"{STACKED} {STACKED}")]
+    label: Annotated[Floats, Array("4")]
+    marks: Annotated[Longs, Array("slots", "i8")]
+    """The stamp of the last row that had the feature."""
+    stamp: Annotated[Longs, Array("1", "i8")]
+
+
+class PoolScratch(NamedTuple):
+    """What ``pool.py`` needs of a round; z is ``Scratch.before``."""
+
+    z: Floats
+    f: Floats
+    g: Floats
+    parts: Floats
+    p: Floats
+    gradient: Floats
+    work: Floats
+
+
+def start(state: State) -> None:
+    """Fill what is not 0 before the first row."""
+    run = state.running
+    run[[RUN.low, RUN.high]] = 1e300, -1e300
+    run[[RUN.fade, RUN.thin, RUN.heaviest]] = 1.0
+    state.places[0] = 0
+
+
+def new_scratch(state: State, entries: int, slots: int) -> Scratch:
+    """Return arrays for the rounds of rows with so many entries."""
+    have = states.sizes(state)
+    classes, square, width = have["classes"], have["square"], have["width"]
+    kept, (_, k, entry) = width // 2 - 1, state.table.running.shape
+    made: Scratch = states.new(
+        Scratch, entries=padded(entries) + 8, classes=classes, square=square, width=width, slots=slots,
+        since=have["since"], packed=state.table.rows.shape[1], spectral=padded(width), entry=entry,
+        moved=k - kept + width if width else 0,
+    )  # fmt: skip
+    return made

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from onsketch.learners.auto import classes as untuned
 from onsketch.learners.multiclass.softmax import learner as softmax
 from onsketch.learners.options import own_loss
-from onsketch.learners.untuned import classes as untuned
 
-COUPLED: dict[str, type[softmax.SoftmaxAuto] | type[untuned.UntunedClasses]] = {
+COUPLED: dict[str, type[softmax.SoftmaxAuto] | type[untuned.AutoClasses]] = {
     "auto": softmax.SoftmaxAuto,
-    "untuned": untuned.UntunedClasses,
+    "untuned": untuned.AutoClasses,
 }
 
 

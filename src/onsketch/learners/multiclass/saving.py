@@ -16,7 +16,7 @@ def from_file(content: Content) -> multiclass.ManyClasses:
     """The learner that a model file describes."""
     header = content.header
     try:
-        if header["class"] not in ("OneVersusRest", "SharedSketch", "SoftmaxAuto", "UntunedClasses"):
+        if header["class"] not in ("OneVersusRest", "SharedSketch", "SoftmaxAuto", "AutoClasses"):
             raise ModelFileError(f"it holds classes as {header['class']!r}, which this version does not know.")
         known = {made.__name__: made for made in COUPLED.values()}
         made_by = known.get(header["class"]) or getattr(multiclass, header["class"])

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 
 from onsketch.jit.decorators import exact, exact_inlined, exact_kernel
+from onsketch.learners.auto.pool import all_within, clear_nan, combine, teach
 from onsketch.learners.multiclass.softmax.adagrad import dense_step
 from onsketch.learners.multiclass.softmax.directions import follow_norm, sketch_step
 from onsketch.learners.multiclass.softmax.metrics import metric_step
 from onsketch.learners.multiclass.softmax.scaling import UNIT_CONSTANT, centred_row, keep_figures, update_figures
 from onsketch.learners.multiclass.softmax.state import AVERAGE, NEWTON, OUTPUTS, RUNNING, SCALED, STOP, TALLY, UNIT
 from onsketch.learners.multiclass.softmax.ways import outgrown
-from onsketch.learners.untuned.pool import all_within, clear_nan, combine, teach
 
 PACE = 2.0
 """Step of AdaGrad."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onsketch.core.arrays import Arrays
 from onsketch.core.errors import OptionError, UpdateError
 from onsketch.jit.decorators import exact_kernel
+from onsketch.learners.auto.pool import PRIOR, Pool
 from onsketch.learners.base import _chunks
 from onsketch.learners.features import FeatureMap
 from onsketch.learners.methods import METHODS, Method
@@ -26,7 +27,6 @@ from onsketch.learners.multiclass.softmax.ways import FEW
 from onsketch.learners.multiclass.softmax.wide_rounds import learn_wide, predict_wide
 from onsketch.learners.options import own_loss, refuse_own_size, resolve
 from onsketch.learners.rows import Rows, Slotted, as_rows, as_weights, finite, refuse_endless, unseen_squares
-from onsketch.learners.untuned.pool import PRIOR, Pool
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class SoftmaxAuto(ManyClasses):
 
     Four experts learn side by side; what they are depends on the rows (``ways.py``): a metric for each class where
     features are few, one sketch for all where rows are dense, first-order experts for wide text. Their margins become
-    calibrated probabilities (``untuned/pool.py``). Steps are implicit in all classes at once (``core/softmax.py``).
+    calibrated probabilities (``auto/pool.py``). Steps are implicit in all classes at once (``core/softmax.py``).
 
     ``learn`` and ``predict`` return **log-probabilities**, (rows, K). A class may be added at any time.
 

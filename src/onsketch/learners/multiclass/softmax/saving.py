@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from onsketch.core.arrays import Arrays, named, require, require_within, take
 from onsketch.core.tolerances import LARGEST
+from onsketch.learners.auto.pool import COOLEST, HOTTEST, PARTS, Pool
 from onsketch.learners.multiclass.softmax.changes import filled
 from onsketch.learners.multiclass.softmax.directions import AT_MOST
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, Wide
 from onsketch.learners.multiclass.softmax.state import OUTPUTS, TALLY, Common, Dense
-from onsketch.learners.untuned.pool import COOLEST, HOTTEST, PARTS, Pool
 
 
 def arrays_of(features: NDArray[np.int64], common: Common, pool: Pool, table: Dense | Wide) -> Arrays:

@@ -17,6 +17,7 @@ import math
 
 from onsketch.core.softmax import LONGEST, implicit_slopes
 from onsketch.jit.decorators import exact, exact_kernel
+from onsketch.learners.auto.pool import all_within, clear_nan, combine, teach
 from onsketch.learners.multiclass.softmax.adagrad import SILENT, TINY, energy_after, slopes_of, weigh
 from onsketch.learners.multiclass.softmax.pairs import EXPERTS, add_margins, add_to, missing, needed
 from onsketch.learners.multiclass.softmax.scaling import (
@@ -27,7 +28,6 @@ from onsketch.learners.multiclass.softmax.scaling import (
     update_figures,
 )
 from onsketch.learners.multiclass.softmax.state import FIGURE, RUNNING, STOP, TALLY
-from onsketch.learners.untuned.pool import all_within, clear_nan, combine, teach
 
 STEPS = (3.0, 2.0, 100.0, 3.0)
 PROX = 2

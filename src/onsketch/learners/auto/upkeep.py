@@ -13,9 +13,8 @@ from onsketch.core import state as states
 from onsketch.core.scaling import MAGNITUDE_USED, SCALE, VALUES
 from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.vectors import padded
-from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy
-from onsketch.learners.untuned.columns import IN_BUFFER, fill_columns, ridge_of
-from onsketch.learners.untuned.state import (
+from onsketch.learners.auto.columns import IN_BUFFER, fill_columns, ridge_of
+from onsketch.learners.auto.state import (
     BROADEST,
     EXACT_RIDGES,
     FADED,
@@ -29,6 +28,7 @@ from onsketch.learners.untuned.state import (
     Floats,
     State,
 )
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy
 
 
 def kept_up(state: State) -> State:

@@ -14,11 +14,7 @@ import numpy as np
 from onsketch.core import bordered
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.jit.vectors import add, times
-from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, is_due, write_turned
-from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
-from onsketch.learners.sketched.passes import gather
-from onsketch.learners.sketched.reading import current_row
-from onsketch.learners.untuned.state import (
+from onsketch.learners.auto.state import (
     EXACT_RIDGES,
     FADED,
     FIRST,
@@ -29,6 +25,10 @@ from onsketch.learners.untuned.state import (
     RUN,
     SKETCH_RIDGES,
 )
+from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, is_due, write_turned
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
+from onsketch.learners.sketched.passes import gather
+from onsketch.learners.sketched.reading import current_row
 
 _rebuild, _border, _shrink, _restart, _measure = map(
     inner, (bordered.rebuild, bordered.border, bordered.shrink, bordered.restart, bordered.measure)

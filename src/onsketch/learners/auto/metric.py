@@ -20,9 +20,8 @@ from onsketch.core.implicit import implicit_step
 from onsketch.core.softmax import implicit_slopes
 from onsketch.jit.decorators import inlined, inner
 from onsketch.jit.vectors import add, element, fma, load, spread, store
-from onsketch.learners.sketched.passes import gather
-from onsketch.learners.untuned.columns import append, entry, ridge_of, set_entry
-from onsketch.learners.untuned.state import (
+from onsketch.learners.auto.columns import append, entry, ridge_of, set_entry
+from onsketch.learners.auto.state import (
     DELAYED,
     FEW,
     FIRST,
@@ -36,6 +35,7 @@ from onsketch.learners.untuned.state import (
     SMALL,
     WORTH,
 )
+from onsketch.learners.sketched.passes import gather
 
 TINY = 1e-12
 

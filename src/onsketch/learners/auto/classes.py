@@ -1,4 +1,4 @@
-"""The untuned learner for many classes: one output for each, calibrated together."""
+"""The learner without tuning for many classes: one output for each, calibrated together."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from onsketch.core.arrays import Arrays, named, require, take, under
 from onsketch.core.errors import OnsketchError, OptionError, UpdateError
 from onsketch.core.losses import LOSSES
 from onsketch.core.memory import refuse_beyond_memory
+from onsketch.learners.auto.drifting import RATES, DriftingLearner, mix_classes
+from onsketch.learners.auto.learner import Core
+from onsketch.learners.auto.merging import merge, reordered
+from onsketch.learners.auto.state import EXPERT_NAMES, RUN, Setup
 from onsketch.learners.base import _chunks
 from onsketch.learners.methods import METHODS, Method
 from onsketch.learners.multiclass.base import ManyClasses, as_codes
 from onsketch.learners.options import own_loss, refuse_own_size, resolve
 from onsketch.learners.rows import Rows, as_rows, as_weights, finite, refuse_endless
-from onsketch.learners.untuned.drifting import RATES, DriftingLearner, mix_classes
-from onsketch.learners.untuned.learner import Core
-from onsketch.learners.untuned.merging import merge, reordered
-from onsketch.learners.untuned.state import EXPERT_NAMES, RUN, Setup
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ MOST = 4
 """A sketch for classes has 3·K directions, at most this many times those for one output."""
 
 
-class UntunedClasses(ManyClasses):
+class AutoClasses(ManyClasses):
     """Multinomial logistic regression in one pass, whatever the features' units or the classes.
 
     ``learn`` and ``predict`` return log-probabilities, (rows, K). A class may be added at any time.
@@ -198,7 +198,7 @@ class UntunedClasses(ManyClasses):
             other: a learner with the same options.
             codes: the code here of each class of the other; left out, the classes have the same codes.
         """
-        if not isinstance(other, UntunedClasses) or replace(self.options, seed=0) != replace(other.options, seed=0):
+        if not isinstance(other, AutoClasses) or replace(self.options, seed=0) != replace(other.options, seed=0):
             raise OptionError("merge: the other must be a learner of classes of the same method and options.")
         if self.options.forget != 1.0:
             raise OptionError("merge: learners that forget cannot be merged, for neither stream came first.")
@@ -230,7 +230,7 @@ class UntunedClasses(ManyClasses):
         return {name: sum(size[name] for size in sizes) for name in sizes[0]}
 
     def _header(self) -> dict[str, Any]:
-        return {"class": "UntunedClasses", "n_classes": self.n_classes, "width": self.n_features, **self._made_with}
+        return {"class": "AutoClasses", "n_classes": self.n_classes, "width": self.n_features, **self._made_with}
 
     def _arrays(self) -> Arrays:
         if len(self._cores) == 1:

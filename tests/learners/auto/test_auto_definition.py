@@ -1,4 +1,4 @@
-"""The untuned learner: equal to its definition, blind to units and offsets, bounded, resumable, mergeable."""
+"""The learner without tuning: equal to its definition, blind to units and offsets, bounded, resumable, mergeable."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scipy.sparse import csr_array
 
 import onsketch
 import onsketch.core.losses
-from definitions.untuned import Definition, experts
+from definitions.auto import Definition, experts
 from onsketch.errors import ModelFileError, OptionError, UpdateError
 from onsketch.files import model_file
-from onsketch.learners.untuned import learner as module
-from onsketch.learners.untuned.classes import UntunedClasses
-from onsketch.learners.untuned.state import FIRST, RIDGES, RUN
-from onsketch.learners.untuned.upkeep import kept_up, settled, sketched, written
+from onsketch.learners.auto import learner as module
+from onsketch.learners.auto.classes import AutoClasses
+from onsketch.learners.auto.state import FIRST, RIDGES, RUN
+from onsketch.learners.auto.upkeep import kept_up, settled, sketched, written
 from streams import LOSSES, blobs, level
 from streams import mixed_units as stream
 
@@ -39,7 +39,7 @@ def test_one_output_is_its_definition(monkeypatch: pytest.MonkeyPatch, loss: str
     X, y = stream(loss, n=120)
     monkeypatch.setattr(module.Core, "fits", lambda *_: exact)
     weights = np.random.default_rng(1).choice([0.5, 1.0, 3.0], len(y))
-    learner: Any = onsketch.learner("untuned", loss=loss, sketch_size=4, forget=forget, **level(loss))
+    learner: Any = onsketch.learner("auto", loss=loss, sketch_size=4, forget=forget, **level(loss))
     definition = Definition(X.shape[1], loss, 4, exact=exact, forget=forget)
     expected = [definition.learn(*row) for row in zip(X, y, weights, strict=True)]
     size = np.abs(y).max()
@@ -58,7 +58,7 @@ def test_many_classes_are_their_definition(monkeypatch: pytest.MonkeyPatch, exac
     X[np.random.default_rng(2).random(X.shape) < 0.3] = 0.0
     monkeypatch.setattr(module.Core, "fits", lambda *_: exact)
     weights = np.random.default_rng(1).choice([0.5, 1.0, 3.0], len(y))
-    learner = UntunedClasses("untuned", 4, sketch_size=4)
+    learner = AutoClasses("untuned", 4, sketch_size=4)
     definition = Definition(X.shape[1], "softmax", learner._core.directions, exact=exact, classes=4)
     expected = [definition.learn(x, float(label), h) for x, label, h in zip(X, y, weights, strict=True)]
     np.testing.assert_allclose(learner.learn(layout(X), y, weights), expected, atol=1e-5)
@@ -78,7 +78,7 @@ def rows_of(seed: int = 0, n: int = 1500, d: int = 6) -> tuple[Any, Any]:
 def test_units_of_a_feature_change_nothing(scale: float) -> None:
     X, y = rows_of()
     Z = X * np.array([scale, 1, 1, 1, 1, 1])
-    plain, scaled = (onsketch.learner("untuned").learn(rows, y) for rows in (X, Z))
+    plain, scaled = (onsketch.learner("auto").learn(rows, y) for rows in (X, Z))
     assert np.sqrt(np.mean((plain - y)[500:] ** 2)) == pytest.approx(
         np.sqrt(np.mean((scaled - y)[500:] ** 2)), rel=0.02
     )
@@ -89,7 +89,7 @@ def test_a_column_in_other_units_does_not_disturb_words() -> None:
     X = (rng.random((3000, 400)) < 0.03).astype(float)
     y = np.where(X @ rng.normal(size=400) > 0.0, 1.0, -1.0)
     wrong = [
-        np.mean(onsketch.learner("untuned", loss="logistic").learn(csr_array(rows), y) * y <= 0.0)
+        np.mean(onsketch.learner("auto", loss="logistic").learn(csr_array(rows), y) * y <= 0.0)
         for rows in (X, np.column_stack([X, 1e6 * (1.0 + 0.1 * rng.normal(size=3000))]))
     ]
     assert wrong[1] < wrong[0] + 0.01
@@ -97,19 +97,19 @@ def test_a_column_in_other_units_does_not_disturb_words() -> None:
 
 def test_offsets_of_features_change_little() -> None:
     X, y = rows_of()
-    errors = [np.mean((onsketch.learner("untuned").learn(rows, y) - y)[500:] ** 2) for rows in (X, X + 100.0)]
+    errors = [np.mean((onsketch.learner("auto").learn(rows, y) - y)[500:] ** 2) for rows in (X, X + 100.0)]
     assert errors[1] < 1.1 * errors[0]
 
 
 def test_a_line_extrapolates_and_normal_rows_reach_ridge_regression() -> None:
     t = np.arange(200.0)[:, None]
-    model = onsketch.learner("untuned", clip=None)
+    model = onsketch.learner("auto", clip=None)
     model.learn(t, 100.0 + t[:, 0])
     assert model.predict([[200.0]])[0] == pytest.approx(300.0, abs=1.0)
     losses = []
     for seed in range(5):
         X, y = rows_of(seed, d=5)
-        model = onsketch.learner("untuned")
+        model = onsketch.learner("auto")
         model.learn(X[:500], y[:500])
         losses.append(np.mean((model.predict(X[500:]) - y[500:]) ** 2))
     assert np.mean(losses) < 1.05 * 0.25
@@ -119,13 +119,13 @@ def test_one_strange_value_spoils_no_later_row() -> None:
     X, y = rows_of(n=4000)
     Z = X.copy()
     Z[1000, 3] = 1e6
-    plain, strange = ((onsketch.learner("untuned").learn(rows, y) - y)[1001:] for rows in (X, Z))
+    plain, strange = ((onsketch.learner("auto").learn(rows, y) - y)[1001:] for rows in (X, Z))
     assert np.mean(strange**2) < 1.05 * np.mean(plain**2)
 
 
 def test_numbers_are_bounded_by_default() -> None:
     X, y = rows_of()
-    bounded, free = onsketch.learner("untuned"), onsketch.learner("untuned", clip=None)
+    bounded, free = onsketch.learner("auto"), onsketch.learner("auto", clip=None)
     for model in (bounded, free):
         model.learn(X, y)
     room = 0.1 * np.ptp(y)
@@ -138,7 +138,7 @@ def test_numbers_are_bounded_by_default() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_files_blocks_and_forks_go_on_bit_for_bit(loss: str, width: int, dtype: str, tmp_path: Path) -> None:
     X, y = stream(loss, n=400, d=width, density=0.2 if width > 50 else 0.8)
-    model = onsketch.learner("untuned", loss=loss, dtype=dtype, forget=0.999)
+    model = onsketch.learner("auto", loss=loss, dtype=dtype, forget=0.999)
     whole = model.fork().learn(X, y)
     model.learn(X[:150], y[:150])
     model.save(tmp_path / "model")
@@ -159,7 +159,7 @@ def test_files_go_on_bit_for_bit_while_features_keep_coming(classes: int, tmp_pa
     labels = y if classes > 1 else 2.0 * y - 1.0
 
     def fresh() -> Any:
-        return UntunedClasses("untuned", classes) if classes > 1 else onsketch.learner("untuned", loss="logistic")
+        return AutoClasses("untuned", classes) if classes > 1 else onsketch.learner("auto", loss="logistic")
 
     straight, kept = fresh(), fresh()
     for start in range(0, n, 33):
@@ -179,16 +179,16 @@ def test_a_heavy_row_does_not_spoil_later_ones() -> None:
     X = (rng.random((3000, 100)) < 0.1).astype(float)
     y = np.where(X @ rng.normal(size=100) > 0.0, 1.0, -1.0)
     weights = np.ones(3000)
-    even = onsketch.learner("untuned", loss="logistic").learn(X, y)
+    even = onsketch.learner("auto", loss="logistic").learn(X, y)
     weights[1000] = 1e6
-    heavy = onsketch.learner("untuned", loss="logistic").learn(X, y, weights)
+    heavy = onsketch.learner("auto", loss="logistic").learn(X, y, weights)
     wrong = [np.mean(out[1001:] * y[1001:] <= 0.0) for out in (even, heavy)]
     assert wrong[1] < 2.0 * wrong[0]
 
 
 def test_a_prediction_is_what_learning_returns_and_it_is_linear() -> None:
     X, y = rows_of()
-    model = onsketch.learner("untuned", loss="logistic")
+    model = onsketch.learner("auto", loss="logistic")
     model.learn(X[:500], np.sign(y[:500]))
     for i in range(500, 520):
         before = model.predict(X[i : i + 1])
@@ -198,7 +198,7 @@ def test_a_prediction_is_what_learning_returns_and_it_is_linear() -> None:
 
 def test_a_refused_row_leaves_no_trace() -> None:
     X, y = rows_of()
-    model = onsketch.learner("untuned")
+    model = onsketch.learner("auto")
     model.learn(X[:100], y[:100])
     twin = model.fork()
     with pytest.raises(onsketch.errors.UpdateError):
@@ -210,7 +210,7 @@ def test_a_refused_row_leaves_no_trace() -> None:
 @pytest.mark.parametrize("classes", [False, True])
 def test_a_row_without_a_finite_prediction_is_refused_and_leaves_no_trace(classes: bool) -> None:
     X, y = stream("logistic", n=60, seed=3)
-    made: Any = UntunedClasses(n_classes=2) if classes else onsketch.learner("untuned", loss="logistic")
+    made: Any = AutoClasses(n_classes=2) if classes else onsketch.learner("auto", loss="logistic")
     y = (y > 0).astype(np.int64) if classes else y
     made.learn(X[:50], y[:50])
     made._core.state.weights[:] = 1e308  # no rows lead here
@@ -228,7 +228,7 @@ def test_a_row_without_a_finite_prediction_is_refused_and_leaves_no_trace(classe
 )  # fmt: skip
 def test_a_mixture_that_no_rows_lead_to_is_refused(tmp_path: Path, field: str, place: int, value: float) -> None:
     X, y = stream("logistic", n=60, seed=3)
-    made = onsketch.learner("untuned", loss="logistic")
+    made = onsketch.learner("auto", loss="logistic")
     made.learn(X, y)
     made.save(tmp_path / "m")
     content = model_file.read(tmp_path / "m")
@@ -242,7 +242,7 @@ def test_a_mixture_that_no_rows_lead_to_is_refused(tmp_path: Path, field: str, p
 @pytest.mark.parametrize("count", [2.0, 4.0, 1e9])
 def test_a_count_of_classes_without_arrays_is_refused(tmp_path: Path, many: bool, count: float) -> None:
     X, _ = stream("logistic", n=60, seed=3)
-    made: Any = UntunedClasses(n_classes=3) if many else onsketch.learner("untuned", loss="logistic")
+    made: Any = AutoClasses(n_classes=3) if many else onsketch.learner("auto", loss="logistic")
     made.learn(X, np.arange(60) % 3 if many else np.arange(60) % 2 * 2.0 - 1.0)
     made.save(tmp_path / "m")
     content = model_file.read(tmp_path / "m")
@@ -266,8 +266,8 @@ def test_merged_shards_are_better_than_one_shard(loss: str, width: int) -> None:
     def score(model: Any) -> float:
         return float(onsketch.core.losses.loss_values(loss, model.predict(X[3000:]), y[3000:]).mean())
 
-    shards = [onsketch.learner("untuned", loss=loss) for _ in range(3)]
-    whole = onsketch.learner("untuned", loss=loss)
+    shards = [onsketch.learner("auto", loss=loss) for _ in range(3)]
+    whole = onsketch.learner("auto", loss=loss)
     whole.learn(X[:3000], y[:3000])
     for k, shard in enumerate(shards):
         shard.learn(X[k:3000:3], y[k:3000:3])
@@ -282,7 +282,7 @@ def test_merged_shards_are_better_than_one_shard(loss: str, width: int) -> None:
 
 def test_classes_may_come_later_and_survive_a_file(tmp_path: Path) -> None:
     X, y = blobs(n=600)
-    model = UntunedClasses("untuned", 1)
+    model = AutoClasses("untuned", 1)
     for i in range(0, 600, 20):
         while model.n_classes <= y[i : i + 20].max():
             model.add_class()
@@ -296,14 +296,14 @@ def test_classes_may_come_later_and_survive_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [6, 300])
 def test_shards_of_classes_merge(width: int) -> None:
     X, y = blobs(n=1300, d=width)
-    shards = [UntunedClasses("untuned", 4) for _ in range(2)]
+    shards = [AutoClasses("untuned", 4) for _ in range(2)]
     order = np.array([2, 0, 3, 1])  # the second has met the classes in another order, and some of them only
     shards[0].learn(X[:500], y[:500])
     shards[1].learn(X[500:1000], np.argsort(order)[y[500:1000]])
-    few = UntunedClasses("untuned", 2)
+    few = AutoClasses("untuned", 2)
     few.learn(X[:500][y[:500] < 2], y[:500][y[:500] < 2])
 
-    def errors(model: UntunedClasses) -> float:
+    def errors(model: AutoClasses) -> float:
         return float(np.mean(model.predict(X[1000:]).argmax(axis=1) != y[1000:]))
 
     alone = errors(shards[0])
@@ -315,16 +315,16 @@ def test_shards_of_classes_merge(width: int) -> None:
     assert errors(few) <= alone + 0.03
     np.testing.assert_allclose(few.predict_proba(X).sum(axis=1), 1.0)
     few.learn(X[1000:], y[1000:])
-    empty = UntunedClasses("untuned", 0).merge(few)
+    empty = AutoClasses("untuned", 0).merge(few)
     assert np.array_equal(empty.predict(X), few.predict(X))
     with pytest.raises(OptionError, match="forget"):
-        UntunedClasses(n_classes=2, forget=0.9).merge(UntunedClasses(n_classes=2, forget=0.9))
+        AutoClasses(n_classes=2, forget=0.9).merge(AutoClasses(n_classes=2, forget=0.9))
 
 
 @pytest.mark.parametrize("width", [6, 300])
 def test_the_weights_of_classes_say_what_is_predicted(width: int) -> None:
     X, y = blobs(n=800, d=width)
-    model = UntunedClasses("untuned", 4)
+    model = AutoClasses("untuned", 4)
     model.learn(X, y)
     margins = X @ model.weights.T + model.intercept
     assert np.mean(margins.argmax(axis=1) == model.predict(X).argmax(axis=1)) > 0.97
@@ -336,7 +336,7 @@ def test_drift_of_classes_is_followed_at_any_rate(tmp_path: Path) -> None:
     y = np.where(np.arange(2400) // 600 % 2 == 0, y, (y + 1) % 4)
     errors = {}
     for forget in (1.0, 0.99, "auto"):
-        model = UntunedClasses("untuned", 4, forget=forget)
+        model = AutoClasses("untuned", 4, forget=forget)
         errors[forget] = np.mean(model.learn(X, y).argmax(axis=1) != y)
     assert max(errors[0.99], errors["auto"]) < errors[1.0] - 0.04
     assert model.shares[0] < 0.5
@@ -352,13 +352,13 @@ def test_drift_is_followed_at_any_rate() -> None:
     X, y = rows_of(n=3000)
     y = np.sign(y) * np.where(np.arange(3000) < 1500, 1.0, -1.0)
     for forget in (0.99, "auto"):
-        margins = onsketch.learner("untuned", loss="logistic", forget=forget).learn(X, y)
+        margins = onsketch.learner("auto", loss="logistic", forget=forget).learn(X, y)
         assert np.mean(margins[2200:] * y[2200:] <= 0.0) < 0.2
 
 
 def test_a_learner_of_three_features_is_small(tmp_path: Path) -> None:
     X, y = rows_of(d=3)
-    model = onsketch.learner("untuned")
+    model = onsketch.learner("auto")
     model.learn(X, y)
     model.save(tmp_path / "model")
     assert (tmp_path / "model").stat().st_size < 30_000
@@ -367,7 +367,7 @@ def test_a_learner_of_three_features_is_small(tmp_path: Path) -> None:
 
 def test_predictions_survive_the_change_from_exact_metrics_to_a_sketch() -> None:
     X, y = rows_of(d=40)
-    model: Any = onsketch.learner("untuned")
+    model: Any = onsketch.learner("auto")
     model.learn(X, y)
     before = model.predict(X[:50])
     model._core.state = sketched(model._core.state, 20)
@@ -376,7 +376,7 @@ def test_predictions_survive_the_change_from_exact_metrics_to_a_sketch() -> None
 
 def test_deviations_cover_the_labels() -> None:
     X, y = rows_of(n=3000)
-    model: Any = onsketch.learner("untuned")
+    model: Any = onsketch.learner("auto")
     model.learn(X[:2000], y[:2000])
     away = np.abs(model.predict(X[2000:]) - y[2000:])
     assert 0.93 < np.mean(away < 2.0 * model.deviation(X[2000:])) < 0.999
@@ -387,7 +387,7 @@ def test_deviations_cover_the_labels() -> None:
 def test_a_small_sketch_survives_a_file_and_a_merge(size: int, dtype: str, tmp_path: Path) -> None:
     X, y = stream("logistic", n=200, d=300, density=0.2)
     options: Any = {"loss": "logistic", "sketch_size": size, "dtype": dtype}
-    one, two = (onsketch.learner("untuned", **options) for _ in range(2))
+    one, two = (onsketch.learner("auto", **options) for _ in range(2))
     one.learn(X[:100], y[:100])
     two.learn(X[100:], y[100:])
     one.merge(two)
@@ -399,7 +399,7 @@ def test_a_small_sketch_survives_a_file_and_a_merge(size: int, dtype: str, tmp_p
 @pytest.mark.parametrize("width", [6, 400])
 def test_the_order_of_a_merge_does_not_matter(width: int) -> None:
     X, y = stream("logistic", n=600, d=width, density=0.1 if width > 6 else 0.8)
-    one, two = (onsketch.learner("untuned", loss="logistic") for _ in range(2))
+    one, two = (onsketch.learner("auto", loss="logistic") for _ in range(2))
     one.learn(X[:400], y[:400])
     two.learn(X[400:], y[400:])
     other = two.fork().merge(one)
@@ -409,7 +409,7 @@ def test_the_order_of_a_merge_does_not_matter(width: int) -> None:
 @pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
 def test_many_dense_rows_are_predicted_as_single_ones(loss: str) -> None:
     X, y = stream(loss, n=400, d=9)
-    model = onsketch.learner("untuned", loss=loss)
+    model = onsketch.learner("auto", loss=loss)
     model.learn(X, y)
     far = X * np.where(np.arange(len(X)) % 5 == 0, 1e3, 1.0)[:, None]
     one_by_one = [model.predict(far[i : i + 1])[0] for i in range(len(far))]
@@ -419,7 +419,7 @@ def test_many_dense_rows_are_predicted_as_single_ones(loss: str) -> None:
 @pytest.mark.parametrize("width", [6, 300])
 def test_directions_are_those_of_the_curvature(width: int) -> None:
     X, y = stream("squared", n=300, d=width, density=0.2 if width > 6 else 0.8)
-    model = onsketch.learner("untuned", sketch_size=4)
+    model = onsketch.learner("auto", sketch_size=4)
     model.learn(X, y)
     energies, features, vectors = model.directions()
     assert features[0] == -1

@@ -1,1 +1,0 @@
-"""One learner without tuning for two classes, many classes and numbers; see ``docs/explanation/untuned.md``."""

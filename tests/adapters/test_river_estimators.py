@@ -115,7 +115,7 @@ def test_words_are_features_and_none_is_nothing() -> None:
         one.learn_one(row, k % 2 == 0)
     many.learn_many(pd.DataFrame(rows), pd.Series([k % 2 == 0 for k in range(40)]))
     assert set(one.weights) == set(many.weights) == {"age", "job=cook", "pay"}
-    assert one.predict_one({"job": "cook"}) is True
+    assert one.predict_one({"age": 2.0, "job": "cook"}) is True
     assert one.predict_proba_one(rows[0]) == pytest.approx(many.predict_proba_one(rows[0]), rel=1e-6)
     numbers, words = ({"a": 3.0}, {"a": "3.0"})  # as in a CSV file
     assert one.predict_proba_one(numbers) == one.predict_proba_one(words)

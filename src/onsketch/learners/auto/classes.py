@@ -30,9 +30,6 @@ Floats = NDArray[np.float64]
 CONCERNS = frozenset({"n_features", "sketch_size", "fit_intercept", "dtype", "seed", "loss", "clip", "forget"})
 """Options of the core learner that mean something here."""
 
-MOST = 4
-"""A sketch for classes has 3·K directions, at most this many times those for one output."""
-
 
 class AutoClasses(ManyClasses):
     """Multinomial logistic regression in one pass, whatever the features' units or the classes.
@@ -53,7 +50,7 @@ class AutoClasses(ManyClasses):
             bounded=False, clip=math.inf, forget=1.0, largest=1e100,
         )  # fmt: skip
         rates = RATES if self.options.forget == "auto" else (float(self.options.forget),)
-        directions, dtype = self._directions(n_classes), self.options.dtype
+        directions, dtype = self.options.sketch_size, self.options.dtype
         self._cores = [Core(setup._replace(forget=rate), (), directions, n_classes, dtype) for rate in rates]
         self._shares = np.full(len(rates), 1.0 / len(rates))
         self._width = self.options.n_features or 0
@@ -143,7 +140,7 @@ class AutoClasses(ManyClasses):
 
     @property
     def share_names(self) -> tuple[str, ...]:
-        """What the shares are of: the rates of forgetting, or the experts."""
+        """Names of the shares: the rates of forgetting, or the experts."""
         return DriftingLearner.share_names if len(self._cores) > 1 else EXPERT_NAMES
 
     @property
@@ -183,7 +180,7 @@ class AutoClasses(ManyClasses):
             raise OptionError("this model knows its classes; make it with open_ended=True for more to appear.")
         code = self.n_classes
         for core in self._cores:
-            core.set_classes(code + 1, self._directions(code + 1))
+            core.set_classes(code + 1)
         return code
 
     def drop_class(self) -> None:
@@ -219,10 +216,6 @@ class AutoClasses(ManyClasses):
                 raise OnsketchError(f"merge: a metric is singular ({error}).") from None
         self._cores, self._width = [one], max(self._width, other._width)
         return self
-
-    def _directions(self, classes: int) -> int:
-        m = self.options.sketch_size
-        return max(m, min(3 * classes, MOST * m), 1)
 
     def state_bytes(self) -> dict[str, int]:
         """Memory: what is kept for the features seen; and everything."""

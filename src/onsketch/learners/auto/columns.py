@@ -3,7 +3,7 @@
 A shrink rotates S and folds Sᵀa into the weights of all features that have a column. Both are logged, see
 ``sketched/epochs.py``. A packed row has the first m − 1 entries of its column, which the log rotates. Rows of S since
 the last shrink are in the buffer, which holds the features met since then. What a shrink adds to the Newton experts'
-weights collects in *heads*: those of one output are in the columns ``HEADS``, those of K classes before the entries.
+weights collects in *heads*: those of one output are in the columns ``HEADS``, those of K classes after the entries.
 Heads of rows that are up to date are 0, for they are added to the weights at once.
 """
 
@@ -26,7 +26,7 @@ from onsketch.learners.auto.state import (
     SKETCH_RIDGES,
 )
 from onsketch.learners.sketched.epochs import bring_up_to_date, close_epoch, is_due, write_turned
-from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH, further_heads
 from onsketch.learners.sketched.passes import gather
 from onsketch.learners.sketched.reading import current_row
 
@@ -46,24 +46,24 @@ def kept_rows(state):
 
 
 @inlined
-def extra_heads(state):
-    """Return the number of heads before the entries of a column: 0 for one output, else NEWTON·K."""
-    return state.table.running.shape[1] - kept_rows(state)
+def class_heads(state):
+    """Return the number of heads after the entries of a column for each Newton expert; 0 for one output."""
+    return further_heads(kept_rows(state), state.table.running.shape[2]) // NEWTON
 
 
 @inlined
-def head_column(extra, e, k):
+def head_column(kept, heads, e, k):
     """Return the column of a head."""
-    return HEADS[e] if extra == 0 else COLUMN.sketch + e * (extra // NEWTON) + k
+    return HEADS[e] if heads == 0 else COLUMN.sketch + kept + e * heads + k
 
 
 @inner
 def take_heads(state, place):
     """Add the heads of a packed row to the weights."""
-    rows, extra, j = state.table.rows, extra_heads(state), state.slot_of[place]
+    rows, kept, heads, j = state.table.rows, kept_rows(state), class_heads(state), state.slot_of[place]
     for e in range(NEWTON):
-        for k in range(max(extra // NEWTON, 1)):
-            column = head_column(extra, e, k)
+        for k in range(min(max(heads, 1), state.weights.shape[2])):
+            column = head_column(kept, heads, e, k)
             state.weights[j, FIRST + e, k] += rows[place, column]
             rows[place, column] = 0.0
 
@@ -113,7 +113,7 @@ def entry(state, place, i):
     """Return an entry of S from a packed row that is up to date."""
     kept = kept_rows(state)
     if i < kept:
-        return np.float64(state.table.rows[place, COLUMN.sketch + extra_heads(state) + i])
+        return np.float64(state.table.rows[place, COLUMN.sketch + i])
     at = np.int64(state.table.rows[place, IN_BUFFER])
     return np.float64(state.buffer[at - 1, i - kept]) if at > 0 else 0.0
 
@@ -124,7 +124,7 @@ def set_entry(state, place, i, value):
     table, kept = state.table, kept_rows(state)
     rows, clock = table.rows, table.clock
     if i < kept:
-        rows[place, COLUMN.sketch + extra_heads(state) + i] = value
+        rows[place, COLUMN.sketch + i] = value
         return
     if rows[place, IN_BUFFER] == 0.0:
         if value == 0.0:
@@ -141,18 +141,21 @@ def sketch_products(state, scratch, count):
     """Fill Sx, and in ``scratch.packed`` the heads' products with x: columns need not be up to date."""
     table, products, packed = state.table, scratch.products, scratch.packed
     rows, kept, n = int(state.running[RUN.rows]), kept_rows(state), 0
-    first, epoch = COLUMN.sketch + extra_heads(state), table.clock[CLOCK.epoch]
+    first, epoch = COLUMN.sketch, table.clock[CLOCK.epoch]
+    every = first + kept + NEWTON * class_heads(state)
     for b in range(count + 1):
         place, x = state.places[scratch.slots[b]], scratch.own[b]
         if place >= 0 and x != 0.0 and table.rows[place, COLUMN.epoch] >= epoch:
             scratch.placed[n], scratch.entries[n] = place, x
             n += 1
     gather(table.rows, scratch.placed, scratch.entries, 0, n, first + min(rows, kept), packed)
+    for c in range(first + min(rows, kept), every):
+        packed[c] = 0.0
     for b in range(count + 1):
         place, x = state.places[scratch.slots[b]], scratch.own[b]
         if place >= 0 and x != 0.0 and table.rows[place, COLUMN.epoch] < epoch:
             current_row(table, place, scratch.current, scratch.turned_row)
-            for c in range(COLUMN.sketch + table.running.shape[1]):
+            for c in range(every):
                 packed[c] += x * scratch.current[0, c]
     for i in range(min(rows, kept)):
         products[i] = packed[first + i]
@@ -204,17 +207,17 @@ def append(state, scratch, rho, square):
 def shrink(state, scratch):
     """Robust frequent directions: 2m rows become m − 1, and each loses the m-th energy."""
     run, a, transform = state.running, state.coefficients, scratch.transform
-    n, kept, extra, fade = state.gram.shape[0], kept_rows(state), extra_heads(state), run[RUN.fade]
+    n, kept, heads, fade = state.gram.shape[0], kept_rows(state), class_heads(state), run[RUN.fade]
     for i in range(transform.shape[0]):
         for c in range(transform.shape[1]):
-            transform[i, c] = 1.0 if i == c and i < extra else 0.0
+            transform[i, c] = 0.0
     for e in range(NEWTON):
-        for k in range(a.shape[2]):
-            column = kept + e if extra == 0 else e * (extra // NEWTON) + k
-            for i in range(n if k < max(extra // NEWTON, 1) else 0):
-                transform[extra + i, column] = a[e, i, k]
+        for k in range(min(max(heads, 1), a.shape[2])):
+            column = kept + e if heads == 0 else transform.shape[1] - NEWTON * heads + e * heads + k
+            for i in range(n):
+                transform[i, column] = a[e, i, k]
                 a[e, i, k] = 0.0
-    rho = _shrink(state.gram, n, n // 2, fade, scratch.values, scratch.vectors, scratch.work, transform, extra, extra)
+    rho = _shrink(state.gram, n, n // 2, fade, scratch.values, scratch.vectors, scratch.work, transform, 0, 0)
     run[RUN.lost] = fade * (run[RUN.lost] + rho)
     run[RUN.fade] = 1.0
     run[RUN.rows] = kept
@@ -236,7 +239,7 @@ def _close_buffer(state, transform):
             if value != 0.0:
                 add(out, 0, value, transform, (k + j) * width, width)
                 buffer[i, j] = 0.0
-        write_turned(rows, place, k, out)
+        write_turned(rows, place, k, width, out)
         take_heads(state, place)
         rows[place, IN_BUFFER] = 0.0
         rows[place, COLUMN.epoch] = clock[CLOCK.epoch] + 1
@@ -251,12 +254,12 @@ def _close_buffer(state, transform):
 def write_fade(state, scratch):
     """Write what forgetting has left into the sketch."""
     run, table, a = state.running, state.table, state.coefficients
-    fade, first = run[RUN.fade], COLUMN.sketch + extra_heads(state)
+    fade = run[RUN.fade]
     by = np.sqrt(fade)
     for place in range(table.clock[CLOCK.seen]):
         bring(state, place)
         for i in range(kept_rows(state)):
-            table.rows[place, first + i] *= by
+            table.rows[place, COLUMN.sketch + i] *= by
     for i in range(table.clock[CLOCK.touched]):
         for j in range(state.buffer.shape[1]):
             state.buffer[i, j] *= by
@@ -277,8 +280,8 @@ def measure(state, scratch, count):
     if is_due(state.table, count):
         for place in range(state.table.clock[CLOCK.seen]):
             take_heads(state, place)
-        first, n = COLUMN.sketch + extra_heads(state), min(int(state.running[RUN.rows]), kept_rows(state))
-        _measure(state.table.rows, state.table.clock[CLOCK.seen], first, n, state.gram)
+        n = min(int(state.running[RUN.rows]), kept_rows(state))
+        _measure(state.table.rows, state.table.clock[CLOCK.seen], COLUMN.sketch, n, state.gram)
         rebuild(state, scratch)
 
 
@@ -301,18 +304,18 @@ def fill_columns(state, current, moved, out):
 
     Scratch: current (1, width of a packed row), moved (width,).
     """
-    extra, kept, n = extra_heads(state), kept_rows(state), int(state.running[RUN.rows])
-    classes = max(extra // NEWTON, 1)
+    heads, kept, n = class_heads(state), kept_rows(state), int(state.running[RUN.rows])
+    classes = max(heads, 1)
     for place in range(out.shape[0]):
         current_row(state.table, place, current, moved)
         for e in range(NEWTON):
             for k in range(classes):
-                out[place, e * classes + k] = current[0, head_column(extra, e, k)]
+                out[place, e * classes + k] = current[0, head_column(kept, heads, e, k)]
         at = np.int64(current[0, IN_BUFFER])
         for i in range(n):
             value = 0.0
             if i < kept:
-                value = current[0, COLUMN.sketch + extra + i]
+                value = current[0, COLUMN.sketch + i]
             elif at > 0:
                 value = np.float64(state.buffer[at - 1, i - kept])
             out[place, NEWTON * classes + i] = value

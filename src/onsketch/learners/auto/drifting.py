@@ -30,7 +30,7 @@ from onsketch.learners.rows import Rows
 Floats = NDArray[np.float64]
 
 RATES = (1.0, 0.999, 0.99)
-"""What is left of the past from one row to the next."""
+"""Shares of the past that remain from one row to the next."""
 
 SHARE = 0.0005
 """α: how much of the shares is given back to all at every row."""

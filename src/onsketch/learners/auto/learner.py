@@ -50,7 +50,7 @@ from onsketch.learners.methods import Method
 from onsketch.learners.options import Options
 from onsketch.learners.rows import Linear, Rows, Slotted
 from onsketch.learners.single import OneRow, RowPlan
-from onsketch.learners.sketched.packed import CLOCK, new_table, roomy
+from onsketch.learners.sketched.packed import CLOCK, further_heads, new_table, roomy
 from onsketch.learners.sketched.packed import used as used_of
 
 Floats = NDArray[np.float64]
@@ -164,11 +164,11 @@ class Core:
         else:
             self.state = upkeep.sketched(self.state, self.directions)
 
-    def set_classes(self, classes: int, directions: int) -> None:
+    def set_classes(self, classes: int) -> None:
         """Make room for this many classes, whose weights start from 0."""
         seen = int(self.state.running[RUN.seen]) + 1
         if self.exact and seen > 1 and not self.fits(seen, classes):
-            self.state = upkeep.sketched(self.state, directions)
+            self.state = upkeep.sketched(self.state, self.directions)
         self.state.running[RUN.classes] = classes
         have = self.state.weights.shape[2]
         if classes > have:
@@ -179,9 +179,8 @@ class Core:
         if self.exact and self.state.running[RUN.used] > 0.0:
             for e, ridge in enumerate(upkeep.ridges(self.state)):
                 self.state.metrics[e, classes - 1, range(seen), range(seen)] = 1.0 / ridge
-        self.directions = max(directions, self.directions)
         if not self.exact:
-            self.state = upkeep.with_width(self.state, 2 * self.directions)
+            self.state = upkeep.with_heads(self.state)
 
     def fits(self, size: int, classes: int | None = None) -> bool:
         """Return True where exact metrics of this size are worth their cost, for so many classes."""
@@ -232,7 +231,7 @@ class Core:
         }
 
     def arrays(self) -> Arrays:
-        """What a model file holds."""
+        """Return the arrays of a model file."""
         run, table = self.state.running, self.state.table
         used = {"slots": self.map.count + 1, "places": max(int(table.clock[CLOCK.seen]), 1),
                 "buffered": int(table.clock[CLOCK.touched])}  # fmt: skip
@@ -250,8 +249,9 @@ class Core:
         self.state = states.unpack(self.state, arrays, "state", free=free)
         width, since = len(arrays["state.gram"]), arrays["state.buffer"].shape[1]
         self.state = states.resize(self.state, width=width, since=since)  # not more, as other axes may have
-        k = take(arrays, "table.running", np.float64, (None, None, None)).shape[1]
-        table = states.unpack(new_table(k, k, self.state.weights.dtype), arrays, "table", free=("slots", "log"))
+        _, k, entry = take(arrays, "table.running", np.float64, (None, None, None)).shape
+        empty = new_table(k, k, self.state.weights.dtype, further_heads.py_func(k, entry))
+        table = states.unpack(empty, arrays, "table", free=("slots", "log"))
         self.state = self.state._replace(table=roomy(table, len(self.state.slot_of)) if width else table)
         if self.lanes:
             self.mixture = states.unpack(self.mixture, arrays, "mixture")
@@ -286,9 +286,10 @@ class Core:
                        0.0, 1e301, "state.figures")  # fmt: skip
         if width:
             require(1 <= places <= have["places"] and have["square"] == 0, "its sketch has impossible counts")
-            extra = table.running.shape[1] - width // 2 + 1
-            some = NEWTON * run[RUN.classes] <= extra <= NEWTON * have["classes"] and extra % NEWTON == 0
-            require(some or (extra == 0 and run[RUN.classes] <= 1), "its sketch is of other classes")
+            _, kept, entry = table.running.shape
+            require(kept == width // 2 - 1, "its sketch has another size")
+            heads = further_heads.py_func(kept, entry) // NEWTON
+            require(run[RUN.classes] <= max(heads, 1) <= have["classes"] + 1, "its sketch is of other classes")
             require(have["since"] == padded(width // 2 + 1, 8), "its buffer has another size")
             in_buffer = table.rows[:places, IN_BUFFER].astype(np.int64)
             listed = np.flatnonzero(in_buffer)

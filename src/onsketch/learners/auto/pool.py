@@ -55,7 +55,7 @@ FIRST_MIX = (0.3, 0.6, 0.04, 0.04, 0.02)
 
 
 class Pool(NamedTuple):
-    """What the pool keeps, for O experts and K classes."""
+    """The state of the pool, for O experts and K classes."""
 
     temperatures: Floats
     hardness: Floats
@@ -107,7 +107,7 @@ def _clamped(z):
 
 @exact
 def all_within(z, rows, classes, largest):
-    """Whether all margins of these rows of z are of a size to go on with."""
+    """Return True if all margins of these rows of z are of a size to go on with."""
     for o in range(rows):
         for k in range(classes):
             if not abs(z[o, k]) <= largest:

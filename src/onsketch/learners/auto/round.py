@@ -23,10 +23,11 @@ from onsketch.learners.auto import pool as pools
 from onsketch.learners.auto.columns import (
     add_column,
     bring_row,
-    extra_heads,
+    class_heads,
     follow_row,
     has_room,
     head_column,
+    kept_rows,
     ridge_of,
     sketch_products,
 )
@@ -188,10 +189,10 @@ def feature_margins(lanes, state, scratch, count, classes, exact):
             parts[FIRST + e, k] += weights[0, FIRST + e, k] * scratch.own[count]
     if not exact:
         sketch_products(state, scratch, count)
-        extra = extra_heads(state)
+        kept, heads = kept_rows(state), class_heads(state)
         for e in range(NEWTON):
             for k in range(classes):
-                parts[FIRST + e, k] += scratch.packed[head_column(extra, e, k)]
+                parts[FIRST + e, k] += scratch.packed[head_column(kept, heads, e, k)]
             for r in range(int(state.running[RUN.rows])):
                 for k in range(classes):
                     parts[FIRST + e, k] += state.coefficients[e, r, k] * scratch.products[r]

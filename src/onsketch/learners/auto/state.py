@@ -50,8 +50,8 @@ NORM_LEAP = 1.5
 """The ridges of exact metrics follow the typical length when it is off by this factor; those of a sketch by LEAP."""
 REWRITTEN = 0.01
 """A changed prior is written into an exact metric where it changes the variance by more than this share."""
-STRANGE = 1e12
-"""A scale that moves by more than this factor starts the feature anew."""
+STRANGE = 1e6
+"""A scale that moves by more than this factor starts the feature anew: its square must stay above rounding."""
 DELAYED = 8
 """An exact metric is written after so many rows: in between it is P less one vector's square for each row."""
 LEAST_FADE = 0.5
@@ -110,7 +110,7 @@ class Run(NamedTuple):
     values: int
     """Mean log magnitude, and the values it is of."""
     lost: int
-    """What the sketch has lost."""
+    """Sum of the energies that shrinks have taken off."""
     credit: int
     """Curvature times leverage of the rows that were too small for the sketch."""
     alpha: int
@@ -126,9 +126,9 @@ class Run(NamedTuple):
     heaviest: int
     fade: int
     thin: int
-    """What forgetting has left of the metrics and of the energies."""
+    """Shares of the metrics and of the energies that forgetting has left."""
     status: int
-    """What the loop asks for."""
+    """The request of the loop."""
     classes: int
     squares: int
     """Sum of squared errors."""
@@ -137,13 +137,13 @@ class Run(NamedTuple):
 RUN = Run(*range(len(Run._fields)))
 
 DONE, SQUARE, LONG, RIDGES, FADED = range(5)
-"""What the loop asks for: nothing; room for an exact metric, for a row; new ridges; a fade written out."""
+"""Requests of the loop: nothing; room for an exact metric, for a row; new ridges; a fade written out."""
 
 LARGEST_WEIGHT = 1e50
 
 
 class Setup(NamedTuple):
-    """What never changes while a learner learns."""
+    """Constants of a learner."""
 
     loss: Form
     signs: bool
@@ -240,11 +240,11 @@ class Scratch(NamedTuple):
     current: Annotated[Floats, Array("1 packed")]
     turned_row: Annotated[Floats, Array("packed")]
     buffered: Annotated[Floats, Array("since")]
-    transform: Annotated[Floats, Array("moved entry")]
+    transform: Annotated[Floats, Array("width entry")]
     values: Annotated[Floats, Array("width")]
     vectors: Annotated[Floats, Array("spectral spectral")]
     work: Annotated[Floats, Array("2 spectral")]
-    """What a shrink needs."""
+    """Scratch of a shrink."""
     features: Annotated[Floats, Array(f"{STACKED}")]
     gradient: Annotated[Floats, Array(f"{STACKED}")]
     factor: Annotated[Floats, Array(f"{STACKED} {STACKED}")]
@@ -255,7 +255,7 @@ class Scratch(NamedTuple):
 
 
 class PoolScratch(NamedTuple):
-    """What ``pool.py`` needs of a round; z is ``Scratch.before``."""
+    """Scratch of ``pool.py`` in a round; z is ``Scratch.before``."""
 
     z: Floats
     f: Floats
@@ -278,10 +278,9 @@ def new_scratch(state: State, entries: int, slots: int) -> Scratch:
     """Return arrays for the rounds of rows with so many entries."""
     have = states.sizes(state)
     classes, square, width = have["classes"], have["square"], have["width"]
-    kept, (_, k, entry) = width // 2 - 1, state.table.running.shape
     made: Scratch = states.new(
         Scratch, entries=padded(entries) + 8, classes=classes, square=square, width=width, slots=slots,
-        since=have["since"], packed=state.table.rows.shape[1], spectral=padded(width), entry=entry,
-        moved=k - kept + width if width else 0,
+        since=have["since"], packed=state.table.rows.shape[1], spectral=padded(width),
+        entry=state.table.running.shape[2],
     )  # fmt: skip
     return made

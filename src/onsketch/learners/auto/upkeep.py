@@ -1,4 +1,4 @@
-"""What happens between rows now and then, in NumPy: new ridges of exact metrics, and sketches in another form.
+"""Rare work between rows, in NumPy: new ridges of exact metrics, and sketches in another form.
 
 Every public function returns a new state and leaves the given one as it was: an interrupted call changes nothing.
 """
@@ -28,7 +28,7 @@ from onsketch.learners.auto.state import (
     Floats,
     State,
 )
-from onsketch.learners.sketched.packed import CLOCK, COLUMN, new_table, roomy
+from onsketch.learners.sketched.packed import CLOCK, COLUMN, further_heads, new_table, roomy
 
 
 def kept_up(state: State) -> State:
@@ -70,6 +70,14 @@ def units(figures: Floats, running: Floats) -> Floats:
     return np.stack([rare, wide, wide, own, own], axis=1)
 
 
+def _inverted(metric: Floats, ridge: float) -> Floats:
+    """Return the inverse of an exact metric; where rounding has made it singular, that of its ridge alone."""
+    try:
+        return np.linalg.inv(metric)
+    except np.linalg.LinAlgError:
+        return ridge * np.eye(len(metric))
+
+
 def exchange(state: State, *, faded: bool) -> None:
     """Exact metrics: A' = A + (new − old)·I when the typical length has moved, such that A w stays the same.
 
@@ -86,7 +94,7 @@ def exchange(state: State, *, faded: bool) -> None:
         else:
             more = EXACT_RIDGES[e] * run[RUN.used] * (1.0 / fade - 1.0)
         for k in range(max(int(run[RUN.classes]), 1)):
-            grown = np.linalg.inv(part[k])
+            grown = _inverted(part[k], EXACT_RIDGES[e] * (run[RUN.used] if faded else run[RUN.before]))
             w = state.weights[:size, FIRST + e, k].astype(np.float64)
             target = grown @ w
             grown[np.diag_indices(size)] += more
@@ -111,7 +119,7 @@ def invert(state: State) -> None:
 def columns_of(state: State) -> tuple[Floats, Floats]:
     """Return S, (places, rows), and what logged shrinks add to the Newton experts' weights, (places, NEWTON, K)."""
     table, rows = state.table, int(state.running[RUN.rows])
-    classes = max((table.running.shape[1] - state.gram.shape[0] // 2 + 1) // NEWTON, 1)
+    classes = max(further_heads.py_func(*table.running.shape[1:]) // NEWTON, 1)
     places, width = int(table.clock[CLOCK.seen]), table.rows.shape[1]
     out = np.zeros((places, NEWTON * classes + rows))
     fill_columns(state, np.zeros((1, width)), np.zeros(width), out)
@@ -122,16 +130,16 @@ def unpacked(state: State) -> tuple[State, Floats]:
     """Return the state with all shrinks in its weights, and S, for ``with_columns``."""
     columns, heads = columns_of(state)
     weights = state.weights.copy()
-    weights[state.slot_of[: len(columns)], FIRST:, : heads.shape[2]] += heads
+    known = min(heads.shape[2], weights.shape[2])
+    weights[state.slot_of[: len(columns)], FIRST:, :known] += heads[:, :, :known]
     return state._replace(weights=weights), columns
 
 
 def with_columns(state: State, columns: Floats) -> State:
     """Return the state with a table of these columns, (places, rows)."""
     kept, classes, real = state.gram.shape[0] // 2 - 1, int(state.running[RUN.classes]), state.weights.dtype
-    k = kept + (NEWTON * classes if classes > 1 else 0)
-    table = roomy(new_table(k, k, real), len(state.slot_of))
-    places, first = len(columns), COLUMN.sketch + k - kept
+    table = roomy(new_table(kept, kept, real, NEWTON * classes if classes > 1 else 0), len(state.slot_of))
+    places, first = len(columns), COLUMN.sketch
     since = columns[:, kept:]
     table.clock[CLOCK.seen] = places
     table.rows[:places, first : first + kept][:, : columns.shape[1]] = columns[:, :kept]
@@ -170,14 +178,14 @@ def curvature_rows(state: State) -> Floats:
         return rows
     if run[RUN.used] == 0.0:
         return np.zeros((0, seen))
-    values, vectors = np.linalg.eigh(np.linalg.inv(settled(state).metrics[0, 0, :seen, :seen]))
-    return np.asarray((vectors * np.sqrt(np.maximum(values - ridges(state)[0], 0.0))).T)
+    ridge = ridges(state)[0]
+    values, vectors = np.linalg.eigh(_inverted(settled(state).metrics[0, 0, :seen, :seen], ridge))
+    return np.asarray((vectors * np.sqrt(np.maximum(values - ridge, 0.0))).T)
 
 
-def with_width(state: State, width: int) -> State:
-    """Return the state with a sketch of ``width`` rows, and with heads for all its classes."""
-    state, columns = unpacked(state)
-    return with_columns(states.resize(state, width=width), columns)
+def with_heads(state: State) -> State:
+    """Return the state with heads for all its classes."""
+    return with_columns(*unpacked(state))
 
 
 def sketched(state: State, size: int) -> State:
@@ -199,7 +207,8 @@ def sketched(state: State, size: int) -> State:
     if used > 0.0:
         for e in range(NEWTON):
             for k in range(classes):
-                added = np.linalg.inv(state.metrics[e, k, :seen, :seen]) - EXACT_RIDGES[e] * used * np.eye(seen)
+                ridge = EXACT_RIDGES[e] * used
+                added = _inverted(state.metrics[e, k, :seen, :seen], ridge) - ridge * np.eye(seen)
                 fresh.factors[k] += max(float(np.trace(added)), 0.0) / (2.0 * used) / NEWTON
                 total += added / (NEWTON * max(classes - 1, 1))
         run[RUN.alpha] = fresh.factors.sum()

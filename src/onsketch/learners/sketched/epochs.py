@@ -26,6 +26,7 @@ from onsketch.learners.sketched.packed import (
     RADIX,
     SCRATCH,
     epoch_limit,
+    further_heads,
     place_of,
 )
 from onsketch.learners.sketched.state import LINE, NUMBER
@@ -48,8 +49,8 @@ def _without_tiny(entries):
 
 
 @inlined
-def write_turned(rows, slot, k, out):
-    """Write a transformed row: its k sketch entries, and its contributions to the head and the sum."""
+def write_turned(rows, slot, k, entry, out):
+    """Write a transformed row: its k sketch entries, and its contributions to the heads, of a log entry's width."""
     start = slot * rows.shape[1] + COLUMN.sketch
     rows[slot, COLUMN.head] += out[k]
     rows[slot, COLUMN.sum] += out[k + 1]
@@ -60,6 +61,9 @@ def write_turned(rows, slot, k, out):
     while c < k:
         rows[slot, COLUMN.sketch + c] = out[c] if abs(out[c]) > TINY else 0.0
         c += 1
+    more = further_heads(k, entry)
+    for i in range(more):
+        rows[slot, COLUMN.sketch + k + i] += out[entry - more + i]
 
 
 @inlined
@@ -67,7 +71,7 @@ def _apply(rows, slot, k, products, index, out):
     """Apply a logged transform to a packed row (without buffer rows)."""
     width = products.shape[2]
     times(rows, slot * rows.shape[1] + COLUMN.sketch, k, products, index * k * width, width, out)
-    write_turned(rows, slot, k, out)
+    write_turned(rows, slot, k, width, out)
 
 
 @inner
@@ -103,6 +107,8 @@ def _compose(products, index, transform, out):
         times(products, (index * k + j) * width, k, transform, 0, width, out)
         out[k] += products[index, j, k]
         out[k + 1] += products[index, j, k + 1]
+        for c in range(width - further_heads(k, width), width):
+            out[c] += products[index, j, c]
         for c in range(0, width, 4):
             store(products, (index * k + j) * width + c, _without_tiny(load(out, c, 4)))
 
@@ -163,13 +169,14 @@ def close_epoch(table, transform, n, k):
                         out[c] += s * transform[j, c]
         for j in range(k, n):
             rows[slot, COLUMN.sketch + j] = 0.0
-        write_turned(rows, slot, k, out)
+        write_turned(rows, slot, k, width, out)
         rows[slot, COLUMN.epoch] = clock[CLOCK.epoch] + 1
     clock[CLOCK.current] = clock[CLOCK.touched] == clock[CLOCK.seen]
     clock[CLOCK.touched] = 0
     clock[CLOCK.met] = 0
     _log(table, transform, out)
-    if clock[CLOCK.epoch] >= epoch_limit(clock[CLOCK.seen] * rows.shape[1] * rows.itemsize, k):
+    size = clock[CLOCK.seen] * rows.shape[1] * rows.itemsize
+    if clock[CLOCK.epoch] >= epoch_limit(size, k, further_heads(k, width)):
         settle(table)
 
 

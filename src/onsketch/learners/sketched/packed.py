@@ -5,7 +5,8 @@ vectors. Per feature the table holds one row
 
     [ head | epoch | diagonal | sum | s_1 … s_k | buffer rows … ]
 
-so that a non-zero of an example costs one or two cache lines for *all* numbers that the round needs.
+so that a non-zero of an example costs one or two cache lines for *all* numbers that the round needs. If a feature has
+more than two heads, the others come after s_k, and buffer rows are elsewhere.
 
 When a sketch rotates all its rows, most features are rotated later, when they next occur: see ``epochs``.
 """
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from onsketch.core.arrays import LONGEST_COUNT, require, require_within
 from onsketch.core.state import Array, grow, new
 from onsketch.jit.decorators import inner
-from onsketch.jit.vectors import padded
+from onsketch.jit.vectors import LANES, padded
 
 COUNTED = (0, LONGEST_COUNT)
 
@@ -31,9 +32,15 @@ RADIX = 1 << BITS
 
 
 @inner
-def epoch_limit(size, k):
+def further_heads(k, entry):
+    """Return the number of heads after s_k; a log entry has them after head and sum, which end in padding."""
+    return entry - (k + 2 + LANES - 1) // LANES * LANES
+
+
+@inner
+def epoch_limit(size, k, heads):
     """Return the number of epochs to log between flushes: 64, plus what fits into a twelfth of ``size`` bytes."""
-    return min(64 + size // (12 * 8 * (k + 1) * (k + 2)), (1 << BITS * LEVELS) - 1)
+    return min(64 + size // (12 * 8 * (k + 1) * (k + 2 + heads)), (1 << BITS * LEVELS) - 1)
 
 
 @inner
@@ -126,7 +133,8 @@ class Table(NamedTuple):
     past: Annotated[NDArray[np.float64], Array("log k entry")]
     """Products from the start of a past unit to the end of its block, in the order in which blocks end.
 
-    A product is stored as it is applied: row j says where s_j goes, to the k new rows, to the head, to the sum."""
+    A product is stored as it is applied: row j says where s_j goes, to the k new rows, to the head, to the sum, to
+    further heads."""
     work: Annotated[NDArray[np.float64], Array("4 width", scratch=True)]
     """Scratch of a round, rows as wide as a packed row."""
 
@@ -138,7 +146,7 @@ class Table(NamedTuple):
         require(clock[CLOCK.seen] == slots, f"{clock[CLOCK.seen]} slots for {slots} features", where)
         require(clock[CLOCK.touched] == listed.size, "the buffer's slots are others", where)
         require(clock[CLOCK.current] in (0, 1), "the flag of features that are behind is neither 0 nor 1", where)
-        limit = epoch_limit.py_func(slots * self.rows.strides[0], self.running.shape[1])
+        limit = _epoch_limit(self, slots * self.rows.strides[0])
         require(epoch < max(limit, 1) and log == logged(epoch), "its log is of other epochs", where)
         require_within(epochs, 0.0, epoch + 0.5, f"{prefix}.rows")
         require(np.count_nonzero(epochs % 1.0) == listed.size, "a feature is of no epoch", f"{prefix}.rows")
@@ -146,17 +154,23 @@ class Table(NamedTuple):
         self.touched[: listed.size] = listed
 
 
-def new_table(columns: int, k: int, dtype: Any) -> Table:
-    """Return an empty table for ``columns`` sketch columns, ``k`` of them subject to transforms."""
-    table = new(Table, slots=0, width=padded(COLUMN.sketch + columns, 8), units=RADIX * LEVELS, k=k,
-                entry=padded(k + 2), log=0, real=dtype)  # fmt: skip
+def new_table(columns: int, k: int, dtype: Any, heads: int = 0) -> Table:
+    """Return an empty table for ``columns`` sketch columns, ``k`` of them subject to transforms, and further heads."""
+    entry = padded(k + 2) + padded(heads)
+    width = padded(COLUMN.sketch + (entry if heads else columns), 8)
+    table = new(Table, slots=0, width=width, units=RADIX * LEVELS, k=k, entry=entry, log=0, real=dtype)
     return roomy(table, 0)
+
+
+def _epoch_limit(table: Table, size: int) -> int:
+    _, k, entry = table.running.shape
+    return int(epoch_limit.py_func(size, k, further_heads.py_func(k, entry)))
 
 
 def roomy(table: Table, slots: int) -> Table:
     """Return the table with space for ``slots`` features, and for the epochs between two flushes."""
     table = grow(table, slots=slots)
-    roomier: Table = grow(table, log=logged(epoch_limit.py_func(table.rows.nbytes, table.running.shape[1])))
+    roomier: Table = grow(table, log=logged(_epoch_limit(table, table.rows.nbytes)))
     return roomier
 
 

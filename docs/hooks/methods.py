@@ -47,8 +47,8 @@ WHEN = {
     "pros-n-kons": "A non-linear function on a long stream: cost in the dictionary alone.",
     "kernel-ogd": "To compare with.",
     "budget-kernel-ogd": "A non-linear function in a fixed memory.",
-    "auto": "First. It needs no tuning, and learns which of several learners to trust.",
-    "untuned": "As auto, where features come in mixed units, with offsets or outliers; the designated successor.",
+    "auto": "First. It needs no tuning in any units, and learns which of several learners to trust.",
+    "untuned": "Many classes of moderate width, by the algorithm of auto for one output; for one output it is auto.",
 }
 
 

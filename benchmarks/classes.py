@@ -22,7 +22,7 @@ import study_sets
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler, normalize
 
-from onsketch.learners.multiclass import SoftmaxAuto
+from onsketch.learners.auto.classes import AutoClasses
 
 ROWS = 20_000
 FEWER = {"mnist": 10_000, "fashion": 10_000, "news20": 10_000}
@@ -90,10 +90,10 @@ def run(name: str, folder: Path, seed: int, offline: bool) -> dict[str, tuple[fl
     order = np.random.default_rng(seed).permutation(len(y))[: FEWER.get(name, ROWS)]
     X, y, cut = X[order], y[order], int(0.8 * len(order))
     print(f"{name}, seed {seed}: {cut} rows, {X.shape[1]} features, {y.max() + 1} classes", flush=True)
-    warm = SoftmaxAuto("auto", y.max() + 1)
+    warm = AutoClasses("auto", y.max() + 1)
     warm.learn(X[: min(cut, 300)], y[: min(cut, 300)])  # compiled by now
     start = time.process_time()
-    model = SoftmaxAuto("auto", y.max() + 1)
+    model = AutoClasses("auto", y.max() + 1)
     model.learn(X[:cut], y[:cut])
     seconds = time.process_time() - start
     note = f"{model.way}, {model.state_bytes()['total'] / 1e6:.0f} MB"

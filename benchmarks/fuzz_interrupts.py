@@ -29,7 +29,8 @@ import numpy as np
 import onsketch
 from onsketch import river, sketch, sklearn
 from onsketch.errors import OnsketchError
-from onsketch.learners.multiclass import OneVersusRest, SharedSketch, SoftmaxAuto
+from onsketch.learners.auto.classes import AutoClasses
+from onsketch.learners.multiclass import OneVersusRest, SharedSketch
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 8))
@@ -95,7 +96,7 @@ def kinds() -> Iterator[Kind]:
         "shared rfd-son": (lambda: SharedSketch("rfd-son", 3, sketch_size=4), CODES),
         "shared targets": (lambda: SharedSketch("rfd-son", 2, loss="squared", sketch_size=4, scaling="magnitude"),
                            TARGETS),
-        "softmax auto": (lambda: SoftmaxAuto("auto", 3), CODES),
+        "softmax auto": (lambda: AutoClasses("auto", 3), CODES),
     }  # fmt: skip
     for name, (make, y) in many.items():
         learn = lambda m, rows, y=y: m.learn(X[rows], y[rows])  # noqa: E731

@@ -21,8 +21,9 @@ from onsketch import sketch
 from onsketch.errors import InputError, ModelFileError, OnsketchError
 from onsketch.files import model_file
 from onsketch.files.model_file import Content
+from onsketch.learners.auto.classes import AutoClasses
 from onsketch.learners.methods import METHODS
-from onsketch.learners.multiclass import OneVersusRest, SharedSketch, SoftmaxAuto
+from onsketch.learners.multiclass import OneVersusRest, SharedSketch
 
 from fuzz_children import Trial  # isort: skip
 
@@ -104,7 +105,7 @@ def kinds() -> dict[str, Callable[[], Any]]:
         | {
             "one-vs-rest": lambda: classes(OneVersusRest("rfd-son", 3, sketch_size=4)),
             "shared": lambda: classes(SharedSketch("rfd-son", 3, sketch_size=4)),
-            "softmax auto": lambda: classes(SoftmaxAuto("auto", 3)),
+            "softmax auto": lambda: classes(AutoClasses("auto", 3)),
         }
         | {f"sketch {name}": lambda name=name: summary(name) for name in SKETCHES}
         | _estimators()

@@ -147,7 +147,7 @@ def _classes(way: str, dtype: str) -> Step:
                 with suppress(onsketch.errors.OptionError):
                     found.append(model.weights)
         if way == "softmax":
-            drifting = class_model("untuned", way, 3, {**options, "forget": "auto"}, open_ended=True)
+            drifting = class_model("auto", way, 3, {**options, "forget": "auto"}, open_ended=True)
             found.append(drifting.learn(rows[0], np.arange(COUNT) % 3))
         return found
 
@@ -155,7 +155,7 @@ def _classes(way: str, dtype: str) -> Step:
 
 
 def _wide() -> Any:
-    """Rows that bring the softmax learner through all of its ways (``ways.py``)."""
+    """Rows that bring the learner of classes from exact metrics to a sketch."""
     rng, count = np.random.default_rng(1), 500
     indices = np.sort(rng.integers(0, BROAD, size=(count, 12)), axis=1).astype(np.int32).ravel()
     return csr_array((np.ones(12 * count), indices, np.arange(0, 12 * count + 1, 12)), shape=(count, BROAD))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
 import warnings
@@ -78,7 +79,7 @@ def test_merged_regressors_know_what_both_have_learned() -> None:
     assert one.learner_.rounds == 300
 
 
-def test_classes_one_by_one_are_merged_and_coupled_classes_are_refused() -> None:
+def test_classes_are_merged_one_by_one_and_together() -> None:
     X, _ = sparse_stream("logistic", n=300)
     y = np.array(["a", "b", "c"])[np.arange(300) % 3]
     one, other = (onsketch.sklearn.OnlineClassifier(multiclass="one-vs-rest", shuffle=False, **ALONE) for _ in "ab")
@@ -89,9 +90,13 @@ def test_classes_one_by_one_are_merged_and_coupled_classes_are_refused() -> None
     ]
     np.testing.assert_array_equal(one.merge(other).decision_function(X), np.transpose(expected))
     one.partial_fit(X, y)  # goes on
-    coupled = [onsketch.sklearn.OnlineClassifier(random_state=0).fit(X, y) for _ in range(2)]
-    with pytest.raises(OptionError, match="cannot be merged"):
-        coupled[0].merge(coupled[1])
+    parts = slice(150), slice(150, None)
+    coupled = [onsketch.sklearn.OnlineClassifier(shuffle=False).fit(X[part], y[part]) for part in parts]
+    learners = [copy.deepcopy(each.learner_) for each in coupled]
+    merged = coupled[0].merge(coupled[1])
+    expected = learners[0].merge(learners[1])
+    assert merged.learner_.rounds == 300
+    np.testing.assert_allclose(merged.decision_function(X), expected.predict(X), rtol=1e-9)
 
 
 def test_what_does_not_go_together_is_refused_and_changes_nothing() -> None:

@@ -12,7 +12,8 @@ import onsketch
 from onsketch import sketch
 from onsketch.errors import InputError
 from onsketch.files import model_file
-from onsketch.learners.multiclass import SharedSketch, SoftmaxAuto
+from onsketch.learners.auto.classes import AutoClasses
+from onsketch.learners.multiclass import SharedSketch
 from streams import sparse_stream
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -71,7 +72,7 @@ def test_a_learner_counts_on(method: str, start: int, tmp_path: Path) -> None:
         assert late.rounds == start + 100 == 1 << 53
 
 
-@pytest.mark.parametrize("made", [lambda: SharedSketch("rfd-son", 3, sketch_size=4), lambda: SoftmaxAuto("auto", 3)])
+@pytest.mark.parametrize("made", [lambda: SharedSketch("rfd-son", 3, sketch_size=4), lambda: AutoClasses("auto", 3)])
 def test_a_learner_of_classes_counts_on(made: Any, tmp_path: Path) -> None:
     learner, codes = made(), np.arange(120) % 3
     learner.learn(X[:60], codes[:60])

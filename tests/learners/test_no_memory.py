@@ -7,8 +7,7 @@ import pytest
 
 import onsketch
 from onsketch.learners import features
-from onsketch.learners.multiclass.softmax.learner import SoftmaxAuto
-from onsketch.learners.multiclass.softmax.state import Dense
+from onsketch.learners.auto.classes import AutoClasses
 from onsketch.learners.scaled.rows import RowScales
 
 
@@ -86,12 +85,12 @@ def test_features_of_a_failed_call_have_not_come_with_many_classes(monkeypatch):
     rng = np.random.default_rng(0)
     X, codes = rng.normal(size=(20, 3)), rng.integers(0, 3, 20)
     wide = np.hstack([X[:1], np.ones((1, 4000))])
-    learner, twin = SoftmaxAuto(n_classes=3), SoftmaxAuto(n_classes=3)
+    learner, twin = AutoClasses(n_classes=3), AutoClasses(n_classes=3)
     for one in (learner, twin):
         one.learn(X, codes)
     interrupt(monkeypatch, learner, wide, [1])
     with monkeypatch.context() as patch:
-        patch.setattr(Dense, "resized", refuse)
+        patch.setattr("onsketch.core.state.grow", refuse)
         with pytest.raises(MemoryError):
             learner.learn(wide, [1])
     assert_alike(learner, twin, wide, [1])

@@ -55,7 +55,7 @@ def table(path, X, y) -> str:
 # The formulas -------------------------------------------------------------------------------------------------
 
 
-@given(st.floats(-20.0, 20.0), st.floats(0.0, 50.0), st.floats(0.01, 0.99))
+@given(st.floats(-20.0, 20.0), st.just(0.0) | st.floats(1e-9, 50.0), st.floats(0.01, 0.99))
 def test_values_are_those_of_scikit_learn(z: float, y: float, q: float) -> None:
     pinball = metrics.mean_pinball_loss([y], [z], alpha=q)
     assert loss_values(f"quantile {q!r}", [z], [y])[0] == pytest.approx(pinball, abs=1e-12)
@@ -125,7 +125,7 @@ def outliers(n: int = 3000, unit: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     return X, unit * np.where(rng.random(n) < 0.1, y + 30.0, y)
 
 
-@pytest.mark.parametrize("method", ["auto", "untuned", "rfd-son", "adagrad", "ada-fd"])
+@pytest.mark.parametrize("method", ["auto", "rfd-son", "adagrad", "ada-fd"])
 def test_the_huber_loss_of_a_large_epsilon_is_the_squared_loss_bit_for_bit(method: str) -> None:
     X, y = outliers(300)
     squared, huber = (
@@ -136,7 +136,7 @@ def test_the_huber_loss_of_a_large_epsilon_is_the_squared_loss_bit_for_bit(metho
 
 
 @pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
-@pytest.mark.parametrize("method", ["auto", "untuned", "rfd-son", "adagrad", "ogd", "ada-fd", "ftrl"])
+@pytest.mark.parametrize("method", ["auto", "rfd-son", "adagrad", "ogd", "ada-fd", "ftrl"])
 def test_the_unit_of_labels_and_epsilon_does_not_matter(method: str, loss: str) -> None:
     X, y = outliers(400)
     one, large = (
@@ -147,7 +147,7 @@ def test_the_unit_of_labels_and_epsilon_does_not_matter(method: str, loss: str) 
 
 
 @pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
-@pytest.mark.parametrize("method", ["auto", "untuned", "rfd-son", "adagrad"])
+@pytest.mark.parametrize("method", ["auto", "rfd-son", "adagrad"])
 def test_outliers_do_not_matter_to_robust_losses(method: str, loss: str) -> None:
     X, y = outliers()
     truth = X @ [1.0, 2.0, -1.0] + 5.0

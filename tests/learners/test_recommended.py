@@ -10,7 +10,7 @@ from onsketch.errors import OptionError
 from streams import sparse_stream
 
 
-@pytest.mark.parametrize("method", ["rfd-son", "oja-son", "adagrad", "ons", "auto", "untuned"])
+@pytest.mark.parametrize("method", ["rfd-son", "oja-son", "adagrad", "ons", "auto"])
 def test_safe_learner_is_the_learner_with_recommended_defaults(method: str) -> None:
     X, y = sparse_stream("logistic")
     recommended = onsketch.learner(method, defaults="recommended", loss="logistic")

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 import onsketch
 from onsketch.errors import OptionError
-from onsketch.learners.multiclass import SoftmaxAuto
+from onsketch.learners.auto.classes import AutoClasses
 from onsketch.learners.sketched.self_sizing import CEILING, CHECK, START, resize
 from streams import sparse_stream
 
@@ -113,4 +113,4 @@ def test_sketches_that_cannot_tell_what_escapes_refuse(method: str) -> None:
 
 def test_many_classes_refuse_as_auto_does() -> None:
     with pytest.raises(OptionError, match="sketch_size='auto'"):
-        SoftmaxAuto("auto", 4, sketch_size="auto")
+        AutoClasses("auto", 4, sketch_size="auto")

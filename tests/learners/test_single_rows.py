@@ -21,7 +21,7 @@ from onsketch.core.errors import InputError, UpdateError
 from onsketch.learners import single
 from onsketch.river import OnlineClassifier, OnlineRegressor
 
-METHODS = ["adagrad", "ogd", "ftrl", "adam", "lazy-adam", "auto", "untuned", "oja-son", "rfd-son", "fd-son",
+METHODS = ["adagrad", "ogd", "ftrl", "adam", "lazy-adam", "auto", "oja-son", "rfd-son", "fd-son",
            "rp-son"]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ def test_words_of_code_and_tables_do_not_count():
     assert lengths(text) == [2, 3]
 
 
-OLD = ("learners/multiclass/softmax", "learners/scaled")
+OLD = ("learners/scaled",)
 """Packages that are about to be replaced; all others follow the rule below."""
 
 

@@ -149,8 +149,6 @@ METHODS: Mapping[str, Method] = MappingProxyType({
     for m in (
         Method("auto", "rfd", "mixture", "needs no tuning, in any units: exact or sketched Newton, AdaGrad, mixed",
                "combined here", rule="mixture", defaults={"clip": "labels", "fit_intercept": True}),
-        Method("untuned", "rfd", "mixture", "needs no tuning, in any units: exact or sketched Newton, AdaGrad, mixed",
-               "combined here", rule="mixture", defaults={"clip": "labels", "fit_intercept": True}),
         _method("ogd", "none", "gradient", "online gradient descent, step η/√t", "Zinkevich 2003"),
         _method("adagrad", "diagonal", "adagrad", "diagonal AdaGrad", _DUCHI, ridge=1e-6),
         _method("adam", "diagonal", "gradient", "Adam as published: every coordinate moves in every round",

@@ -376,13 +376,11 @@ def resolve(method: str, concerns: frozenset[str], defaults: Mapping[str, Any], 
                 "concerns no other.",
                 **{level: checked[level], "loss": names},
             )
-    if checked.get("forget") == "auto" and method not in ("auto", "untuned"):
+    if checked.get("forget") == "auto" and method != "auto":
+        raise OptionError(f'{method}: forget="auto" (several rates, mixed) is for auto; give a number.', forget="auto")
+    if checked.get("clip") == "labels" and method != "auto":
         raise OptionError(
-            f'{method}: forget="auto" (several rates, mixed) is for auto and untuned; give a number.', forget="auto"
-        )
-    if checked.get("clip") == "labels" and method not in ("auto", "untuned"):
-        raise OptionError(
-            f'{method}: clip="labels" (within the labels seen) is for auto and untuned; give a number or None.',
+            f'{method}: clip="labels" (within the labels seen) is for auto; give a number or None.',
             clip="labels",
         )
     return dataclasses.replace(Options(), **checked)

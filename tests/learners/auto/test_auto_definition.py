@@ -58,7 +58,7 @@ def test_many_classes_are_their_definition(monkeypatch: pytest.MonkeyPatch, exac
     X[np.random.default_rng(2).random(X.shape) < 0.3] = 0.0
     monkeypatch.setattr(module.Core, "fits", lambda *_: exact)
     weights = np.random.default_rng(1).choice([0.5, 1.0, 3.0], len(y))
-    learner = AutoClasses("untuned", 4, sketch_size=4)
+    learner = AutoClasses("auto", 4, sketch_size=4)
     definition = Definition(X.shape[1], "softmax", learner._core.directions, exact=exact, classes=4)
     expected = [definition.learn(x, float(label), h) for x, label, h in zip(X, y, weights, strict=True)]
     np.testing.assert_allclose(learner.learn(layout(X), y, weights), expected, atol=1e-5)
@@ -159,7 +159,7 @@ def test_files_go_on_bit_for_bit_while_features_keep_coming(classes: int, tmp_pa
     labels = y if classes > 1 else 2.0 * y - 1.0
 
     def fresh() -> Any:
-        return AutoClasses("untuned", classes) if classes > 1 else onsketch.learner("auto", loss="logistic")
+        return AutoClasses("auto", classes) if classes > 1 else onsketch.learner("auto", loss="logistic")
 
     straight, kept = fresh(), fresh()
     for start in range(0, n, 33):
@@ -282,7 +282,7 @@ def test_merged_shards_are_better_than_one_shard(loss: str, width: int) -> None:
 
 def test_classes_may_come_later_and_survive_a_file(tmp_path: Path) -> None:
     X, y = blobs(n=600)
-    model = AutoClasses("untuned", 1)
+    model = AutoClasses("auto", 1)
     for i in range(0, 600, 20):
         while model.n_classes <= y[i : i + 20].max():
             model.add_class()
@@ -296,11 +296,11 @@ def test_classes_may_come_later_and_survive_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [6, 300])
 def test_shards_of_classes_merge(width: int) -> None:
     X, y = blobs(n=1300, d=width)
-    shards = [AutoClasses("untuned", 4) for _ in range(2)]
+    shards = [AutoClasses("auto", 4) for _ in range(2)]
     order = np.array([2, 0, 3, 1])  # the second has met the classes in another order, and some of them only
     shards[0].learn(X[:500], y[:500])
     shards[1].learn(X[500:1000], np.argsort(order)[y[500:1000]])
-    few = AutoClasses("untuned", 2)
+    few = AutoClasses("auto", 2)
     few.learn(X[:500][y[:500] < 2], y[:500][y[:500] < 2])
 
     def errors(model: AutoClasses) -> float:
@@ -315,7 +315,7 @@ def test_shards_of_classes_merge(width: int) -> None:
     assert errors(few) <= alone + 0.03
     np.testing.assert_allclose(few.predict_proba(X).sum(axis=1), 1.0)
     few.learn(X[1000:], y[1000:])
-    empty = AutoClasses("untuned", 0).merge(few)
+    empty = AutoClasses("auto", 0).merge(few)
     assert np.array_equal(empty.predict(X), few.predict(X))
     with pytest.raises(OptionError, match="forget"):
         AutoClasses(n_classes=2, forget=0.9).merge(AutoClasses(n_classes=2, forget=0.9))
@@ -324,7 +324,7 @@ def test_shards_of_classes_merge(width: int) -> None:
 @pytest.mark.parametrize("width", [6, 300])
 def test_the_weights_of_classes_say_what_is_predicted(width: int) -> None:
     X, y = blobs(n=800, d=width)
-    model = AutoClasses("untuned", 4)
+    model = AutoClasses("auto", 4)
     model.learn(X, y)
     margins = X @ model.weights.T + model.intercept
     assert np.mean(margins.argmax(axis=1) == model.predict(X).argmax(axis=1)) > 0.97
@@ -336,7 +336,7 @@ def test_drift_of_classes_is_followed_at_any_rate(tmp_path: Path) -> None:
     y = np.where(np.arange(2400) // 600 % 2 == 0, y, (y + 1) % 4)
     errors = {}
     for forget in (1.0, 0.99, "auto"):
-        model = AutoClasses("untuned", 4, forget=forget)
+        model = AutoClasses("auto", 4, forget=forget)
         errors[forget] = np.mean(model.learn(X, y).argmax(axis=1) != y)
     assert max(errors[0.99], errors["auto"]) < errors[1.0] - 0.04
     assert model.shares[0] < 0.5

@@ -37,9 +37,16 @@ class AutoClasses(ManyClasses):
     ``learn`` and ``predict`` return log-probabilities, (rows, K). A class may be added at any time.
     """
 
-    def __init__(self, method: str = "untuned", n_classes: int = 0, *, open_ended: bool = True, **options: Any) -> None:
-        if own_loss(options.get("loss", "softmax")) not in ("softmax", "logistic"):
-            raise OptionError(f"loss={options['loss']!r}: many classes have softmax alone.")
+    def __init__(self, method: str = "auto", n_classes: int = 0, *, open_ended: bool = True, **options: Any) -> None:
+        if method != "auto":
+            raise OptionError(f"multiclass='softmax': is a form of auto; method={method!r} needs 'one-vs-rest'.")
+        loss = own_loss(options.get("loss", "softmax"))
+        if loss not in ("softmax", "logistic"):
+            raise OptionError(
+                f"loss={loss!r}: auto for many classes has softmax alone; use multiclass='one-vs-rest'.", loss=loss
+            )
+        if options.get("clip") is not None:
+            raise OptionError("multiclass='softmax': probabilities are not clipped; leave clip out or give None.")
         refuse_own_size(options.get("sketch_size"))
         self._made_with: dict[str, Any] = {"method": method, "options": {**options, "open_ended": open_ended}}
         self.open_ended = open_ended
@@ -103,7 +110,7 @@ class AutoClasses(ManyClasses):
             if done < stop:
                 if done == 0:
                     self._width = width
-                raise UpdateError("untuned, many classes", done, out[:done])
+                raise UpdateError("auto, many classes", done, out[:done])
         return out
 
     def _learn(self, rows: Rows, codes: Floats, weights: Floats, out: Floats) -> int:

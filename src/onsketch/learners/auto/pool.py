@@ -106,25 +106,6 @@ def _clamped(z):
 
 
 @exact
-def all_within(z, rows, classes, largest):
-    """Return True if all margins of these rows of z are of a size to go on with."""
-    for o in range(rows):
-        for k in range(classes):
-            if not abs(z[o, k]) <= largest:
-                return False
-    return True
-
-
-@exact
-def clear_nan(z, rows, classes):
-    """Margins that are none, inf − inf from values near the largest, are 0."""
-    for o in range(rows):
-        for k in range(classes):
-            if z[o, k] != z[o, k]:
-                z[o, k] = 0.0
-
-
-@exact
 def _likeliest(p, classes):
     """The likeliest class, the second's probability, the knot below the first's, and how far on its way to the next
     it is.

@@ -7,25 +7,25 @@ import operator
 from onsketch.core.arrays import require, require_room
 from onsketch.core.errors import ModelFileError, OnsketchError
 from onsketch.files.model_file import Content
-from onsketch.learners import multiclass
+from onsketch.learners.multiclass import ManyClasses, OneVersusRest, SharedSketch
 from onsketch.learners.multiclass.coupled import COUPLED
 from onsketch.learners.options import from_json
 
 
-def from_file(content: Content) -> multiclass.ManyClasses:
+def from_file(content: Content) -> ManyClasses:
     """The learner that a model file describes."""
     header = content.header
     try:
-        if header["class"] not in ("OneVersusRest", "SharedSketch", "SoftmaxAuto", "AutoClasses"):
+        known = {made.__name__: made for made in (OneVersusRest, SharedSketch, *COUPLED.values())}
+        if header["class"] not in known:
             raise ModelFileError(f"it holds classes as {header['class']!r}, which this version does not know.")
-        known = {made.__name__: made for made in COUPLED.values()}
-        made_by = known.get(header["class"]) or getattr(multiclass, header["class"])
+        made_by = known[header["class"]]
         options = from_json(header["options"])
         classes, size = operator.index(header["n_classes"]), operator.index(options.get("sketch_size") or 0)
         most = max([len(content.arrays), *(array.shape[-1] for array in content.arrays.values() if array.ndim)])
         require(classes <= most, "it has not as many classes as it says", "n_classes")
         require_room(8 * 288 * size**2 * max(classes, 1), content.arrays, "sketch_size")
-        model: multiclass.ManyClasses = made_by(str(header["method"]), classes, **options)
+        model: ManyClasses = made_by(str(header["method"]), classes, **options)
     except (KeyError, TypeError, ValueError, AttributeError, OnsketchError) as error:
         if isinstance(error, ModelFileError):
             raise

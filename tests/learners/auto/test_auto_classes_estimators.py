@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import onsketch
-from onsketch.learners.multiclass import SoftmaxAuto
+from onsketch.learners.auto.classes import AutoClasses
 from streams import blobs
 
 
@@ -14,7 +14,7 @@ def test_the_estimators_use_it_for_many_classes_and_not_for_two() -> None:
     sklearn = pytest.importorskip("onsketch.sklearn")
     X, codes = blobs(n=300)
     model = sklearn.OnlineClassifier(random_state=0).fit(X, codes)
-    assert isinstance(model.learner_, SoftmaxAuto)
+    assert isinstance(model.learner_, AutoClasses)
     p = model.predict_proba(X)
     np.testing.assert_allclose(p, np.exp(model.decision_function(X)), atol=1e-12)
     assert isinstance(sklearn.OnlineClassifier().fit(X, codes > 1).learner_, onsketch.Learner)
@@ -35,7 +35,7 @@ def test_river_accepts_new_labels_at_any_time() -> None:
     model = river.OnlineClassifier()
     for row, label in zip(X, labels, strict=True):
         model.learn_one({f"x{j}": v for j, v in enumerate(row)}, label)
-    assert isinstance(model._learner, SoftmaxAuto)
+    assert isinstance(model._learner, AutoClasses)
     p = model.predict_proba_one({f"x{j}": v for j, v in enumerate(X[0])})
     assert set(p) == set(labels)
     assert sum(p.values()) == pytest.approx(1.0)

@@ -30,7 +30,7 @@ from fuzz_models import CODES, DENSE, SIGNS, SPARSE, WIDTH, kinds, of_river  # i
 
 KINDS = (
     "adagrad", "adagrad lazily", "rfd-son", "oja-son", "rp-son", "ada-ffd", "auto", "ons", "ada-gp", "kons",
-    "pros-n-kons", "rfd-son scaled", "shared", "one-vs-rest", "softmax auto", "sketch FrequentDirections", "sketch Oja",
+    "pros-n-kons", "rfd-son scaled", "shared", "one-vs-rest", "auto classes", "sketch FrequentDirections", "sketch Oja",
     "sketch RandomProjection", "sketch RowSampling", "classifier", "regressor", "PCA", "river",
 )  # fmt: skip
 ODD = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e-200, 1e75, 1e76, 1e77, 1e150, 1e160, 1e308, -1e308, np.nan, np.inf, -np.inf)

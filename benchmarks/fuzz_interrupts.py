@@ -96,7 +96,7 @@ def kinds() -> Iterator[Kind]:
         "shared rfd-son": (lambda: SharedSketch("rfd-son", 3, sketch_size=4), CODES),
         "shared targets": (lambda: SharedSketch("rfd-son", 2, loss="squared", sketch_size=4, scaling="magnitude"),
                            TARGETS),
-        "softmax auto": (lambda: AutoClasses("auto", 3), CODES),
+        "auto classes": (lambda: AutoClasses("auto", 3), CODES),
     }  # fmt: skip
     for name, (make, y) in many.items():
         learn = lambda m, rows, y=y: m.learn(X[rows], y[rows])  # noqa: E731

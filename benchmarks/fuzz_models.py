@@ -105,7 +105,7 @@ def kinds() -> dict[str, Callable[[], Any]]:
         | {
             "one-vs-rest": lambda: classes(OneVersusRest("rfd-son", 3, sketch_size=4)),
             "shared": lambda: classes(SharedSketch("rfd-son", 3, sketch_size=4)),
-            "softmax auto": lambda: classes(AutoClasses("auto", 3)),
+            "auto classes": lambda: classes(AutoClasses("auto", 3)),
         }
         | {f"sketch {name}": lambda name=name: summary(name) for name in SKETCHES}
         | _estimators()

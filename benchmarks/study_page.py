@@ -9,7 +9,7 @@ from study_peers import PEERS
 
 HELD = ("australian", "breast-cancer", "cifar10", "cod-rna.30k", "covtype", "mnist", "mushrooms", "skin_nonskin.30k",
         "splice", "usps")  # fmt: skip
-"""Sets that no constant was chosen on: those that ``untuned_study.py`` keeps for judging, and one that it lacks."""
+"""Sets that no constant was chosen on: those that ``default_study.py`` keeps for judging, and one that it lacks."""
 SMALL = 2000
 
 HEAD = """# The study of `auto`

@@ -48,7 +48,6 @@ WHEN = {
     "kernel-ogd": "To compare with.",
     "budget-kernel-ogd": "A non-linear function in a fixed memory.",
     "auto": "First. It needs no tuning in any units, and learns which of several learners to trust.",
-    "untuned": "Many classes of moderate width, by the algorithm of auto for one output; for one output it is auto.",
 }
 
 

@@ -27,7 +27,7 @@ import fuzz_interrupts
 
 INTERRUPTED = (
     "plain adagrad logistic", "plain auto squared", "scaled rfd-son squared", "scaled adagrad logistic",
-    "merge plain rfd-son", "merge plain adagrad", "one-vs-rest adagrad", "shared targets", "softmax auto",
+    "merge plain rfd-son", "merge plain adagrad", "one-vs-rest adagrad", "shared targets", "auto classes",
     "sketch Oja", "merge FrequentDirections", "scikit-learn targets", "River classes", "River third label",
     "River row far longer than others",
 )  # fmt: skip

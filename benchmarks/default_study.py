@@ -1,16 +1,15 @@
-"""The methods ``untuned`` and ``auto`` on many classes, in one process and one pass, shuffled and in file order.
+"""The default learner next to the one before it, in one pass over many sets, shuffled and in file order.
 
-    python benchmarks/untuned_study.py --data FOLDER [--tasks many] [--sides choose judge]
+    python benchmarks/default_study.py --data FOLDER [--tasks signs numbers many] [--sides choose judge]
                                        [--orders file 0 1] [--only SET ...] [--as NAME] [--again] [--page]
-
-For one output (--tasks signs numbers) both methods are the same now. The figures kept under ``auto`` are those of the
-earlier default, and those under ``untuned`` of the algorithm that ``auto`` has now; they are not measured again.
 
 Sets are raw. Words of tables become indicators, gaps become 0 and an indicator. Two classes of a set of many are the
 most frequent one and the rest. A third of the sets, chosen by a checksum of their names, is kept for judging.
 
-Every run is a line of --results and is not repeated unless --again is given. --as names a variant under trial, whose
-figures do not replace those of ``untuned``. --page writes the tables into docs/studies/untuned.md and runs nothing.
+The figures of the earlier default are kept as they were measured, in one process with those of ``auto``. Every run of
+``auto`` is a line of --results and is not repeated unless --again is given; its time is then of another process. --as
+names a variant under trial, whose figures do not replace those of ``auto``. --page writes the tables into
+docs/studies/default.md and runs nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +36,8 @@ import study_sets
 from scipy import sparse
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE = DOCS / "studies" / "untuned.md"
+PAGE = DOCS / "studies" / "default.md"
+BEFORE = "earlier"
 MARKS = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 LABELS = {"ames": "Sale_Price", "hotel_rates": "avg_price_per_room", "cps1988": "wage", "storms": "wind",
@@ -140,18 +140,18 @@ def score(out: np.ndarray, y: np.ndarray, task: str) -> tuple[float, float]:
     return float(np.mean(out.argmax(axis=1) != y)), float(-np.maximum(out[np.arange(len(y)), y], -35.0).mean())
 
 
-def _learner(method: str, task: str, classes: int) -> Any:
+def _learner(task: str, classes: int) -> Any:
     import onsketch
-    from onsketch.learners.multiclass.coupled import COUPLED
+    from onsketch.learners.auto.classes import AutoClasses
 
     if task == "many":
-        return COUPLED[method](method, classes)
-    return onsketch.learner(method, loss="logistic" if task == "signs" else "squared")
+        return AutoClasses("auto", classes)
+    return onsketch.learner("auto", loss="logistic" if task == "signs" else "squared")
 
 
-def run(method: str, task: str, X: Any, y: np.ndarray) -> list[float]:
+def run(task: str, X: Any, y: np.ndarray) -> list[float]:
     """Return errors, loss and seconds of one pass."""
-    model = _learner(method, task, int(y.max()) + 1 if task == "many" else 1)
+    model = _learner(task, int(y.max()) + 1 if task == "many" else 1)
     began = process_time()
     out = model.learn(X, y)
     return [*score(out, y, task), process_time() - began]
@@ -162,7 +162,7 @@ def summary(results: dict[str, list[float]], task: str, side: str, orders: list[
     found = []
     for key, (rows, *figures) in results.items():
         of, given, order, contender = key.split("|")
-        base = results.get(f"{of}|{given}|{order}|auto")
+        base = results.get(f"{of}|{given}|{order}|{BEFORE}")
         if of == task and order in orders and contender == name and base and judged(given) == (side == "judge"):
             ratios = [max(a, 1e-4) / max(b, 1e-4) for a, b in zip(figures, base[1:], strict=True)]
             found.append((ratios, rows, given))
@@ -174,10 +174,11 @@ def summary(results: dict[str, list[float]], task: str, side: str, orders: list[
     return (str(len(found)), *(f"{mean:.3f}" for mean in means), worst)
 
 
-def tables(results: dict[str, list[float]], name: str = "untuned") -> str:
+def tables(results: dict[str, list[float]], name: str = "auto") -> str:
     """Return the tables of the page."""
     lines = [
-        "| over `auto` | order | runs | errors or RMSE | loss | time | worst errors of sets of 2,000 rows or more |",
+        "| over the earlier default | order | runs | errors or RMSE | loss | time "
+        "| worst errors of sets of 2,000 rows or more |",
         "|---|---|--:|--:|--:|--:|---|",
     ]
     shuffles = sorted({key.split("|")[2] for key in results} - {"file"})
@@ -186,11 +187,11 @@ def tables(results: dict[str, list[float]], name: str = "untuned") -> str:
             for orders, order in ((shuffles, "shuffled"), (["file"], "file")):
                 cells = f"{title}, {words}", order, *summary(results, task, side, orders, name)
                 lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "| set | order | rows | `auto` | `untuned` | ratio |", "|---|---|--:|--:|--:|--:|"]
+    lines += ["", "| set | order | rows | earlier | `auto` | ratio |", "|---|---|--:|--:|--:|--:|"]
     for key, (rows, error, *_) in sorted(results.items()):
         task, given, order, contender = key.split("|")
         other = results.get(f"{task}|{given}|{order}|{name}")
-        if contender == "auto" and other and order in ("file", "0"):
+        if contender == BEFORE and other and order in ("file", "0"):
             form = "{:.4g}" if task == "numbers" else "{:.2%}"
             ratio = max(other[1], 1e-4) / max(error, 1e-4)
             mark = " (judged)" if judged(given) else ""
@@ -203,14 +204,14 @@ def main() -> None:
     """Run what is missing, keep it, and print the means."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=os.environ.get("ONSKETCH_DATA", "../shared/data"), metavar="FOLDER")
-    parser.add_argument("--tasks", nargs="+", choices=SETS, default=["many"])
+    parser.add_argument("--tasks", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--sides", nargs="+", choices=["choose", "judge"], default=["choose"])
     parser.add_argument("--orders", nargs="+", default=["file", "0"], help="file, or seeds of shuffles")
     parser.add_argument("--only", nargs="+", metavar="SET")
-    parser.add_argument("--as", dest="name", default="untuned", metavar="NAME")
+    parser.add_argument("--as", dest="name", default="auto", metavar="NAME")
     parser.add_argument("--again", action="store_true", help="run the variant anew")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "onsketch-study", metavar="FOLDER")
-    parser.add_argument("--results", type=Path, default=DOCS / "results" / "untuned" / "study.json", metavar="FILE")
+    parser.add_argument("--results", type=Path, default=DOCS / "results" / "default" / "study.json", metavar="FILE")
     parser.add_argument("--page", action="store_true")
     arguments = parser.parse_args()
     arguments.cache.mkdir(parents=True, exist_ok=True)
@@ -227,16 +228,14 @@ def main() -> None:
             if not arguments.only and ("judge" if judged(given) else "choose") not in arguments.sides:
                 continue
             for order in arguments.orders:
-                runs = {name: f"{task}|{given}|{order}|{name}" for name in ("auto", arguments.name)}
-                wanted = [n for n, key in runs.items() if key not in results or (arguments.again and n != "auto")]
-                if wanted:
+                key, before = (f"{task}|{given}|{order}|{name}" for name in (arguments.name, BEFORE))
+                if key not in results or arguments.again:
                     X, y = ordered(*load(Path(arguments.data), arguments.cache, task, given), task, order)
-                for name in wanted:
-                    figures = run("auto" if name == "auto" else "untuned", task, X, y)
-                    results[runs[name]] = [len(y), *(float(f"{figure:.5g}") for figure in figures)]
+                    figures = run(task, X, y)
+                    results[key] = [len(y), *(float(f"{figure:.5g}") for figure in figures)]
                     lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(results.items()))
                     arguments.results.write_text("{\n" + lines + "\n}\n")
-                base, mine = results[runs["auto"]], results[runs[arguments.name]]
+                mine, base = results[key], results.get(before, results[key])
                 print(f"{task:8s}{given:20s}{order:5s}{base[0]:6d} rows, errors {base[1]:.4g} {mine[1]:.4g}"
                       f" {max(mine[1], 1e-4) / max(base[1], 1e-4):.3f}  loss {mine[2] / max(base[2], 1e-9):.3f}"
                       f"  time {mine[3] / max(base[3], 1e-3):.1f}", flush=True)  # fmt: skip

@@ -106,7 +106,7 @@ KINDS: dict[str, Callable[[], Callable[[], None]]] = {
     "ons": lambda: _train("-l", "ons"),
     "ada-full": lambda: _train("-l", "ada-full"),
     "kernel (pros-n-kons)": lambda: _train("-l", "pros-n-kons"),
-    "many classes by softmax": lambda: _train("-l", "auto", rows="many.svm"),
+    "many classes": lambda: _train("-l", "auto", rows="many.svm"),
     "many classes one by one": lambda: _train("-l", "rfd-son", rows="many.svm"),
     "driver of a cluster": lambda: _program(
         "train", "--cluster", "none", "shard*.svm", "-l", "rfd-son", "--block-rows", "100", "--sync", "2",

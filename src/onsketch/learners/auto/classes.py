@@ -83,6 +83,11 @@ class AutoClasses(ManyClasses):
         return int(self._core.state.running[RUN.classes])
 
     @property
+    def features_seen(self) -> int:
+        """Number of features seen so far."""
+        return self._core.map.count
+
+    @property
     def n_features(self) -> int:
         """Width of the widest row met, or as given."""
         return self._width

@@ -73,7 +73,7 @@ def units(figures: Floats, running: Floats) -> Floats:
 def _inverted(metric: Floats, ridge: float) -> Floats:
     """Return the inverse of an exact metric; where rounding has made it singular, that of its ridge alone."""
     try:
-        return np.linalg.inv(metric)
+        return np.asarray(np.linalg.inv(metric), np.float64)
     except np.linalg.LinAlgError:
         return ridge * np.eye(len(metric))
 

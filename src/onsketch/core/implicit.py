@@ -172,35 +172,38 @@ def _logistic_shares(margins, y, lengths):
 
 
 @inner
-def implicit_steps(loss, margins, y, lengths, slopes, bends):
-    """Apply ``implicit_step`` to the first eight margins, each with its own length; return slopes and curvatures."""
+def implicit_steps(loss, margins, y, lengths, slopes, bends, count):
+    """Apply ``implicit_step`` to the first margins, each with its own length; fill slopes and curvatures.
+
+    The arrays have room for eight, and finite numbers after the first ``count``.
+    """
     if loss.code == LOGISTIC:
         share = _logistic_shares(margins, y, lengths)
         store(slopes, 0, product(spread(-y, 8), share))
         store(bends, 0, product(share, minus(spread(1.0, 8), share)))
     else:
-        for k in range(8):
+        for k in range(count):
             _, slopes[k], bends[k] = implicit_step(loss, margins[k], y, lengths[k])
 
 
 @inner
-def slopes_at(loss, margins, y, slopes):
-    """The slopes at the first eight margins."""
+def slopes_at(loss, margins, y, slopes, count):
+    """Fill the slopes at the first margins; as in ``implicit_steps``."""
     if loss.code == LOGISTIC:
         store(slopes, 0, product(spread(-y, 8), _shares_against(product(spread(y, 8), load(margins, 0, 8)))))
     else:
-        for k in range(8):
+        for k in range(count):
             slopes[k] = losses.slope(loss, margins[k], y)
 
 
 @inner
-def values_at(loss, margins, y, out):
-    """The losses of the first sixteen margins."""
+def values_at(loss, margins, y, out, count):
+    """Fill the losses at the first margins; as in ``implicit_steps``."""
     if loss.code == LOGISTIC:
-        signed = product(spread(y, 16), load(margins, 0, 16))
-        odds = exponentials(minus(spread(0.0, 16), magnitude(signed)), 16)
-        wrong = where_less(signed, spread(0.0, 16), signed, spread(0.0, 16))
-        store(out, 0, minus(logarithms(plus(spread(1.0, 16), odds), 16), wrong))
+        signed = product(spread(y, 8), load(margins, 0, 8))
+        odds = exponentials(minus(spread(0.0, 8), magnitude(signed)), 8)
+        wrong = where_less(signed, spread(0.0, 8), signed, spread(0.0, 8))
+        store(out, 0, minus(logarithms(plus(spread(1.0, 8), odds), 8), wrong))
     else:
-        for k in range(16):
+        for k in range(count):
             out[k] = losses.value(loss, margins[k], y)

@@ -6,55 +6,76 @@ With expert margins m_o in units of labels and kept within bounds,
 
 the prediction is ``way₀·f + way₁·g``. Shares and ways are exponential weights on the losses; for numbers on the log
 likelihood under Gaussian or Laplace noise of unknown size. Row t counts as t in these sums of losses. All is linear in
-the m_o, and ``mixture.mix`` holds the coefficients. Cost: O(K³) a row for K experts.
+the m_o, and ``mixture.mix`` holds the coefficients. Cost: O(K³) a row for K experts. The experts and their two
+combinations fill the lanes of one vector.
 """
 
 from __future__ import annotations
 
-import math
-
-from onsketch.core import losses
-from onsketch.core.implicit import implicit_step
+from onsketch.core.implicit import implicit_steps, values_at
 from onsketch.jit.decorators import inner
-from onsketch.learners.auto.state import COOLEST, HOTTEST, OUTPUTS, PRIOR, RATE, STACK_PRIOR, STACKED, TRUSTS
+from onsketch.jit.vectors import exponentials, fma, load, logarithms, spread, store
+from onsketch.learners.auto.state import (
+    COOLEST,
+    HOTTEST,
+    LANES,
+    OUTPUTS,
+    PRIOR,
+    RATE,
+    STACK_PRIOR,
+    STACKED,
+    TRUSTS,
+)
 
 TINY = 1e-290
+MEAN, STACK = OUTPUTS, OUTPUTS + 1
+"""Places of the experts' mean and of the stack after the experts, where all are treated at once."""
 
 
 @inner
-def weigh(loss, sums, priors, count, rate, shares):
-    """Fill the shares from sums of losses over rows of total weight ``count``."""
-    best, degree, total = sums[0], loss.degree, 0.0
-    for i in range(sums.size):
-        best = min(best, sums[i])
-    for i in range(sums.size):
-        worse = sums[i] - best
-        if degree > 0:
-            worse = count / degree * math.log(max(sums[i], TINY) / max(best, TINY))
-        shares[i] = priors[i] * math.exp(-min(rate * worse, 700.0))
-        total += shares[i]
-    for i in range(sums.size):
-        shares[i] /= total
+def weigh(loss, mixture, count, rate, sums):
+    """Fill shares and ways from the sums of losses over rows of total weight ``count``."""
+    degree = loss.degree
+    for o in range(LANES):
+        sums[o] = mixture.losses[o] if o < OUTPUTS else mixture.costs[min(o - OUTPUTS, 1)]
+    if degree > 0:
+        for o in range(LANES):
+            sums[o] = max(sums[o], TINY)
+        store(sums, 0, logarithms(load(sums, 0, LANES), LANES))
+        rate *= count / degree
+    best, least = sums[0], min(sums[MEAN], sums[STACK])
+    for o in range(OUTPUTS):
+        best = min(best, sums[o])
+    for o in range(LANES):
+        sums[o] = -min(rate * (sums[o] - (best if o < OUTPUTS else least)), 700.0)
+    store(sums, 0, exponentials(load(sums, 0, LANES), LANES))
+    total = 0.0
+    for o in range(OUTPUTS):
+        sums[o] *= TRUSTS[o]
+        total += sums[o]
+    for o in range(OUTPUTS):
+        mixture.shares[o] = sums[o] / total
+    mixture.ways[0] = sums[MEAN] / (sums[MEAN] + sums[STACK])
+    mixture.ways[1] = sums[STACK] / (sums[MEAN] + sums[STACK])
 
 
 @inner
-def solve(hessian, prior, gradient, factor):
-    """Replace the gradient by ``(hessian + prior·I)⁻¹ gradient``, by Cholesky's method."""
-    n = gradient.size
-    for i in range(n):
-        for j in range(i + 1):
-            total = hessian[i, j] + (prior if i == j else 0.0)
-            for k in range(j):
-                total -= factor[i, k] * factor[j, k]
-            factor[i, j] = math.sqrt(max(total, 1e-6 * prior)) if i == j else total / factor[j, j]
-    for i in range(n):
-        for k in range(i):
-            gradient[i] -= factor[i, k] * gradient[k]
-        gradient[i] /= factor[i, i]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            gradient[i] -= factor[k, i] * gradient[k]
-        gradient[i] /= factor[i, i]
+def solve(hessian, prior, f, rows, along):
+    """Fill ``along = (hessian + prior·I)⁻¹ f`` by elimination; the last lane of each row has the right-hand side."""
+    for i in range(STACKED):
+        for j in range(STACKED):
+            rows[i, j] = hessian[i, j]
+        rows[i, i] += prior
+        rows[i, STACKED] = f[i]
+    for i in range(STACKED):
+        pivot = load(rows, i * LANES, LANES)
+        along[i] = 1.0 / max(rows[i, i], 1e-6 * prior)
+        for j in range(STACKED):
+            if j != i:
+                by = spread(-along[i] * rows[j, i], LANES)
+                store(rows, j * LANES, fma(by, pivot, load(rows, j * LANES, LANES)))
+    for i in range(STACKED):
+        along[i] *= rows[i, STACKED]
 
 
 @inner
@@ -63,44 +84,53 @@ def learn_mixture(loss, mixture, m, one, y, weight, past, scratch):
 
     ``one`` is the stack's constant feature. ``past`` holds the shares of the past that remain in curvatures and in
     losses, the total weight of the rows in losses, and the heaviest weight. All steps are implicit: a confident and
-    wrong margin has no curvature to divide its slope by.
+    wrong margin has no curvature to divide its slope by. They are taken at once, those of the experts' temperatures and
+    that of the stack.
     """
     forget, keep, count, heaviest = past
     f, along, prior = scratch.features, scratch.gradient, (1.0 - forget) * PRIOR
+    ends, lengths, slopes, bends = scratch.ends, scratch.reaches, scratch.steep, scratch.bends
     f[0] = 0.0
     for o in range(OUTPUTS):
-        f[o + 1] = mixture.temperatures[o] * m[o, 0]
+        f[o + 1] = ends[o] = mixture.temperatures[o] * m[o, 0]
         f[0] += mixture.shares[o] * f[o + 1]
-    f[OUTPUTS + 1] = one
-    g = mixture.stack[0] * f[0] + mixture.stack[OUTPUTS + 1] * one
+    f[STACK], f[STACKED] = one, 0.0
+    g = mixture.stack[0] * f[0] + mixture.stack[STACK] * one
     for o in range(OUTPUTS):
-        z, v = m[o, 0], f[o + 1]
-        mixture.losses[o] = keep * mixture.losses[o] + weight * losses.value(loss, v, y)
-        hardness = forget * mixture.hardness[o] + prior
-        _, slope, bend = implicit_step(loss, v, y, weight * z * z / hardness)
-        better = mixture.temperatures[o] - weight * slope * z / hardness
-        mixture.temperatures[o] = min(max(better, COOLEST), HOTTEST)
-        mixture.hardness[o] = hardness + weight * bend * z * z
         f[o + 1] -= f[0]
         g += mixture.stack[o + 1] * f[o + 1]
-    mixture.costs[0] = keep * mixture.costs[0] + weight * losses.value(loss, f[0], y)
-    mixture.costs[1] = keep * mixture.costs[1] + weight * losses.value(loss, g, y)
-    for i in range(STACKED):
-        along[i] = f[i]
-        for j in range(STACKED):
-            mixture.hessian[i, j] *= forget
-    solve(mixture.hessian, STACK_PRIOR, along, scratch.factor)
+    ends[MEAN], ends[STACK], ends[STACKED] = f[0], g, 0.0
+    # The losses so far.
+    values_at(loss, ends, y, slopes, STACKED)
+    for o in range(OUTPUTS):
+        mixture.losses[o] = keep * mixture.losses[o] + weight * slopes[o]
+    mixture.costs[0] = keep * mixture.costs[0] + weight * slopes[MEAN]
+    mixture.costs[1] = keep * mixture.costs[1] + weight * slopes[STACK]
+    # The steps.
+    if forget < 1.0:
+        for i in range(STACKED):
+            for j in range(STACKED):
+                mixture.hessian[i, j] *= forget
+    solve(mixture.hessian, STACK_PRIOR, f, scratch.factor, along)
     leverage = 0.0
     for i in range(STACKED):
         leverage += along[i] * f[i]
-    _, slope, bend = implicit_step(loss, g, y, weight * max(leverage, 0.0))
+    for o in range(OUTPUTS):
+        mixture.hardness[o] = forget * mixture.hardness[o] + prior
+        lengths[o] = weight * m[o, 0] * m[o, 0] / mixture.hardness[o]
+    lengths[MEAN], lengths[STACK], lengths[STACKED] = 0.0, weight * max(leverage, 0.0), 0.0
+    implicit_steps(loss, ends, y, lengths, slopes, bends, STACKED)
+    for o in range(OUTPUTS):
+        z, hardness = m[o, 0], mixture.hardness[o]
+        better = mixture.temperatures[o] - weight * slopes[o] * z / hardness
+        mixture.temperatures[o] = min(max(better, COOLEST), HOTTEST)
+        mixture.hardness[o] = hardness + weight * bends[o] * z * z
+    move, bend = weight * slopes[STACK], weight * bends[STACK]
     for i in range(STACKED):
-        mixture.stack[i] = min(max(mixture.stack[i] - weight * slope * along[i], -HOTTEST), HOTTEST)
-        for j in range(i + 1):
-            mixture.hessian[i, j] += weight * bend * f[i] * f[j]
-            mixture.hessian[j, i] = mixture.hessian[i, j]
-    weigh(loss, mixture.losses, TRUSTS, count, RATE / heaviest, mixture.shares)
-    weigh(loss, mixture.costs, (0.5, 0.5), count, RATE / heaviest, mixture.ways)
+        mixture.stack[i] = min(max(mixture.stack[i] - move * along[i], -HOTTEST), HOTTEST)
+        for j in range(STACKED):
+            mixture.hessian[i, j] += bend * (f[i] * f[j])
+    weigh(loss, mixture, count, RATE / heaviest, ends)
     fill_mix(mixture)
 
 

@@ -27,6 +27,8 @@ OWN, WIDE, BOLD, FIRST = 0, 1, 2, 3
 """Outputs: AdaGrad in own scales, two AdaGrads in the wide form, and from FIRST on the Newton experts."""
 STACKED = OUTPUTS + 2
 """Features of the stack: the mean of the experts, each expert from it, and a constant."""
+LANES = 8
+"""Numbers that are treated at once where each expert has one, or a row's features."""
 EXPERT_NAMES = ("AdaGrad in own scales", "AdaGrad", "bold AdaGrad", "Newton", "second Newton")
 
 # Metrics
@@ -245,9 +247,14 @@ class Scratch(NamedTuple):
     vectors: Annotated[Floats, Array("spectral spectral")]
     work: Annotated[Floats, Array("2 spectral")]
     """Scratch of a shrink."""
-    features: Annotated[Floats, Array(f"{STACKED}")]
-    gradient: Annotated[Floats, Array(f"{STACKED}")]
-    factor: Annotated[Floats, Array(f"{STACKED} {STACKED}")]
+    features: Annotated[Floats, Array(f"{LANES}")]
+    gradient: Annotated[Floats, Array(f"{LANES}")]
+    factor: Annotated[Floats, Array(f"{STACKED} {LANES}")]
+    ends: Annotated[Floats, Array(f"{LANES}")]
+    reaches: Annotated[Floats, Array(f"{LANES}")]
+    steep: Annotated[Floats, Array(f"{LANES}")]
+    bends: Annotated[Floats, Array(f"{LANES}")]
+    """Margins, lengths, slopes and curvatures of implicit steps that are taken at once."""
     label: Annotated[Floats, Array("4")]
     marks: Annotated[Longs, Array("slots", "i8")]
     """The stamp of the last row that had the feature."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from onsketch.core import bordered
+from onsketch.core.tolerances import CUTOFF
 from onsketch.jit.decorators import inlined, inner, kernel
 from onsketch.jit.vectors import add, times
 from onsketch.learners.auto.state import (
@@ -30,8 +31,8 @@ from onsketch.learners.sketched.packed import CLOCK, COLUMN, SCRATCH, further_he
 from onsketch.learners.sketched.passes import gather
 from onsketch.learners.sketched.reading import current_row
 
-_rebuild, _border, _shrink, _restart, _measure = map(
-    inner, (bordered.rebuild, bordered.border, bordered.shrink, bordered.restart, bordered.measure)
+_rebuild, _shrink, _restart, _measure = map(
+    inner, (bordered.rebuild, bordered.shrink, bordered.restart, bordered.measure)
 )
 
 HEADS = (COLUMN.head, COLUMN.sum)
@@ -192,15 +193,43 @@ def rebuild(state, scratch):
     _rebuild(state.gram, state.inverses, sketch_ridges(state), n, scratch.values, scratch.vectors, scratch.work)
 
 
+@inlined
+def _add_square(inverses, e, n, by, u):
+    """``inverses[e] += by·u uᵀ`` over the first n rows."""
+    stride = inverses.shape[2]
+    whole = min((n + 3) // 4 * 4, stride // 4 * 4)
+    for c in range(n, whole):
+        u[c] = 0.0
+    for i in range(n):
+        add(inverses, (e * stride + i) * stride, by * u[i], u, 0, whole)
+        for c in range(whole, n):
+            inverses[e, i, c] += by * u[i] * u[c]
+
+
 @inner
 def append(state, scratch, rho, square):
-    """Take the row ρ·x into the Gram matrix and the inverses; ``square`` is |x|² over the features with columns."""
-    n = int(state.running[RUN.rows])
+    """Take the row ρ·x into the Gram matrix and the inverses; ``square`` is |x|² over the features with columns.
+
+    As ``bordered.border``, for q = inverse·Sx in ``scratch.inner``.
+    """
+    n, gram, inverses, products = int(state.running[RUN.rows]), state.gram, state.inverses, scratch.products
     state.running[RUN.rows] = n + 1
-    if not _border(
-        state.gram, state.inverses, sketch_ridges(state), n, scratch.products, 0, scratch.inner, rho, square
-    ):
-        rebuild(state, scratch)
+    for i in range(n):
+        gram[n, i] = gram[i, n] = rho * products[i]
+    gram[n, n] = rho * rho * square
+    for e in range(NEWTON):
+        u = scratch.inner[e]
+        whole = pivot = ridge_of(state.running, False, e) + gram[n, n]  # the Schur complement of the new row
+        for i in range(n):
+            u[i] *= rho
+            pivot -= u[i] * gram[n, i]
+        if pivot <= CUTOFF * whole:
+            rebuild(state, scratch)
+            return
+        _add_square(inverses, e, n, 1.0 / pivot, u)
+        for i in range(n):
+            inverses[e, i, n] = inverses[e, n, i] = -u[i] / pivot
+        inverses[e, n, n] = 1.0 / pivot
 
 
 @inner

@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import math
 
-from onsketch.core.implicit import implicit_step
 from onsketch.core.softmax import implicit_slopes
 from onsketch.jit.decorators import inlined, inner
-from onsketch.jit.vectors import add, element, fma, load, spread, store
+from onsketch.jit.vectors import element, fma, load, plus, spread, store
 from onsketch.learners.auto.columns import append, entry, ridge_of, set_entry
 from onsketch.learners.auto.state import (
     DELAYED,
@@ -47,15 +46,22 @@ def worth_exact(classes, size):
 
 
 @inner
-def apply_metric(state, e, k, slots, x, count, size, q):
+def apply_metric(state, e, k, slots, x, count, size, factors, q):
     """Fill ``q = P x`` with an exact metric; returns xᵀP x."""
-    delayed, width = state.delayed[e, k], (size + 7) // 8 * 8
+    delayed, n = state.delayed[e, k], state.waiting[e, k]
+    stride = delayed.shape[1]
     gather(state.metrics[e, k], slots, x, 0, count, size, q)
-    for i in range(state.waiting[e, k]):
-        along = 0.0
-        for b in range(count):
-            along += delayed[i, slots[b]] * x[b]
-        add(q, 0, -state.delayed_by[e, k, i] * along, delayed, i * delayed.shape[1], width)
+    if n > 0:
+        for i in range(n):
+            along = 0.0
+            for b in range(count):
+                along += delayed[i, slots[b]] * x[b]
+            factors[i] = -state.delayed_by[e, k, i] * along
+        for at in range(0, size, 8):
+            row = load(q, at, 8)
+            for i in range(n):
+                row = fma(spread(element(factors, i), 8), load(delayed, i * stride + at, 8), row)
+            store(q, at, row)
     total = 0.0
     for b in range(count):
         total += q[slots[b]] * x[b]
@@ -202,52 +208,92 @@ def start_anew(state, scratch, exact, size, classes, j):
 
 
 @inner
-def exact_step(lanes, loss, state, scratch, size, classes, e, count, length, y, weight, pace):
-    """The implicit Newton step of expert e with a metric for each output, and the metrics with this row."""
-    run, x, slots = state.running, scratch.own, scratch.slots
+def exact_leverages(state, scratch, size, classes, count, label, length):
+    """Fill the leverages of the outputs, and P x in the next vectors that wait, for both experts."""
+    run, z, lev = state.running, scratch.margins, scratch.leverages
+    for e in range(NEWTON):
+        lowest = z[FIRST + e, label] - math.log(max(length / (ridge_of(run, True, e) * SMALL), 1.0))
+        for k in range(classes):
+            lev[e, k] = 0.0
+            if k == label or z[FIRST + e, k] > lowest:
+                q = state.delayed[e, k, state.waiting[e, k]]
+                lev[e, k] = apply_metric(state, e, k, scratch.slots, scratch.own, count + 1, size, scratch.factors, q)
+
+
+@inner
+def exact_step(lanes, state, scratch, size, classes, e, y, weight, pace):
+    """The implicit Newton step of expert e with a metric for each output, and the metrics with this row.
+
+    The step of one output has been solved.
+    """
     z, tau, lev, slopes = scratch.margins, scratch.lengths, scratch.leverages, scratch.slopes
-    loose = 1.0 / run[RUN.fade]
-    label = int(y) if len(lanes) == 0 else 0
-    lowest = z[FIRST + e, label] - math.log(max(length / (ridge_of(run, True, e) * SMALL), 1.0))
+    loose, bend, steps = 1.0 / state.running[RUN.fade], scratch.bends[FIRST + e], pace
+    if len(lanes) == 0:
+        for k in range(classes):
+            tau[k] = max(lev[e, k], 0.0) * loose
+        implicit_slopes(z[FIRST + e], int(y), tau, weight, classes, slopes[FIRST + e])
+        steps = weight
     for k in range(classes):
-        lev[k] = 0.0
-        if k == label or z[FIRST + e, k] > lowest:
-            lev[k] = apply_metric(state, e, k, slots, x, count + 1, size, state.delayed[e, k, state.waiting[e, k]])
-        tau[k] = max(lev[k], 0.0) * loose
-    if len(lanes) == 1:
-        _, slopes[FIRST + e, 0], bend = implicit_step(loss, z[FIRST + e, 0], y, pace * tau[0])
-        steps = pace
-    else:
-        implicit_slopes(z[FIRST + e], label, tau, weight, classes, slopes[FIRST + e])
-        bend, steps = 0.0, weight
-    for k in range(classes):
-        if lev[k] > 0.0:
+        if lev[e, k] > 0.0:
             move, q = steps * loose * slopes[FIRST + e, k], state.delayed[e, k, state.waiting[e, k]]
             for h in range(size):
                 state.weights[h, FIRST + e, k] -= move * q[h]
             if len(lanes) == 0:
                 bend = abs(slopes[FIRST + e, k]) * (1.0 - abs(slopes[FIRST + e, k]))
             more = weight * bend * loose
-            if more * lev[k] > SLIGHT:
-                take_off(state, e, k, size, more / (1.0 + more * lev[k]), scratch.factors)
+            if more * lev[e, k] > SLIGHT:
+                take_off(state, e, k, size, more / (1.0 + more * lev[e, k]), scratch.factors)
+
+
+@inlined
+def _products_block(matrix, start, stride, m, x, out, place, at, lanes):
+    """``lanes`` columns of ``_products``: two sums, so that one need not wait for the other."""
+    even = spread(0.0, lanes)
+    odd = spread(0.0, lanes)
+    i = 0
+    while i + 1 < m:
+        even = fma(spread(x[i], lanes), load(matrix, start + i * stride + at, lanes), even)
+        odd = fma(spread(x[i + 1], lanes), load(matrix, start + (i + 1) * stride + at, lanes), odd)
+        i += 2
+    if i < m:
+        even = fma(spread(x[i], lanes), load(matrix, start + i * stride + at, lanes), even)
+    store(out, place + at, plus(even, odd))
+
+
+@inlined
+def _products(inverses, e, m, x, q):
+    """Fill the first m of ``q[e] = inverses[e]·x``; the inverses are symmetric."""
+    stride, at = inverses.shape[2], 0
+    start = e * stride * stride
+    while at < m and at + 16 <= stride:
+        _products_block(inverses, start, stride, m, x, q, e * stride, at, 16)
+        at += 16
+    while at < m and at + 4 <= stride:
+        _products_block(inverses, start, stride, m, x, q, e * stride, at, 4)
+        at += 4
+    while at < m:  # widths need not be whole vectors
+        q[e, at] = 0.0
+        for i in range(m):
+            q[e, at] += inverses[e, i, at] * x[i]
+        at += 1
 
 
 @inner
 def sketch_leverage(state, scratch, e, length):
     """Fill q = inverse·Sx; returns the leverage of a row of this squared length."""
-    m, q, dot = int(state.running[RUN.rows]), scratch.inner, 0.0
+    m, q, products, dot = int(state.running[RUN.rows]), scratch.inner, scratch.products, 0.0
+    _products(state.inverses, e, m, products, q)
     for r in range(m):
-        total = 0.0
-        for h in range(m):
-            total += state.inverses[e, r, h] * scratch.products[h]
-        q[e, r] = total
-        dot += total * scratch.products[r]
+        dot += q[e, r] * products[r]
     return max(length - dot, TINY * length) / (ridge_of(state.running, False, e) * state.running[RUN.fade])
 
 
 @inner
-def sketch_step(lanes, loss, state, scratch, shares, classes, count, length, y, weight, pace):
-    """The implicit Newton steps of both experts through the sketch, and the row into the sketch."""
+def sketch_step(lanes, state, scratch, shares, classes, count, y, weight, pace):
+    """The implicit Newton steps of both experts through the sketch, and the row into the sketch.
+
+    The steps of one output have been solved.
+    """
     run, x, slots, q, a = state.running, scratch.own, scratch.slots, scratch.inner, state.coefficients
     z, tau, slopes, m = scratch.margins, scratch.lengths, scratch.slopes, int(run[RUN.rows])
     told, curvature, trusted, loose = 0.0, 0.0, 1e-9, 1.0 / run[RUN.fade]
@@ -255,12 +301,11 @@ def sketch_step(lanes, loss, state, scratch, shares, classes, count, length, y, 
     for e in range(NEWTON):
         trusted += shares[FIRST + e]
     for e in range(NEWTON):
-        lev = sketch_leverage(state, scratch, e, length)
+        lev = scratch.leverages[e, 0]
         trust = (shares[FIRST + e] + 1e-9 / NEWTON) / trusted
         told = max(told, lev)
         if len(lanes) == 1:
-            tau[0], steps = lev, pace
-            _, slopes[FIRST + e, 0], bend = implicit_step(loss, z[FIRST + e, 0], y, pace * lev)
+            tau[0], bend, steps = lev, scratch.bends[FIRST + e], pace
         else:
             for k in range(classes):
                 share = (state.factors[k] * classes + 1.0) / (run[RUN.alpha] + 1.0)

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 
-from onsketch.core import losses, scaling
-from onsketch.core.implicit import implicit_step
+from onsketch.core import scaling
+from onsketch.core.implicit import implicit_steps, slopes_at
 from onsketch.core.losses import SQUARED, in_unit, slope_unit
 from onsketch.core.scaling import CENTRE, CENTRED, CUT, MAGNITUDE, MAGNITUDE_USED, SCALE, VALUES
 from onsketch.core.softmax import fill_softmax, implicit_slopes
 from onsketch.jit.decorators import inlined, inner, kernel
-from onsketch.jit.vectors import load, logarithms, store
+from onsketch.jit.vectors import fma, load, logarithms, product, quotient, root, spread, store, total, where_less
 from onsketch.learners.auto import pool as pools
 from onsketch.learners.auto.columns import (
     add_column,
@@ -34,6 +34,7 @@ from onsketch.learners.auto.columns import (
 from onsketch.learners.auto.metric import (
     apply_metric,
     change,
+    exact_leverages,
     exact_step,
     sketch_leverage,
     sketch_step,
@@ -385,63 +386,94 @@ def mixed(setup, run, mixture, margins):
 
 
 @inner
-def first_order_steps(lanes, loss, signs, state, scratch, count, classes, y, weight, unit):
-    """The steps of the AdaGrads, with one energy for each feature; implicit but for the bold one's on signs.
+def fill_steps(lanes, loss, state, scratch, count, classes, y, weight, unit):
+    """Fill the AdaGrads' steps, and how far they reach, with one energy for each feature."""
+    run, z, slopes, energies = state.running, scratch.margins, scratch.slopes, scratch.energies
+    thin, label = run[RUN.thin], int(y) if len(lanes) == 0 else 0
+    steep = slope_unit(loss, unit) if len(lanes) == 1 else 1.0
+    if len(lanes) == 1:
+        for o in range(OUTPUTS):
+            scratch.ends[o] = z[o, 0]
+        slopes_at(loss, scratch.ends, y, scratch.steep, FIRST)
+    for b in range(count + 1):
+        j = scratch.slots[b]
+        for o in range(FIRST):
+            energies[o, b] = state.energies[j, o]
+    for o in range(FIRST):
+        if len(lanes) == 1:
+            slopes[o, 0] = scratch.steep[o]
+        else:
+            _softmax(z[o], classes, slopes[o])
+            slopes[o, label] -= 1.0
+        more = 0.0
+        for k in range(classes):
+            more += slopes[o, k] * slopes[o, k]
+        norm, gain, first, eta = run[RUN.norm] if o == OWN else run[RUN.wide], 0.0, 0.0, 0.0
+        if norm > 0.0:
+            gain, first = weight * more / thin, FIRST_ENERGY * (steep * steep) / thin
+            eta = STEPS[o] * unit / math.sqrt(norm)
+        x = scratch.rare if o == OWN else scratch.wide
+        reach = _scaled_steps(x, energies, scratch.by, o * energies.shape[1], count + 1, gain, first, thin)
+        scratch.paces[o], scratch.reaches[o] = weight * eta, reach * eta
+
+
+@inlined
+def _scaled_steps(x, energies, by, start, count, gain, first, thin):
+    """Take a row into the energies, and fill x/√energy; returns the sum of its products with x.
+
+    After the row, x is 0 up to a whole vector.
+    """
+    reach, zero, scale, least = spread(0.0, 4), spread(0.0, 4), spread(thin, 4), spread(1e-290, 4)
+    known, fresh = spread(gain, 4), spread(gain + first, 4)
+    for b in range(0, count, 4):
+        v, energy = load(x, b, 4), load(energies, start + b, 4)
+        energy = fma(product(v, v), where_less(zero, energy, known, fresh), energy)
+        store(energies, start + b, energy)
+        step = quotient(v, root(fma(energy, scale, least)))
+        store(by, start + b, step)
+        reach = fma(v, step, reach)
+    return total(reach)
+
+
+@inner
+def solve_steps(loss, signs, state, scratch, y, weight, pace):
+    """The ends of all steps of one output: implicit but for the bold AdaGrad's on signs.
 
     Rows of many rare words are learned better by steps that overshoot, but a heavy row overshoots no more than one of
     weight 1.
     """
-    run, z, slopes, tau, by, energies = (
-        state.running, scratch.margins, scratch.slopes, scratch.lengths, scratch.by, scratch.energies
-    )  # fmt: skip
-    thin, label = run[RUN.thin], int(y) if len(lanes) == 0 else 0
-    steep = slope_unit(loss, unit) if len(lanes) == 1 else 1.0
-    first = FIRST_ENERGY * (steep * steep) / thin
+    reaches, steep, slopes = scratch.reaches, scratch.steep, scratch.slopes
     for o in range(FIRST):
-        norm = run[RUN.norm] if o == OWN else run[RUN.wide]
-        if norm == 0.0:
-            continue
-        if len(lanes) == 1:
-            s = losses.slope(loss, z[o, 0], y)
-            more = s * s
-        else:
-            _softmax(z[o], classes, slopes[o])
-            slopes[o, label] -= 1.0
-            more = 0.0
-            for k in range(classes):
-                more += slopes[o, k] * slopes[o, k]
-        x = scratch.rare if o == OWN else scratch.wide
-        eta, gain = STEPS[o] * unit / math.sqrt(norm), weight * more / thin
-        for b in range(count + 1):
-            energies[b] = state.energies[scratch.slots[b], o]
-        reach = _scaled_steps(x, energies, by, count + 1, gain, first, thin) * eta
-        if len(lanes) == 1:
-            _, slopes[o, 0], _ = implicit_step(loss, z[o, 0], y, weight * reach)
-            if o == BOLD and signs and abs(s) > max(weight, 1.0) * abs(slopes[o, 0]):
-                slopes[o, 0] = s / max(weight, 1.0)
-        else:
-            for k in range(classes):
-                tau[k] = reach
-            implicit_slopes(z[o], label, tau, weight, classes, slopes[o])
-        for b in range(count + 1):
-            j = scratch.slots[b]
-            state.energies[j, o] = energies[b]
-            for k in range(classes):
-                state.weights[j, o, k] -= weight * eta * by[b] * slopes[o, k]
+        reaches[o] *= weight
+    for e in range(NEWTON):
+        lev = scratch.leverages[e, 0]
+        if state.gram.shape[0] == 0:
+            lev = max(lev, 0.0) / state.running[RUN.fade]
+        reaches[FIRST + e] = pace * lev
+    implicit_steps(loss, scratch.ends, y, reaches, steep, scratch.bends, OUTPUTS)
+    bold = slopes[BOLD, 0]
+    for o in range(OUTPUTS):
+        slopes[o, 0] = steep[o]
+    if signs and abs(bold) > max(weight, 1.0) * abs(steep[BOLD]):
+        slopes[BOLD, 0] = bold / max(weight, 1.0)
 
 
 @inner
-def _scaled_steps(x, energies, by, count, gain, first, thin):
-    """Take a row into the energies, and fill x/√energy; returns the sum of its products with x."""
-    reach = 0.0
-    for b in range(count):
-        v, energy = x[b], energies[b]
-        energy += v * v * (gain + (first if energy == 0.0 else 0.0))
-        energies[b] = energy
-        step = v / math.sqrt(energy * thin + 1e-290)
-        by[b] = step
-        reach += v * step
-    return reach
+def first_order_steps(lanes, state, scratch, count, classes, y, weight):
+    """Make the AdaGrads' steps; those of one output have been solved."""
+    slopes, tau, by, energies = scratch.slopes, scratch.lengths, scratch.by, scratch.energies
+    if len(lanes) == 0:
+        for o in range(FIRST):
+            for k in range(classes):
+                tau[k] = scratch.reaches[o]
+            implicit_slopes(scratch.margins[o], int(y), tau, weight, classes, slopes[o])
+    for b in range(count + 1):
+        j = scratch.slots[b]
+        for o in range(FIRST):
+            state.energies[j, o] = energies[o, b]
+            step = scratch.paces[o] * by[o, b]
+            for k in range(classes):
+                state.weights[j, o, k] -= step * slopes[o, k]
 
 
 @inner
@@ -478,6 +510,8 @@ def scale_to(scratch, count, rows, factors):
         scratch.wide[b] *= wide
     scratch.own[count] *= own
     scratch.rare[count] = scratch.wide[count] = one
+    for b in range(count + 1, (count + 4) // 4 * 4):
+        scratch.rare[b] = scratch.wide[b] = 0.0
     for r in range(rows):
         scratch.products[r] *= own
 
@@ -572,17 +606,25 @@ def learn_rows(lanes, setup, state, mixture, pool, pooled, scratch, indptr, slot
             pools.teach(pool, pooled, int(y), classes, weight, age)
             shares = pool.shares
         # 5 The experts.
-        if run[RUN.norm] > 0.0:
-            length = scratch.own[count] * scratch.own[count]
-            for b in range(count):
-                length += scratch.own[b] * scratch.own[b]
-            pace = h * unit if loss.degree == 1 and len(lanes) == 1 else h
-            if exact:
-                for e in range(NEWTON):
-                    exact_step(lanes, loss, state, scratch, size, classes, e, count, length, target, h, pace)
-            else:
-                sketch_step(lanes, loss, state, scratch, shares, classes, count, length, target, h, pace)
-        first_order_steps(lanes, loss, setup.signs, state, scratch, count, classes, target, h, unit)
+        length = scratch.own[count] * scratch.own[count]
+        for b in range(count):
+            length += scratch.own[b] * scratch.own[b]
+        pace = h * unit if loss.degree == 1 and len(lanes) == 1 else h
+        for e in range(NEWTON):
+            scratch.leverages[e, 0] = 0.0
+            if run[RUN.norm] > 0.0 and not exact:
+                scratch.leverages[e, 0] = sketch_leverage(state, scratch, e, length)
+        if run[RUN.norm] > 0.0 and exact:
+            exact_leverages(state, scratch, size, classes, count, int(y) if len(lanes) == 0 else 0, length)
+        fill_steps(lanes, loss, state, scratch, count, classes, target, h, unit)
+        if len(lanes) == 1:
+            solve_steps(loss, setup.signs, state, scratch, target, h, pace)
+        if run[RUN.norm] > 0.0 and exact:
+            for e in range(NEWTON):
+                exact_step(lanes, state, scratch, size, classes, e, target, h, pace)
+        elif run[RUN.norm] > 0.0:
+            sketch_step(lanes, state, scratch, shares, classes, count, target, h, pace)
+        first_order_steps(lanes, state, scratch, count, classes, target, h)
         # 6 Running figures.
         if len(lanes) == 1:
             count_label(setup, state, y, label)
@@ -667,7 +709,8 @@ def leverage_rows(setup, state, mixture, scratch, indptr, slots, values, out):
         out[i] = 0.0
         for e in range(NEWTON):
             if exact:
-                lev = apply_metric(state, e, 0, scratch.slots, scratch.own, count + 1, size, scratch.along)
+                q, factors = scratch.along, scratch.factors
+                lev = apply_metric(state, e, 0, scratch.slots, scratch.own, count + 1, size, factors, q)
                 lev /= run[RUN.fade]
             else:
                 lev = sketch_leverage(state, scratch, e, length)

@@ -219,8 +219,10 @@ class Scratch(NamedTuple):
     rarity: Annotated[Floats, Array("entries")]
     logs: Annotated[Floats, Array("entries")]
     moved: Annotated[Longs, Array("entries", "i8")]
-    by: Annotated[Floats, Array("entries")]
-    energies: Annotated[Floats, Array("entries")]
+    by: Annotated[Floats, Array(f"{FIRST} entries")]
+    energies: Annotated[Floats, Array(f"{FIRST} entries")]
+    paces: Annotated[Floats, Array(f"{FIRST}")]
+    """Steps of the AdaGrads: x/√energy, the energies with this row, and what multiplies them."""
     sums: Annotated[Floats, Array("3")]
     """Squared lengths of the row in own scales, with rarity, and in the wide form."""
     parts: Annotated[Floats, Array(f"{OUTPUTS} classes")]
@@ -229,7 +231,7 @@ class Scratch(NamedTuple):
     margins: Annotated[Floats, Array(f"{OUTPUTS} classes")]
     slopes: Annotated[Floats, Array(f"{OUTPUTS} classes")]
     lengths: Annotated[Floats, Array("classes")]
-    leverages: Annotated[Floats, Array("classes")]
+    leverages: Annotated[Floats, Array(f"{NEWTON} classes")]
     along: Annotated[Floats, Array("square")]
     factors: Annotated[Floats, Array(f"{DELAYED}")]
     products: Annotated[Floats, Array("width")]
